@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The three options of the original go by place and may be left out or empty. A name is known by
-// its spelling, so it can stand anywhere. What is neither is refused: a misspelt option that is
-// ignored would only be noticed after the run.
+// The three options of the original agent go by position, and may be left out or empty. A named
+// option can stand anywhere. Anything else is refused: a misspelt option that is ignored would only
+// be noticed after the run.
 //
 // The socket is named as native programs know it; the one for VMs has a name of its own beside it.
 #include "producer/heap/agent_options.h"
@@ -20,7 +20,7 @@
 #define LOG_DIR "/tmp"
 #endif
 
-// Decimal, 1..max, with an optional k, m or g for a number of bytes.
+// Parses a decimal number in 1..max, with an optional k, m or g for bytes.
 static bool number_parse(const char *text, bool units, uint64_t max, uint64_t *ret)
 {
     char *end;

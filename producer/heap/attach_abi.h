@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the recorder and mmheap-attach say to each other over a SOCK_SEQPACKET pair, which the
-// helper has as descriptor 3: the recorder sends the ring's header, the helper answers once, with
-// the ring's memfd beside it where all went well.
+// The messages between the recorder and mmheap-attach, over a SOCK_SEQPACKET pair that the helper
+// has as descriptor 3. The recorder sends the ring's header. The helper answers once. On success
+// the answer carries the ring's memfd.
 #pragma once
 
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #define ATTACH_TEXT_MAX  240
 
 struct attach_answer {
-    int32_t result;             // 0 or a negative errno; -EBUSY: somebody else profiles the process
-    uint32_t stopped_us;        // how long the thread that was borrowed stood still
-    char text[ATTACH_TEXT_MAX]; // why not; terminated
+    int32_t result;      // 0 or a negative errno; -EBUSY: another recorder profiles the process
+    uint32_t stopped_us; // microseconds for which the borrowed thread stood still
+    char text[ATTACH_TEXT_MAX]; // the reason of a failure; terminated
 };

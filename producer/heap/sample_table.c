@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line of eight slots holds the samples of a stretch of memory, which is 16 pieces of the filter
-// and at most about one sampling interval. Stretches side by side have lines side by side, so the
-// table takes a small part of the room that the program's memory takes, in caches and in memory.
-// What does not fit into its line is in one of a few windows elsewhere, and is counted there as
-// `beyond`.
+// A line of eight slots holds the samples of a stretch of memory: 16 pieces of the filter, about
+// one sampling interval at most. Adjacent stretches have adjacent lines, so the used part of the
+// table is small compared with the memory of the program. Addresses that do not fit into their line
+// go into one of a few windows elsewhere, and are counted there as `beyond`.
 //
 // An address may be in any slot of its line or windows, so a removed one leaves just an empty slot
 // behind. Only who holds an allocation adds or removes its address; slots are contended only
@@ -13,13 +12,13 @@
 
 #include <stddef.h>
 
-#define PIECE_BITS   4 // of a stretch
+#define PIECE_BITS   4 // pieces per stretch
 #define WINDOWS      4
 #define WINDOW_LINES 8
 #define PLACES       (TABLE_LINE_SLOTS * (1 + WINDOWS * WINDOW_LINES))
 #define GOLDEN       UINT64_C(0x9e3779b97f4a7c15)
-#define REGION_BITS  26                            // arenas are 64 MiB apart, and begin alike
-#define RANGE_LARGE  (1u << (TABLE_LINE_BITS - 2)) // stretches: looking at all slots is quicker
+#define REGION_BITS  26                            // arenas are 64 MiB apart and begin alike
+#define RANGE_LARGE  (1u << (TABLE_LINE_BITS - 2)) // stretches: then all slots are scanned
 
 static uint64_t stretch_of(uint32_t shift, uint64_t address)
 {
@@ -32,7 +31,7 @@ static uint32_t line_of(uint32_t shift, uint64_t address)
     return (uint32_t)(stretch_of(shift, address) + region) & ((1u << TABLE_LINE_BITS) - 1);
 }
 
-// Where the i-th place of an address is: first those of its line, then those of its windows.
+// Returns the i-th place of an address: first the places of its line, then those of its windows.
 static uint32_t place_at(uint32_t shift, uint64_t address, uint32_t i)
 {
     if (i < TABLE_LINE_SLOTS)
@@ -60,7 +59,7 @@ static void counts_change(struct address_table *table, uint64_t address, uint32_
         count_change(&table->counts.beyond[line_of(table->shift, address)], change);
 }
 
-// How many places have to be looked at to find an address.
+// Returns how many places must be examined to find an address.
 static uint32_t n_places(const struct address_table *table, uint64_t address)
 {
     uint32_t line = line_of(table->shift, address);
@@ -84,7 +83,7 @@ static bool slot_change(table_slot *slot, uint64_t from, uint64_t to)
                                 slot, &value, to, memory_order_relaxed, memory_order_relaxed);
 }
 
-// One of the first `n` places of an address.
+// Changes one of the first `n` places of an address.
 static bool place_change(struct address_table *table, uint64_t address, uint32_t n, uint64_t from,
                          uint64_t to)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A VM listens on /tmp/.java_pidPID from the first time that somebody asks for it: by a file
-// /tmp/.attach_pidPID and SIGQUIT. Without that file a VM prints its threads on SIGQUIT, and any
-// other program dies of it. So the signal goes only to a process that has a VM's library mapped and
-// catches it. PID and /tmp are those that the VM sees, in its own namespaces.
+// A VM begins to listen on /tmp/.java_pidPID when it is first asked to: by a file
+// /tmp/.attach_pidPID and SIGQUIT. Without this file a VM prints its threads on SIGQUIT, and other
+// programs die of the signal. So the signal goes only to a process that maps a VM's library and
+// catches the signal. PID and /tmp are those of the VM's own namespaces.
 //
-// Who has the VM's /tmp may put any socket there: the kernel says who listens.
+// The owner of the VM's /tmp may put any socket there. So the kernel is asked which process
+// listens.
 //
 // A second copy of the agent would be another agent, which knows nothing of the first one and
 // cannot have the VM's samples while that has them. The loader knows a library by the name that it
@@ -34,7 +35,7 @@
 #include "producer/heap/agent_options.h"
 #include "producer/heap/vm_process.h"
 
-#define READY_MS   30000 // a VM that comes to the signal later prints its threads instead
+#define READY_MS   30000 // a VM that handles the signal later than this prints its threads instead
 #define ANSWER_MS  30000
 #define STEP_MS    20
 #define ANSWER_MAX 4096
@@ -45,7 +46,7 @@ struct request {
     const sigset_t *waiting;
 };
 
-// As poll(); also -EINTR.
+// As poll(); may return -EINTR.
 static int wait_for(const struct request *request, struct pollfd *ready, int ms)
 {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -71,7 +72,7 @@ static int socket_open(const struct vm_process *vm, const struct sockaddr_un *ad
     return 0;
 }
 
-// The descriptor, or a negative errno.
+// Returns the descriptor or a negative errno.
 static int vm_connect(const struct vm_process *vm)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -84,7 +85,7 @@ static int vm_connect(const struct vm_process *vm)
     return r < 0 ? r : fd;
 }
 
-// A socket that is left over from a process with the same id refuses.
+// A socket left over from a dead process with the same pid refuses connections.
 static bool is_not_there(int r)
 {
     return r == -ENOENT || r == -ECONNREFUSED;
@@ -97,7 +98,7 @@ static int vm_signal(const struct vm_process *vm, int number)
     return r < 0 ? -errno : 0;
 }
 
-// What somebody has left there may belong to anybody, and the VM would not take it.
+// A file that was left there may belong to any user; the VM would not accept it.
 static int mark_make(const struct vm_process *vm, const char *file)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
@@ -134,7 +135,7 @@ static int vm_wake(const struct request *request, const char *file, struct err *
 static int request_send(int fd, const char *library, const char *options)
 {
     char request[2 * PATH_MAX + 64];
-    // Version, command, and three arguments, each with a zero behind it.
+    // Version, command, and three arguments, each with a terminator.
     int n = snprintf(request, sizeof(request), "1%cload%c%s%ctrue%c%s%c", 0, 0, library, 0, 0,
                      options, 0);
     if (n < 0 || (size_t)n >= sizeof(request))
@@ -169,7 +170,8 @@ static int answer_receive(const struct request *request, int fd, char *text, siz
     return 0;
 }
 
-// "0", then what the agent's entry point returned: "return code: 0", or "0" from older VMs.
+// The answer is "0", then the result of the agent's entry point: "return code: 0", or "0" from
+// older VMs.
 static int answer_judge(char *text, pid_t pid, struct err *err)
 {
     char *line = strchr(text, '\n'), *code;
@@ -190,7 +192,7 @@ static int answer_judge(char *text, pid_t pid, struct err *err)
                    (int)pid, line);
 }
 
-// `library` as the VM names it.
+// `library` is the path as the VM sees it.
 static int vm_ask(const struct request *request, const char *library, struct err *err)
 {
     char answer[ANSWER_MAX], file[32];
@@ -212,7 +214,7 @@ static int vm_ask(const struct request *request, const char *library, struct err
     return answer_judge(answer, vm->pid, err);
 }
 
-// A copy of the library in the VM's files.
+// Copies the library into the VM's files.
 
 static int bytes_copy(int from, int to)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of a VM in a container are in the hands of whoever has that container. So its folders
-// are held by descriptors, looked up as the VM itself would, and links in them lead nowhere else.
+// The owner of a container controls the files of a VM in it. So the VM's folders are held by
+// descriptors and looked up as the VM itself would look them up; links in them cannot lead
+// elsewhere.
 //
 // In a user namespace root outside is nobody inside. A VM judges who asks by the user, so it is
 // asked by its own.
@@ -28,11 +29,11 @@
 #define DELETED    " (deleted)"
 
 struct vm_status {
-    struct vm_process process; // ids alone
+    struct vm_process process; // ids only
     bool takes_sigquit;
 };
 
-// The second of the ids is the effective one.
+// The second id is the effective one.
 static uint32_t effective_id(struct span line)
 {
     uint64_t id = 0;
@@ -72,8 +73,8 @@ static bool is_agent(const char *path)
     return slash && strncmp(slash + 1, name, sizeof(name) - 1) == 0;
 }
 
-// A path of `maps` as the process names it: without its root, which is there for those that have
-// only another root; and without the note that the file has been removed.
+// Converts a path of `maps` to the process's own path: without the process's root, which is present
+// for processes that have another root, and without the note that the file was removed.
 static void agent_keep(const char *root, char *path, char *ret)
 {
     size_t n_root = strlen(root), n = strlen(path);
@@ -85,7 +86,8 @@ static void agent_keep(const char *root, char *path, char *ret)
     snprintf(ret, PATH_MAX, "%s", path);
 }
 
-// Whether a VM's library is mapped; `agent` (NULL: not asked for) is the path of its agent, or "".
+// Returns whether a VM's library is mapped. `agent` (NULL: not wanted) is the path of its agent, or
+// "".
 static bool maps_look(pid_t pid, char *agent)
 {
     char path[64], root[PATH_MAX], *line = NULL;
@@ -140,7 +142,7 @@ static int folders_open(struct vm_process *vm)
 int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err)
 {
     struct vm_status status;
-    // From here on the number means this process.
+    // From here on the pid cannot be reused.
     int pidfd CLEANUP(close_fdp) = (int)syscall(SYS_pidfd_open, pid, 0);
     int r = status_read(pid, &status);
     if (r < 0)
@@ -195,7 +197,7 @@ void vm_process_become(const struct vm_process *vm)
 {
     if (geteuid() != 0)
         return;
-    // Where it is not allowed, root asks.
+    // If this is not permitted, root asks.
     if (setegid(vm->gid) == 0)
         (void)!seteuid(vm->uid);
 }

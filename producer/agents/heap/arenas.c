@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // malloc_info() writes a text to a stream. The stream is made once and kept: making one takes the
-// lock of the list of streams, which must not be asked for while a stream's own lock is held, and
-// the program may hold any when it allocates. The text is read as it is written and never stored;
-// each element is a line of its own.
+// lock of the list of streams, which must not be taken while a stream's own lock is held, and the
+// program may hold any stream's lock when it allocates. The text is parsed as it is written, and
+// never stored. Each element is a line of its own.
 //
-// It takes the locks of all arenas in turn, and the longer the more free pieces there are: so it is
+// malloc_info() takes the locks of all arenas in turn, for a time that grows with the number of
+// free pieces. So counting takes at most a part of the time.
 // at most a part of the time.
 #include "producer/agents/heap/arenas.h"
 
@@ -20,7 +21,7 @@
 
 #define LINE_MAX_BYTES 256
 #define STREAM_BYTES   1024
-#define REST           50 // times what counting takes, between two counts
+#define REST           50 // pause between two counts, in multiples of the time of a count
 
 static struct {
     FILE *stream;
@@ -104,7 +105,7 @@ void arenas_prepare(const void *allocator)
         setvbuf(arenas.stream, arenas.buffer, _IOFBF, sizeof(arenas.buffer));
 }
 
-// `ret` has room for HEAP_ARENAS_MAX arenas. False: there is nothing to tell.
+// `ret` has room for HEAP_ARENAS_MAX arenas. Returns false if there is nothing to report.
 static bool read_arenas(struct heap_arenas *ret)
 {
     if (!arenas.stream)

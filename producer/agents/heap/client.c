@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Life of a profile: start (the ring is mapped, hooks go in) -> samples -> stop (hooks go out, the
-// ring's place is covered by empty memory). The process may have any number of profiles one after
+// The life of a profile: start (the ring is mapped, hooks are installed) -> samples -> stop (hooks
+// are removed, empty memory covers the ring). The process may have any number of profiles one after
 // the other.
 //
-// Nothing here calls the allocator that it watches: memory is static, but for the ring and the
-// table of samples, which the recorder shares. Threads that use these are counted (client_enter()
-// and client_leave()); they are unmapped when nobody does, otherwise empty memory takes their
-// place, so that a thread that is late finds memory wherever it looks. The state and the table's
-// filter are wiped by the kernel in a child after fork; what is in the ring's order there would be
-// the parent's. A child after vfork shares memory and heap with its parent and is seen as the
-// parent.
+// Nothing here calls the allocator that it watches. Memory is static, except the ring and the table
+// of samples, which are shared with the recorder. Threads that use these two are counted
+// (client_enter() and client_leave()). If no thread uses them, they are unmapped; otherwise empty
+// memory takes their place, so that a late thread always finds memory. The kernel wipes the state
+// and the table's filter in a child after fork, whose records would mix with the parent's. A child
+// after vfork shares memory and heap with its parent and counts as the parent.
 //
-// Allocation is no cancellation point, so what may be one here is done with cancellation off.
+// Allocation is not a cancellation point. So code here that may be one runs with cancellation off.
 #include "producer/agents/heap/client.h"
 
 #include <errno.h>
@@ -139,7 +138,8 @@ bool client_objects_pending(void)
 
 // Start and stop.
 
-// `n_own`: how often the caller itself is counted. Who comes from now on finds no profile.
+// `n_own` is how often the caller itself is counted. Threads that enter from now on find no
+// profile.
 static void drop_ring(unsigned n_own)
 {
     pages_give_back(&client_table.counts, sizeof(client_table.counts));
@@ -220,10 +220,10 @@ static void begin_profile(const struct heap_header *header)
     install_hooks();
     if (__libc_single_threaded)
         arenas_tell(&client.arenas, &client_lasting.window.ring,
-                    false); // otherwise locks may have to be waited for, and somebody else will
+                    false); // otherwise locks may block, and another thread will do this
 }
 
-// Between begin_walk() and end_walk().
+// Runs between begin_walk() and end_walk().
 static int start(int fd)
 {
     struct heap_header header;
@@ -244,7 +244,7 @@ static int start(int fd)
     return r;
 }
 
-// One that has been told to end does not count: it ends at the next look.
+// A profile that has been told to end does not count: it ends at the next slow path.
 static bool has_profile(void)
 {
     struct thread_state *thread = &client_thread;
@@ -258,7 +258,7 @@ static bool has_profile(void)
 int client_start(int fd)
 {
     if (!has_profile())
-        client_stop(); // what may be left of the last one
+        client_stop(); // remains of the last profile
     if (!begin_walk())
         return -EBUSY;
     int r = start(fd);
@@ -276,8 +276,8 @@ int client_prepare(void)
     return r;
 }
 
-// One of the objects that the program began with is where the next allocation comes from: their
-// hooks are enough to be called. If somebody else is at the entries, the summons has to come again.
+// The next allocation comes from one of the objects that the program began with, so hooks in these
+// are enough. If another thread is changing the entries, the summons must be sent again.
 bool client_summon(uint64_t summons)
 {
     if (has_profile())
@@ -294,8 +294,8 @@ bool client_summon(uint64_t summons)
     return true;
 }
 
-// While somebody is at the entries, which may be the handler itself in another thread, the summons
-// waits for the allocation after this.
+// While the entries are being changed, perhaps by the handler in another thread, the summons waits
+// for the next allocation.
 void client_follow_summons(void)
 {
     if (!begin_walk())
@@ -332,7 +332,7 @@ void client_answer(void)
 static void stop(unsigned n_own, unsigned gone)
 {
     if (!begin_walk())
-        return; // there will be another sample
+        return; // another sample will follow
     int cancel = client_cancel_off();
     if (atomic_exchange(&client.epoch, 0)) {
         client_thread.inside++;
@@ -355,7 +355,7 @@ void client_stop_entered(void)
     stop(1, HEAP_GONE_STOPPED);
 }
 
-// Other threads may be at the entries, or on their way out of the ring.
+// Other threads may be changing the entries, or leaving the ring.
 static void leave_for_jail(void)
 {
     const struct timespec pause = {.tv_nsec = JAIL_WAIT_NS};
@@ -374,7 +374,7 @@ void client_enter_jail(void)
     atomic_store(&client_lasting.summons, 0);
     if (!atomic_load(&client.epoch))
         client_rest();
-    else if (client.pid == getpid()) // not after vfork, whose memory is the parent's
+    else if (client.pid == getpid()) // not after vfork, where the memory is the parent's
         leave_for_jail();
     errno = saved;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The profiler inside the program: from the decision that an allocation is a sample to the record
-// in the ring. The hooks (hooks.c) decide with the inline functions here and leave the rest to
+// in the ring. The hooks (hooks.c) decide with the inline functions here. All other work is in
 // client_*().
 #pragma once
 
@@ -13,56 +13,61 @@
 #include "producer/heap/ring_writer.h"
 #include "producer/heap/sample_table.h"
 
-// All zero before the thread's first allocation: that one is looked at and finds out.
+// All zero before the thread's first allocation, which takes the slow path and initialises the
+// state.
 struct thread_state {
-    uint64_t left;           // bytes until the next look
-    struct sampler sampler;  // its `left` begins behind those
+    uint64_t left;           // bytes until the next slow path
+    struct sampler sampler;  // its own `left` counts from where those bytes end
     uint64_t interval;       // of `sampler`
-    struct sampler reported; // of the program's own heaps; its unit is CLIENT_UNIT
+    struct sampler reported; // for the program's own heaps; its unit is CLIENT_UNIT
     uint32_t epoch;          // of the profile that the samplers belong to
     uint32_t n_samples;
-    uint8_t inside; // allocations of the profiler itself, or of a handler that interrupts it
-    uint8_t
-        in_the_list; // callbacks of dl_iterate_phdr() below us: the unwinder would want its lock
+    uint8_t inside;      // this thread allocates for the profiler itself, or is in a handler that
+                         // interrupted it
+    uint8_t in_the_list; // depth of dl_iterate_phdr() callbacks below us: the unwinder would need
+                         // the loader's lock
 };
 
 extern __thread struct thread_state client_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Its counts are wiped to zero in a child after fork, which leaves it without profile.
+// A child after fork gets the counts wiped to zero, and therefore has no profile.
 extern struct address_table client_table __attribute__((visibility("hidden")));
 
-// The profile begins: takes over the memory behind `fd`, which stays the caller's. 0 or a negative
-// errno. -EBUSY: there is one already.
+// Begins a profile: maps the memory behind `fd`, which stays the caller's. Returns 0 or a negative
+// errno: -EBUSY if there is a profile already.
 int client_start(int fd);
 
-// For a program that has no profile and may be summoned to one: does now what a signal handler
-// cannot, before the program begins. 0 or a negative errno.
+// Prepares a program that has no profile and may be summoned to one: does now, before the program
+// begins, what a signal handler cannot do. Returns 0 or a negative errno.
 int client_prepare(void);
-// Somebody wants the process: at its next allocation dormant_answer() is called. For signal
-// handlers. False: it has a profile.
+// Notes that a recorder wants the process: the next allocation calls dormant_answer(). For signal
+// handlers. Returns false if there is a profile already.
 bool client_summon(uint64_t summons);
 
-// The hooks are taken out, the memory is given back. Any thread, at any time.
+// Ends the profile: takes the hooks out and gives the memory back. Any thread may call this at any
+// time.
 void client_stop(void);
 
-// The program is about to put itself into a seccomp jail, which might end it for what a profile
-// takes: there is none when this returns, and no system call comes after it.
+// Ends the profile because the program is about to enter a seccomp jail, which could kill the
+// program for system calls of the profiler. When this returns there is no profile, and no system
+// call follows.
 void client_enter_jail(void);
 
-// What the recorder asks for is told now. Any thread.
+// Answers what the recorder has asked for. Any thread may call this.
 void client_answer(void);
 
-// The program ends: what can only be told now is told.
+// Writes the last records when the program ends.
 void client_finish(void);
 
-// Objects have come or gone: hooks are put into those that are new.
+// Objects were loaded or unloaded: puts the hooks into new objects.
 void client_objects_changed(void);
-void client_objects_changed_soon(void); // when somebody next has reason to look
+void client_objects_changed_soon(void); // the same, at the next slow path of some thread
 bool client_objects_pending(void);
 
-// Before an allocation. True: it is no sample, and that is all. Otherwise client_allocated() comes
-// after it. `left` is never more than what makes an allocation a sure sample.
+// Call it before an allocation. Returns true if the allocation is not a sample: nothing more is to
+// do. Otherwise call client_allocated() after the allocation. `left` never exceeds the size from
+// which an allocation is always a sample.
 static inline bool client_passes(size_t size)
 {
     struct thread_state *thread = &client_thread;
@@ -72,11 +77,11 @@ static inline bool client_passes(size_t size)
     return true;
 }
 
-// `p` is NULL where the allocation failed.
+// Call it after the allocation. `p` is NULL if the allocation failed.
 void client_allocated(void *p, size_t size);
-// `p` may be a sample and is about to be freed. True: it was one.
+// Call it before a free of `p`, which may be a sample. Returns true if `p` was a sample.
 bool client_freeing(void *p);
-// It was, but then it was not freed.
+// Call it if client_freeing() returned true but `p` was not freed after all.
 void client_kept(void *p, size_t size);
 
 static inline bool client_free(void *p)
@@ -84,7 +89,7 @@ static inline bool client_free(void *p)
     return __builtin_expect(table_may_have(&client_table, p), 0) && client_freeing(p);
 }
 
-// Heaps of the program's own. CLIENT_UNIT is one sampling interval, of whatever heap.
+// The program's own heaps. CLIENT_UNIT stands for one sampling interval of any heap.
 
 #define CLIENT_UNIT (UINT64_C(1) << 48)
 
@@ -92,15 +97,17 @@ struct client_report {
     unsigned heap;
     uint64_t key; // HEAP_KEY()
     size_t size;
-    uint64_t interval; // as it is now
-    bool is_exact;     // stands for itself; otherwise the thread's `reported` has come to a point
+    uint64_t interval; // the present interval
+    bool is_exact; // the allocation stands for itself; otherwise the thread's `reported` reached a
+                   // sampling point
 };
 
-unsigned client_doublings(void); // of all intervals
+unsigned client_doublings(void); // how often all intervals have doubled
 
-// False: this is a child after fork, which has no profile.
+// Records a sample. Returns false in a child after fork, which has no profile.
 bool client_reported(const struct client_report *report);
-// `key` may be a sample.
+// Records the free of `key`, if it is a sample.
 void client_report_free(unsigned heap, uint64_t key);
-// All that are from `start` to before `start + size`, when HEAP_KEY()'s part is taken out.
+// Records the free of all samples whose address is in [start, start + size). The address is the key
+// without the part that HEAP_KEY() adds.
 void client_report_free_range(unsigned heap, uint64_t start, uint64_t size);

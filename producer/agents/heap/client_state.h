@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What client.c (the life of a profile), sample_records.c and room.c share.
+// The state that client.c (the life of a profile), sample_records.c and room.c share.
 #pragma once
 
 #include <link.h>
@@ -22,24 +22,24 @@ struct client_present {
     _Alignas(64) atomic_uint n;
 };
 
-// Whole pages, since they are wiped to zero in a child after fork.
+// Whole pages, because the kernel wipes them to zero in a child after fork.
 struct client {
-    _Alignas(CLIENT_PAGE_MAX) atomic_uint epoch; // of the profile; 0: there is none
+    _Alignas(CLIENT_PAGE_MAX) atomic_uint epoch; // of the profile; 0: there is no profile
     uint32_t flags, block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
-    _Atomic uint64_t interval; // of malloc; 0: it is not sampled
+    _Atomic uint64_t interval; // of malloc; 0: malloc is not sampled
     _Atomic uint32_t n_doublings;
-    uint64_t largest_interval;                            // that was asked for
-    bool is_there;                                        // not so in a child after fork
+    uint64_t largest_interval;                            // that the recorder asked for
+    bool is_there;                                        // false in a child after fork
     pid_t pid;                                            // where the profile began
     struct client_present present[CLIENT_PRESENT_SHARDS]; // threads that use the ring
-    atomic_bool rested;                                   // after a fork
-    atomic_bool walking;                                  // somebody changes the GOTs
-    atomic_uint pending;                                  // objects may have come
-    // Since the ring is full.
+    atomic_bool rested;                                   // the hooks were taken out after a fork
+    atomic_bool walking;                                  // a thread is changing the GOTs
+    atomic_uint pending;                                  // objects may have been loaded
+    // Set when the ring became full.
     _Atomic int64_t full_since_ns;
     atomic_uint full_heartbeat;
-    atomic_bool is_silent; // the recorder, for longer than anybody waits
+    atomic_bool is_silent; // the recorder has not answered for longer than any thread waits
     struct losses losses;
     struct arenas_turn arenas;
 };
@@ -48,13 +48,13 @@ _Static_assert(sizeof(struct client) == CLIENT_PAGE_MAX, "one page");
 
 extern struct client client __attribute__((visibility("hidden")));
 
-// Not wiped: what is so in a child, too.
+// Not wiped: a child after fork keeps these.
 extern struct client_lasting {
     struct window window; // of the ring
     atomic_bool hooked;
     atomic_uint last_epoch;
     bool prepared, unwinder_prepared;
-    _Atomic uint64_t summons; // that waits for an allocation; 0: none
+    _Atomic uint64_t summons; // a summons that waits for an allocation; 0: none
 } client_lasting __attribute__((visibility("hidden")));
 
 static inline int64_t client_now_ns(void)
@@ -76,7 +76,7 @@ static inline void client_cancel_restore(int before)
     pthread_setcancelstate(before, NULL);
 }
 
-// Who uses the ring.
+// Counts the threads that use the ring.
 
 static inline atomic_uint *client_present_of(const struct thread_state *thread)
 {
@@ -84,7 +84,8 @@ static inline atomic_uint *client_present_of(const struct thread_state *thread)
     return &client.present[(place ^ place >> 11) % CLIENT_PRESENT_SHARDS].n;
 }
 
-// The epoch, 0: there is no profile and nothing may be touched. client_leave() in any case.
+// Returns the epoch of the profile. 0 means that there is no profile and nothing may be touched.
+// Call client_leave() in every case.
 static inline uint32_t client_enter(const struct thread_state *thread)
 {
     atomic_fetch_add(client_present_of(thread), 1);
@@ -96,14 +97,14 @@ static inline void client_leave(const struct thread_state *thread)
     atomic_fetch_sub_explicit(client_present_of(thread), 1, memory_order_release);
 }
 
-// client.c, for sample_records.c.
+// Functions of client.c, for sample_records.c.
 
-// Of malloc, from now on.
+// Sets the interval of malloc from now on.
 void client_set_interval(uint64_t interval);
-// By who has entered once: the profile ends.
+// Ends the profile. For a thread that has entered once.
 void client_stop_entered(void);
-// A child after fork takes the hooks out if no other thread can have been in the loader when it was
-// made.
+// In a child after fork: takes the hooks out, unless another thread may have been in the loader at
+// the time of the fork.
 void client_rest(void);
-// Somebody wants the process, which has no profile.
+// Answers a recorder that wants this process, which has no profile.
 void client_follow_summons(void);

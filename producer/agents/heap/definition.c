@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables are those that the loader has mapped and believes itself.
+// The tables are the mapped ones that the loader itself uses.
 #include "producer/agents/heap/definition.h"
 
 #include <elf.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define HIDDEN 0x8000 // a version that is there for older programs
+#define HIDDEN 0x8000 // a version that exists for older programs
 
 struct tables {
     uintptr_t base;
@@ -26,7 +26,7 @@ static bool read_tables(const struct dl_phdr_info *object, struct tables *ret)
         if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
             dynamic = (const ElfW(Dyn) *)(ret->base + object->dlpi_phdr[i].p_vaddr);
     for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-        uintptr_t value = dynamic->d_un.d_ptr; // the loader has added the base, or has not
+        uintptr_t value = dynamic->d_un.d_ptr; // the loader may or may not have added the base
         const void *address = (const void *)(value < ret->base ? ret->base + value : value);
         switch (dynamic->d_tag) {
         case DT_SYMTAB:
@@ -81,7 +81,7 @@ static void *find_by_gnu_hash(const struct tables *tables, const char *name)
     for (;; index++) {
         uint32_t value = chain[index - first];
         void *address = (value | 1) == (hash | 1) ? address_of(tables, index, name) : NULL;
-        if (address || (value & 1)) // which marks the last
+        if (address || (value & 1)) // the low bit marks the last one
             return address;
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an object defines, looked up in its own tables: dlopen() would run the constructors of
-// whatever is not ready yet, with nothing of what they need.
+// Looks a function up in the object's own tables. dlopen() is no way: it would run the constructors
+// of objects that are not ready yet, without anything that they need.
 #pragma once
 
 #include <link.h>
 
-// The address of the function, in the version that programs are linked with today; NULL: the object
-// does not define it.
+// Returns the address of the function `name`, in the version that programs are linked with today,
+// or NULL if the object does not define it.
 void *definition_find(const struct dl_phdr_info *object, const char *name);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handler makes the next allocation a look (client_summon()) and returns; what takes locks is
-// done there, in a thread that is between two of the program's own steps. A process that does not
-// allocate has nothing to tell, and is not disturbed.
+// The handler only makes the next allocation take the slow path (client_summon()). Everything that
+// takes locks is done there, in a thread that is between two steps of the program. A process that
+// does not allocate has nothing to report and is not disturbed.
 //
-// Who may send a process a signal may do with it as he likes, so a summons is followed as it comes.
+// A process that may send a signal to the program could do anything to it. So a summons is obeyed
+// without further checks.
 #include "producer/agents/heap/dormant.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include "producer/agents/heap/recorder.h"
 #include "producer/heap/heap_abi.h"
 
-#define SIGNAL_MIN 34 // those before are the C library's
+#define SIGNAL_MIN 34 // the C library uses the signals below
 #define SIGNAL_MAX 64
 
 static int connect_summoner(uint64_t summons, char state)
@@ -57,7 +58,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     uint64_t summons = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
     (void)number;
     (void)context;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); // here nobody expects to be cancelled
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                           &cancel); // the program does not expect a cancellation here
     if (info->si_code == SI_QUEUE && summons && !client_summon(summons)) {
         int fd = connect_summoner(summons, HEAP_SUMMONS_BUSY);
         if (fd >= 0)

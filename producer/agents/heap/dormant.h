@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A preloaded program without profile: it waits for a signal, and nothing else of it is changed.
+// A preloaded program without a profile: it waits for a signal, and is otherwise unchanged.
 #pragma once
 
 #include <stdint.h>
 
-// Takes the signal that HEAP_SIGNAL_VARIABLE says (NULL: the default), if nobody has it.
+// Takes the signal number in `signal_text`, the value of HEAP_SIGNAL_VARIABLE (NULL: the default),
+// unless the program uses the signal.
 void dormant_begin(const char *signal_text);
 
-// Asks whoever sent the summons for a ring. A descriptor, or a negative errno: nobody wants the
-// program any more.
+// Asks the sender of the summons for a ring. Returns a descriptor, or a negative errno if the
+// sender does not want the program any more.
 int dormant_answer(uint64_t summons);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorders must not send the signal to a program that has a handler of its own. So a program says
-// that it waits for one: it maps an empty file whose name has the number (heap_abi.h). The mapping
-// goes where the handler goes: it is in a child after fork, and not behind an exec.
+// Recorders must not send the signal to a program that has a handler of its own. So a program shows
+// that it waits for a signal: it maps an empty file whose name has the signal's number
+// (heap_abi.h). The mapping exists exactly where the handler does: it survives fork, and disappears
+// at exec.
 //
-// A program may want the signal for itself later. So the calls that set handlers are taken, in the
-// objects that it began with: who sets a handler gets the signal, and the mapping goes before that.
-// Who sets the default again, as some do at their start for all signals, is told that it is so:
-// where the default is to ignore the signal it makes no difference, and the handler stays. Nobody
-// is told of our handler.
+// A program may want the signal for itself later. So the calls that set handlers are hooked in the
+// objects that the program began with. A program that sets a handler gets the signal; the mapping
+// is removed before. If a program sets the default, as some do at their start for all signals, the
+// call reports success and the handler stays: the default ignores the signal, so there is no
+// difference. The program never learns of our handler.
 //
-// After vfork the memory is the parent's, and so is the mapping; the handlers are not. A child
-// after fork that sets a handler keeps the mapping, because it cannot be told from the other.
+// After vfork the child shares memory and mapping with the parent, but not the handlers. A child
+// after fork that sets a handler keeps the mapping, because it cannot be distinguished from a child
+// after vfork.
 #include "producer/agents/heap/dormant_signal.h"
 
 #include <fcntl.h>
@@ -68,7 +70,7 @@ static bool has_our_handler(int number)
            now.sa_sigaction == taken.handler;
 }
 
-// True: nothing is to be done for it.
+// Returns true if nothing needs to be done.
 static bool is_as_before(int number, handler_fn handler)
 {
     return handler == SIG_DFL && number == SIGURG;
@@ -78,7 +80,7 @@ static void give_up(void)
 {
     if (getpid() != taken.pid)
         return;
-    // Another thread may do so as well, and somebody else may have the mark's place by then.
+    // Another thread may do the same, and another mapping may be in the mark's place by then.
     if (atomic_exchange(&taken.number, 0) != 0)
         munmap(taken.mark, MARK_BYTES);
 }
@@ -118,8 +120,8 @@ static handler_fn hook_sysv_signal(int number, handler_fn handler)
     return set_handler(REAL_SYSV_SIGNAL, number, handler);
 }
 
-// What the kernel says. An emulator of another machine takes all signals, and may count them
-// otherwise: then the number means nothing to the outside.
+// Returns what the kernel says. An emulator of another machine handles all signals, and may number
+// them differently: then the number means nothing to other processes.
 static bool is_caught(int number)
 {
     static const char name[] = "\nSigCgt:\t";

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signal that a dormant program waits for: whose it is, and what the program sees of it.
+// The signal that a dormant program waits for: who uses it, and what the program sees of it.
 #pragma once
 
 #include <signal.h>
 #include <stdbool.h>
 
-// Takes the signal, and from there on shows to the outside that it is taken. False: somebody has it
-// already, or it cannot be shown; then nothing is changed. After first_objects_note().
+// Takes the signal and from then on shows to other processes that it is taken. Call it after
+// first_objects_note(). Returns false, with nothing changed, if the signal is in use or the taking
+// cannot be shown.
 bool dormant_signal_take(int number, void (*handler)(int, siginfo_t *, void *));
 
-// Whether dormant_signal_take() would find it free.
+// Returns whether dormant_signal_take() would find the signal free.
 bool dormant_signal_is_free(int number);

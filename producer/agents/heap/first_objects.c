@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the loader says of them is copied: it stays true as long as the process runs.
+// The loader's description of these objects is copied. It stays valid as long as the process runs.
 #include "producer/agents/heap/first_objects.h"
 
 #define OBJECTS_MAX 128

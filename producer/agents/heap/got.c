@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An entry is taken only while it holds what the loader put there: the real function, or, where it
-// is bound lazily, an address in the object itself. Other tools' hooks and objects with an
-// allocator of their own stay what they are. Pointers to functions in data (R_*_64) are entries,
-// too: a free that is called through one must be seen.
+// An entry is changed only while it has the loader's value: the real function or, with lazy
+// binding, an address in the object itself. Hooks of other tools, and objects with an allocator of
+// their own, stay as they are. Pointers to functions in data (R_*_64) are entries, too: a free
+// through such a pointer must be seen.
 //
 // Entries behind RELRO are opened for the write and closed again. An object that another thread is
-// just loading must not be closed under its loader's hands: whether the page is closed is looked
-// up in /proc/self/maps, and only what was closed is closed again. Writes are whole words,
-// so other threads see one function or the other.
+// just loading must not be closed before its loader has finished. So /proc/self/maps is read, and
+// only pages that were closed are closed again. Writes are whole words, so other threads see one
+// function or the other.
 #include "producer/agents/heap/got.h"
 
 #include <elf.h>
@@ -41,7 +41,7 @@ struct object {
     const char *strings;
     const ElfW(Rela) * tables[2];
     size_t n_entries[2];
-    bool relro_known, relro_closed, relro_open; // by us
+    bool relro_known, relro_closed, relro_open; // set by this walk
 };
 
 static uintptr_t page_down(uintptr_t address)
@@ -125,8 +125,8 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Where the mappings are that may not be written to: read once a walk, since the text is long and
-// making it takes the kernel a while. What does not fit counts as unknown.
+// The mappings that are not writable. They are read once per walk, because the text is long and
+// takes the kernel a while to make. Mappings that do not fit count as unknown.
 #define MAPPINGS_MAX 8192
 #define READ_BYTES   16384
 
@@ -190,13 +190,13 @@ static const struct mapping *mapping_of(uintptr_t address)
     return low < mappings.n && mappings.items[low].start <= address ? &mappings.items[low] : NULL;
 }
 
-// 1, 0, or -1: cannot be known.
+// Returns 1 or 0, or -1 if it cannot be known.
 static int is_writable(uintptr_t address)
 {
     const struct mapping *mapping = NULL;
     if (mappings.is_read)
         mapping = mapping_of(address);
-    // One that is open is perhaps just being loaded, and may be closed since.
+    // A writable page may belong to an object that was just being loaded, and may be closed by now.
     if (!mapping || mapping->writable) {
         read_mappings();
         mapping = mapping_of(address);

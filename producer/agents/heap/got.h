@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls between objects go through tables of addresses (GOT). Here the entries of some functions
-// are exchanged in all loaded objects, and put back. No memory is allocated, and nothing is kept
-// from one walk to the next: what is there says what was done.
+// Calls between objects go through tables of addresses (GOT). This module exchanges the entries of
+// some functions in all loaded objects, and puts them back. It allocates no memory and keeps no
+// state between walks: the entries themselves say what was done.
 #pragma once
 
 #include <link.h>
@@ -19,18 +19,18 @@ struct got_hook {
 struct got_walk {
     const struct got_hook *hooks;
     size_t n_hooks;
-    bool install; // false: put back what was there
+    bool install; // false: put the original entries back
     // Objects that contain one of these addresses are left as they are.
     const void *const *spared;
     size_t n_spared;
-    // Called for every loaded object, also for the spared. May be NULL.
+    // Called for every loaded object, spared ones included. May be NULL.
     void (*seen)(void *userdata, const struct dl_phdr_info *info);
     void *userdata;
-    uint32_t n_changed, n_refused; // entries; counted here
+    uint32_t n_changed, n_refused; // counts of entries
 };
 
-// One object alone: takes no lock, and may be called in a signal handler.
+// Walks over one object. Takes no lock and is safe in a signal handler.
 void got_walk_object(struct got_walk *walk, const struct dl_phdr_info *info);
 
-// Not in two threads at once. The loader's list is locked meanwhile.
+// Walks over all objects, with the loader's list locked. Not in two threads at once.
 void got_walk_objects(struct got_walk *walk);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One sampler for all these heaps: each allocation takes its size in sampling intervals of its heap
-// from the way to the next point. The points are those of a Poisson process whatever the order in
-// which heaps and intervals take turns, and a thread needs no state per heap.
+// One sampler serves all these heaps: each allocation advances the thread toward its next sampling
+// point by its size, in sampling intervals of its heap. The points form a Poisson process in
+// whatever order heaps and intervals alternate, and a thread needs no state per heap.
 //
-// A heap that is gone with its library is not remembered: only names are, which give a heap that
-// comes back, and another one of that name, the same number.
+// A heap that was unloaded with its library is not remembered. Only names are: a heap that comes
+// back, or another heap with the same name, gets the same number.
 #include "producer/agents/heap/heaps.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static struct {
 
 // Reports.
 
-// Below CLIENT_UNIT times the factor of the threshold, but only when the doublings are taken out.
+// Below CLIENT_UNIT times the factor of the threshold, but only without the doublings.
 static int64_t units_of(double units, unsigned n_doublings)
 {
     if (__builtin_expect(n_doublings != 0, 0))
@@ -98,13 +98,13 @@ static bool tell(size_t number, const struct numbered_heap *numbered)
     return true;
 }
 
-// Of heaps that are not the program's own.
+// Reserved names of heaps that are not the program's own.
 static bool is_somebodys(const char *name)
 {
     return strcmp(name, HEAP_MALLOC_NAME) == 0 || strcmp(name, HEAP_JAVA_NAME) == 0;
 }
 
-// 0: it has none.
+// Returns 0 if the name has no number.
 static size_t number_of(const char *name)
 {
     for (size_t i = 1; i <= heaps.n; i++)
@@ -132,7 +132,8 @@ static void call_changed(const struct mmheap *heap, uint64_t interval)
 
 static void switch_on(struct mmheap *heap)
 {
-    // After a fork it may be on in the parent's profile, under a number that means nothing here.
+    // After a fork the heap may be on in the parent's profile, with a number that means nothing
+    // here.
     if (mmheap_interval(heap) != 0 && heap->index > 0 && heap->index <= heaps.n &&
         strncmp(heaps.numbered[heap->index].name, heap->name, HEAP_NAME_BYTES - 1) == 0)
         return;

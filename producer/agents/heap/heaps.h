@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heaps of the program's own (api/mmheap.h): found in the objects, switched on and off with the
-// profile. All but the reports are called under the client's lock.
+// The program's own heaps (api/mmheap.h): finds them in the objects, and switches them on and off
+// with the profile. All functions but the reports are called under the client's lock.
 #pragma once
 
 #include <link.h>
@@ -9,17 +9,17 @@
 
 #include "producer/heap/ring_writer.h"
 
-// A profile begins: no heap has a number.
+// A profile begins: forgets all heap numbers.
 void heaps_reset(void);
 
-// A round over the loaded objects: begin, one call for each, end. False: there was no room to tell
-// of all of them.
+// One round over the loaded objects: call begin, then seen for each object, then end. The end
+// returns false if the ring had no room for all heaps.
 void heaps_begin(struct ring_writer *ring);
 void heaps_seen(const struct dl_phdr_info *info);
 bool heaps_end(void);
 
-// The largest interval that the recorder asks for, malloc's included.
+// Returns the largest interval that the recorder asks for, malloc's included.
 uint64_t heaps_largest_interval(const struct heap_header *header);
 
-// Switches the heaps of an object off.
+// Switches off the heaps of an object.
 void heaps_leave(const struct dl_phdr_info *info);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hook may be called after the profile has ended: programs keep addresses of functions. So each
-// does the whole work of the real function at any time.
+// A hook may be called after the profile has ended, because programs keep addresses of functions.
+// So each hook does all the work of the real function at any time.
 //
-// Frees come before the real free: the record must be in the ring before the address can be given
-// out again. Allocations come after the real allocation.
+// A free is recorded before the real free: its record must be in the ring before the address can be
+// handed out again. An allocation is recorded after the real allocation.
 //
-// The loader looks at who calls it: search paths and RTLD_NEXT depend on it. Where that matters the
-// hooks are tail calls, which leave the caller's address where it was, and what has been loaded is
-// looked for later.
+// The loader looks at its caller's address: search paths and RTLD_NEXT depend on it. Where this
+// matters the hooks are tail calls, which keep the caller's address, and new objects are looked for
+// later.
 //
-// A program that puts itself into a seccomp jail may allow itself what its allocator needs and
-// nothing else. So it goes there without a profile.
+// A program that enters a seccomp jail may permit itself only what its allocator needs. So it goes
+// there without a profile.
 #include "producer/agents/heap/hooks.h"
 
 #include <dlfcn.h>
@@ -53,7 +53,7 @@ enum real {
 
 #define REAL(which, type) ((type)hooks_table[which].real)
 
-// What is no sample is a jump to the real function.
+// An allocation that is not a sample jumps to the real function.
 static void *hook_malloc(size_t size)
 {
     if (client_passes(size))
@@ -82,7 +82,7 @@ static void *hook_realloc(void *old, size_t size)
     if (p && (!was_sample || !client_passes(size)))
         client_allocated(p, size);
     else if (!p && was_sample && size > 0)
-        client_kept(old, malloc_usable_size(old)); // it failed: the old one lives on
+        client_kept(old, malloc_usable_size(old)); // realloc failed: the old allocation lives on
     return p;
 }
 
@@ -148,7 +148,7 @@ static void *hook_pvalloc(size_t size)
     return p;
 }
 
-// A path is opened the same way whoever asks.
+// A file with a path is opened in the same way for any caller.
 static void *hook_dlopen(const char *file, int flags)
 {
     if (!file || !strchr(file, '/') || strchr(file, '$')) {
@@ -185,7 +185,7 @@ static void *hook_dlsym(void *handle, const char *name)
 
 typedef int (*iterate_fn)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 
-// Its callbacks run under a lock that the unwinder takes, too, perhaps after one of its own that
+// Its callbacks run under a lock that the unwinder takes too, perhaps after a lock of its own that
 // another thread holds.
 static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *),
                                 void *userdata)
@@ -196,7 +196,7 @@ static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, v
     return r;
 }
 
-// The two ways into a seccomp jail.
+// The two calls that enter a seccomp jail.
 
 typedef int (*prctl_fn)(int, long, long, long, long);
 
@@ -209,7 +209,7 @@ static int hook_prctl(int option, long a, long b, long c, long d)
 
 typedef long (*syscall_fn)(long, long, long, long, long, long, long);
 
-// What does the call.
+// Returns the function that makes the call.
 __attribute__((used)) static syscall_fn syscall_begins(long number, long a)
 {
     if ((number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)) ||
@@ -219,8 +219,9 @@ __attribute__((used)) static syscall_fn syscall_begins(long number, long a)
 }
 
 #if defined(__x86_64__)
-// The last argument is on the stack. Where there are fewer, the caller's own variables are there,
-// which other threads may write to: a function in C would read that place and write it again.
+// The last argument is on the stack. A call with fewer arguments has the caller's own variables
+// there, which other threads may write to: a function in C would read this place and write it
+// again.
 __attribute__((naked)) static long hook_syscall(void)
 {
     __asm__("push %rdi\n push %rsi\n push %rdx\n push %rcx\n push %r8\n push %r9\n"
@@ -283,10 +284,10 @@ static int find_definition(struct dl_phdr_info *info, size_t size, void *userdat
     return definition->address != NULL;
 }
 
-// A program at fixed addresses that takes a function's address has a stub of its own, which stands
-// for the function everywhere; but the stub jumps through the entry that is to be taken, so calling
-// it from the hook would never end. Such a stub has a symbol without a definition; the function is
-// what the first library that defines it has.
+// A program at fixed addresses that takes a function's address has a stub, which stands for the
+// function everywhere. The stub jumps through the entry that is to be hooked, so a hook that called
+// the stub would never end. Such a stub has a symbol without a definition. The real function is in
+// the first library that defines it.
 static void *real_function(const char *name)
 {
     void *address = dlsym(RTLD_DEFAULT, name);

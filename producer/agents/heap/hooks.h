@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that take the place of the allocator's and of the loader's.
+// The functions that replace those of the allocator and of the loader.
 #pragma once
 
 #include <stddef.h>
@@ -10,8 +10,8 @@
 extern struct got_hook hooks_table[];
 extern const size_t hooks_n;
 
-// Finds the real functions. Before the first walk over the objects.
+// Finds the real functions. Call it before the first walk over the objects.
 void hooks_resolve(void);
 void hooks_resolve_all(struct got_hook *hooks, size_t n);
-// The program's malloc. After hooks_resolve().
+// Returns the program's malloc. Call it after hooks_resolve().
 const void *hooks_allocator(void);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was lost is carried by the samples that come through after it, each a part as large as it is
-// itself among some thousands: so the sums stay right, and no single stack gets it all.
+// Lost samples are made up for by the samples that come through afterwards. Each takes over a part
+// in proportion to its own weight, spread over some thousands of samples. So the sums stay right,
+// and no single stack gets the whole loss.
 #include "producer/agents/heap/losses.h"
 
-#define OWED_PARTS  4096                // samples over which a loss is spread, about
-#define MEAN_OF     64                  // samples, about
-#define WEIGHT_SURE (UINT64_C(1) << 40) // more than that is not counted in the mean
+#define OWED_PARTS  4096                // approximate number of samples over which a loss is spread
+#define MEAN_OF     64                  // approximate number of samples
+#define WEIGHT_SURE (UINT64_C(1) << 40) // larger weights do not count in the mean
 
-// Of the samples that come through. Threads that change it at once lose a step of one.
+// The mean weight of the samples that came through. Threads that update it at once may lose an
+// update.
 static uint64_t mean_weight(const struct losses *losses)
 {
     return atomic_load_explicit(&losses->weights, memory_order_relaxed) / MEAN_OF;
@@ -27,7 +29,8 @@ uint64_t losses_take(struct losses *losses, struct heap_header *header, uint64_t
     if (__builtin_expect(owed == 0, 1))
         return 0;
     double times = (double)owed / (OWED_PARTS * ((double)mean_weight(losses) + 1));
-    note_weight(losses, weight); // not in its own mean: large ones would get less
+    note_weight(losses,
+                weight); // after the mean was used: otherwise large samples would take over less
     double share = (double)weight * (times > 1 ? times : 1);
     uint64_t part = share < (double)owed ? (uint64_t)share : owed;
     return atomic_compare_exchange_strong_explicit(&header->owed_bytes, &owed, owed - part,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Called under the loader's lock and the client's own, so one round at a time. An object is known
-// by where it lies and by its name.
+// Called under the loader's lock and the client's own, so one round at a time. An object is
+// identified by its address and its name.
 #include "producer/agents/heap/objects.h"
 
 #include <elf.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which code is where in the process: told to the recorder when it comes, so that addresses have
-// names also when the process is gone before anybody looks.
+// Where code lies in the process. The recorder is told as soon as code is loaded, so that addresses
+// get names even if the process ends before the recorder looks.
 #pragma once
 
 #include <link.h>
@@ -9,17 +9,17 @@
 
 #include "producer/heap/ring_writer.h"
 
-// The whole list has to be told again.
+// Forgets what was told: the next round tells of all objects.
 void objects_reset(void);
 
-// A round over the loaded objects: begin, one call for each, end.
+// One round over the loaded objects: call begin, then seen for each object, then end.
 void objects_begin(struct ring_writer *ring);
 void objects_seen(const struct dl_phdr_info *info);
 
 enum objects_result {
     OBJECTS_TOLD,
-    OBJECTS_GONE,  // some are not there any more: another round tells all anew
-    OBJECTS_AGAIN, // the ring is full
+    OBJECTS_GONE,  // some objects are gone: another round tells of all anew
+    OBJECTS_AGAIN, // the ring is full: try again
 };
 
 enum objects_result objects_end(void);

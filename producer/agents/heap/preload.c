@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ways in. A preloaded program asks its recorder before anything else runs in it, and may be
-// summoned later (dormant.h); one that was attached to is told by mmheap_attach(). Neither leaves a
-// descriptor or a thread behind, and a failure leaves the program as it was.
+// The entry points. A preloaded program asks its recorder before anything else runs in it, and may
+// be summoned later (dormant.h). A program that was attached to is started by mmheap_attach().
+// Neither way leaves a descriptor or a thread behind, and a failure leaves the program as it was.
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ static bool ask_recorder(char **environment)
     return is_wanted;
 }
 
-// Where the program's own code runs already, getenv() finds what there is.
+// getenv() finds variables only after the program's own code has begun to run.
 static bool is_loaded_later(char **environment)
 {
     char name[256];
@@ -55,13 +55,14 @@ static bool is_loaded_later(char **environment)
 
 #pragma weak gnu_get_libc_version
 
-// The first of all constructors, also of the C library's own: getenv() finds nothing yet. Where it
-// does, the library comes later, and who brings it does the rest: nobody is to be waited for then.
+// The first of all constructors, also before those of the C library, so getenv() finds nothing yet.
+// If it finds something, the library was loaded later: then its loader does the rest, and nothing
+// may wait here.
 __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, char **environment)
 {
     (void)argc;
     (void)argv;
-    // With another C library, or without an unwinder, the program runs as if we were not there.
+    // With another C library, or without an unwinder, the program runs as without this library.
     if (!gnu_get_libc_version || !unwind_is_there())
         return;
     int saved = errno;
@@ -70,14 +71,14 @@ __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, 
     errno = saved;
 }
 
-// Behind all other destructors, as the constructor comes before all others.
+// After all other destructors, as the constructor runs before all others.
 __attribute__((destructor)) static void end_program(void)
 {
     client_finish();
 }
 
-// A thread that is borrowed for a call from outside may be anywhere in the program: it is not to
-// end there because it was cancelled, nor to find another errno than it had.
+// A thread that is borrowed for a call from outside may be anywhere in the program. It must not end
+// there because of a cancellation, nor find its errno changed.
 struct borrowed {
     int error, cancel;
 };
@@ -95,8 +96,8 @@ static void give_back(const struct borrowed *borrowed)
     errno = borrowed->error;
 }
 
-// Begins a profile with the ring behind `fd`, which is closed. 0 or a negative errno, which goes to
-// *ret_result, too: who calls it from outside does not see what it returns.
+// Begins a profile with the ring behind `fd`, which is closed. Returns 0 or a negative errno, also
+// in *ret_result, because a caller from outside does not see the return value.
 __attribute__((visibility("default"))) int mmheap_attach(int fd, int *ret_result);
 int mmheap_attach(int fd, int *ret_result)
 {
@@ -108,7 +109,7 @@ int mmheap_attach(int fd, int *ret_result)
     return r;
 }
 
-// Ends the profile, if there is one, before the next sample would.
+// Ends the profile, if there is one, without waiting for the next sample.
 __attribute__((visibility("default"))) int mmheap_detach(int unused, int *ret_result);
 int mmheap_detach(int unused, int *ret_result)
 {
@@ -120,7 +121,7 @@ int mmheap_detach(int unused, int *ret_result)
     return 0;
 }
 
-// Answers what the recorder asks, for a process in which nobody else does.
+// Answers the recorder in a process in which no thread does.
 __attribute__((visibility("default"))) int mmheap_answer(int unused, int *ret_result);
 int mmheap_answer(int unused, int *ret_result)
 {

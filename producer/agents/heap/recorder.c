@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls alone: one of the callers is a signal handler.
+// Uses system calls only, because one of the callers is a signal handler.
 #include "producer/agents/heap/recorder.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ int recorder_receive(int socket_fd)
     char byte;
     int fd;
     int64_t n = -EINTR;
-    for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // by the program's own signals
+    for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // the program's own signals interrupt
         n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
     if (n != 1)
         return -ECONNREFUSED;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of the ring is kept for frees and objects, so that losses are of allocations. The recorder
-// may stand still or die at any time: its heartbeat stops. A client that finds the ring full then
-// waits for some seconds, counts its losses from there on, and in the end takes its hooks out by
+// A part of the ring is reserved for frees and objects, so that only allocations are lost. The
+// recorder may stand still or die at any time: then its heartbeat stops. A client that finds the
+// ring full waits for some seconds, counts losses from then on, and finally takes its hooks out
 // itself.
 #include "producer/agents/heap/room.h"
 
 #include "producer/agents/heap/client_state.h"
 
-#define FREE_RESERVE 8 // an eighth of the ring is for frees and objects
+#define FREE_RESERVE 8 // an eighth of the ring is reserved for frees and objects
 #define WAIT_NS      100000
-#define SILENCE_NS   INT64_C(5000000000)   // of the recorder, after which nobody waits for it
-#define DEATH_NS     INT64_C(600000000000) // and after which it counts as dead
+#define SILENCE_NS   INT64_C(5000000000)   // longer, and no thread waits for the recorder
+#define DEATH_NS     INT64_C(600000000000) // longer, and the recorder counts as dead
 
-// Whether the full ring is worth waiting for. The recorder looks at it several times a second.
+// Returns whether waiting for room is useless. A live recorder looks at the ring several times a
+// second.
 static bool recorder_is_silent(void)
 {
     struct heap_header *header = client_lasting.window.ring.header;
@@ -25,7 +26,7 @@ static bool recorder_is_silent(void)
         since = now;
     }
     if (now - since >= DEATH_NS)
-        atomic_store(&header->stop, 1); // the next look takes the hooks out
+        atomic_store(&header->stop, 1); // the next slow path takes the hooks out
     bool silent = now - since >= SILENCE_NS;
     atomic_store_explicit(&client.is_silent, silent, memory_order_relaxed);
     return silent;

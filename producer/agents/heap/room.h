@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room in the ring, and who waits for it. For threads that have entered.
+// Room in the ring, and threads that wait for room. For threads that have entered.
 #pragma once
 
 #include <stdbool.h>
@@ -9,12 +9,12 @@
 
 #include "producer/heap/ring_writer.h"
 
-// A record to fill in and ring_commit(). NULL: it is lost.
+// Returns a record to fill in and pass to ring_commit(), or NULL if the record is lost.
 void *room_for_alloc(size_t size);
 void *room_for_free(size_t size);
 
-// Nobody would wait, and nothing would fit.
+// Returns true if nothing would fit and no thread would wait.
 bool room_is_hopeless(void);
 
-// Objects cannot be told of while the ring is full.
+// Returns false while the ring is full: objects cannot be told of then.
 bool room_is_there_for_objects(void);

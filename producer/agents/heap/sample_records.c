@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the allocation that a hook did not let pass to the record in the ring, and from the free of
-// what may be a sample to its record.
+// From an allocation that a hook did not let pass to its record in the ring, and from the free of a
+// possible sample to its record.
 //
-// Nothing here calls the allocator that it watches, and nothing is touched before the thread is
-// counted among those that use the ring (client_enter()).
+// Nothing here calls the allocator that it watches. Nothing is touched before the thread is counted
+// among those that use the ring (client_enter()).
 #include <errno.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 #include "producer/agents/heap/room.h"
 #include "producer/agents/heap/unwind.h"
 
-#define LOOK_BYTES    65536 // a thread allocates at most between two looks
-#define TIMED_SAMPLES 16    // one in so many is timed, and counts for all
+#define LOOK_BYTES    65536 // maximum bytes that a thread allocates between two slow paths
+#define TIMED_SAMPLES 16    // one sample in so many is timed and counts for all
 #define DOUBLINGS_MAX 32
 
 static void adapt_interval(void)
@@ -93,7 +93,7 @@ static void begin_thread(struct thread_state *thread, uint32_t epoch, uint64_t i
     thread->left = 0;
 }
 
-// The point that was reached was drawn with the interval of then, and stands for that.
+// The point was drawn with the interval of that time, and stands for that interval.
 static uint64_t take_points(struct thread_state *thread, uint64_t interval)
 {
     uint64_t weight = sampler_take(&thread->sampler, thread->interval);
@@ -104,7 +104,7 @@ static uint64_t take_points(struct thread_state *thread, uint64_t interval)
     return weight;
 }
 
-// What is far enough from the next point passes without a look.
+// Lets allocations pass without the slow path while the next point is far enough.
 static void grant(struct thread_state *thread, uint64_t threshold)
 {
     uint64_t most = threshold < LOOK_BYTES ? threshold : LOOK_BYTES;
@@ -158,14 +158,14 @@ static void look_for_objects(void)
         client_objects_changed();
 }
 
-// Not for who may have interrupted the allocator, whose locks are taken.
+// Not for a thread that may have interrupted the allocator, whose locks this takes.
 static void tell_of_arenas(void)
 {
     if (arenas_are_asked_for(client_lasting.window.ring.header))
         arenas_tell(&client.arenas, &client_lasting.window.ring, false);
 }
 
-// Before anything else is done for a thread that has entered. False: there is no profile.
+// The first step of a thread that has entered. Returns false if there is no profile.
 static bool goes_on(uint32_t epoch)
 {
     if (epoch &&
@@ -222,7 +222,7 @@ bool client_reported(const struct client_report *report)
     return true;
 }
 
-// A sample that is out of the table.
+// Writes the record of a sample that was taken out of the table.
 static void send_free(unsigned heap, uint64_t key)
 {
     struct heap_free *record = room_for_free(sizeof(*record));
@@ -273,7 +273,7 @@ void client_report_free_range(unsigned heap, uint64_t start, uint64_t size)
     errno = saved;
 }
 
-// With the weight that a sample of its size has most likely had.
+// With the weight that a sample of its size most likely had.
 void client_kept(void *p, size_t size)
 {
     struct thread_state *thread = &client_thread;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each byte is a point with a probability of 1/interval, so the distances between points are
-// geometric: exponential ones, rounded up, whose scale is -1/ln(1 - 1/interval), about half a byte
-// less than the interval. The logarithm is computed here, to 1e-9, so that the library that goes
-// into other programs does not bring the one for mathematics with it.
+// Each byte is a point with a probability of 1/interval. So the distances between points are
+// geometric: exponential distances, rounded up, with the scale -1/ln(1 - 1/interval), which is
+// about half a byte less than the interval. The logarithm is computed here, to 1e-9, so that this
+// library, which is loaded into other programs, does not need libm.
 #include "producer/agents/heap/sampler.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #define LN_2              0.69314718055994531
 #define THRESHOLD_FACTOR  4.6051701859880914 // -ln(0.01)
 #define DISTANCE_MAX      ((double)(INT64_C(1) << 60))
-#define INTERVALS_AT_MOST 1000 // points of one allocation below the threshold: never that many
+#define INTERVALS_AT_MOST 1000 // points of one allocation below the threshold; never reached
 #define INTERVAL_LARGE    (UINT64_C(1) << 24) // from here on 1 - 1/interval has too few digits
 
 static uint64_t next_random(struct sampler *sampler)
@@ -22,7 +22,7 @@ static uint64_t next_random(struct sampler *sampler)
     return x ^ x >> 31;
 }
 
-// Of 0 < x < 1.
+// For 0 < x < 1.
 static double negative_logarithm(double x)
 {
     uint64_t bits;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libunwind remembers per address how to go on from there, so a stack that was seen before costs
-// some nanoseconds a frame. Where there is no unwind information it follows frame pointers and
-// checks what it reads, by system calls that are cancellation points.
+// libunwind caches, per address, how to continue from there. So a stack that was seen before costs
+// some nanoseconds per frame. Without unwind information it follows frame pointers and checks what
+// it reads by system calls, which are cancellation points.
 //
-// The library is an auxiliary one (DT_AUXILIARY): it is loaded with us where there is one, so that
-// nothing has to be loaded when a profile begins, and where there is none, or the loader is musl's,
-// we are loaded all the same.
+// libunwind is an auxiliary library (DT_AUXILIARY). If it is installed, it is loaded together with
+// this library, so that nothing must be loaded when a profile begins. If it is missing, or the
+// loader is musl's, this library is loaded all the same.
 #define UNW_LOCAL_ONLY
 #include "producer/agents/heap/unwind.h"
 
@@ -30,7 +30,7 @@ bool unwind_is_there(void)
 
 void unwind_prepare(const void *start, const void *end)
 {
-    void *first[1]; // the library makes its own preparations; more would be looked up for nothing
+    void *first[1]; // libunwind initialises itself; the full context would only cost more look-ups
     own_start = (uintptr_t)start;
     own_end = (uintptr_t)end;
     unw_backtrace(first, 1);

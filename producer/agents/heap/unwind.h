@@ -7,17 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Whether there is an unwinder; the functions below need it.
+// Returns whether there is an unwinder. The functions below need one.
 bool unwind_is_there(void);
 
-// Tells where the profiler's own code is, whose frames are left out; warms the unwinder up.
+// Sets where the profiler's own code is, whose frames are left out, and warms the unwinder up.
 void unwind_prepare(const void *own_start, const void *own_end);
 
-// Innermost first; the number of frames, 0 where there is no way to tell.
+// Writes return addresses, innermost first. Returns the number of frames, or 0 if the stack cannot
+// be unwound.
 size_t unwind_here(uint64_t *frames, size_t max);
 
-// Objects have gone: what was remembered of their code holds no longer.
+// Objects were unloaded: drops what is remembered of their code.
 void unwind_forget(void);
 
-// An address in the unwinder.
+// Returns an address in the unwinder's code.
 const void *unwind_code(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that never leaves the ring, because a handler jumped out of it, must find memory for
-// ever: its place is used again where that is possible, and otherwise stays.
+// A thread may never leave the ring, because a handler jumped out of it. It must find memory there
+// for ever. So the place of the mapping is reused if possible, and otherwise stays.
 #include "producer/agents/heap/window.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the memory that is shared with the recorder lies in the process. One thread at a time, but
-// for those that use what is there.
+// The mapping of the memory that is shared with the recorder. The functions may run in one thread
+// at a time, but other threads may use the mapping meanwhile.
 #pragma once
 
 #include <stdbool.h>
@@ -12,17 +12,18 @@
 struct window {
     struct ring_writer ring;
     table_slot *slots; // of the table of samples
-    void *memory;      // NULL: there is none
+    void *memory;      // NULL: no mapping
     uint64_t bytes;
 };
 
-// The header of the memory behind `fd`. 0, -EINVAL or -EPROTO: it is not what it should be.
+// Checks and reads the header of the memory behind `fd`. Returns 0, or -EINVAL or -EPROTO if the
+// memory is not as it should be.
 int window_check(int fd, struct heap_header *ret);
 
-// `is_used`: somebody may still use what was there before.
+// Maps the memory. `is_used`: a thread may still use the old mapping.
 int window_map(struct window *window, int fd, uint64_t ring_bytes, bool is_used);
 
-// Empty memory takes the place.
+// Puts empty memory in the place of the mapping.
 void window_cover(struct window *window);
-// It is given back, or, if somebody may still use it, covered.
+// Unmaps the memory, or covers it with empty memory if a thread may still use it.
 void window_leave(struct window *window, bool is_used);

@@ -2,21 +2,21 @@
 //
 // The agent inside the VM: from its loading to the sample in the log.
 //
-// HotSpot and OpenJ9 tell of sampled allocations at an interval of bytes. For a small rate the
-// interval is 0, which tells of all of them, and of each `sample_rate` in a row on a thread one is
-// taken, at a place that is drawn anew each time: every allocation has the same chance, also in
-// threads that allocate less than that, and a program with a rhythm cannot hide from it. For a
-// large rate HotSpot tells of some, see draw.c. ART tells of each allocation by another event.
+// HotSpot and OpenJ9 report sampled allocations at an interval of bytes. For a small rate the
+// interval is 0: then all allocations are reported, and one of each `sample_rate` in a row on a
+// thread is taken, at a position that is drawn anew each time. So every allocation has the same
+// chance, even in threads with fewer allocations than that, and a program with a rhythm cannot hide
+// from sampling. For a large rate HotSpot reports only some allocations, see draw.c. ART reports
+// each allocation by another event.
 //
-// What a sample needs is numbers until a stack is new: the thread's name is kept in its JVMTI
-// storage, a class's in its tag, and methods are their ids. So nothing here asks for a string
-// twice, and no lock is held while the VM walks a stack. A thread's name is asked for again now and
-// then, since threads may be renamed.
+// A sample needs only numbers unless its stack is new: the thread's name is cached in its JVMTI
+// storage, a class's name in its tag, and methods are represented by their ids. So nothing here
+// asks for a string twice, and no lock is held while the VM walks a stack. A thread's name is asked
+// for again from time to time, because threads may be renamed.
 //
-// When sampling ends a callback may be under way in any thread, and nobody knows for how long. So
-// what is large is given back, under the locks of those who have it, and the small rest stays. The
-// VM must live on whatever goes wrong here, so that loading never fails at its
-// start; there is one message.
+// When sampling ends, a callback may still run in any thread for an unknown time. So large memory
+// is freed under the locks of its users, and the small rest stays. The VM must survive any failure
+// here, so loading never fails at the VM's start; there is one message.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -43,43 +43,43 @@
 _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 
 #define FLUSH_PERIOD_S              1
-#define NAME_USES                   256 // samples after which a thread is asked for its name again
-#define STALE_TRIES                 4   // names are forgotten every 64 MB
+#define NAME_USES                   256 // samples after which a thread's name is asked for again
+#define STALE_TRIES                 4   // names are dropped every 64 MB
 #define SMALL_INTERVAL              (256 << 10)
-#define EVEN_RATE_MIN               64 // from which on the VM passes over allocations itself
+#define EVEN_RATE_MIN               64 // rate from which on the VM itself skips allocations
 #define EVEN_JAVA_MIN               17 // see draw.c
-#define SMALLEST_BYTES              16 // an object, as HotSpot nearly always has it
-#define CAN_SUPPORT_VIRTUAL_THREADS 44 // place among the capabilities; newer than some jvmti.h
+#define SMALLEST_BYTES              16 // size of the smallest object in nearly all HotSpot VMs
+#define CAN_SUPPORT_VIRTUAL_THREADS 44 // bit among the capabilities; newer than some jvmti.h
 
 struct agent {
     struct agent_options options;
     JavaVM *vm;
     jvmtiEnv *jvmti;
-    struct sample_log *log;    // NULL: not wanted
-    struct trace_link *link;   // NULL: not wanted
-    bool vm_samples;           // the VM tells of samples, not of all allocations
-    int32_t interval;          // at which it does for a rate; 0: of all
-    struct live_set *live;     // NULL: not wanted
-    struct perf_map *perf_map; // NULL: not wanted
-    bool collects_beside;      // see there
-    bool loss_told;            // that the log cannot be written any more
-    bool perf_map_told;        // that the perf map has ended
+    struct sample_log *log;    // NULL: no log
+    struct trace_link *link;   // NULL: no recorders
+    bool vm_samples;           // the VM reports samples instead of all allocations
+    int32_t interval;          // its interval for a rate; 0: all allocations
+    struct live_set *live;     // NULL: no live set
+    struct perf_map *perf_map; // NULL: no perf map
+    bool collects_beside;      // see collects_beside()
+    bool loss_told;            // the message that the log can no longer be written was printed
+    bool perf_map_told;        // the message that the perf map has ended was printed
     atomic_bool running;
-    pthread_mutex_t lock; // of starting and stopping
+    pthread_mutex_t lock; // for start and stop
     pthread_cond_t stopped;
 };
 
-// One for each time that the agent was loaded; only the last runs.
+// One for each load of the agent; only the last one runs.
 static _Atomic(struct agent *) current_agent;
 
 struct thread_state {
     struct draw draw;
-    struct draw names; // samples for which the thread is asked for its name again
-    bool inside;       // allocations of our own questions
+    struct draw names; // samples until the thread's name is asked for again
+    bool inside;       // allocations of the agent's own calls
 };
 
 static __thread struct thread_state thread_state;
-static __thread bool thread_recalls; // the VM tells of code that it made earlier
+static __thread bool thread_recalls; // the VM reports code that it compiled earlier
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -104,7 +104,7 @@ static void allocations_end(jvmtiEnv *jvmti)
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
 }
 
-// NULL is the current thread, to which the VM has the shortest way.
+// NULL is the current thread, which the VM finds fastest.
 static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
 {
     char text[SAMPLE_TEXT_MAX];
@@ -172,13 +172,13 @@ static void sample_take(struct agent *agent, JNIEnv *jni, jthread thread, jobjec
     }
     if (r == 0 && agent->live)
         live_set_add(agent->live, jni, object, key);
-    if (r == -EIO) // the log has ended, and the program goes on at full speed
+    if (r == -EIO) // the log has ended; the program goes on at full speed
         allocations_end(jvmti);
 }
 
 static bool allocation_take(const struct agent *agent, struct draw *draw, jlong size)
 {
-    if (agent->link) // of a VM that tells of each allocation, some
+    if (agent->link) // the VM reports each allocation: take some
         return agent->vm_samples || draw_uniform(draw) < trace_link_chance(agent->link, size);
     if (agent->options.bytes > 0)
         return true;
@@ -210,7 +210,7 @@ static void JNICALL on_object_free(jvmtiEnv *jvmti, jlong tag)
         trace_link_freed(agent->link, tag);
 }
 
-// Called with the lock held. False: the log has ended, which is said once.
+// Called with the lock held. Returns false if the log has ended, which is printed once.
 static bool log_flush(struct agent *agent)
 {
     bool open = sample_log_flush(agent->log);
@@ -220,7 +220,7 @@ static bool log_flush(struct agent *agent)
     return open;
 }
 
-// The same of a map, whose flush returned r.
+// The same for a map whose flush returned `r`.
 static bool perf_map_holds(struct agent *agent, int r)
 {
     char path[PERF_MAP_PATH_MAX];
@@ -234,8 +234,7 @@ static bool perf_map_holds(struct agent *agent, int r)
     return r == 0;
 }
 
-// A thread of its own, which the VM does not know: lines are in the file soon, also of a program
-// that does nothing now.
+// A thread unknown to the VM: lines reach the file soon, even if the program is idle.
 static void *flush_run(void *userdata)
 {
     struct agent *agent = userdata;
@@ -257,8 +256,8 @@ static void *flush_run(void *userdata)
     return NULL;
 }
 
-// Collectors that run beside the program have ended when the VM tells of its death, and then wait
-// for ever to be done with what they are asked for. Their threads have names of their own.
+// Concurrent collectors have ended when the VM reports its death, and then wait for ever for
+// requests to complete. Their threads are recognised by name.
 static bool collects_beside(void)
 {
     char path[300], name[32];
@@ -289,7 +288,7 @@ static void live_write(struct agent *agent, JNIEnv *jni, bool is_death)
         say("%s.live: too many objects are in use; some are missing", agent->options.log_path);
 }
 
-// The events, which only one can have, back to the VM.
+// Returns the events, which only one environment can have, to the VM.
 static void capabilities_give(const struct agent *agent)
 {
     jvmtiEnv *jvmti = agent->jvmti;
@@ -298,8 +297,8 @@ static void capabilities_give(const struct agent *agent)
         (*jvmti)->RelinquishCapabilities(jvmti, &all);
 }
 
-// The JVMTI environment goes, with its tags, in VMs that are known to keep one as long as a
-// callback is under way: those that have the event of sampled allocations.
+// Disposes of the JVMTI environment and its tags, in VMs that are known to keep an environment as
+// long as a callback runs: those with the event of sampled allocations.
 static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
 {
     if (!atomic_exchange(&agent->running, false))
@@ -329,7 +328,7 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
         (*jvmti)->DisposeEnvironment(jvmti);
 }
 
-// Headers of objects are getting smaller.
+// Object headers are getting smaller in newer VMs.
 static int64_t smallest_object(const struct agent *agent)
 {
     JNIEnv *jni = NULL;
@@ -352,7 +351,7 @@ static void agent_begin(struct agent *agent, bool at_start)
     jvmtiCapabilities have;
     atomic_store(&agent->running, true);
     if (agent->log || agent->perf_map) {
-        // Without it the lines are written when the buffer is full and at the end.
+        // Without this thread, lines are written when the buffer is full and at the end.
         (void)quiet_thread_start(flush_run, agent);
     }
     if (agent->perf_map) {
@@ -374,9 +373,8 @@ static void agent_begin(struct agent *agent, bool at_start)
             agent->interval = draw_interval(agent->options.sample_rate, smallest_object(agent));
         int32_t interval = agent->interval ? agent->interval : agent->options.bytes;
         (*jvmti)->SetHeapSamplingInterval(jvmti, interval);
-        // A thread's piece of the heap, once it has one, is handed out without a word up to its
-        // end; collecting garbage takes all of them away. Where samples are far apart it is no
-        // matter.
+        // The VM hands out a thread's piece of the heap without events up to its end. A garbage
+        // collection takes these pieces away. With large intervals this does not matter.
         if (interval < SMALL_INTERVAL)
             (*jvmti)->ForceGarbageCollection(jvmti);
         event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
@@ -415,7 +413,7 @@ struct code_request {
     int64_t ts;
 };
 
-// OUTER->INNER, as readers of such maps know it. Of a long row the innermost methods stay.
+// OUTER->INNER, as readers of such maps expect. Of a long chain the innermost methods stay.
 static void inlined_put(void *userdata, const struct inlined_part *part)
 {
     const struct code_request *request = userdata;
@@ -475,7 +473,7 @@ static void JNICALL on_dynamic_code(jvmtiEnv *jvmti, const char *name, const voi
         perf_map_add(agent->perf_map, code_ts(), address, (size_t)size, name, strlen(name));
 }
 
-// Empty where the VM has none.
+// Returns an empty text if the VM does not have the property.
 static void property_get(const struct agent *agent, const char *name, char *text, size_t size)
 {
     char *value = NULL;
@@ -486,7 +484,7 @@ static void property_get(const struct agent *agent, const char *name, char *text
         (*agent->jvmti)->Deallocate(agent->jvmti, (unsigned char *)value);
 }
 
-// Whether a rate can be left to the VM: to HotSpot, which draws the distances between samples.
+// Returns whether the VM can sample by rate: HotSpot, which draws the distances between samples.
 static bool draws_bytes(const struct agent *agent)
 {
     char name[128], version[16];
@@ -504,7 +502,8 @@ static bool capability_has(const jvmtiCapabilities *all, unsigned int place)
     return ((const uint8_t *)all)[place / 8] >> place % 8 & 1;
 }
 
-// What the agent uses of what the VM offers. False: it does not tell of allocations (now).
+// Takes the capabilities that the agent needs. Returns false if the VM does not report allocations
+// (now).
 static bool capabilities_take(struct agent *agent)
 {
     jvmtiEnv *jvmti = agent->jvmti;
@@ -528,8 +527,7 @@ static bool capabilities_take(struct agent *agent)
     if ((*jvmti)->AddCapabilities(jvmti, &wanted) != JVMTI_ERROR_NONE)
         return false;
     agent->vm_samples = wanted.can_generate_sampled_object_alloc_events;
-    // Before the first thread is made: each keeps the interval that it begins with up to its first
-    // sample.
+    // Before the first thread is made: each thread keeps its first interval up to its first sample.
     if (draws_bytes(agent))
         agent->interval = draw_interval(agent->options.sample_rate, SMALLEST_BYTES);
     if (agent->vm_samples && !agent->link)
@@ -561,7 +559,7 @@ static bool outputs_open(struct agent *agent)
     return true;
 }
 
-// Of one that never began: no callback knows it.
+// For an agent that never began: no callback knows it.
 static void agent_drop(struct agent *agent)
 {
     if (agent->log)
@@ -586,7 +584,7 @@ static void stopped_init(pthread_cond_t *stopped)
     pthread_condattr_destroy(&attr);
 }
 
-// Ready to begin, or NULL after a message.
+// Returns an agent that is ready to begin, or NULL after a message.
 static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
 {
     static const jvmtiEventCallbacks callbacks = {
@@ -644,7 +642,7 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
     return JNI_OK;
 }
 
-// A recorder that looks for VMs itself takes nothing away from who was there before.
+// A recorder that looks for VMs itself takes nothing away from earlier users.
 static jint agent_turn(struct agent *agent, const struct agent_options *options)
 {
     if (!agent->link) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Open addressing with at most half of the places taken, so that a string that is not there is told
-// from its neighbours' hashes alone, mostly. Nothing is taken out but all at once.
+// Open addressing with at most half of the places used, so that a missing string is mostly
+// recognised from the hashes alone. Entries are removed only all at once.
 #include "producer/agents/jvm/byte_table.h"
 
 #include <stdbool.h>
@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define FIRST_CAPACITY 1024
-#define ENTRY_BYTES    (3 * sizeof(struct byte_entry) + 24) // in a table that grows; malloc's own
+#define ENTRY_BYTES                                                                                \
+    (3 * sizeof(struct byte_entry) + 24) // in a growing table; includes malloc overhead
 
 static uint64_t bytes_hash(const void *bytes, size_t size)
 {

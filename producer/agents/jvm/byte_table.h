@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A number for each of many byte strings. All zero is an empty table. Not safe for threads.
+// A table of byte strings with a number for each. All zero is an empty table. Not thread-safe.
 #pragma once
 
 #include <stddef.h>
@@ -15,14 +15,15 @@ struct byte_entry {
 struct byte_table {
     struct byte_entry *entries; // owned
     size_t n, capacity;         // capacity is a power of two
-    size_t n_bytes;             // of memory, about
+    size_t n_bytes;             // of memory, approximately
 };
 
-// What is found until the next change; NULL: not there.
+// Returns the entry, valid until the next change; NULL if there is none.
 const struct byte_entry *byte_table_find(const struct byte_table *table, const void *bytes,
                                          size_t size);
 
-// The table's own copy, zero-terminated; NULL: out of memory. The string must not be there yet.
+// Adds a string that is not in the table. Returns the table's copy, zero-terminated, or NULL if
+// memory ran out.
 const char *byte_table_add(struct byte_table *table, const void *bytes, size_t size,
                            uint64_t number);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HotSpot tells of objects by bytes: of one of `size` bytes with the chance 1 - exp(-size /
-// interval). With an interval that is small enough, that is never less than one in `rate`, and
-// what is too much for large objects is left out here. So the VM itself passes over nearly all
-// allocations, at full speed, and still each has the same chance.
+// HotSpot samples objects by bytes: it reports an object of `size` bytes with the probability 1 -
+// exp(-size / interval). With a small enough interval this is never less than one in `rate`. The
+// surplus for large objects is dropped here. So the VM itself skips nearly all allocations at full
+// speed, and still each allocation has the same chance.
 //
-// HotSpot of Java 11 has another chance: what an object reaches beyond the place that was drawn is
-// taken from the next distance, unless that place is in the object, too. What comes after large
-// objects comes up too often there.
+// HotSpot of Java 11 has another probability: the part of an object that lies beyond the drawn
+// position shortens the next distance, unless the next position is in the object, too. So objects
+// that follow large objects are reported too often there.
 #include "producer/agents/jvm/draw.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which allocations become samples. One per thread; all zero is a thread that has none yet.
+// Draws the allocations that become samples. One per thread; all zero is a new thread.
 #pragma once
 
 #include <stdbool.h>
@@ -8,19 +8,19 @@
 
 struct draw {
     uint64_t random;
-    uint32_t at, taken; // of the allocations in a row
+    uint32_t at, taken; // position in the row of draw_nth(), and the one that is taken
 };
 
-// In [0, 1).
+// Returns a number in [0, 1).
 double draw_uniform(struct draw *draw);
 
-// Of `rate` calls in a row, one is true.
+// Returns true for one of `rate` consecutive calls.
 bool draw_nth(struct draw *draw, uint32_t rate);
 
-// For VMs that tell of an object once in a number of bytes that they draw themselves: the largest
-// such number (its mean) with which the smallest object still comes up once in `rate`.
+// For VMs that report an object once in a number of bytes that they draw themselves: returns the
+// largest mean of this number with which the smallest object still is reported once in `rate`.
 int32_t draw_interval(uint32_t rate, int64_t smallest_bytes);
 
-// Of the objects that such a VM tells of, true for as many as leave each allocation, of any size,
-// one chance in `rate`.
+// Thins out the objects that such a VM reports: returns true so often that an allocation of any
+// size has one chance in `rate`.
 bool draw_even(struct draw *draw, uint32_t rate, int32_t interval, int64_t size);

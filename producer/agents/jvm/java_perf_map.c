@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The format has no place for times, and no line for code that is gone: whatever else stood in the
-// file, perf and others would take it for symbols. So times have a file of their own. Its lines are
-// written first: whoever sees a line of the map finds its time. When one of the files cannot be
-// written any more both end; only then the map's last lines may have none.
+// The format has no field for times and no line for code that is gone: perf and other tools would
+// read any other line as a symbol. So times have a file of their own. Its lines are written first:
+// a reader that sees a line of the map finds its time. If one of the files cannot be written any
+// more, both end; only then the map's last lines may lack a time.
 //
-// A VM that compiles without end would fill the disk, in most places that of /tmp: there is a
-// limit, and what is there at the limit stays whole.
+// A VM that compiles without end would fill the disk, usually that of /tmp. So there is a limit. At
+// the limit both files stay whole.
 #include "producer/agents/jvm/java_perf_map.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct perf_map {
     pthread_mutex_t lock;
     struct line_file file, times;
     uint64_t max_bytes;
-    int ended; // why; 0: it goes on
+    int ended; // the reason; 0: the map goes on
 };
 
 void perf_map_path(pid_t pid, char path[PERF_MAP_PATH_MAX])
@@ -75,7 +75,8 @@ static uint64_t file_bytes(const struct line_file *file)
     return (uint64_t)file->size + file->n_buffer;
 }
 
-// Whether there is room for a line of so many bytes and its time. At the limit the files end.
+// Returns whether there is room for a line of so many bytes and its time. At the limit the files
+// end.
 static bool room_make(struct perf_map *map, size_t size)
 {
     uint64_t used = file_bytes(&map->file) + file_bytes(&map->times);

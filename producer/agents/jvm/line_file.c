@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The places of these files are known to everybody and often in /tmp, so that what is there already
-// is judged before a byte of it is thrown away: only a plain file with one name is taken over.
+// The paths of these files are public and often in /tmp. So an existing file is checked before a
+// byte of it is discarded: only a plain file with one name is taken over.
 #include "producer/agents/jvm/line_file.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ bool line_file_flush(struct line_file *file)
             file->failure = n < 0 ? -errno : -EIO;
             while (done && file->buffer[done - 1] != '\n')
                 done--;
-            // What cannot be taken back is a cut line, which readers pass over.
+            // If the cut fails, a partial line stays, which readers skip.
             (void)!ftruncate(file->fd, file->size + (off_t)done);
             file->n_buffer = 0;
             line_file_close(file);

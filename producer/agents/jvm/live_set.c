@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// References to objects that are gone are dropped when the set has doubled, so a program that frees
-// what it allocates keeps it small, and each reference is looked at a bounded number of times.
-// Beyond OBJECTS_MAX an object is counted as lost: a weak reference costs the collector time, too.
+// References to dead objects are dropped when the set has doubled. So the set stays small for a
+// program that frees what it allocates, and each reference is examined a bounded number of times.
+// Beyond OBJECTS_MAX an object counts as lost, because weak references cost the collector time,
+// too.
 //
-// The lock may be held while the VM is asked: no event of the VM comes in between, and a thread
+// The lock may be held during calls of the VM: no event of the VM interrupts them, and a thread
 // that waits for the lock lets the VM stop the world.
 #include "producer/agents/jvm/live_set.h"
 
@@ -77,7 +78,7 @@ void live_set_add(struct live_set *live, JNIEnv *env, jobject object, uint64_t s
 {
     jweak weak = (*env)->NewWeakGlobalRef(env, object);
     if (!weak)
-        (*env)->ExceptionClear(env); // it is not the program's
+        (*env)->ExceptionClear(env); // the exception is not the program's
     pthread_mutex_lock(&live->lock);
     bool has_room = weak && !live->ended && room_make(live, env);
     if (has_room)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals for what the thread does itself are let through: a VM takes some of them when it works on
-// the thread's behalf, and the kernel kills a process that has them blocked.
+// Signals that the thread itself causes stay unblocked: a VM handles some of them on the thread's
+// behalf, and the kernel kills a process that blocks them.
 #include "producer/agents/jvm/quiet_thread.h"
 
 #include <pthread.h>

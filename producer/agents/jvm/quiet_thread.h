@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread of the agent's own in somebody else's process.
+// A thread of the agent in another program's process.
 #pragma once
 
 #include <stdbool.h>
 
-// Nobody waits for it. Signals that are sent to the process are for other threads. False: there is
-// none to be had.
+// Starts a detached thread that receives no signals. Returns false if there are no more threads.
 bool quiet_thread_start(void *(*run)(void *userdata), void *userdata);

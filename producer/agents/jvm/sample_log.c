@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sample whose stack was seen before costs a look into a hash table and a few digits in a buffer.
-// Only frames that are new have their names made, outside of the lock, since asking the VM may
-// block; two threads may make the same names at the same time, and the second finds them known.
+// A sample whose stack was seen before costs a hash look-up and a few digits in a buffer. Only new
+// frames get names. The names are made without the lock, because the VM may block; two threads may
+// make the same names at the same time, and the second finds them known.
 //
-// All is forgotten when it takes too much memory, and gets new keys when it comes again: what the
-// log means stays the same, and a VM with endless stacks, classes or threads does not grow. Whoever
-// keeps the number of a text is told by the number alone that it is of the time before.
+// If the tables take too much memory, all is dropped and gets new keys when it comes again. The log
+// keeps its meaning, and a VM with endless stacks, classes or threads does not grow. The number of
+// a text alone tells its holder that the text was dropped.
 #include "producer/agents/jvm/sample_log.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ struct sample_log {
     struct line_file file;
     uint64_t next_key;
     struct byte_table stacks, frames, texts, definitions;
-    const char **text_of; // owned array by number - n_forgotten - 1; borrowed from texts
+    const char **text_of; // owned array by number - n_forgotten - 1; texts borrowed
     size_t n_texts, text_capacity;
     _Atomic uint64_t n_forgotten; // texts
 };
@@ -53,7 +53,7 @@ static int sample_put(struct sample_log *log, uint64_t key)
     return 0;
 }
 
-// The key of a text's definition, which is written if there is none.
+// Finds the key of a text, and writes the text's definition if there is none.
 static int definition_put(struct sample_log *log, const char *text, size_t size, uint64_t *ret)
 {
     const struct byte_entry *known = byte_table_find(&log->definitions, text, size);
@@ -97,8 +97,7 @@ static int record_put(struct sample_log *log, const struct sample *sample, uint6
     return definition_put(log, text, (size_t)n, ret);
 }
 
-// Frames go from the outermost in. -EAGAIN: another thread made the log forget
-// frames.
+// Frames go from the outermost in. Returns -EAGAIN if another thread made the log forget frames.
 static int stack_put(struct sample_log *log, const struct sample *sample, uint64_t record,
                      uint64_t *ret)
 {
@@ -140,7 +139,7 @@ static int frame_define(struct sample_log *log, const struct sample_frame *frame
     return r;
 }
 
-// Called with the lock, which is given up while names are made.
+// Called with the lock, which is released while names are made.
 static int frames_define(struct sample_log *log, const struct sample *sample, sample_frame_fn name,
                          void *userdata)
 {
@@ -158,7 +157,7 @@ static int frames_define(struct sample_log *log, const struct sample *sample, sa
     return r;
 }
 
-// All of it, as stacks refer to all kinds.
+// Clears all tables, because stacks refer to all kinds.
 static void tables_clear(struct sample_log *log)
 {
     byte_table_clear(&log->stacks);

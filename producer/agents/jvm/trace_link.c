@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples are the VM's: it draws places in the stream of allocated bytes, at the interval that the
-// recorder wants. An object that has one in it stands for as many bytes as make up for those of its
-// size that have none, so sums are right on average.
+// The VM draws the samples: points in the stream of allocated bytes, at the interval that the
+// recorder wants. A sampled object also stands for objects of its size that have no point, so sums
+// are right on average.
 //
-// A sampled object is tagged with the sample's number, and the VM tells when it is gone; that costs
-// the collector less than a weak reference, and nobody has to look. What is garbage and not yet
-// collected counts as in use.
+// A sampled object is tagged with the sample's number, and the VM reports when the object is gone.
+// That costs the collector less than a weak reference, and nothing has to poll. Garbage that is not
+// yet collected counts as in use.
 //
-// The thread is the VM's in name only: it holds nothing up while it waits.
+// The thread is known to the VM but never delays it while it waits.
 #include "producer/agents/jvm/trace_link.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ struct trace_link {
     atomic_bool ended, disposes;
     bool begins_with_profile;                               // of the thread
     int wake_fd;                                            // owned; -1: the thread has ended
-    pthread_mutex_t lock;                                   // of the names, and of waking
+    pthread_mutex_t lock;                                   // for the names and for waking
     char socket[AGENT_SOCKET_MAX], visit[AGENT_SOCKET_MAX]; // empty: none
 };
 
@@ -102,15 +102,15 @@ static void events_set(const struct trace_link *link, bool on)
     if (on) {
         uint64_t interval = atomic_load(&link->interval_bytes);
         (*jvmti)->SetHeapSamplingInterval(jvmti, interval > 1 ? (jint)interval : 0);
-        // A thread's piece of the heap is handed out without a word up to its end; a collection
-        // takes it away. It is no matter where samples are far apart.
+        // The VM hands out a thread's piece of the heap without events up to its end. A garbage
+        // collection takes it away. With large intervals this does not matter.
         if (interval < SMALL_INTERVAL)
             (*jvmti)->ForceGarbageCollection(jvmti);
     }
     (*jvmti)->SetEventNotificationMode(jvmti, mode, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC, NULL);
 }
 
-// True: there is a profile.
+// Returns true if there is a profile.
 static bool recorder_find(struct trace_link *link)
 {
     char socket[AGENT_SOCKET_MAX];
@@ -126,7 +126,7 @@ static bool recorder_find(struct trace_link *link)
     return true;
 }
 
-// Without a socket of its own the thread sleeps until somebody names one.
+// Without a socket of its own the thread sleeps until a socket is named.
 static void link_sleep(struct trace_link *link)
 {
     struct pollfd wake = {.fd = link->wake_fd, .events = POLLIN};
@@ -138,7 +138,7 @@ static void link_sleep(struct trace_link *link)
         (void)!read(link->wake_fd, &n, sizeof(n));
 }
 
-// A socket that is named while there is a profile has to wait for its end.
+// A socket that is named during a profile waits for the profile's end.
 static void profile_run(struct trace_link *link)
 {
     uint64_t n;
@@ -152,7 +152,7 @@ static void profile_run(struct trace_link *link)
     trace_ring_disconnect(link->ring);
 }
 
-// Nobody is woken any more.
+// No more waking after this.
 static void wake_close(struct trace_link *link)
 {
     pthread_mutex_lock(&link->lock);
@@ -189,7 +189,7 @@ static void *link_run(void *userdata)
             link_sleep(link);
         has_profile = !atomic_load(&link->ended) && recorder_find(link);
     }
-    trace_ring_disconnect(link->ring); // one that began while it ended
+    trace_ring_disconnect(link->ring); // a profile that began during the end
     wake_close(link);
     if (atomic_load(&link->disposes))
         (*link->jvmti)->DisposeEnvironment(link->jvmti);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between a VM and the recorders that want its heap: a thread of its own looks for one each second,
-// has the VM tell of samples as long as there is a profile, and of nothing otherwise.
+// The link between a VM and the recorders that want its heap. A thread looks for a recorder every
+// second. The VM reports samples only while there is a profile.
 #pragma once
 
 #include <jvmti.h>
@@ -13,25 +13,25 @@
 
 struct trace_link;
 
-// The capabilities must be there: of allocations, can_tag_objects, can_generate_object_free_events.
-// NULL: out of memory. Never freed, once it has begun.
+// The VM must have the capabilities for allocation events, can_tag_objects and
+// can_generate_object_free_events. Returns NULL if memory ran out. Never freed once it has begun.
 struct trace_link *trace_link_new(JavaVM *vm, jvmtiEnv *jvmti, const struct agent_options *options);
-void trace_link_drop(struct trace_link *link); // that has not begun
+void trace_link_drop(struct trace_link *link); // for a link that has not begun
 
-// Once the VM is live. `at_start`: what the program allocates first is in the profile; that may
-// take two seconds where a recorder is there and does not answer. False: there is no thread to be
-// had.
+// Begins, once the VM is live. `at_start`: the profile includes the program's first allocations;
+// this may take two seconds if a recorder exists and does not answer. Returns false if no thread
+// could be made.
 bool trace_link_begin(struct trace_link *link, bool at_start);
-// For good. `disposes`: then the JVMTI environment goes, too, some time later.
+// Ends the link for good. `disposes`: the JVMTI environment is disposed too, some time later.
 void trace_link_end(struct trace_link *link, bool disposes);
 
-// What was asked for later, while it runs: a socket for once or for all time to come.
+// Applies options that arrive while it runs: a socket to use once, or from now on.
 void trace_link_turn(struct trace_link *link, const struct agent_options *options);
 
-// How likely an allocation of that size is to be a sample.
+// Returns the probability that an allocation of that size is a sample.
 double trace_link_chance(const struct trace_link *link, int64_t size_bytes);
 
-// The VM's events. The sample: on the thread that allocated. The end of a tagged object: anywhere,
-// also where the VM may not be asked anything.
+// Events of the VM. The sample: on the allocating thread. The end of a tagged object: anywhere,
+// even where the VM may not be called.
 void trace_link_sample(struct trace_link *link, JNIEnv *jni, jobject object, int64_t size_bytes);
 void trace_link_freed(struct trace_link *link, int64_t tag);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connection stays open as long as the profile: the recorder's end of it closes when the
-// recorder ends the profile, and when it dies, however that comes about. The ring is used under the
-// lock alone, so that it can be unmapped at once.
+// The connection stays open during the profile. The recorder's end closes when the recorder ends
+// the profile, and also when the recorder dies for any reason. The ring is used only under the
+// lock, so that it can be unmapped at once.
 //
-// A ring that is full loses samples, which are counted; a name that found no room goes with the
-// next sample that has its method. Frees have an eighth of the ring for themselves.
+// A full ring loses samples, which are counted. A name that found no room is sent with the next
+// sample of its method. An eighth of the ring is reserved for frees.
 #include "producer/agents/jvm/trace_ring.h"
 
 #include <errno.h>
@@ -33,10 +33,10 @@
 
 struct trace_ring {
     pthread_mutex_t lock;
-    int socket_fd;                 // -1: there is no profile
-    struct ring_writer ring;       // header NULL: the same
-    uint64_t profile;              // counts them
-    struct address_table *samples; // owned; NULL: there is no profile
+    int socket_fd;                 // -1: no profile
+    struct ring_writer ring;       // header NULL: no profile
+    uint64_t profile;              // counts profiles
+    struct address_table *samples; // owned; NULL: no profile
     struct byte_table methods;     // of this profile, by sample_frame
     uint64_t last_method;          // of this profile
     uint64_t last_number, first_number;
@@ -156,7 +156,7 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
 
 bool trace_ring_wait(struct trace_ring *ring, int wake_fd)
 {
-    // Who disconnects is who waits, or wakes it.
+    // Only the waiting thread, or the one that wakes it, disconnects.
     pthread_mutex_lock(&ring->lock);
     struct pollfd fds[] = {{.fd = ring->socket_fd}, {.fd = wake_fd, .events = POLLIN}};
     pthread_mutex_unlock(&ring->lock);
@@ -167,7 +167,7 @@ bool trace_ring_wait(struct trace_ring *ring, int wake_fd)
     return fds[0].revents != 0;
 }
 
-// What takes time is done without the lock: the VM may stand still, and wait for it.
+// Slow work is done without the lock: the VM may stand still and wait for the lock.
 void trace_ring_disconnect(struct trace_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
@@ -206,7 +206,7 @@ static bool method_define(struct trace_ring *ring, const struct sample_frame *fr
     return byte_table_add(&ring->methods, frame, sizeof(*frame), *ret) != NULL;
 }
 
-// False: no room, or another profile has begun while the name was asked for.
+// Returns false if there is no room, or if another profile began while the name was made.
 static bool method_find(struct trace_ring *ring, const struct sample_frame *frame,
                         sample_frame_fn name, void *userdata, uint64_t *ret)
 {
@@ -229,7 +229,8 @@ static bool method_find(struct trace_ring *ring, const struct sample_frame *fram
 static bool sample_put(struct trace_ring *ring, const uint64_t *methods, size_t n, uint64_t number,
                        uint64_t weight)
 {
-    // Before the record, and taken out before that of its free: what is not there is not alive.
+    // Added before the record, and removed before the record of the free: a missing number is not
+    // alive.
     if (!table_add(ring->samples, number))
         return false;
     size_t size = n * sizeof(methods[0]);

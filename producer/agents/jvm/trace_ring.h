@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The VM's end of a profile (producer/heap/heap_abi.h): asks a recorder for a ring, and
-// writes methods, samples and frees into it. Knows nothing of VMs. Any thread may call; one short
-// lock per call, never held while somebody is asked for a name, and nothing waits for the recorder.
+// The VM's end of a profile (producer/agents/heap/heap_abi.h): asks a recorder for a ring, and
+// writes methods, samples and frees into it. Knows nothing of VMs. Thread-safe: one short lock per
+// call, which is never held while a name is looked up. Nothing waits for the recorder.
 #pragma once
 
 #include <stdbool.h>
@@ -13,23 +13,23 @@
 
 struct trace_ring;
 
-// NULL: out of memory. Never freed, as callbacks may be under way until the process ends.
+// Returns NULL if memory ran out. Never freed, because callbacks may run until the process ends.
 struct trace_ring *trace_ring_new(void);
 
-// Asks at `socket` and begins a profile. Takes at most seconds. *ret_interval_bytes: how many
-// allocated bytes there are to a sample, at least 1. Negative errno: nobody wants this process
-// (now).
+// Asks for a ring at `socket` and begins a profile. Takes seconds at most. *ret_interval_bytes is
+// the number of allocated bytes per sample, at least 1. Returns 0, or a negative errno if no
+// recorder wants this process now.
 int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *ret_interval_bytes);
 
-// Until the recorder has ended the profile, or died (true), or `wake_fd` is readable (false).
+// Waits until the recorder has ended the profile or died (true), or `wake_fd` is readable (false).
 bool trace_ring_wait(struct trace_ring *ring, int wake_fd);
 
-void trace_ring_disconnect(struct trace_ring *ring); // nothing where there is no profile
+void trace_ring_disconnect(struct trace_ring *ring); // no effect without a profile
 
-// The number of the sample, which no other has had; 0: there is no profile, or it was lost. Frames
-// are from the innermost out. `weight` is the bytes it stands for.
+// Adds a sample. Returns its number, which is unique; 0 if there is no profile or the sample was
+// lost. Frames are innermost first. `weight` is the bytes that the sample stands for.
 uint64_t trace_ring_add(struct trace_ring *ring, const struct sample_frame *frames, size_t n,
                         uint64_t weight, sample_frame_fn name, void *userdata);
 
-// The object of that sample is gone. Also for samples of former profiles.
+// The object of that sample is gone. Also for samples of earlier profiles.
 void trace_ring_free(struct trace_ring *ring, uint64_t number);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every question may fail: a class may be unloaded between the stack and the question, and a VM may
-// lack a capability. What is not known has a name that says so, so that a stack keeps its depth.
+// Every call may fail: a class may be unloaded between the stack and the call, and a VM may lack a
+// capability. Unknown things get a name that says so, so that a stack keeps its depth.
 #include "producer/agents/jvm/vm_names.h"
 
 #include <stdarg.h>
@@ -58,7 +58,7 @@ size_t vm_class_name(jvmtiEnv *jvmti, jclass klass, char *text, size_t size)
     return n;
 }
 
-// The line that the place belongs to: of the entries at or before it, the last. 0: not known.
+// Returns the line of a place: that of the last entry at or before the place. 0: unknown.
 static jint line_find(jvmtiEnv *jvmti, jmethodID method, jlocation place)
 {
     jvmtiLineNumberEntry *lines = NULL;
@@ -87,7 +87,7 @@ static size_t line_put(jvmtiEnv *jvmti, jclass klass, jmethodID method, jlocatio
     return n;
 }
 
-// Ljava/lang/Thread; as java.lang.Thread, in its place.
+// Changes Ljava/lang/Thread; to java.lang.Thread in place.
 static const char *type_plain(char *type)
 {
     size_t n = strlen(type);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the VM calls its threads, classes and methods, as the log has it. Each returns the length of
-// the text, cut to size, which is not terminated. Only while the VM is live.
+// The VM's names of threads, classes and methods, in the log's format. Each function returns the
+// length of the text, which is cut to `size` and not terminated. Only while the VM is live.
 #pragma once
 
 #include <jvmti.h>
@@ -16,7 +16,7 @@ size_t vm_class_name(jvmtiEnv *jvmti, jclass klass, char *text, size_t size);
 struct vm_method_style {
     bool short_name; // run()V, not Ljava/lang/Thread;::run()V
     bool plain;      // java.lang.Thread.run
-    bool line;       // (Thread.java:829) behind it, of the place in the method
+    bool line;       // followed by (Thread.java:829), the place in the method
 };
 
 size_t vm_method_name(jvmtiEnv *jvmti, JNIEnv *jni, jmethodID method, jlocation place,

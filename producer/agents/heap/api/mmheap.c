@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything is static and hidden: each program and library that links this has a table of its own.
-// Heaps are never taken back, so whoever has found one may keep its address as long as the object
-// is loaded. The lock is held for a few instructions and never while something else is called. It
-// holds the id of its process: in a child after fork nobody is there to open what another thread of
-// the parent had closed, and the heap that it was about to add is not there.
+// Everything is static and hidden: each program or library that links this code has a table of its
+// own. Heaps are never removed, so the address of a heap stays valid as long as the object is
+// loaded. The lock is held for a few instructions, and never while other code is called. It holds
+// the id of its process: in a child after fork, a lock that another thread of the parent had taken
+// would never be released, and the heap that this thread was about to add is missing.
 #include "producer/agents/heap/api/mmheap_registry.h"
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ __asm__(".pushsection .note.mmheap,\"a\",%note\n"
 
 #define registry mmheap_registry_here
 
-// The last is for those that find no room.
+// The last heap is for registrations that find no room.
 static struct mmheap *find(const char *name)
 {
     uint32_t n = registry.n_heaps;
@@ -50,7 +50,7 @@ static struct mmheap *add(const char *name, mmheap_changed_fn changed, void *use
     return heap;
 }
 
-// Whoever waits sleeps, so that a thread of lower priority can go on.
+// A waiting thread sleeps, so that a thread of lower priority can go on.
 static void lock(void)
 {
     static const struct timespec pause = {.tv_nsec = 20000};
@@ -74,7 +74,7 @@ struct mmheap *mmheap_register(const char *name, mmheap_changed_fn changed, void
     if (is_new)
         heap = add(name, changed, userdata);
     __atomic_store_n(&registry.lock, 0, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); // who has not seen the heap is seen here
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); // a profiler that has not seen the heap is seen here
     void (*tell)(void) = __atomic_load_n(&registry.registered, __ATOMIC_ACQUIRE);
     if (is_new && tell)
         tell();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What libmmheap.a leaves in a program or library for libmmheap.so: a table of heaps, and a note
-// (in PT_NOTE, like a build id) that says where the table is. So neither has to find the other by
-// name, and a program that is linked statically to the one never needs the other.
+// that says where the table is (in PT_NOTE, like a build id). With the note, neither has to find
+// the other by name. A program linked statically to libmmheap.a never needs libmmheap.so.
 #pragma once
 
 #include "producer/agents/heap/api/mmheap.h"
 
-#define MMHEAP_NOTE_NAME     "mmheap"
-#define MMHEAP_NOTE_REGISTRY 1 // holds 8 bytes: the registry's address minus that of these bytes
+#define MMHEAP_NOTE_NAME "mmheap"
+// The note holds 8 bytes: the registry's address minus the address of these bytes.
+#define MMHEAP_NOTE_REGISTRY 1
 
 #define MMHEAP_REGISTRY_VERSION 1
 #define MMHEAP_HEAPS_MAX        64
@@ -17,7 +18,7 @@ struct mmheap_registry {
     uint32_t version;
     uint32_t heap_size; // of struct mmheap
     uint32_t lock;
-    uint32_t n_heaps;         // those before it are complete
-    void (*registered)(void); // whom to tell of new heaps; NULL: nobody
+    uint32_t n_heaps;         // entries before this index are complete
+    void (*registered)(void); // called for each new heap; NULL: nothing is called
     struct mmheap heaps[MMHEAP_HEAPS_MAX];
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmheap-attach PID LIBRARY: brings libmmheap.so into a process that was never prepared for it, or,
-// with "detach" as a third argument and the process's ring as descriptor 3, takes its hooks out. A
-// program of its own, so that nothing that happens to the process or to it can hold up the
-// recorder, and so that the recorder does not link libunwind.
+// mmheap-attach PID LIBRARY: loads libmmheap.so into a running process that was not prepared for
+// it. With "detach" as a third argument, and the process's ring as descriptor 3, takes its hooks
+// out. It is a program of its own so that nothing that happens to the process or to itself can
+// delay the recorder, and so that the recorder does not link libunwind.
 //
-// One thread is borrowed, the others run on. It is tried again and again, with all threads in turn,
-// until one is where it may call dlopen(); for two seconds at most.
+// One thread is borrowed; the others run on. All threads are tried in turn, again and again, until
+// one is at a point where it may call dlopen(). This takes two seconds at most.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,23 +44,23 @@
 #define NOW            2 // RTLD_NOW
 #define LIFE_SECONDS   15
 
-// Of the library.
+// Functions of the library.
 enum function { FUNCTION_ATTACH, FUNCTION_ANSWER, FUNCTION_DETACH, FUNCTIONS_N };
 
 struct attach {
     struct target target;
     struct tracee tracee;
-    struct priority *priority; // NULL: what there is has to do
+    struct priority *priority; // NULL: priorities stay as they are
     const char *library;
     struct heap_header header;
     uint64_t entries[FUNCTIONS_N]; // in the library's file
-    uint64_t memory;               // in the process: text at the beginning, stack at the end
+    uint64_t memory;               // in the process: text at its start, stack at its end
     int64_t ring_there;            // descriptors in the process; -1: none
     int64_t library_there;
-    int ring_fd; // here, the same file
+    int ring_fd; // the same file in this process
     int mem_fd;
-    nsec_t stopped; // since when the thread is
-    nsec_t longest; // that one was
+    nsec_t stopped; // since when the thread is stopped
+    nsec_t longest; // the longest such time
 };
 
 static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
@@ -79,7 +79,7 @@ static int allocate(struct attach *a, struct err *err)
     return 0;
 }
 
-// A memfd in the process and the same one here.
+// Makes a memfd in the process and opens it here.
 static int make_memfd(struct attach *a, const char *name, int64_t *ret_there, int *ret_fd,
                       struct err *err)
 {
@@ -95,8 +95,8 @@ static int make_memfd(struct attach *a, const char *name, int64_t *ret_there, in
     *ret_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (*ret_fd < 0)
         return err_errno(err, -errno, "%s", path);
-    // Another thread may have put any file at that number; only what was just made can be sealed
-    // and has no seals yet.
+    // Another thread may have put any file at that number. Only a new memfd can be sealed and has
+    // no seals.
     if (fcntl(*ret_fd, F_GET_SEALS) != 0) {
         *ret_fd = close_fd(*ret_fd);
         return err_set(err, -EPERM, "the process has changed its descriptors meanwhile");
@@ -116,7 +116,7 @@ static int make_ring(struct attach *a, struct err *err)
     return 0;
 }
 
-// A process with another root cannot open the library by its path: it gets a copy.
+// Copies the library for a process with another root, which cannot open the library by its path.
 static int copy_library(struct attach *a, char *ret_path, size_t size, struct err *err)
 {
     struct stat st;
@@ -162,7 +162,7 @@ static int other_version(struct err *err)
                    HEAP_LIBRARY_FILE);
 }
 
-// The result of the function, or what went wrong with the call.
+// Returns the function's result, or the failure of the call.
 static int call_library(struct attach *a, enum function function, uint64_t argument,
                         struct err *err)
 {
@@ -205,19 +205,19 @@ static int attach_there(struct attach *a, struct err *err)
     if (r < 0)
         return r;
     int64_t fd = a->ring_there;
-    a->ring_there = -1; // it closes it
+    a->ring_there = -1; // the function closes it
     return call_library(a, FUNCTION_ATTACH, (uint64_t)fd, err);
 }
 
-// The memory that was opened ends when the process executes another program, and what was read of
-// the old one is wrong for the new one.
+// The memory that was opened ends when the process executes another program. Then what was read of
+// the old program is wrong for the new one.
 static bool is_same_program(const struct attach *a)
 {
     uint8_t byte;
     return pread(a->mem_fd, &byte, 1, (off_t)a->target.syscall_address) == 1;
 }
 
-// What is done there while the thread is borrowed.
+// The work inside the process while the thread is borrowed.
 static int work(struct attach *a, enum function function, struct err *err)
 {
     if (!is_same_program(a))
@@ -239,7 +239,7 @@ static int work(struct attach *a, enum function function, struct err *err)
     return r;
 }
 
-// Stops one thread; 1: it is where it has to be; 0: it runs on; or a negative errno.
+// Stops one thread. Returns 1 if it is at a safe point, 0 if it runs on, or a negative errno.
 static int try_thread(struct attach *a, int tid, nsec_t deadline)
 {
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
@@ -255,7 +255,7 @@ static int try_thread(struct attach *a, int tid, nsec_t deadline)
     }
     priority_restore(a->priority);
     if (r == -EPERM && !target_may_stop(&a->target, tid))
-        return 0; // it has just ended
+        return 0; // the thread has just ended
     return r == -ESRCH ? 0 : r;
 }
 
@@ -292,12 +292,12 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
     }
 }
 
-// What is late begins a profile that nobody reads.
+// A call that completes late begins a profile that nobody reads.
 static void tell_to_stop(int ring_fd)
 {
     const unsigned stop = 1;
     if (pwrite(ring_fd, &stop, sizeof(stop), offsetof(struct heap_header, stop)) < 0)
-        return; // it ends it itself, later
+        return; // the thread ends it later
 }
 
 static int borrow_for(struct attach *a, enum function function, struct err *err)
@@ -327,7 +327,7 @@ static bool becomes_answered(int ring_fd)
     return answered == FIRST_QUESTION;
 }
 
-// In the file that the process has, which need not be the one that is installed now.
+// Finds the functions in the process's file, which may differ from the installed one.
 static int find_functions(struct attach *a, struct err *err)
 {
     static const char *const names[] = {"mmheap_attach", "mmheap_answer", "mmheap_detach"};
@@ -341,7 +341,8 @@ static int find_functions(struct attach *a, struct err *err)
     return 0;
 }
 
-// Its owner may write to it, and others with CAP_DAC_OVERRIDE, which a recorder does without.
+// Opens a file that its owner may write to. Others need CAP_DAC_OVERRIDE, which a recorder does
+// without.
 static int open_as_owner(const char *path)
 {
     struct foreign_ids own;
@@ -374,8 +375,8 @@ static int prepare(struct attach *a, int pid, bool detach, struct err *err)
     return 1;
 }
 
-// The locks of an allocator that is busy are not waited for in a thread that is borrowed: the
-// process answers by itself then. Only one that allocates nothing is asked again.
+// A borrowed thread does not wait for the locks of a busy allocator: the process answers by itself
+// later. Only a process that allocates nothing is asked again.
 static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
 {
     int r = prepare(a, pid, detach, err);
@@ -403,7 +404,8 @@ static void answer(int result, nsec_t stopped, int fd, const char *text)
     unix_socket_send(ATTACH_SOCKET_FD, &message, sizeof(message), fd, 0);
 }
 
-// A process that allocates takes its hooks out by itself at its next sample, and its ring says so.
+// Returns whether the process takes its hooks out itself: one that allocates does so at its next
+// sample, and its ring says so.
 static bool leaves_by_itself(void)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + LEAVE_TIME;
@@ -415,8 +417,7 @@ static bool leaves_by_itself(void)
     return gone;
 }
 
-// Nobody waits for long until the hooks of a process are out that is hard to get hold of: a child
-// goes on with it.
+// Returns in time if a process is hard to stop: a child goes on with taking its hooks out.
 static bool wait_for_child(void)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + DETACH_TIME;
@@ -436,7 +437,7 @@ int main(int argc, char **argv)
     bool detach = argc == 4 && str_eq(argv[3], "detach");
     if (argc < 3 || str_parse_u32(argv[1], &pid) < 0 || pid == 0 || pid > INT32_MAX)
         return 2;
-    // What ends the recorder must not end this while a thread is borrowed.
+    // A signal that ends the recorder must not end this process while a thread is borrowed.
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -450,7 +451,7 @@ int main(int argc, char **argv)
     if (!detach &&
         recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
         return 2;
-    // Should the kernel not come back: a thread that was borrowed goes on without us.
+    // In case the kernel does not return: a borrowed thread goes on without us.
     signal(SIGALRM, SIG_DFL);
     alarm(LIFE_SECONDS);
     int r = attach_to(&a, (int)pid, detach, &err);

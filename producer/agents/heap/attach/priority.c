@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the thread has is kept in memory that the guard shares, before it is changed. The guard
-// waits at a pipe for the helper's end. Threads of other than the usual classes are left as they
-// are, and so are those of processes with a limit for the time that real-time threads may take.
+// The thread's own scheduling is stored in memory shared with the guard before it is changed. The
+// guard waits at a pipe for the helper's end. Threads of unusual scheduling classes are left alone,
+// and so are threads of processes that limit the time of real-time threads.
 #include "producer/agents/heap/attach/priority.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include "common/cleanup.h"
 
-// As the system calls have it; the C library's headers know it only of late.
+// As in the system call; the C library's headers have it only in recent versions.
 struct scheduling {
     uint32_t size, policy;
     uint64_t flags;
@@ -30,9 +30,9 @@ struct scheduling {
 #define RESET_ON_FORK 1
 
 struct priority {
-    atomic_int tid; // that is raised; 0: none
+    atomic_int tid; // the thread whose priority is raised; 0: none
     struct scheduling before;
-    int pipe_fd; // owned; its other end is the guard's
+    int pipe_fd; // owned; the guard has the other end
 };
 
 static const struct scheduling first = {
@@ -92,7 +92,8 @@ void priority_raise(struct priority *priority, int tid)
 {
     struct rlimit limit;
     struct scheduling before;
-    // What the thread starts meanwhile must not inherit it, and to take that back needs privileges.
+    // Threads that the borrowed thread starts must not inherit the priority, which only privileges
+    // can undo.
     if (!priority || geteuid() != 0 || prlimit(tid, RLIMIT_RTTIME, NULL, &limit) < 0 ||
         limit.rlim_cur != RLIM_INFINITY ||
         syscall(SYS_sched_getattr, tid, &before, sizeof(before), 0) < 0 ||

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that is borrowed waits for the processor like any other, at each of a dozen steps. While
-// it is borrowed it comes first, where the helper may arrange that, and then has its own place
-// again in any case: should the helper end before, a process that it leaves behind sees to it.
+// The priority of a borrowed thread. The thread waits for the processor at each of a dozen steps,
+// like any other thread. While the thread is borrowed, this module raises its priority if the
+// helper may do so. The thread gets its own priority back in every case: if the helper ends early,
+// a process that the helper leaves behind restores it.
 #pragma once
 
 struct priority;
 
-// The helper itself comes first from here on. NULL: it may not arrange anything.
+// Raises the priority of the helper itself. Returns NULL if the helper may not change priorities.
 struct priority *priority_new(void);
 struct priority *priority_free(struct priority *priority);
 
-// One thread at a time. All take NULL.
+// Raise and restore the priority of one thread at a time. Both accept NULL.
 void priority_raise(struct priority *priority, int tid);
 void priority_restore(struct priority *priority);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread is safe if the whole of its stack is known and none of these is on it:
+// A thread is safe if its whole stack is known and has none of these:
 // - unsafe code (unsafe_code.h);
-// - above the program's own code, a static function of the C library, unless the thread waits: such
-//   a function may have a lock, and nothing tells which. aligned_alloc() and pthread_join() leave
-//   no frame but jump to one;
-// - nothing but the C library: the thread is just beginning or ending.
-// A stack whose end is not a beginning that is known (of the program, or of a thread, in the C
-// library) was not followed to its end, and counts as unknown.
+// - above the program's own code, a static function of the C library, unless the thread waits: this
+//   function may hold a lock, and nothing tells which. aligned_alloc() and pthread_join() leave no
+//   frame and jump to one;
+// - nothing but the C library: the thread is just starting or ending.
 //
-// If the program has an allocator of its own, nothing tells its functions from the others. Then a
-// thread is safe only while it waits for something that no allocator waits for.
+// A stack must end in a known start (of the program, or of a thread in the C library). Otherwise it
+// was not followed to its end, and counts as unknown.
 //
-// A thread in a restartable sequence would not begin this sequence anew after the calls.
+// If the program has an allocator of its own, nothing distinguishes the allocator's functions from
+// others. Then a thread is safe only while it waits for something that no allocator waits for.
+//
+// A thread in a restartable sequence is not safe: it would not restart the sequence after the
+// calls.
 #include "producer/agents/heap/attach/safe_point.h"
 
 #include <libunwind-ptrace.h>
@@ -26,7 +28,8 @@
 #define FRAMES_MAX 4096
 #define ENTRY_SIZE 64
 
-// What a thread waits for that holds no lock of the allocator, the loader or the list of threads.
+// System calls in which a waiting thread holds no lock of the allocator, the loader or the list of
+// threads.
 static const long calls_at_rest[] = {
     SYS_accept, SYS_accept4,         SYS_connect,    SYS_epoll_pwait, SYS_epoll_wait,
     SYS_msgrcv, SYS_pause,           SYS_poll,       SYS_ppoll,       SYS_pselect6,
@@ -43,7 +46,7 @@ static bool is_at_rest(const struct tracee *tracee)
     return false;
 }
 
-// Also for a lock: a thread that waits for one has not touched yet what the lock guards.
+// This may be a wait for a lock: the thread has not touched yet what the lock guards.
 static bool waits_in_futex(const struct tracee *tracee)
 {
     uint64_t operation = tracee->saved.rsi & FUTEX_CMD_MASK;
@@ -70,13 +73,14 @@ static bool is_exported(const struct target *target, uint64_t pc)
 
 static bool is_beginning(const struct target *target, uint64_t pc)
 {
-    // A program that is not at a fixed address: its entry's place in the page says enough.
+    // For a program without a fixed address: the offset of its entry in the page is enough.
     bool at_entry = ((pc - target->entry) & 0xfff) < ENTRY_SIZE;
     return at_entry || is_in_libc(target, pc);
 }
 
-// Whether static functions of the C library may stand above the program's code. The allocator reads
-// a file of the kernel by a static function of its own, so the innermost one has to be exported.
+// Returns whether static functions of the C library may be above the program's code. The allocator
+// reads a file of the kernel through a static function, so the innermost function must be an
+// exported one.
 static bool may_be_static(const struct target *target, const struct tracee *tracee)
 {
     return waits_in_futex(tracee) ||

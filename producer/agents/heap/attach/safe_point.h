@@ -8,6 +8,6 @@
 #include "producer/agents/heap/attach/target.h"
 #include "producer/agents/heap/attach/tracee.h"
 
-// True: its whole stack is known, down to the thread's beginning, and nothing on it is code that
-// may hold what dlopen() needs.
+// Returns true if the thread's whole stack is known, down to the thread's start, and no code on it
+// may hold anything that dlopen() needs.
 bool safe_point_is_here(const struct target *target, const struct tracee *tracee);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process in a state that nobody would expect here is refused with its name: stopped, traced,
-// ending, in a seccomp jail, of another machine type, static, or of another C library. Symbols come
-// from the process's own files, which need not be ours.
+// A process in an unsuitable state is refused, and the error names the state: stopped, traced,
+// ending, in a seccomp jail, another machine type, static, or another C library. Symbols come from
+// the process's own files, which may differ from ours.
 #include "producer/agents/heap/attach/target.h"
 
 #include <elf.h>
@@ -69,8 +69,8 @@ static int check_state(int pid, struct err *err)
     return 0;
 }
 
-// After vfork, or of a thread library that nobody knows: what is loaded into it is loaded into the
-// other, too.
+// After vfork, or with an unknown thread library, two processes share memory: a library loaded into
+// one is loaded into the other, too.
 static int check_memory_is_its_own(int pid, struct err *err)
 {
     struct strbuf status CLEANUP(strbuf_done) = {0};
@@ -85,14 +85,15 @@ static int check_memory_is_its_own(int pid, struct err *err)
 
 struct object {
     char path[PATH_MAX];
-    uint64_t start, end; // of its first mapping
+    uint64_t start, end; // of the first mapping
     dev_t device;
     uint64_t inode;
     uint64_t base, code_start, code_end;
 };
 
-// By its address first: that leads to the very file, be it replaced on disk or out of sight behind
-// another root, but takes privileges. By its name otherwise, unless that is another file by now.
+// Opens the object by its address first, which leads to the right file even if it was replaced on
+// disk or is hidden behind another root, but needs privileges. Otherwise opens it by its name,
+// unless the name now belongs to another file.
 static int open_object(int pid, const struct object *object)
 {
     char path[PATH_MAX + 32];
@@ -113,14 +114,14 @@ static int open_object(int pid, const struct object *object)
     return fd;
 }
 
-// Also of a copy that only the process has.
+// Also matches a copy that only the process has.
 static bool is_name_of(const char *name, const char *prefix)
 {
     return str_starts_with(str_starts_with(name, "memfd:") ? name + strlen("memfd:") : name,
                            prefix);
 }
 
-// The next one of the map, whose rest begins at *rest.
+// Takes the next object of the map; the rest of the map begins at *rest.
 static bool next_object(const char **rest, struct object *ret)
 {
     *ret = (struct object){0};
@@ -151,8 +152,8 @@ static bool next_object(const char **rest, struct object *ret)
     return ret->base != 0;
 }
 
-// The first object with code whose file name begins with `prefix`. Without one *ret is the last
-// one of this name, or empty.
+// Finds the first object with code whose file name begins with `prefix`. If there is none, *ret is
+// the last object of this name, or empty.
 static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
 {
     struct object object;
@@ -187,7 +188,7 @@ static int find_syscall(int pid, uint64_t start, size_t size, uint64_t *ret)
     return -ENOENT;
 }
 
-// The C library's own, which has no name that could be looked up.
+// The C library's own code, which has no symbol to look up.
 static const uint8_t sigreturn_code[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05};
 
 static int find_sigreturn(int pid, const struct target_range *libc, uint64_t *ret)
@@ -274,15 +275,15 @@ static bool is_abandoned(int pid, const struct strbuf *maps)
     struct heap_header header;
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    find_object(maps, HEAP_RING_NAME, &ring); // there is no code in it
+    find_object(maps, HEAP_RING_NAME, &ring); // the ring has no code
     return ring.base && fd >= 0 &&
            pread(fd, &header, sizeof(header), (off_t)ring.base) == (ssize_t)sizeof(header) &&
            header.magic == HEAP_ABI_MAGIC && header.version == HEAP_ABI_VERSION &&
            heap_owner_is_gone("/proc", &header.owner);
 }
 
-// Allocators beside glibc's: nothing is known of what is inside. A library that cannot be read may
-// be one.
+// Finds allocators other than glibc's. Nothing is known about their functions. A library that
+// cannot be read may be an allocator.
 static void find_allocators(struct target *target, const struct strbuf *maps)
 {
     struct object object;
@@ -296,7 +297,7 @@ static void find_allocators(struct target *target, const struct strbuf *maps)
     }
 }
 
-// An allocator calls clock_gettime(), and there is no description of the stack there.
+// An allocator calls clock_gettime(), which is in the vDSO, where stacks cannot be unwound.
 static void find_vdso(struct target *target, const struct strbuf *maps)
 {
     struct mapping mapping;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that is to be attached to, seen from outside: whether it can be, and where what is
-// needed lies in it. Nothing here touches it.
+// The target of an attachment, seen from outside: whether the process can be attached to, and where
+// the needed code lies in it. Nothing here changes the process.
 #pragma once
 
 #include <stdbool.h>
@@ -18,37 +18,39 @@ struct target_range {
 
 struct target {
     int pid;
-    uint64_t syscall_address;   // of a `syscall` instruction, and a return behind it
-    uint64_t sigreturn_address; // of what handlers of signals return to
+    uint64_t syscall_address;   // of a `syscall` instruction with a return behind it
+    uint64_t sigreturn_address; // of the code that signal handlers return to
     uint64_t dlopen_address;
-    uint64_t library_base; // where libmmheap.so is already; 0: it is not
-    int library_fd;        // owned; of that, which may be of another version; -1
+    uint64_t library_base; // where libmmheap.so is loaded already; 0: not loaded
+    int library_fd;        // owned; of the loaded library, which may have another version; -1: none
     uint64_t entry;        // the program's first instruction
-    const char *obstacle;  // what its file says; NULL: nothing
+    const char *obstacle;  // why the program's file forbids attaching; NULL: it does not
     struct target_range libc, loader;
     dev_t device; // of the program's file
     ino_t inode;
-    bool has_allocator; // in the program itself
+    bool has_allocator; // the program itself defines the allocator
     struct unsafe_code unsafe;
     uint64_t libc_base;
-    struct elf_symbols libc_exports; // owned; it lives as long as the helper does
-    bool is_abandoned;               // it has a profile that nobody reads any more
-    bool same_files; // the library can be opened there under the path that it has here
+    struct elf_symbols libc_exports; // owned; lives as long as the helper
+    bool is_abandoned;               // the process has a profile that no recorder reads any more
+    bool same_files; // the process sees the library under the same path as the helper
 };
 
-// Whether a process in this state can be attached to at all. Why not is a sentence in `err`.
+// Returns 0 if a process in this state can be attached to, else a negative errno, with the reason
+// in `err`.
 int target_check(int pid, struct err *err);
 
-// After target_check() and after its memory was opened: what was opened is the memory of the
-// program that is read here, or of one that has ended since.
+// Reads the target. Call it after target_check() and after the process's memory was opened: then
+// the open memory belongs to the program that is read here, or to a program that has ended since.
 int target_read(int pid, const char *library, struct target *ret, struct err *err);
 
-// After it has been loaded: -ENOENT, or 0 and library_base.
+// Finds the library after it has been loaded. Sets library_base and returns 0, or returns -ENOENT.
 int target_find_library(struct target *target);
 
-// Whether a thread may be stopped at all: not one that waits in the kernel for what cannot be
-// interrupted, and would hold up all others, nor one in a jail of its own.
+// Returns whether the thread may be stopped. False for a thread in an uninterruptible wait in the
+// kernel, because it would hold up all others, and for a thread in a seccomp jail of its own.
 bool target_may_stop(const struct target *target, int tid);
 
-// The address of a function of the file (borrowed), relative to its base; 0: there is none.
+// Returns the address of a function of the file, relative to its base, or 0 if the file has no such
+// function. `fd` is borrowed.
 uint64_t target_symbol(int fd, const char *name);

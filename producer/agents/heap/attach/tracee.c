@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// No code is changed in the process. Calls run above a frame such as the kernel makes for handlers
-// of signals, so what they return to is the C library's rt_sigreturn, and that leads back to where
-// the thread was: whenever the helper ends, the thread is safe. The helper stops it at the entry of
-// that system call, and gives back everything itself, because the frame cannot take up a sleep that
-// was interrupted. So no signal is needed, whose handler the process might have.
+// No code is changed in the process. Calls run above a frame like the one that the kernel makes for
+// signal handlers. They return to the C library's rt_sigreturn, which leads back to where the
+// thread was. So the thread is safe whenever the helper ends. The helper stops the thread at the
+// entry of that system call and restores everything itself, because the frame cannot resume an
+// interrupted sleep. So no signal is needed, for which the process might have a handler.
 //
-// Registers are given back only in a stop before a signal would be delivered: only there does the
-// kernel see that a system call was interrupted, and takes it up again. Some it does not take up,
-// as being stopped is no interruption to others: these are made to begin anew.
+// Registers are restored only in a stop before a signal delivery: only there does the kernel see
+// that a system call was interrupted, and restart it. Some system calls are not restarted, because
+// for other purposes a stop is no interruption; these are made to begin anew.
 //
-// Signals are blocked during the calls, so that no handler runs in the midst of them. Those of
-// crashes are not: the kernel would take away their handlers. Nor is the C library's own signal by
-// which all threads change their user id: the thread that sends it has a lock that dlopen() needs,
-// and waits for the answer of each thread.
+// Signals are blocked during the calls, so that no handler runs in between. Exceptions are the
+// signals of crashes, whose handlers the kernel would remove, and the C library's own signal by
+// which all threads change their user id: the thread that sends it holds a lock that dlopen()
+// needs, and waits for the answer of each thread.
 #include "producer/agents/heap/attach/tracee.h"
 
 #include <elf.h>
@@ -38,23 +38,23 @@
 #define SETXID_SIGNAL  33 // of glibc
 #define NO_SYSCALL     (~0ULL)
 #define SYSCALL_SIZE   2 // bytes of the instruction
-#define SIGRETURN_SIZE 9 // and of those of sigreturn_address
+#define SIGRETURN_SIZE 9 // bytes of the code at sigreturn_address
 #define RED_ZONE       128
 #define END_TIME       (500 * NSEC_PER_MSEC)
 #define STATE_ALIGN    64
 #define STATUS_MAX     ((size_t)64 << 10)
 
-// What the kernel lays on the stack for a handler (x86-64; the C libraries' headers differ).
+// The kernel's stack frame for a handler (x86-64; the C libraries' headers differ).
 struct signal_context {
     uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
     uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
     uint16_t cs, gs, fs, ss;
     uint64_t error, trap, old_mask, fault_address;
-    uint64_t state; // where the vector state is
+    uint64_t state; // address of the vector state
     uint64_t reserved[8];
 };
 
-// In the midst of the vector state: what of it there is.
+// Inside the vector state: which parts of it are present.
 struct state_marks {
     uint32_t magic, size;
     uint64_t in_use;
@@ -71,14 +71,14 @@ struct signal_frame {
     uint8_t info[128];
 };
 
-#define FRAME_FLAGS    7           // all of the vector state, SS as it is here
-#define NOT_A_STACK    0x7fffffffu // flags that the kernel ignores: the stack stays what it is
-#define RESTART_BLOCK  516         // errors that user space never sees
+#define FRAME_FLAGS    7           // all of the vector state; SS as it is now
+#define NOT_A_STACK    0x7fffffffu // flags that the kernel ignores: the signal stack stays as it is
+#define RESTART_BLOCK  516         // an errno that user space never sees
 #define RESTART_FIRST  512
 #define RESTART_LAST   514
 #define STATE_MARKS_AT 464
 #define STATE_MAGIC    0x46505853u
-#define STATE_END      0x46505845u // behind it
+#define STATE_END      0x46505845u // follows the vector state
 #define STATE_END_SIZE sizeof(uint32_t)
 
 static uint64_t signal_bit(int signal)
@@ -86,7 +86,7 @@ static uint64_t signal_bit(int signal)
     return UINT64_C(1) << (signal - 1);
 }
 
-// The stop signal, or a negative errno; *ret_event is PTRACE_EVENT_STOP or 0.
+// Returns the stop signal, or a negative errno. *ret_event is PTRACE_EVENT_STOP or 0.
 static int wait_for_stop(struct tracee *tracee, int *ret_event)
 {
     int status;
@@ -107,7 +107,7 @@ static int wait_for_stop(struct tracee *tracee, int *ret_event)
         if (left <= 0)
             return -ETIMEDOUT;
         struct timespec timeout = nsec_to_timespec(left);
-        sigtimedwait(&children, NULL, &timeout); // which every stop sends
+        sigtimedwait(&children, NULL, &timeout); // every stop sends SIGCHLD
     }
 }
 
@@ -116,8 +116,8 @@ static bool stops_process(int signal)
     return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
-// Until the stop that PTRACE_INTERRUPT asked for; signals that come before it are delivered, or
-// with `swallow` not.
+// Waits for the stop that PTRACE_INTERRUPT asked for. Signals that arrive before it are delivered,
+// or dropped with `swallow`.
 static int wait_for_interrupt(struct tracee *tracee, bool swallow)
 {
     for (;;) {
@@ -156,7 +156,7 @@ static bool has_signals(int tid)
     return ((masks[0] | masks[1]) & ~masks[2]) != 0;
 }
 
-// A system call that ends when its thread is stopped, though no signal came.
+// Returns whether the thread is in a system call that a stop ends even without a signal.
 static bool is_to_be_repeated(int tid, const struct user_regs_struct *registers)
 {
     return (int64_t)registers->orig_rax >= 0 && (int64_t)registers->rax == -EINTR &&
@@ -169,9 +169,9 @@ static void repeat_syscall(struct user_regs_struct *registers, uint64_t number)
     registers->rip -= SYSCALL_SIZE;
 }
 
-// A thread that is killed meanwhile cannot be let go, but has to be waited for: its process may
-// execute another program, and waits for its threads; and who would trace another one then, would
-// wait for the process.
+// Releases the thread. A thread that was killed meanwhile cannot be released and must be waited
+// for: its process may execute another program and wait for its threads, and a tracer that waited
+// for another thread then would wait for the process.
 static void let_go(struct tracee *tracee)
 {
     int event;
@@ -201,7 +201,8 @@ int tracee_stop(int tid, nsec_t deadline, struct tracee *ret)
     return r;
 }
 
-// Where the thread goes on by way of a frame: the kernel does not take up its system call there.
+// Where a thread that returns through a frame goes on: there the kernel does not restart its system
+// call.
 static struct user_regs_struct registers_to_return_to(const struct tracee *tracee)
 {
     struct user_regs_struct registers = tracee->saved;
@@ -241,8 +242,8 @@ static struct signal_context context_of(const struct user_regs_struct *registers
     };
 }
 
-// What the kernel tells of a thread's restartable sequences, and where the thread keeps the one
-// that it is in.
+// The kernel's description of a thread's restartable sequences, and where the thread stores the
+// current one.
 struct sequence_place {
     uint64_t address;
     uint32_t size, signature, flags, reserved;
@@ -267,7 +268,8 @@ bool tracee_is_in_sequence(const struct tracee *tracee)
     struct sequence_place place = {0};
     struct sequence sequence;
     uint64_t at;
-    // Before Linux 5.13 there is no such request, and before glibc 2.35 no such program.
+    // Linux before 5.13 does not have the request, and glibc before 2.35 does not use such
+    // sequences.
     if (ptrace(GET_SEQUENCE_PLACE, tracee->tid, sizeof(place), &place) < 0 || place.address == 0)
         return false;
     if (!peek(tracee->tid, place.address + SEQUENCE_AT, &at, sizeof(at)))
@@ -291,7 +293,8 @@ static size_t put_state(const struct tracee *tracee, uint8_t *ret)
     return tracee->vector_size + sizeof(end);
 }
 
-// Below `top`; the place that a called function finds its return address at, aligned as it has to.
+// Writes a frame below `top`. *ret_frame is where a called function finds its return address,
+// aligned as required.
 static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_frame)
 {
     _Alignas(STATE_ALIGN) uint8_t bytes[TRACEE_FRAME_MAX];
@@ -317,7 +320,7 @@ static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_
     return pwrite(tracee->mem_fd, state - gap, size, (off_t)frame_at) == (ssize_t)size ? 0 : -EIO;
 }
 
-// All of `signals` but those of crashes.
+// Blocks `signals` except those of crashes.
 static int block_signals(const struct tracee *tracee, uint64_t signals)
 {
     uint64_t mask = signals & ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
@@ -336,12 +339,12 @@ int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
         ptrace(PTRACE_GETSIGMASK, tracee->tid, sizeof(tracee->saved_mask), &tracee->saved_mask) < 0)
         return -errno;
     if (state.iov_len == sizeof(tracee->vector_state))
-        return -E2BIG; // cut: it could not be given back
+        return -E2BIG; // truncated, so it could not be restored
     tracee->vector_size = state.iov_len;
     int r = write_frame(tracee, tracee->saved.rsp - RED_ZONE, &tracee->frame);
     if (r < 0)
         return r;
-    // From here on the thread would go the way of the frame, should the helper end.
+    // From here on the thread would return through the frame if the helper ended.
     struct user_regs_struct registers = tracee->saved;
     registers.rip = sigreturn_address;
     registers.rsp = tracee->frame + sizeof(uint64_t);
@@ -352,7 +355,7 @@ int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
     return block_signals(tracee, ~UINT64_C(0));
 }
 
-// Goes on to the next entry or exit of a system call.
+// Continues to the next entry or exit of a system call.
 static int to_syscall_stop(struct tracee *tracee, struct user_regs_struct *ret)
 {
     for (long deliver = 0;;) {
@@ -411,7 +414,7 @@ int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
     registers.orig_rax = NO_SYSCALL;
     registers.rdi = args[0];
     registers.rsi = args[1];
-    registers.eflags &= ~UINT64_C(0x400); // direction
+    registers.eflags &= ~UINT64_C(0x400); // direction flag
     if (r == 0)
         r = set_registers(tracee, &registers);
     if (r == 0)
@@ -424,7 +427,7 @@ int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
             return r;
     } while (registers.rip != tracee->sigreturn_address + SIGRETURN_SIZE ||
              registers.rsp != frame + sizeof(uint64_t));
-    // Not made now, but made after all should nobody be here to prevent it.
+    // The call is not made now; it is made later if the helper is not here to prevent it.
     registers.orig_rax = NO_SYSCALL;
     registers.rip = tracee->sigreturn_address;
     r = set_registers(tracee, &registers);
@@ -444,7 +447,8 @@ static void give_back(struct tracee *tracee)
         return;
     ptrace(PTRACE_SETREGSET, tracee->tid, NT_X86_XSTATE, &state);
     ptrace(PTRACE_SETSIGMASK, tracee->tid, sizeof(tracee->saved_mask), &tracee->saved_mask);
-    ptrace(PTRACE_SETREGS, tracee->tid, 0, &tracee->saved); // last: until then there is the frame
+    ptrace(PTRACE_SETREGS, tracee->tid, 0,
+           &tracee->saved); // last, because until then the frame is valid
 }
 
 static void leave_alone(struct tracee *tracee)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread of another process, stopped and borrowed. tracee_release() gives it back with every
-// register, vector registers included, its signal mask and the system call that it was in. Should
-// the helper end before that, or a call take too long, the thread ends the call by itself and then
-// goes on where it was.
+// One thread of another process, stopped and borrowed. tracee_release() restores the thread: all
+// registers, including vector registers, the signal mask, and the interrupted system call. If the
+// helper ends before that, or a call takes too long, the thread itself ends the call and then
+// continues where it was.
 #pragma once
 
 #include <stdbool.h>
@@ -19,36 +19,39 @@
 struct tracee {
     int tid;
     int mem_fd;                 // borrowed: /proc/PID/mem
-    uint64_t syscall_address;   // of a `syscall` instruction in it, and a return behind it
-    uint64_t sigreturn_address; // of the code that handlers of signals return to
-    nsec_t deadline;            // CLOCK_MONOTONIC; nothing here waits longer
+    uint64_t syscall_address;   // of a `syscall` instruction with a return behind it
+    uint64_t sigreturn_address; // of the code that signal handlers return to
+    nsec_t deadline;            // CLOCK_MONOTONIC; no function waits longer
     struct user_regs_struct saved;
-    uint64_t frame; // on its own stack: what system calls return to
+    uint64_t frame; // on the thread's own stack: where system calls return to
     uint64_t saved_mask;
     uint8_t vector_state[TRACEE_STATE_MAX];
     size_t vector_size;
-    int swallowed_stop; // SIGSTOP and its like that came meanwhile: 0 or the signal
-    bool changed;       // registers are not those that were saved
-    bool is_late;       // a call is not done: it is left to the thread
+    int swallowed_stop; // a stop signal (SIGSTOP or the like) that arrived meanwhile; 0: none
+    bool changed;       // the registers differ from the saved ones
+    bool is_late;       // a call is not done; the thread ends it by itself
 };
 
-// SIGCHLD is blocked in the caller of all of these.
+// The caller of each of these functions has SIGCHLD blocked.
 
-// Seizes and stops the thread. 0, -ESRCH, -EPERM, -ETIMEDOUT, or -EBUSY: it is stopped by others.
+// Seizes and stops the thread. Returns 0; -ESRCH; -EPERM; -ETIMEDOUT; or -EBUSY if another tracer
+// has stopped the thread.
 int tracee_stop(int tid, nsec_t deadline, struct tracee *ret);
 
-// Whether the thread, stopped, is in a restartable sequence (rseq(2)), or may be.
+// Returns whether the stopped thread is, or may be, in a restartable sequence (rseq(2)).
 bool tracee_is_in_sequence(const struct tracee *tracee);
 
-// Before the first call: saves what is to be given back and blocks signals.
+// Saves the state to restore later, and blocks signals. Call it before the first call.
 int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
                   uint64_t sigreturn_address);
 
-// A system call in the thread; a negative errno of this side or of the call.
+// Runs a system call in the thread. Returns its result, or a negative errno of the call or of this
+// side.
 int64_t tracee_syscall(struct tracee *tracee, long number, const uint64_t args[6]);
 
-// A function, on the stack that ends at `stack_top`; what it returns is lost. -EFAULT: it crashed;
-// -ETIMEDOUT: it is not done, and nothing but tracee_release() may follow.
+// Calls a function on the stack that ends at `stack_top`. The function's result is lost. Returns 0;
+// -EFAULT if the function crashed; or -ETIMEDOUT if it is not done: only tracee_release() may
+// follow then.
 int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
                 const uint64_t args[2]);
 

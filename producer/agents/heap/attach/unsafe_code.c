@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// These functions keep their frame while an inner one runs, so their address is on the stack. Some
-// jump to a static function instead, which safe_point.c notices.
+// Each of these functions keeps its frame while an inner function runs, so its address is on the
+// stack. Some jump to a static function instead; safe_point.c detects that.
 //
 // The list of threads has a lock, which dlopen() takes for a library with thread-local variables. A
-// function that changes the user id of all threads holds it until each has answered a signal.
+// function that changes the user id of all threads holds it until each thread has answered a
+// signal.
 #include "producer/agents/heap/attach/unsafe_code.h"
 
 #include "common/elements.h"
@@ -32,7 +33,7 @@ static const char *const functions[] = {
     "malloc_stats",
     "mallopt",
     "malloc_usable_size",
-    // A process that begins or ends.
+    // Start or end of a process.
     "fork",
     "_Fork",
     "vfork",
@@ -46,7 +47,7 @@ static const char *const functions[] = {
     "posix_spawnp",
     "system",
     "popen",
-    // What runs at its end, and at fork().
+    // Handlers of its end, and of fork().
     "on_exit",
     "__cxa_atexit",
     "__cxa_at_quick_exit",
@@ -88,7 +89,7 @@ static const char *const functions[] = {
     "setresgid",
     "setgroups",
     "initgroups",
-    // The locale, which the loader's messages need.
+    // The locale, which the messages of the loader need.
     "setlocale",
     "newlocale",
     "bindtextdomain",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code of a process in which a thread may hold what dlopen() needs: a lock of the allocator, the
-// loader or the list of threads, or memory that is half made. A thread with such code on its stack
-// must be left alone.
+// Code in which a thread may hold something that dlopen() needs: a lock of the allocator, of the
+// loader or of the list of threads, or memory that is half initialised. A thread that has such code
+// on its stack must be left alone.
 #pragma once
 
 #include <stdbool.h>
@@ -18,16 +18,16 @@ struct unsafe_code {
         uint64_t start, end;
     } ranges[UNSAFE_RANGES_MAX];
     size_t n;
-    bool is_full; // not all ranges found room: no code is known to be safe
+    bool is_full; // not all ranges found room: then no code counts as safe
 };
 
 void unsafe_code_add(struct unsafe_code *code, uint64_t start, uint64_t end);
 
-// Adds the functions of glibc, whose exported symbols and base are given.
+// Adds the functions of glibc. `symbols` are its exported symbols, `base` is its load address.
 void unsafe_code_add_libc(struct unsafe_code *code, const struct elf_symbols *symbols,
                           uint64_t base);
 
 bool unsafe_code_has(const struct unsafe_code *code, uint64_t pc);
 
-// NULL: the file exports no such function.
+// Returns the exported function `name`, or NULL if the file exports no such function.
 const struct elf_symbol *exported_function(const struct elf_symbols *symbols, const char *name);

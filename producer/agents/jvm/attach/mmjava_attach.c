@@ -2,7 +2,7 @@
 //
 // mmjava-attach PID LIBRARY OPTIONS: loads the agent into a Java VM for a recorder, whose loop goes
 // on meanwhile. The recorder gets the answer over the socket that is descriptor 3
-// (producer/heap/attach_abi.h). SIGTERM, or the recorder's death, ends it in good
+// (producer/agents/heap/attach/attach_abi.h). SIGTERM, or the recorder's death, ends the program in
 // order.
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void pass(int number)
     (void)number;
 }
 
-// Signals come in the waits alone.
+// Signals arrive only during the waits.
 static void signals_keep(sigset_t *ret_waiting)
 {
     sigset_t set;
