@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One fork is enough: the new process has a session of its own and never opens a terminal. The old
-// one stays until it is told something, so that `mmtrace record -d` fails visibly when the file or
-// a data source cannot be had. A new process that dies without a word closes the pipe, which is a
-// failure, too.
+// process stays until the report, so that `mmtrace record -d` fails visibly if the file or a data
+// source is not available. A new process that dies silently closes the pipe, which also counts as a
+// failure.
 #include "producer/cli/background.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ void background_report(struct background *background, enum background_report wha
 {
     unsigned char byte = (unsigned char)what;
     if (background->fd >= 0) {
-        // Nobody reads any more: then nobody has to know.
+        // If the reader is gone, nobody needs the report.
         ssize_t n = write(background->fd, &byte, 1);
         (void)n;
         background->fd = close_fd(background->fd);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Going on in a process of its own while the command returns, as `perfetto --background` does.
+// Continues in a new process while the command returns, as `perfetto --background` does.
 #pragma once
 
 #include <stdbool.h>
@@ -13,15 +13,15 @@ enum background_report {
 };
 
 struct background {
-    int fd;      // owned: the pipe to who waits, or a --notify-fd; -1: nobody waits
-    bool forked; // this is the new process, and standard error is still the old one's
+    int fd;      // owned: the pipe to the waiting process, or a --notify-fd; -1: nobody waits
+    bool forked; // this is the new process, and standard error is still that of the old one
 };
 
-// Forks. In the new process: 0, with standard output and input gone; standard error stays until
-// background_report(), so that what fails before is still told. In the old one: prints the pid,
-// waits for the report (30 seconds at most), and returns the exit code + 1.
+// Forks. In the new process: returns 0, with standard output and input closed; standard error stays
+// open until background_report(), so that early failures are still printed. In the old process:
+// prints the pid, waits for the report (at most 30 seconds), and returns the exit code + 1.
 int background_enter(struct background *background, struct err *err);
 
-// Tells who waits; then lets go of standard error where background_enter() made this process. The
-// second call does nothing.
+// Tells the waiting process. Then, if background_enter() made this process, closes standard error.
+// A second call does nothing.
 void background_report(struct background *background, enum background_report what);

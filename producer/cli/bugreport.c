@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace bugreport`: /proc first, because that is of the moment; then the traces, which take
-// their time; at last what they say in a few lines.
+// `mmtrace bugreport`: first /proc, which shows the present moment; then the traces, which take
+// longer; last a short summary of the traces.
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -135,7 +135,7 @@ static int write_report(const struct command_line *line, struct err *err)
     return 0;
 }
 
-// What a process that was ended by a signal has left of its report.
+// Removes the partial report of a process that a signal ended.
 static void partial_remove(const struct command_line *line, pid_t pid)
 {
     char path[PATH_MAX];
@@ -144,8 +144,8 @@ static void partial_remove(const struct command_line *line, pid_t pid)
         unlink(path);
 }
 
-// minizip crashes where it gets no memory for an entry. So the report is written by a process of
-// its own, and whatever ends that one is told.
+// minizip crashes if an allocation for an entry fails. So a separate process writes the report, and
+// its end, whatever the cause, is reported.
 static int report_apart(const struct command_line *line, struct err *err)
 {
     pid_t parent = getpid(), pid = fork();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each trace gets its verdict from `mmsql verdict` (verdict_child.h). A report is asked for on a
-// machine that has trouble, so all of them together have a bounded time: what comes too late is
-// said to be missing.
+// Each trace gets its verdict from `mmsql verdict` (verdict_child.h). The machine has trouble when
+// a report is made, so all verdicts together have a bounded time. A verdict that comes too late is
+// reported as missing.
 #include "producer/cli/bugreport_summary.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The traces of a bugreport: snapshots of the sessions that run, and the newest finished ones.
+// The traces of a bugreport: snapshots of running sessions, and the newest finished traces.
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 struct reported_trace {
     char *name;      // owned: the entry
-    char about[256]; // what it is, for people
+    char about[256]; // a description for people
     int fd;          // owned, for reading; -1: none
 };
 VEC_DEFINE(reported_traces, struct reported_trace);
@@ -27,9 +27,8 @@ struct report_options {
     size_t n_folders;
 };
 
-// Adds the traces to the report, and the findings to its index. The only errors are those of
-// writing the zip. If *ret is empty, `why` has the reason and the way out; otherwise `why` is
-// empty.
+// Adds the traces to the report, and the findings to the report's index. Fails only if writing the
+// zip fails. If *ret is empty, `why` has the reason and what to do; otherwise `why` is empty.
 int bugreport_traces_add(struct bugreport *report, const struct report_options *options,
                          struct reported_traces *ret, struct err *why, struct err *err);
 void bugreport_traces_done(struct reported_traces *traces); // fit for CLEANUP()

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands. The table of all of them is verbs[] in mmtrace.c.
+// The verbs of mmtrace. verbs[] in mmtrace.c lists them all.
 #pragma once
 
 #define CLI_PROGRAM "mmtrace"
 
-// Exit codes: the work is done; it failed; the command line is wrong.
+// The exit codes: the work is done; the work failed; the command line is wrong.
 enum cli_exit {
     CLI_DONE = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
-    CLI_NOT_DETACHED = 2, // record --attach, --is_detached: no such session; as `perfetto` has it
+    CLI_NOT_DETACHED =
+        2, // record --attach, --is_detached: no such session; the same code as `perfetto`
 };
 
 int cli_bugreport(int argc, char **argv);

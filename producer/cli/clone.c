@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace clone`: what `perfetto --clone` and `--clone-by-name` do. The descriptor of the file
-// goes along with the request, because only the service knows whether the session writes into a
-// file, whose contents it then copies; otherwise the copy's buffers are read out here.
+// `mmtrace clone`: what `perfetto --clone` and `--clone-by-name` do. The request carries the
+// descriptor of the file, because only the service knows whether the session writes into a file,
+// whose contents the service then copies. Otherwise the copy's buffers are read out here.
 #include "producer/cli/clone.h"
 
 #include <errno.h>

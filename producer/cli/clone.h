@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies what a running session has in its buffers into a file, while the session goes on.
+// Copies the buffers of a running session into a file. The session goes on.
 #pragma once
 
 #include <stdbool.h>
@@ -12,8 +12,8 @@ struct clone_options {
     struct remote_clone session; // its output_fd is not used
     const char *out_path;        // "-": stdout
     bool no_clobber;
-    bool quiet; // do not say what was written
+    bool quiet; // print nothing about the file
 };
 
-// -errno with text. No empty file stays behind.
+// Returns 0, or a negative errno with text. On failure no empty file stays behind.
 int clone_to_file(const struct clone_options *options, struct err *err);

@@ -2,10 +2,10 @@
 //
 // `mmtrace daemon`: the service with everything that calls it, in one loop of one thread.
 //
-// The order of the start: the lock, so that no other daemon works in the same folders; then what a
-// dead one left is undone; then the service, the armed configs, and at last the watch that may fire
-// triggers into them. The order of the end is the reverse. Without pressure, clients and changes
-// nothing wakes the process, except the service manager's watchdog where it has one.
+// The start: first the lock, so that no other daemon works in the same folders. Then changes that a
+// dead daemon left are undone. Then come the service, the armed configs, and last the watch that
+// may fire triggers into them. The end goes in reverse order. Without pressure, clients and
+// changes, only the service manager's watchdog, if there is one, wakes the process.
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -42,7 +42,7 @@
 #include "producer/sources/ftrace/tracefs.h"
 #include "producer/sources/heap/heap_host.h"
 
-#define RUN_FOLDER_MODE   0711 // clients reach its sockets by name, and nobody lists it
+#define RUN_FOLDER_MODE   0711 // clients reach its sockets by name, and nobody can list it
 #define STATE_FOLDER_MODE 0700
 #define NAMES_MAX         256
 #define LOCK_TRIES        10
@@ -50,8 +50,8 @@
 #define FDS_WANTED        4096
 #define END_PERIOD        (20 * NSEC_PER_MSEC)
 #define END_TIMEOUT       (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
-#define READ_PATIENCE     (3 * NSEC_PER_SEC)       // with a client that does not read
-#define PRODUCER_NAME     "perfetto.traced_probes" // who fires this trigger elsewhere; configs name it
+#define READ_PATIENCE     (3 * NSEC_PER_SEC)       // for a client that does not read
+#define PRODUCER_NAME     "perfetto.traced_probes" // the producer of this trigger on Android
 
 struct daemon {
     struct daemon_options options;
@@ -61,7 +61,7 @@ struct daemon {
     struct end_signal end_signal;
     struct loop *loop;
     struct loop_io *signal_io;
-    struct loop_timer *watchdog, *end; // the service manager's
+    struct loop_timer *watchdog, *end; // `watchdog` is the service manager's
     struct watchdog *loop_watchdog;
     nsec_t watchdog_period;
     char *heap_socket; // owned
@@ -78,7 +78,7 @@ struct daemon {
     nsec_t deadline; // of the end
 };
 
-// With the journal at the other end, its marks for levels.
+// If the log goes to the journal, lines begin with the journal's level marks.
 static void write_log(void *userdata, enum log_level level, const char *line)
 {
     static const char *const marks[] = {"<3>", "<4>", "<6>", "<7>"};
@@ -88,10 +88,10 @@ static void write_log(void *userdata, enum log_level level, const char *line)
                 line);
 }
 
-// -- one in its folders --
+// -- one daemon per folder --
 
-// A folder that is there already gets the mode, too; one of another user is refused: he could put
-// files of his own in the place of ours.
+// An existing folder gets the mode, too. A folder of another user is refused: this user could
+// replace our files.
 static int make_folder(const char *path, mode_t mode, struct err *err)
 {
     struct stat st;
@@ -132,7 +132,7 @@ static int take_lock(struct daemon *daemon, struct err *err)
     daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (daemon->lock_fd < 0 || fchmod(daemon->lock_fd, 0600) < 0)
         return err_errno(err, -errno, "%s", path);
-    // A daemon that is killed holds its lock until its last thread is gone.
+    // A killed daemon holds its lock until its last thread has ended.
     for (int tries = 0; flock(daemon->lock_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
         if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
             break;
@@ -148,8 +148,8 @@ static int take_lock(struct daemon *daemon, struct err *err)
 
 // -- the end --
 
-// Looks from time to time whether everything is written, and read by the clients whose recordings
-// are in this process alone.
+// Checks from time to time whether everything is written, and whether clients have read recordings
+// that exist only in this process.
 static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
 {
     struct daemon *daemon = userdata;
@@ -159,7 +159,7 @@ static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
         armed_get_counts(daemon->armed, &counts);
     bool busy = service_disable_all(daemon->service) > 0 || counts.closing > 0;
     bool writing = busy || (daemon->armed && !daemon->armed_ended);
-    // What waits for room is not waited for as long as the rest.
+    // The wait for room is shorter than the other waits.
     bool late =
         due >= daemon->deadline || (!busy && due >= daemon->deadline - END_TIMEOUT + READ_PATIENCE);
     bool reading = service_count_unread(daemon->service, READ_PATIENCE) > 0;
@@ -198,7 +198,7 @@ static void begin_end(struct daemon *daemon)
         armed_end(daemon->armed, armed_ended, daemon);
 }
 
-// -- what happens --
+// -- events --
 
 static void signal_ready(void *userdata, uint32_t events)
 {
@@ -306,7 +306,7 @@ static int start_service(struct daemon *daemon, struct err *err)
     return service_new(&env, &daemon->service, err);
 }
 
-// At the end of the daemon nobody waits for a verdict.
+// While the daemon ends, nobody waits for a verdict.
 static void trace_written(void *userdata, const char *path)
 {
     struct daemon *daemon = userdata;
@@ -341,7 +341,7 @@ static int start_armed(struct daemon *daemon, struct err *err)
     return armed_new(&options, &daemon->armed, err);
 }
 
-// All finished traces are in the first; those of armed configs have a score there, too.
+// The first folder has all finished traces. Traces of armed configs have a score there, too.
 static size_t list_folders(void *userdata, struct service_trace_folder *ret, size_t n)
 {
     const struct daemon *daemon = userdata;
@@ -394,7 +394,7 @@ static void start_watch(struct daemon *daemon)
                   err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
 }
 
-// The time that a round may take is for tests to shorten.
+// Tests shorten the maximum time of a round.
 static void start_watchdog(struct daemon *daemon)
 {
     const char *text = getenv("MMTRACE_WATCHDOG_MS");
@@ -425,8 +425,8 @@ static void tell_manager(struct daemon *daemon)
         log_warning(&daemon->log, "NOTIFY_SOCKET: %s", strerror(-r));
 }
 
-// Every client, and every file that one passes along, takes a descriptor; the usual 1024 are for
-// programs that use select().
+// Every client takes a descriptor, and so does every file that a client passes. The usual limit of
+// 1024 is for programs that use select().
 static void raise_fd_limit(void)
 {
     struct rlimit limit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The defaults are those of a system service. Each of its folders can be moved, so that a second
-// daemon, a test's, never meets the first.
+// The defaults are those of a system service. Each folder can be moved, so that a second daemon,
+// for example a test's, never meets the first.
 #include "producer/cli/daemon_options.h"
 
 #include <errno.h>
@@ -205,7 +205,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     }
 }
 
-// Messages are to name files so that they are found from anywhere.
+// Messages name files by absolute paths, which work from any folder.
 static int make_absolute(char **path)
 {
     char folder[PATH_MAX], *full;
@@ -237,7 +237,8 @@ int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, stru
     for (size_t i = 0; memory_watch_default_psi[i]; i++)
         ret->psi[i] = memory_watch_default_psi[i];
     int r = cli_options_parse(options, argc, argv, take, ret, err);
-    if (!ret->events[0] && ret->psi_is_default) // "none" is nothing that nobody asked for
+    if (!ret->events[0] &&
+        ret->psi_is_default) // "none": the default is switched off, on the user's request
         ret->psi[0] = NULL;
     if (r == 0 && !ret->output_folder &&
         asprintf(&ret->output_folder, "%s/traces", ret->state_folder) < 0) {

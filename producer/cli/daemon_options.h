@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands behind `mmtrace daemon`.
+// The command line of `mmtrace daemon`.
 #pragma once
 
 #include <stdbool.h>
@@ -12,24 +12,24 @@
 #include "producer/service/armed/memory_watch.h"
 
 #define DAEMON_STATE_FOLDER  "/var/lib/mmtrace"
-#define DAEMON_TRACES_FOLDER DAEMON_STATE_FOLDER "/traces" // where nothing else is said
+#define DAEMON_TRACES_FOLDER DAEMON_STATE_FOLDER "/traces" // the default folder
 
-// Borrowed from argv, or constant, but for what is marked.
+// Borrowed from argv or constant, except members marked as owned.
 struct daemon_options {
     struct armed_place armed[ARMED_PLACES_MAX];
     size_t n_armed;
-    bool armed_is_default; // nobody asked for it
+    bool armed_is_default; // no option asked for it
     const char *state_folder;
     char *output_folder; // owned
     const char *run_folder;
     const char *events[KMEM_WATCH_EVENTS_MAX + 1]; // NULL-terminated
-    char *event_list;                        // owned: what `events` points into; NULL: the default
+    char *event_list; // owned: the text that `events` points into; NULL: the default
     const char *psi[KMEM_WATCH_PSI_MAX + 1]; // NULL-terminated
-    bool psi_is_default;                     // nobody asked for them
+    bool psi_is_default;                     // no option asked for them
     nsec_t rest, rest_max;
     uint32_t keep_files;
     uint64_t keep_bytes;
-    const char *consumer_group; // NULL: root alone
+    const char *consumer_group; // NULL: root only
     bool no_ipc, no_perfetto_sockets, quiet, help;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of C++ functions as people write them, where there is a C++ runtime. It is loaded when the
-// first name is to be read: what records has no use for it.
+// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded with the
+// first name, because recording does not need it.
 #pragma once
 
 #include <stddef.h>
@@ -13,5 +13,5 @@ struct demangler {
 
 void demangler_done(struct demangler *demangler);
 
-// A readable form of `name`, freed by the caller; NULL: there is none.
+// Returns a readable form of `name`, which the caller frees, or NULL if there is none.
 char *demangler_read(struct demangler *demangler, const char *name);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// timeout(1) sends its signal to the command, and then to the process group, in which the command
-// is, too; so do some supervisors and terminals. The command gets the signal twice within less than
-// a millisecond, and the second one is no wish to lose the recording. People who press Ctrl-C again
-// because the end takes too long do so later.
+// timeout(1) sends its signal to the command and then to the process group, which includes the
+// command. So do some supervisors and terminals. The command gets the signal twice within a
+// millisecond, and the second one does not mean that the recording should be dropped. A person who
+// presses Ctrl-C again because the end takes too long does so later.
 #include "producer/cli/end_signal.h"
 
 #include <time.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signals that end a command: the first one ends it in order, a second one at once.
+// The signals that end a command: the first one ends the command in order, a second one at once.
 #pragma once
 
 #include <stdbool.h>
@@ -11,5 +11,5 @@ struct end_signal {
     nsec_t first; // 0: none has come
 };
 
-// Takes note of a signal. True: it repeats the first one, and means nothing.
+// Notes a signal. Returns true if the signal only repeats the first one and should be ignored.
 bool end_signal_repeats(struct end_signal *seen);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace heap`: from nothing to a heap profile. The session runs in this process: what a program
-// under test needs is a recorder of its own, not the machine's.
+// `mmtrace heap`: a heap profile with one command. The session runs in this process, because a
+// program under test needs a recorder of its own, not the machine's.
 //
 // The program is started when everything listens, with the library in LD_PRELOAD and the recorder's
-// socket in its environment; the socket's name is random and lives in the abstract namespace, so
-// nothing is left behind. Its signals are its own: Ctrl-C reaches both, the recorder waits for the
-// program's end.
+// socket in its environment. The socket has a random name in the abstract namespace, so nothing is
+// left behind. The program gets its signals itself: Ctrl-C reaches both, and the recorder waits for
+// the program's end.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -56,11 +56,11 @@ struct heap_run {
     int signal_fd;
     struct end_signal end_signal;
     sigset_t former_mask;
-    pid_t child; // 0: there is none
+    pid_t child; // 0: no program
     int child_status;
     char socket_name[64];
     char library[PATH_MAX];
-    int stream_fd; // owned; the trace while it is recorded for standard output, or -1
+    int stream_fd; // owned; holds the trace for standard output during the recording; -1: none
     char stream_path[32];
 };
 
@@ -94,8 +94,8 @@ static void child_ended(struct heap_run *run)
     }
 }
 
-// The first signal ends the recording; a program under test has got it, too, and may have more to
-// say: it is the program's end that counts then, and the second signal.
+// The first signal ends the recording. A program under test has received the signal, too, and may
+// have more to do: then the recording ends with the program, or at the second signal.
 static void signal_ready(void *userdata, uint32_t events)
 {
     struct heap_run *run = userdata;
@@ -168,8 +168,8 @@ static const char *out_name(const struct heap_run *run)
     return run->stream_fd >= 0 ? "<stdout>" : run->options.out_path;
 }
 
-// The summary reads the trace again, which standard output does not allow: what goes there is in a
-// file without a name until the end.
+// The summary reads the trace again, which standard output does not allow. So a trace for standard
+// output is kept in a file without a name until the end.
 static int open_stream(struct heap_run *run, struct err *err)
 {
     const char *folder = getenv("TMPDIR");
@@ -232,7 +232,7 @@ static int open_session(struct heap_run *run, struct err *err)
     return r;
 }
 
-// VMs load the agent themselves; each says so on stderr.
+// VMs load the agent themselves; each prints a line about this on stderr.
 static int set_java_options(void)
 {
     char library[PATH_MAX];
@@ -278,7 +278,7 @@ static int start_child(struct heap_run *run, struct err *err)
         return 0;
     sigprocmask(SIG_SETMASK, &run->former_mask, NULL);
     signal(SIGPIPE, SIG_DFL);
-    if (run->stream_fd >= 0) // standard output has the trace alone
+    if (run->stream_fd >= 0) // standard output is reserved for the trace
         dup2(STDERR_FILENO, STDOUT_FILENO);
     if (set_environment(run) == 0)
         execvp(run->options.command[0], run->options.command);
@@ -347,7 +347,7 @@ static void tell_end(const struct heap_run *run)
                 WEXITSTATUS(status));
 }
 
-// What a data source could not do; "": nothing.
+// Keeps the text of what a data source could not do; "": nothing.
 static void keep_problem(const struct heap_run *run, char *ret, size_t size)
 {
     struct session_counts counts;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags are those of Perfetto's heap_profile, which some people have in their fingers. What
-// follows "--" is a program to run; all that it starts is profiled with it, so its config names
-// `all` processes: those that come to this recorder.
+// The flags are those of Perfetto's heap_profile, which some users know by heart. The arguments
+// behind "--" are a program to run. All processes that it starts are profiled too, so its config
+// selects `all` processes: those that come to this recorder.
 #include "producer/cli/heap_options.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ static const struct cli_option options_table[] = {
     {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors",
      .sets = CLI_SETS(struct heap_options, quiet)},
     {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct heap_options, help)},
-    // As heap_profile has them. What they ask for is so anyway.
+    // As in heap_profile. Their effect is the default here.
     {OPTION_OUTPUT, 0, "output", "FILE", NULL},
     {OPTION_NO_START, 0, "no-start", NULL, NULL},
     {OPTION_NO_FORK_TEARDOWN, 0, "disable-fork-teardown", NULL, NULL},
@@ -319,7 +319,7 @@ int heap_options_config(const struct heap_options *o, struct config *ret, struct
     }
     m.sources[0].name = "linux.process_stats";
     m.sources[1].name = "android.heapprofd";
-    m.sources[2].name = "linux.perf_map"; // of what is profiled
+    m.sources[2].name = "linux.perf_map"; // of the profiled processes
     m.sources[1].heapprofd_config = &m.heap;
     m.trace.n_data_sources = N_SOURCES;
     m.trace.data_sources = m.entry_ptrs;

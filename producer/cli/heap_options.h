@@ -24,7 +24,7 @@ struct heap_options {
     char **command; // borrowed, NULL-terminated; NULL: no program is started
 };
 
-// -EINVAL with text: the command line is wrong.
+// Returns 0, or -EINVAL with text if the command line is wrong.
 int heap_options_parse(int argc, char **argv, struct heap_options *ret, struct err *err);
 void heap_options_print_help(void);
 void heap_options_done(struct heap_options *options);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder holds a pidfd of every process that it profiles, and the kernel shows whose it is in
-// /proc/PID/fdinfo: that is how recorders are found, whoever started them, with no file that could
-// be left behind. The signal is sent only to a program of this name that waits for it, because
-// others would die of it.
+// A recorder holds a pidfd of every process that it profiles, and /proc/PID/fdinfo shows the pid of
+// a pidfd. So recorders are found without any file, whoever started them. The signal is sent only
+// to a program of this name that waits for it, because it would kill others.
 #include "producer/cli/heap_snapshot.h"
 
 #include <dirent.h>
@@ -46,7 +45,7 @@ static bool is_wanted(const struct heap_pid_vec *pids, uint64_t pid)
     return pids->n == 0;
 }
 
-// The first wanted process that `recorder` holds a pidfd of; 0: none.
+// Returns the first wanted process of which `recorder` holds a pidfd; 0: none.
 static int profiled_by(int recorder, const struct heap_pid_vec *pids)
 {
     char path[512], text[TEXT_MAX];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace file is what counts, so the table is made from it and from nothing else. A dump has the
-// totals since the profile began. Where the next dump begins, the totals that were gathered are
-// forgotten; so at the end the last dump is there. Interned data stays for as long as the state of
+// The table is made from the trace file alone, because the file is the result. A dump has the
+// totals since the profile began. When the next dump begins, the totals gathered so far are
+// dropped, so at the end those of the last dump remain. Interned data stays as long as the state of
 // the sequence.
 //
-// A function gets what was allocated in it and in what it called, once per stack however often it
-// is in it; what it allocated itself is the stack's last frame.
+// A function gets the allocations made in it and in the functions that it called, once per stack
+// however often it occurs there. Its own allocations are those of stacks that end in it.
 //
-// Who frees most of what it takes has nothing to show at the end, or before it: then there is a
-// second table, of what was allocated.
+// A program that frees most of what it allocates has little live memory to show. Then there is a
+// second table, of all allocations.
 #include "producer/cli/heap_summary.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@
 #define TRACE_MAX  ((size_t)1 << 31)
 #define ROWS       20
 #define ROWS_FEW   3
-#define SMALL_PART 100 // one in so many
+#define SMALL_PART 100 // one part in so many
 #define NAME_SHOWN 200
 
 struct text {
@@ -52,7 +52,7 @@ struct stack {
 struct row {
     uint64_t function; // index in names
     uint64_t self, total, self_allocated, allocated;
-    uint64_t rank, rank_total; // where it stands
+    uint64_t rank, rank_total; // its place in the table
     size_t last_stack;
 };
 
@@ -71,16 +71,16 @@ struct summary {
     struct text_vec functions, paths;
     struct frame_vec frames;
     struct stack_vec stacks;
-    struct id_vec frame_ids, mappings; // of a mapping: its last path part
+    struct id_vec frame_ids, mappings; // of a mapping: the last part of its path
     struct map64 function_ids, path_ids, frame_at, stack_at, mapping_ids;
     struct strset names, heaps;
     struct row_vec rows;
     struct heap_total_vec totals; // by heap
-    uint32_t heap;                // of the samples that are read now
+    uint32_t heap;                // of the samples that are being read
     uint64_t lost_flags;
     size_t n_stacks_seen;
     struct map64 pids;
-    bool is_whole; // the dump that was gathered: what comes next begins another one
+    bool is_whole; // the gathered dump is complete: the next data begin another dump
     bool at_max;
 };
 
@@ -244,8 +244,8 @@ static struct text text_at(const struct text_vec *texts, const struct map64 *ids
     return index ? texts->items[*index] : (struct text){0};
 }
 
-// "function (file)", or the file and the place in it where the function has no name; and the heap,
-// where it is not malloc's.
+// Returns "function (file)", or the file and the place in it if the function has no name; followed
+// by the heap's name unless it is malloc's.
 static uint32_t name_of(struct summary *s, uint64_t frame_id)
 {
     const uint64_t *index = map64_find(&s->frame_at, frame_id);
@@ -396,7 +396,7 @@ static int read_packet(struct summary *s, struct wire_reader packet)
     int r = 0;
     wire_foreach(&reader, &f) {
         if (f.number == PB_TracePacket_sequence_flags && (f.value & 1)) {
-            forget_dump(s); // one that is not whole never will be
+            forget_dump(s); // an incomplete dump will stay incomplete
             forget_interned(s);
         }
     }
@@ -417,8 +417,8 @@ static int by_rank(const void *left, const void *right)
     return a->rank_total > b->rank_total ? -1 : a->rank_total < b->rank_total;
 }
 
-// What a function has itself counts first, where it is more than a little of it all, and then what
-// it and those that it called have.
+// Sorts by the function's own bytes if they are more than a small part of the whole, then by the
+// bytes of the function with all that it called.
 static void sort_rows(struct summary *s, bool allocated, uint64_t whole)
 {
     vec_foreach(&s->rows, row) {
@@ -452,7 +452,7 @@ static void print_totals(const struct summary *s, FILE *out)
     }
 }
 
-// A row's name, cut where it would fill more than a few lines.
+// Prints a row's name, cut if it would fill more than a few lines.
 static void print_name(struct summary *s, uint64_t function, struct demangler *demangler, FILE *out)
 {
     char printable[NAME_SHOWN];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace java`: what jcmd PID JVMTI.agent_load does, without a JDK on the machine, and an end to
-// it.
+// `mmtrace java`: what jcmd PID JVMTI.agent_load does, without a JDK on the machine, and the way to
+// end it.
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -146,7 +146,7 @@ static int library_find(char *ret, size_t size, struct err *err)
     return err_hint(err, -ENOENT, "build it where a JDK is installed: -Djava=enabled");
 }
 
-// The log as the VM names it: its own pid, and a path from its root.
+// Makes the log's path as the VM sees it: with the VM's own pid, and from the VM's root.
 static int out_path(const struct java_options *o, char *ret, size_t size, bool *ret_is_elsewhere,
                     struct err *err)
 {
@@ -167,7 +167,7 @@ static int out_path(const struct java_options *o, char *ret, size_t size, bool *
     vm_process_close(&vm);
     if (n >= (int)size)
         return err_errno(err, -ENAMETOOLONG, "%s", o->out);
-    // Also in the name of the folder that we are in.
+    // The comma may be in the name of the current folder.
     return strchr(ret, ',') ? err_set(err, -EINVAL, "%s: a comma ends the name", ret) : 0;
 }
 
@@ -198,7 +198,7 @@ static void pass(int number)
     (void)number;
 }
 
-// From here on signals that end the program come in its waits alone, and it leaves nothing behind.
+// From here on signals end the program only during its waits, so that it leaves nothing behind.
 static void signals_keep(sigset_t *ret_waiting)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -211,11 +211,11 @@ static void signals_keep(sigset_t *ret_waiting)
     sigprocmask(SIG_BLOCK, &set, ret_waiting);
 }
 
-// The time is over, somebody ends it, or the VM ends: then true. Its number may be another
-// process's by now.
+// Waits until the time is over or a signal ends it. Returns true if the VM ended: then another
+// process may have its pid.
 static bool wait_for_end(int pidfd, nsec_t duration, const sigset_t *waiting)
 {
-    struct pollfd vm = {.fd = pidfd, .events = POLLIN}; // none: is passed over
+    struct pollfd vm = {.fd = pidfd, .events = POLLIN}; // without a pidfd, poll() ignores it
     struct timespec time = {
         .tv_sec = (time_t)(duration / NSEC_PER_SEC),
         .tv_nsec = (long)(duration % NSEC_PER_SEC),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built from structs that live on the stack of one call and are encoded before it returns: nothing
-// here is ever owned by protobuf-c.
+// The config is built from structs on the stack of one call, and encoded before the call returns.
+// protobuf-c never owns any of them.
 #include "producer/cli/light_config.h"
 
 #include <errno.h>
@@ -87,8 +87,8 @@ int light_config_override(const struct light_config *light, struct config *confi
     if (light->duration > 0) {
         r = duration_ms(light->duration, &trace->duration_ms, err);
         trace->has_duration_ms = true;
-        // A config has one or the other, and recording starts at once in any case. What the
-        // trigger_config means for buffers stays.
+        // A config has either a duration or triggers, and recording starts at once in any case. The
+        // effect of the trigger_config on buffers stays.
         for (size_t i = 0; i < trace->n_buffers; i++) {
             Pb__TraceConfig__BufferConfig *buffer = trace->buffers[i];
             buffer->keep_first_kb = config_keep_first_kb(trace, buffer);

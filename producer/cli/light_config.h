@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The config that the flags -t, -b, -s and bare event names stand for when no file gives one.
+// The config that -t, -b, -s and bare event names stand for if no config file is given.
 #pragma once
 
 #include <stddef.h>
@@ -23,6 +23,6 @@ struct light_config {
 
 int light_config_make(const struct light_config *light, struct config *ret, struct err *err);
 
-// Lets -t, -b and -s win over what a config file says; -t replaces its triggers. -b needs a config
-// with one buffer.
+// Applies -t, -b and -s to the config of a file. -t replaces the config's triggers. -b needs a
+// config with one buffer. Returns 0, or a negative errno with text.
 int light_config_override(const struct light_config *light, struct config *config, struct err *err);

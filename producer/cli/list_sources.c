@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace sources`: what can stand in `data_sources` of a config.
+// `mmtrace sources`: the data sources for the `data_sources` of a config.
 #include "producer/sources/source.h"
 
 #include <stdio.h>

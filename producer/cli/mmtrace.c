@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmtrace: the recorder's commands.
+// mmtrace: the recorder's verbs.
 #include <string.h>
 
 #include "common/elements.h"

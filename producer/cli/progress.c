@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring that passes over old packets does what it was asked for; that is told apart from what was
-// lost against anybody's will.
+// A ring that drops old packets does what it was asked for. This is shown separately from data that
+// were lost.
 #include "producer/cli/progress.h"
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
         add_count(out, counts->events_lost);
         strbuf_add_str(out, " events lost");
     }
-    // Where sources tell what they lost, refused packets are in it.
+    // If the sources count their losses, these include refused packets.
     if (counts->events_lost == 0 && counts->packets_discarded > 0) {
         strbuf_add_str(out, ", ");
         add_count(out, counts->packets_discarded);
@@ -67,7 +67,7 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
 void progress_show_text(const char *text)
 {
     struct winsize window = {0};
-    // A line that wraps could not be taken back.
+    // A line that wraps could not be erased.
     ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
     int width = window.ws_col > 1 ? window.ws_col - 1 : 79;
     fprintf(stderr, "\r%.*s\033[K", width, text);

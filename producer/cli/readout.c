@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perfetto's service compresses what is read from it, mmtrace daemon leaves that to who has the
-// time. The first packet shows which of them it is, so the file is made when that comes. Replies
-// that are not taken yet wait in the socket: a slow output slows the service's replies down,
-// nothing piles up here.
+// Perfetto's service compresses what is read from it; mmtrace's daemon leaves compression to its
+// client. The first packet shows which service it is, so the file is made when this packet arrives.
+// Unread replies wait in the socket: a slow output slows down the service's replies, and nothing
+// piles up here.
 #include "producer/cli/readout.h"
 
 #include <errno.h>

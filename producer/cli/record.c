@@ -3,10 +3,10 @@
 // `mmtrace record`: one session from a config or from flags to a file, in this process or in a
 // tracing service (record_remote.h).
 //
-// The order of things is such that whatever can fail fails before anything has changed: config,
-// data sources, then the file, then the start. SIGINT and SIGTERM arrive in the loop like any other
-// event, so there is no moment at which they could tear a packet. SIGPIPE and SIGXFSZ are ignored:
-// a reader that went away and a file that may not grow are write errors with a text.
+// Everything that can fail comes before anything that changes the system: config, data sources,
+// then the file, then the start. SIGINT and SIGTERM arrive in the loop like any other event, so
+// they cannot cut a packet. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a file-size limit
+// are write errors with a text.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,7 +53,7 @@ struct record {
     struct log log;
     struct background background;
     struct ipc_client *client;        // owned; NULL: this process records
-    Pb__TracingServiceState *service; // owned: what is behind `client`
+    Pb__TracingServiceState *service; // owned: the state of the service behind `client`
     struct loop *loop;
     struct foreign *foreign;
     struct heap_host *heap_host;
@@ -62,12 +62,12 @@ struct record {
     struct end_signal end_signal;
     struct loop_io *signal_io;
     struct loop_timer *progress;
-    const char *config_name; // for messages; NULL: it comes from flags
+    const char *config_name; // for messages; NULL: flags
     const char *out_name;    // for messages
-    const char *created;     // the file that is to be removed if nothing comes into it
-    const char *made;        // borrowed: the same, when recording has begun
-    bool interrupted;        // ended by a second signal
-    bool is_whole;           // the trace is, whatever a data source could not do
+    const char *created;     // the file to remove if it stays empty
+    const char *made;        // borrowed: the same file, after the recording has begun
+    bool interrupted;        // a second signal ended it
+    bool is_whole;           // the trace is complete, even if a data source failed
 };
 
 static void write_log(void *userdata, enum log_level level, const char *line)
@@ -116,7 +116,7 @@ static int load_config(struct record *record, struct err *err)
 
 #define NAMES_MAX 256
 
-// What whoever records can record.
+// The data sources of whoever records.
 static void list_sources(const struct record *record, const char **names)
 {
     if (!record->service) {
@@ -178,7 +178,7 @@ static int open_output(struct record *record, int *ret_fd, struct err *err)
 {
     const struct record_options *o = &record->options;
     const char *path = o->out_path ? o->out_path : record->config.trace->output_path;
-    // A path out of the config must not destroy anything.
+    // A path from the config must not overwrite anything.
     int r = readout_open(path, o->no_clobber || !o->out_path, ret_fd, err);
     if (r < 0)
         return r;
@@ -255,7 +255,7 @@ static int watch_signals(struct record *record, struct err *err)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    // Under nohup it is ignored; blocked, it would arrive all the same.
+    // Under nohup SIGHUP is ignored; if it were blocked, signalfd would still report it.
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaddset(&set, SIGHUP);
     if (!record->client)
@@ -267,8 +267,8 @@ static int watch_signals(struct record *record, struct err *err)
     return record->signal_fd < 0 ? err_errno(err, -errno, "signalfd") : 0;
 }
 
-// Waits as long as the config's cmd_trace_start_delay has it. Nothing runs yet, so only a signal
-// can happen meanwhile.
+// Waits for the config's cmd_trace_start_delay. Nothing runs yet, so only a signal can interrupt
+// the wait.
 static int delay_start(const struct record *record, struct err *err)
 {
     const Pb__TraceConfig__CmdTraceStartDelay *delay = record->config.trace->cmd_trace_start_delay;
@@ -323,7 +323,7 @@ static int prepare(struct record *record, struct err *err)
         .roots = &record->roots,
         .classes = source_classes,
         .ignore_triggers = true,
-        // Events are all that flags can ask for; names of processes alone would not be it.
+        // Flags can only ask for events. A trace with process names alone would be useless.
         .required_source = record->options.config_path ? NULL : "linux.ftrace",
         .ended = session_ended,
         .userdata = record,
@@ -339,7 +339,7 @@ static bool reports_start(const struct record_options *o)
     return o->background_wait || o->notify_fd >= 0;
 }
 
-// With the file's full name, and how much room it takes.
+// Names the file in full, and its size.
 static void explain_no_room(const struct record *record, int r, struct err *err)
 {
     struct session_counts counts;
@@ -368,7 +368,7 @@ static int run(struct record *record, struct err *err)
     session_get_counts(record->session, &counts);
     background_report(&record->background, counts.problem ? BACKGROUND_FAILED : BACKGROUND_OK);
     record->made = record->created;
-    record->created = NULL; // from here on it holds something
+    record->created = NULL; // from here on the file is not empty
     self_guard_take();
     if (!record->options.quiet && isatty(STDERR_FILENO))
         loop_add_timer(record->loop, nsec_now(CLOCK_BOOTTIME) + PROGRESS_PERIOD, PROGRESS_PERIOD,
@@ -389,7 +389,7 @@ static int run(struct record *record, struct err *err)
     return r;
 }
 
-// What a data source could not do, of a trace that is kept.
+// Prints what a data source could not do, for a trace that is kept.
 static int tell_problem(const struct record *record, struct err *err)
 {
     struct session_counts counts;
@@ -466,8 +466,7 @@ static int record_there(struct record *record, struct err *err)
     return code;
 }
 
-// A recording that nobody looks at has no verdict here; `mmsql verdict` makes one whenever it is
-// asked.
+// A recording in the background gets no verdict here. `mmsql verdict` makes one at any time.
 static void print_verdict(const struct record *record)
 {
     const struct record_options *o = &record->options;
@@ -477,7 +476,7 @@ static void print_verdict(const struct record *record)
     verdict_print(record->out_name);
 }
 
-// In the new process the service is to see who it is from now on.
+// The service must see the new process as its client from now on.
 static int enter_background(struct record *record, struct err *err)
 {
     const struct record_options *o = &record->options;
@@ -506,7 +505,7 @@ static int record_trace(struct record *record, struct err *err)
         code = record->client ? record_there(record, err) : record_here(record, err);
     if (code == CLI_DONE || record->is_whole)
         print_verdict(record);
-    // Errors are printed by the caller, after this: standard error goes with the report.
+    // The caller prints errors after this, when standard error is closed. So they are printed here.
     if (code != CLI_DONE && err->text[0])
         err_print(err, CLI_PROGRAM);
     *err = (struct err){0};
@@ -530,7 +529,7 @@ static int clone_session(const struct record_options *o, struct err *err)
     return clone_to_file(&clone, err) < 0 ? CLI_FAILED : CLI_DONE;
 }
 
-// What is no recording of our own.
+// Runs all actions except a recording.
 static int act(struct record *record, struct err *err)
 {
     char *status[] = {"status", "--raw", NULL};

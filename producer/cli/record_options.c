@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names, letters and units are those of the `perfetto` command, so that hands need not relearn.
-// Flags of it that mean nothing here are known too, so that a script's author learns why it stops.
+// Names, letters and units are those of the `perfetto` command, so that its users need not relearn.
+// Flags of `perfetto` that have no meaning here are known too, so that the error can say why.
 #include "producer/cli/record_options.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ enum {
     OPTION_LONG,
     OPTION_HELP,
     OPTION_HEADING,
-    OPTION_REFUSED, // the first of many
+    OPTION_REFUSED, // the first of several
 };
 
 #define UPLOAD_REFUSAL "mmtrace keeps traces on this machine; copy the output file instead"

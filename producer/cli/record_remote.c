@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EnableTracing is answered when the session is over; everything else happens meanwhile on the same
-// connection, which must not end before: the service then drops the session. Requests are handled
-// in order, so that the answer to a later one says that EnableTracing was taken, or that its answer
-// is here and says why not.
+// EnableTracing is answered when the session is over. Everything else happens on the same
+// connection in the meantime. The connection must stay open, otherwise the service drops the
+// session. Requests are handled in order: the answer to a later request means that EnableTracing
+// was accepted, or that its answer has arrived and says why not.
 //
-// The output file is opened here, by whoever asks, and only its descriptor goes to the service:
-// that writes with no more rights than its user has. output_path is therefore never sent.
+// The client opens the output file, and only its descriptor goes to the service, so that the file
+// is written with the user's own rights. Therefore output_path is never sent.
 #include "producer/cli/record_remote.h"
 
 #include <errno.h>
@@ -31,9 +31,9 @@
 #include "producer/sources/source.h"
 #include "producer/trace/trace_repair.h"
 
-#define ASK_PERIOD (2 * PROGRESS_PERIOD) // the service has better things to do
+#define ASK_PERIOD (2 * PROGRESS_PERIOD) // less often than the line, to spare the service
 
-// Whether there is a service for this config.
+// Finds a service for the config.
 
 static bool is_registered(const Pb__TracingServiceState *state, const char *name)
 {
@@ -45,7 +45,7 @@ static bool is_registered(const Pb__TracingServiceState *state, const char *name
     return false;
 }
 
-// A data source that only this process has, or NULL.
+// Returns a data source that only this process has, or NULL.
 static const char *missing_there(const Pb__TracingServiceState *state, const Pb__TraceConfig *trace)
 {
     for (size_t i = 0; i < trace->n_data_sources; i++) {
@@ -89,22 +89,22 @@ int record_remote_find(const struct record_options *options, const struct config
     return 0;
 }
 
-// A session under way.
+// A running session.
 
 struct run {
     struct ipc_client *client;     // borrowed
     struct record_remote *remote;  // borrowed; NULL: attached to a session of another command
-    struct background *background; // borrowed; NULL: nobody waits
+    struct background *background; // borrowed; NULL: no waiting parent
     int signal_fd;
     struct end_signal end_signal;
     uint64_t enable_id;
     bool stopping;
-    bool started; // the data sources have, and the background's parent does not know yet
+    bool started; // the data sources have started, and the background's parent is not told yet
     bool ended;
-    bool shows;      // the progress, on a terminal
-    bool asked;      // for the figures, which have not come yet
+    bool shows;      // the progress line, on a terminal
+    bool asked;      // the statistics were requested and have not arrived yet
     nsec_t next_ask; // CLOCK_MONOTONIC
-    nsec_t began;    // likewise
+    nsec_t began;    // CLOCK_MONOTONIC
     size_t n_snapshots;
     char problem[ERR_TEXT_MAX]; // of a data source; empty: none
     struct err *err;
@@ -116,7 +116,7 @@ static void send_stop(struct run *run)
     Pb__DisableTracingRequest disable = PB__DISABLE_TRACING_REQUEST__INIT;
     flush.has_timeout_ms = true;
     run->stopping = true;
-    // A flush that is refused leaves the stop as it is.
+    // If the flush is refused, the stop goes on.
     ipc_client_call(run->client, IPC_CONSUMER_FLUSH, &flush.base, -1, REMOTE_TIMEOUT, NULL, NULL);
     ipc_client_send(run->client, IPC_CONSUMER_DISABLE_TRACING, &disable.base, -1, NULL, NULL);
 }
@@ -147,8 +147,8 @@ static void handle_events(struct run *run, const Pb__ObservableEvents *events)
         save_snapshot(run, events->clone_trigger_hit);
 }
 
-// How far the session is: from a service that tells, as in the own process; from another, what its
-// buffers hold.
+// Returns the progress of the session: from our own service as in this process; from another
+// service what its buffers hold.
 static struct session_counts read_counts(const struct run *run,
                                          const Pb__GetTraceStatsResponse *response)
 {
@@ -190,7 +190,7 @@ static void show_progress(struct run *run, const Pb__GetTraceStatsResponse *resp
     progress_show(&counts);
 }
 
-// Asks for the figures when it is time. How long to wait until then, in ms; -1: for ever.
+// Requests the statistics when they are due. Returns the milliseconds until then; -1: for ever.
 static int ask_for_progress(struct run *run)
 {
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
@@ -223,7 +223,7 @@ static int handle_reply(struct run *run, const struct ipc_reply *reply)
     return 0;
 }
 
-// Takes what is there; never waits.
+// Handles the replies that have arrived; never waits.
 static int take_replies(struct run *run)
 {
     struct ipc_reply reply;
@@ -261,7 +261,8 @@ static void keep_problem(struct run *run, const Pb__GetTraceStatsResponse *respo
         str_printable(run->problem, sizeof(run->problem), problem, strlen(problem));
 }
 
-// What the session came to, in the words of a recording in the own process. False: it is not known.
+// Gets the session's final counts, as for a recording in this process. Returns false if they are
+// unknown.
 static bool ask_counts(struct run *run, struct session_counts *ret)
 {
     Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
@@ -285,7 +286,7 @@ static int tell_problem(const struct run *run)
     return run->problem[0] ? err_set(run->err, -EREMOTEIO, "%s", run->problem) : 0;
 }
 
-// Those who wait for the end hear early what the trace will lack.
+// Warns early of what the trace will lack, if the user waits for the end.
 static void warn_of_problem(struct run *run)
 {
     struct session_counts counts;
@@ -295,7 +296,7 @@ static void warn_of_problem(struct run *run)
         fprintf(stderr, CLI_PROGRAM ": %s\n", run->problem);
 }
 
-// The parent of a recording in the background waits for all data sources, and fails without one.
+// The parent of a background recording waits for all data sources, and fails without one.
 static void report_start(struct run *run)
 {
     struct session_counts counts;
@@ -328,7 +329,7 @@ static int wait_for_end(struct run *run)
     return r;
 }
 
-// What the config comes to. One that cannot be read is the service's to refuse.
+// Reads the settings of the config. The service refuses a config that cannot be read.
 static struct session_settings settings_of(const Pb__TraceConfig *trace)
 {
     struct session_settings settings = {0};
@@ -364,7 +365,7 @@ static int enable(struct run *run)
                            run->err);
 }
 
-// 0 when the service has taken EnableTracing.
+// Returns 0 when the service has accepted EnableTracing.
 static int confirm(struct run *run)
 {
     Pb__QueryCapabilitiesRequest request = PB__QUERY_CAPABILITIES_REQUEST__INIT;
@@ -382,7 +383,7 @@ static int detach(struct run *run, const char *key)
                             NULL, &err);
     if (r == 0)
         return 0;
-    // Why there is no session says more than that it cannot be detached.
+    // The reason why there is no session is more useful than the failure to detach it.
     int why = take_replies(run);
     if (why < 0)
         return why;
@@ -423,7 +424,7 @@ static int finish(struct run *run)
     if (r < 0)
         return r;
     if (bytes == 0 && run->n_snapshots > 0)
-        return tell_problem(run); // each of them has been named
+        return tell_problem(run); // each source has been named
     if (remote->out_path && bytes == 0)
         fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
                 trace->trigger_config ? ": no trigger came" : "");
@@ -454,8 +455,8 @@ static int run_session(struct run *run)
     return r < 0 ? r : finish(run);
 }
 
-// The service died in the middle of the recording. What it had written into the file is closed
-// here; what it had in memory is gone.
+// Explains that the service died during the recording. The part that it had written is in the file,
+// which is closed here; the part in memory is lost.
 static void explain_loss(const struct run *run, int r)
 {
     const struct record_remote *remote = run->remote;
@@ -510,7 +511,7 @@ static int attach(struct run *run, const char *key)
                            NULL, run->err);
 }
 
-// Asks to be told of the end.
+// Asks to be notified of the end.
 static int watch_end(struct run *run)
 {
     Pb__EnableTracingRequest request = PB__ENABLE_TRACING_REQUEST__INIT;

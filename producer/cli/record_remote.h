@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `record` where a tracing service does the recording.
+// `record` with a tracing service that does the recording.
 #pragma once
 
 #include "common/err.h"
@@ -12,9 +12,9 @@
 
 struct ipc_client;
 
-// Connects to a service that can record all that `config` names. *ret stays NULL where this process
-// is to record. *ret_state is what the service said (owned), for config_check(). Only --detach
-// makes it an error that there is none.
+// Connects to a service that can record everything in `config`. *ret stays NULL if this process is
+// to record. *ret_state is what the service said (owned), for config_check(). A missing service is
+// an error only with --detach.
 int record_remote_find(const struct record_options *options, const struct config *config,
                        const struct log *log, struct ipc_client **ret,
                        Pb__TracingServiceState **ret_state, struct err *err);
@@ -22,16 +22,16 @@ int record_remote_find(const struct record_options *options, const struct config
 struct record_remote {
     const struct record_options *options;
     const struct config *config;
-    struct background *background; // is told when the data sources have started
-    int signal_fd;                 // a signalfd: the first signal stops, the second gives up
-    int output_fd;                 // owned: the trace's
-    const char *out_name;          // for messages
-    const char *out_path;          // NULL: standard output
-    bool is_whole;                 // set: the trace is, whatever a data source could not do
+    struct background *background; // told when the data sources have started
+    int signal_fd;        // a signalfd: the first signal stops the recording, the second gives up
+    int output_fd;        // owned: of the trace
+    const char *out_name; // for messages
+    const char *out_path; // NULL: standard output
+    bool is_whole;        // set to true if the trace is complete, even if a data source failed
 };
 
-// Records until the end, or until the session is detached. An exit code.
+// Records until the end, or until the session is detached. Returns an exit code.
 int record_remote_run(struct ipc_client *client, struct record_remote *remote, struct err *err);
 
-// --attach and --is_detached. An exit code.
+// Runs --attach or --is_detached. Returns an exit code.
 int record_remote_attach(const struct record_options *options, int signal_fd, struct err *err);

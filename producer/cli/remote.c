@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests are small and answered at once, except for cloning, which waits for a flush.
+// Requests are small and answered at once, except cloning, which waits for a flush.
 #include "producer/cli/remote.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ int remote_take_socket(const char *folder, struct err *err)
 struct kind {
     const struct ipc_service *service;
     const char *control_name;
-    const char *variable; // for Perfetto's name
+    const char *variable; // environment variable of Perfetto's name
 };
 
 static const struct kind consumer_kind = {&ipc_consumer_service, IPC_CONTROL_CONSUMER,
@@ -52,7 +52,7 @@ static int connect_to(const struct kind *kind, const char *socket_name, struct i
     return r;
 }
 
-// The daemon's own socket. *ret_only: no other is to be tried.
+// Connects to the daemon's own socket. *ret_only: no other socket is to be tried.
 static int connect_to_control(const struct kind *kind, struct ipc_client **ret, bool *ret_only,
                               struct err *err)
 {
@@ -75,7 +75,7 @@ int remote_connect_consumer(struct ipc_client **ret, struct err *err)
     if (only || (r != -EACCES && !remote_nobody_there(r)))
         return r;
     int r_other = connect_to(&consumer_kind, ipc_consumer_socket_name(), ret, &other);
-    // Nobody at the other place says less than one who does not let this user in.
+    // A missing service at the other place matters less than one that refuses this user.
     if (r == -EACCES && remote_nobody_there(r_other))
         return r;
     *err = other;
@@ -88,12 +88,12 @@ struct telling {
     char *const *names;
     size_t n_names;
     struct remote_trigger_answer *answers;
-    int32_t pids[SERVICES_MAX]; // of mmtrace's daemons that were told
+    int32_t pids[SERVICES_MAX]; // pids of mmtrace's daemons that were told
     size_t n_pids, n_told;
 };
 
-// Each of our daemons says who it is. One may have several sockets, and the kernel does not tell
-// its pid where a service manager made them.
+// Each of our daemons says its pid. One daemon may have several sockets, and the kernel does not
+// tell its pid if a service manager made them.
 static bool was_told(struct telling *telling, const Pb__InitializeConnectionResponse *hello)
 {
     for (size_t i = 0; hello->has_service_pid && i < telling->n_pids; i++)
@@ -168,7 +168,8 @@ int remote_activate_triggers(char *const *names, size_t n_names,
     bool only;
     memset(ret_answers, 0, n_names * sizeof(ret_answers[0]));
     int r = tell_daemon(&telling, &only, err);
-    // A user who has taken one of the other names keeps nobody from telling the daemon.
+    // Another user's process behind one of the other names must not prevent the daemon from being
+    // told.
     for (size_t i = 0; !only && (r == 0 || r == -EPERM || remote_nobody_there(r)) &&
                        ipc_socket_list_get(sockets, i, name, sizeof(name));
          i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The code that all verbs share which speak with a tracing service: `mmtrace daemon` or Perfetto's
-// traced. The daemon's own sockets come first, then those of Perfetto's environment variables or
-// defaults. A process that serves our own socket must be root's.
+// What all verbs share that talk to a tracing service: `mmtrace daemon` or Perfetto's traced. The
+// daemon's own sockets come first, then those of Perfetto's environment variables or defaults. A
+// process that serves our own socket must run as root.
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "producer/service/ipc/ipc_client.h"
 
-#define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC)  // for what a service answers at once
+#define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC)  // for answers that a service gives at once
 #define REMOTE_CLONE_TIMEOUT (600 * NSEC_PER_SEC) // the copy of a large file on a slow disk
 
 // CloneSession's name for the session with the highest bugreport_score.
@@ -20,30 +20,30 @@
 
 DEFINE_CLEANUP(ipc_client_freep, struct ipc_client, ipc_client_free);
 
-// Ignores SIGPIPE from here on.
+// Connects to the first service that answers. Ignores SIGPIPE from then on.
 int remote_connect_consumer(struct ipc_client **ret, struct err *err);
 
-// The option --socket DIR, the same in each verb: the folder of the daemon's own sockets, and of no
-// others. Kept in the environment, so that it holds for the process in the background, too.
+// The option --socket DIR, the same in each verb: only the daemon's own sockets in this folder are
+// used. The folder is kept in the environment, so that a process in the background has it too.
 #define REMOTE_SOCKET_OPTION(id)                                                                   \
     {                                                                                              \
         id, 0, "socket", "DIR", "the daemon whose --run-dir is DIR, and no other service"          \
     }
 int remote_take_socket(const char *folder, struct err *err);
 
-// The fate of a trigger in all services together. `told`: services that took it, of which
-// `silent` do not say what they did, as traced.
+// The fate of a trigger in all services together. `told` counts services that took the trigger.
+// `silent` of these do not say what they did with it, as traced does.
 struct remote_trigger_answer {
     uint32_t sessions, acted, held_back; // as in struct service_trigger_result
     uint32_t told, silent;
 };
 
-// Tells each service that is there, once. 0 if all that answered took them; ret_answers[n_names] is
-// filled then.
+// Tells each running service once. Returns 0 if every service that answered took the triggers;
+// ret_answers[n_names] is filled then.
 int remote_activate_triggers(char *const *names, size_t n_names,
                              struct remote_trigger_answer *ret_answers, struct err *err);
 
-// Whether `r` of remote_connect_consumer() means that no service runs here.
+// Returns whether `r` of remote_connect_consumer() means that no service runs here.
 bool remote_nobody_there(int r);
 
 struct remote_clone {
@@ -51,13 +51,15 @@ struct remote_clone {
     const char *name;
     bool for_bugreport;
     int output_fd; // borrowed: for a session that writes into a file; -1: none
-    const Pb__ObservableEvents__CloneTriggerHit *trigger; // borrowed; NULL: no trigger asked for it
+    const Pb__ObservableEvents__CloneTriggerHit
+        *trigger; // borrowed; NULL: no trigger caused the clone
 };
 
-// Copies a session and makes the copy that of this connection. *ret_in_file: everything has gone
-// into output_fd; otherwise the buffers are to be read. -EREMOTEIO: the service's own words.
+// Clones a session. The clone becomes the session of this connection. *ret_in_file: everything has
+// gone into output_fd; otherwise the buffers are to be read. Returns 0 or a negative errno with
+// text: -EREMOTEIO with the service's own words.
 int remote_clone_session(struct ipc_client *client, const struct remote_clone *clone,
                          bool *ret_in_file, struct err *err);
 
-// Lets the service forget the session of this connection.
+// Makes the service drop the session of this connection.
 void remote_free_buffers(struct ipc_client *client);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace status`: what the tracing service is doing. What Perfetto's protocol tells comes from
-// any service; losses, triggers and buffer use of all sessions only from mmtrace daemon, because
-// GetTraceStats speaks of the asking connection's own session. Memory is read from /proc, from the
-// pid that the kernel knows of the socket's other end.
+// `mmtrace status`: the state of the tracing service. Everything in Perfetto's protocol comes from
+// any service. Losses, triggers and buffer use of all sessions come only from mmtrace's daemon,
+// because GetTraceStats only covers the asking connection's own session. Memory is read from /proc,
+// by the pid of the socket's other end.
 #include <errno.h>
 #include <stdio.h>
 
@@ -56,7 +56,7 @@ static uint64_t resident_bytes(pid_t pid)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// Shared pages count in part; so does what of them is locked.
+// Shared pages count in proportion, and so do locked shared pages.
 static void read_locked(pid_t pid, struct status *status)
 {
     char path[64], line[128];

@@ -13,15 +13,15 @@
 struct status {
     const Pb__TracingServiceState *state; // borrowed
     pid_t pid;                            // of the service; 0: not known
-    uint64_t resident_bytes;              // of its memory; 0: not known
-    uint64_t own_bytes, locked_bytes; // of that, its share, and what of the share reclaim cannot
-                                      // take; own_bytes 0: not known
+    uint64_t resident_bytes;              // of the service's memory; 0: not known
+    uint64_t own_bytes, locked_bytes; // the part of resident_bytes that is its own, and the part of
+                                      // that which reclaim cannot take; own_bytes 0: not known
     nsec_t now;                       // boot time
     int64_t now_realtime_ns;
 };
 
-// Aligned columns. What a service does not tell is shown as "-".
+// Appends aligned columns. "-" stands for anything that the service does not tell.
 void status_add_text(const struct status *status, struct strbuf *out);
 
-// One JSON object and a newline. What a service does not tell is left out.
+// Appends one JSON object and a newline. Leaves out anything that the service does not tell.
 void status_add_json(const struct status *status, struct strbuf *out);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace trigger`: what `trigger_perfetto` does, and what became of it. A mistyped name costs the
-// evidence that it was meant to save, so a trigger that no session waits for is a failure. Only
-// mmtrace's daemon tells; of traced nothing is known.
+// `mmtrace trigger`: fires triggers as `trigger_perfetto` does, and prints their effect. A mistyped
+// name loses the evidence that the trigger was meant to save. So a trigger that no session waits
+// for is a failure. Only mmtrace's daemon tells the effect; traced does not.
 #include "producer/cli/trigger.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 #define KNOWN_MAX  256
 #define QUOTED_MAX 128
 
-// -- what became of it --
+// -- the effect of a trigger --
 
-// The nearest trigger that a session hears, as a hint. Only those who may record are told.
+// Suggests the nearest trigger that a session hears. Only users who may record are told.
 static void suggest(const char *name, struct err *err)
 {
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
@@ -46,7 +46,7 @@ static void suggest(const char *name, struct err *err)
     pb__tracing_service_state__free_unpacked(state, NULL);
 }
 
-// False: nobody waits for it.
+// Returns false if no session waits for the trigger.
 static bool report(const char *name, const struct remote_trigger_answer *answer,
                    bool other_services)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Firing triggers, for `mmtrace trigger` and for configs that do it (activate_triggers).
+// Fires triggers, for `mmtrace trigger` and for configs with activate_triggers.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,8 @@
 
 #define TRIGGER_UNHEARD 1
 
-// Tells all services, and prints what became of each trigger that did nothing. 0, or
-// TRIGGER_UNHEARD: no session waits for one of them, as far as the services tell. `optional`: an
-// unheard trigger is no failure, and nothing is printed.
+// Tells all services, and prints the fate of each trigger that did nothing. Returns 0;
+// TRIGGER_UNHEARD if no session waits for one of the triggers, as far as the services tell; or a
+// negative errno with text. `optional`: an unheard trigger is not a failure, and nothing is
+// printed.
 int trigger_tell(char *const *names, size_t n_names, bool optional, struct err *err);

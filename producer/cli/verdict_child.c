@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of the verdict are the converter's, and so is the code that reads traces: mmtrace knows
-// neither, and runs `mmsql verdict` as a child. The daemon is root and a trace holds what strangers
-// wrote, so the child gives up root's rights before it reads (`--confined`); the trace is its
-// standard input, so that it needs no right to open it.
+// The converter has the verdict's rules and the code that reads traces. mmtrace has neither, and
+// runs `mmsql verdict` as a child. The daemon is root, and a trace contains data of other users. So
+// the child gives up root's rights before it reads (`--confined`). The trace is the child's
+// standard input, so that it needs no right to open the file.
 //
-// What must stay true: root runs no program that somebody else placed. mmsql is looked for beside
-// this program, where it has to belong to root or to whoever owns this program, in a folder of
-// theirs that nobody else can write into; and in the folders of the system. The file that was
-// looked at is the one that runs.
+// Invariant: root runs no program that another user placed. mmsql is searched beside this program
+// and in the system's folders. Beside this program it must belong to root or to this program's
+// owner, in a folder of theirs that nobody else can write to. The file that was checked is the file
+// that runs.
 #include "producer/cli/verdict_child.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include "common/elements.h"
 #include "producer/cli/cli.h"
 
-#define OUTPUT_MAX    16384 // bytes that are taken from the child; the rest is dropped
+#define OUTPUT_MAX    16384 // bytes; further output of the child is dropped
 #define GRACE         (500 * NSEC_PER_MSEC)
 #define PROMPT_WAITS  (1200 * NSEC_PER_MSEC)
 #define PROMPT_MAX    ((uint64_t)24 << 20)
@@ -49,7 +49,7 @@ static bool may_be_run(int fd, uid_t owner, mode_t type)
     return geteuid() != 0 || ((st.st_uid == 0 || st.st_uid == owner) && !(st.st_mode & S_IWOTH));
 }
 
-// mmsql in the folder `name` of `at`. An O_PATH descriptor, or -1.
+// Finds mmsql in the folder `name` of `at`. Returns an O_PATH descriptor, or -1.
 static int find_in(int at, const char *name, uid_t owner)
 {
     CLEANUP(close_fdp)
@@ -62,7 +62,7 @@ static int find_in(int at, const char *name, uid_t owner)
     return close_fd(fd);
 }
 
-// Beside this program: where both are installed, or in the build tree.
+// Finds mmsql beside this program: where both are installed, or in the build folder.
 static int find_beside(void)
 {
     char path[PATH_MAX];
@@ -108,8 +108,8 @@ static void child_close(struct child *child)
     child->errors = close_fd(child->errors);
 }
 
-// A session of its own: what is typed on the terminal is not meant for the child, and the child
-// does not share in the priority that a recorder takes for its session (self_guard.c).
+// The child gets a session of its own: it does not read the terminal's keys, and does not share the
+// priority that a recorder takes for its session (self_guard.c).
 static int spawn(int program, const struct verdict_request *request, int out, int errors,
                  pid_t *ret)
 {
@@ -156,7 +156,7 @@ static int child_start(const struct verdict_request *request, struct child *ret,
         return err_hint(err, -ENOENT, "install mmsql in the same folder");
     }
     int r = pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0 ? -errno : 0;
-    if (r == 0 && lseek(request->fd, 0, SEEK_SET) != 0) // the child shares the offset
+    if (r == 0 && lseek(request->fd, 0, SEEK_SET) != 0) // the child shares the file offset
         r = -errno;
     if (r == 0)
         r = spawn(program, request, out[1], errors[1], &ret->pid);
@@ -171,7 +171,7 @@ static int child_start(const struct verdict_request *request, struct child *ret,
     return r < 0 ? err_errno(err, r, "mmsql") : 0;
 }
 
-// Takes what there is to read. At the end the descriptor is closed.
+// Reads what is available. Closes the descriptor at the end.
 static void take(int *fd, struct strbuf *to)
 {
     char chunk[1024];
@@ -184,7 +184,7 @@ static void take(int *fd, struct strbuf *to)
         strbuf_add(to, chunk, (size_t)n);
 }
 
-// Reads what the child prints until it has nothing more to say. 0, -ETIMEDOUT or -ECANCELED.
+// Reads the child's output to its end. Returns 0, -ETIMEDOUT or -ECANCELED.
 static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struct strbuf *out,
                       struct strbuf *errors)
 {
@@ -207,8 +207,8 @@ static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struc
     return 0;
 }
 
-// Waits for the child. A child that was taken over by its trace may say that it has nothing more to
-// say, and stay. 0, -ETIMEDOUT or -ECANCELED: it has not ended.
+// Waits for the child. A child that its trace has taken over may close its output and keep running.
+// Returns 0, or -ETIMEDOUT or -ECANCELED if the child has not ended.
 static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline, int *ret_status)
 {
     struct pollfd cancel = {.fd = cancel_fd, .events = POLLIN};
@@ -225,7 +225,7 @@ static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline,
     }
 }
 
-// At SIGTERM the child removes its temporary files; it has a little time for them.
+// At SIGTERM the child removes its temporary files, for which it gets a short time.
 static void child_stop(struct child *child)
 {
     struct strbuf rest CLEANUP(strbuf_done) = {0};
@@ -240,7 +240,7 @@ static void child_stop(struct child *child)
         ;
 }
 
-// Reads what the child says until it has ended. 0: it has succeeded; -EIO: it has failed.
+// Reads the child's output until the child has ended. Returns 0 if it succeeded, -EIO if it failed.
 static int child_finish(struct child *child, const struct verdict_request *request,
                         struct strbuf *out, struct strbuf *errors)
 {

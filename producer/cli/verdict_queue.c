@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starting a program can take seconds on a machine that is short of memory, and the caller of
-// posix_spawn waits until it runs. So a thread does that, and reads what the child says; it lives
-// as long as there is a trace to judge. The loop hears of its end by an eventfd and logs the lines.
+// Starting a program can take seconds on a machine that is short of memory, and posix_spawn()
+// blocks its caller until the program runs. So a thread starts the child and reads its output. The
+// thread lives as long as there are traces to judge. It reports its end to the loop by an eventfd,
+// and the loop logs the lines.
 //
-// What must stay true: the thread touches nothing of the daemon but its own job, and the job not
+// Invariant: the thread touches only its own job, and not after it has reported its end.
 // after it has told its end.
 #include "producer/cli/verdict_queue.h"
 
@@ -37,7 +38,7 @@ struct verdict_queue {
     struct loop *loop;     // borrowed
     const struct log *log; // borrowed
     struct job jobs[VERDICT_QUEUE_MAX];
-    size_t n; // the first is at work
+    size_t n; // the first one is being judged
     bool runs;
     pthread_t thread;
     int ended_fd, cancel_fd; // owned; eventfds

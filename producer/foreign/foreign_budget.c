@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A payer that holds nothing and has its whole burst again needs no account, so its place goes to
-// the next one that comes. When all places are taken, newcomers share one account: many users that
-// misbehave at once hinder each other, and not those that were there before them.
+// A payer that holds nothing and has its whole burst again needs no account, so its place can be
+// reused. If all places are taken, new payers share one account: many users that misbehave at once
+// hinder each other, but not the users that came before them.
 #include "producer/foreign/foreign_budget.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static bool is_idle(const struct budget *budget, struct budget_account *account,
     return account->held == 0 && account->tokens >= (double)limits->each_burst;
 }
 
-// The place of an account that nobody needs any more, or -1.
+// Returns the place of an account that is no longer needed, or -1.
 static int64_t idle_place(struct budget *budget, nsec_t now)
 {
     for (size_t i = 0; i < budget->accounts.n; i++)
@@ -66,7 +66,7 @@ static struct budget_account *account_new(struct budget *budget, uint64_t payer,
     *account = fresh;
     if (map64_set(&budget->index, payer, (uint64_t)place) == 0)
         return account;
-    account->payer = 0; // root's is elsewhere, so the place is free
+    account->payer = 0; // root's account is elsewhere, so this place is free
     return &budget->others;
 }
 

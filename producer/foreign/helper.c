@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGKILL does not always end a process: one that waits for an answer of a FUSE server, which has
-// read the question already, waits on. So the recorder never waits for a helper. It closes its end
-// of the socket, keeps a pidfd, and reaps the process when that tells of its end.
+// SIGKILL does not always end a process: one that waits for a FUSE server, which has read the
+// request already, waits on. So the recorder never waits for a helper. It closes its end of the
+// socket, keeps a pidfd, and reaps the process when the pidfd reports the end.
 //
-// A helper that is not needed any more sees the end of its socket, and puts away what it has left
-// in the folders of others. It is killed when that takes too long.
+// A helper that is no longer needed sees the end of its socket, and removes what it left in the
+// folders of others. If this takes too long, it is killed.
 //
-// A helper holds at most one question, so what it does not answer in time is that question's fault.
+// A helper has at most one request. So if it does not answer in time, that request is the cause.
 #include "producer/foreign/helper.h"
 
 #include <errno.h>
@@ -37,19 +37,19 @@
 
 extern char **environ;
 
-#define START_MAX  (20 * NSEC_PER_SEC) // that a process may need to begin
-#define RUN_MAX    (30 * NSEC_PER_SEC) // that a job may take that waits for a processor
-#define STARTS_MAX 3                   // of a helper in a row that does not do a single job
+#define START_MAX  (20 * NSEC_PER_SEC) // for the start of a process
+#define RUN_MAX    (30 * NSEC_PER_SEC) // for a job that waits for a processor
+#define STARTS_MAX 3                   // consecutive starts of a helper that completes no job
 
-// A process that is to end and may not have done so.
+// A process that has been told to end, or killed, and may still exist.
 struct left_process {
     struct foreign *foreign; // borrowed
     pid_t pid;
-    int pidfd; // owned; -1: the kernel has no such thing
+    int pidfd; // owned; -1: the kernel has no pidfds
     struct loop_io *io;
     uint64_t payer;
-    bool is_killed; // if not, it ends by itself
-    nsec_t due;     // by which it should have; CLOCK_MONOTONIC
+    bool is_killed; // otherwise it ends by itself
+    nsec_t due;     // time by which it should have ended; CLOCK_MONOTONIC
 };
 VEC_DEFINE(left_vec, struct left_process *);
 
@@ -70,7 +70,7 @@ struct foreign_call {
     struct foreign_helper *helper; // borrowed
     struct foreign_message head;
     uint64_t payer;
-    nsec_t time_max, begun; // the latter 0: it waits
+    nsec_t time_max, begun; // begun is 0 while the call waits
     int fd;                 // owned
     foreign_done_fn done;   // NULL: cancelled
     void *userdata;
@@ -81,7 +81,7 @@ VEC_DEFINE(call_vec, struct foreign_call *);
 
 struct foreign_helper {
     struct foreign *foreign; // borrowed
-    pid_t pid;               // 0: there is none
+    pid_t pid;               // 0: no process
     int fd;                  // owned; -1
     struct loop_io *io;
     struct loop_timer *timer;
@@ -92,7 +92,7 @@ struct foreign_helper {
     uint64_t queued;              // nanoseconds that its process had waited for a processor then
     uint64_t n_calls, last_payer;
     unsigned n_starts; // since the last answer
-    bool is_ready;     // the process has said so
+    bool is_ready;     // the process has said that it is ready
     bool in_callback, is_freed;
 };
 
@@ -295,7 +295,7 @@ static int start_process(struct foreign_helper *helper)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return -errno;
     helper->fd = fds[0];
-    // The child's end must not have the number that it is given there: it would stay close-on-exec.
+    // The child's end must not have its final number already: then it would stay close-on-exec.
     int child_fd CLEANUP(close_fdp) = fcntl(fds[1], F_DUPFD_CLOEXEC, FOREIGN_SOCKET_FD + 1);
     close_fd(fds[1]);
     int r = child_fd < 0 ? -errno : spawn(helper->foreign, child_fd, &helper->pid);
@@ -319,7 +319,8 @@ static struct foreign_call *call_free(struct foreign_call *call)
     return NULL;
 }
 
-// What the job says that it took, or, where it killed its helper, all the time since.
+// Counts the time that the job reports, or, if the job cost the helper its life, all the time since
+// its start.
 static void count_time(struct foreign_helper *helper, uint64_t payer, uint64_t taken_us)
 {
     struct foreign *foreign = helper->foreign;
@@ -352,7 +353,7 @@ static void call_end(struct foreign_helper *helper, struct foreign_call *call, i
         helper->in_callback = false;
 }
 
-// Whose turn it is: the first call of the payer behind the one that was last.
+// Returns the next call: the first one of the payer behind the last payer.
 static size_t next_call(const struct foreign_helper *helper)
 {
     size_t best = 0;
@@ -406,7 +407,7 @@ static void fail_current(struct foreign_helper *helper, int result)
     call_end(helper, call, result, NULL, 0, -1);
 }
 
-// Sends the next call, if none is under way.
+// Sends the next call unless one is running.
 static void advance(struct foreign_helper *helper)
 {
     while (!helper->is_freed && !helper->current && helper->waiting.n > 0) {
@@ -432,8 +433,8 @@ static void advance(struct foreign_helper *helper)
         loop_set_timer(helper->timer, helper->current ? helper->due : NSEC_MAX, 0);
 }
 
-// What the process has computed and read so far. A reader of files that are served slowly gets on,
-// too: time_max is its end.
+// Returns how much the process has computed and read so far. A reader of slowly served files
+// progresses, too; time_max ends it.
 static uint64_t progress_of(const struct foreign_helper *helper, bool *ret_runs)
 {
     char text[1024];
@@ -484,7 +485,7 @@ static bool gets_on(struct foreign_helper *helper)
     return true;
 }
 
-// The current call has had its time.
+// The running call has used up its time.
 static void be_late(struct foreign_helper *helper)
 {
     const struct foreign_call *call = helper->current;
@@ -501,7 +502,7 @@ static void be_late(struct foreign_helper *helper)
 
 static void free_now(struct foreign_helper *helper);
 
-// What a callback does to the helper is done when it is back.
+// Does what a callback has asked for, after the callback has returned.
 static void leave_callback(struct foreign_helper *helper)
 {
     if (!helper->is_freed)
@@ -520,7 +521,7 @@ static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
     leave_callback(helper);
 }
 
-// False: nothing has come.
+// Returns false if no answer has arrived.
 static bool take_answer(struct foreign_helper *helper)
 {
     alignas(max_align_t) uint8_t answer[FOREIGN_MESSAGE_MAX];
@@ -529,7 +530,7 @@ static bool take_answer(struct foreign_helper *helper)
     ssize_t n = foreign_message_receive(helper->fd, MSG_DONTWAIT, &head, answer, &fd);
     if (n == -EAGAIN || n == -EINTR)
         return false;
-    if (n < 0) { // it has died of what it did
+    if (n < 0) { // the job has killed its process
         end_process(helper, helper->current ? helper->current->payer : 0);
         if (helper->current) {
             nsec_t time = nsec_now(CLOCK_BOOTTIME) - helper->current->begun;
@@ -638,7 +639,7 @@ int foreign_helper_ask(struct foreign_helper *helper, const struct foreign_ask *
     }
     if (ret)
         *ret = call;
-    // From the loop, so that `done` is never called in here.
+    // Started from the loop, so that `done` is never called in here.
     if (!helper->current && !helper->in_callback)
         loop_set_timer(helper->timer, 0, 0);
     return 0;
@@ -657,7 +658,7 @@ size_t foreign_helper_n_calls(const struct foreign_helper *helper)
 
 bool foreign_helper_settle(struct foreign_helper *helper, nsec_t deadline)
 {
-    helper->in_callback = true; // who waits does not free the helper
+    helper->in_callback = true; // callbacks do not free the helper during the wait
     for (;;) {
         advance(helper);
         if (!helper->current && helper->waiting.n == 0)

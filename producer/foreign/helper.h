@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that may block for ever on somebody else's word (a look-up below the mounts of a stranger,
-// a read of a file there, the end of a descriptor that came from one) is done by a helper: a
-// process of its own, with a time by which each job has to be done. The recorder's loop asks and
-// goes on.
+// Runs work that may block for ever in a helper, a process of its own. Other users can cause such
+// blocking: a path look-up below their mounts, a read of a file there, the close of a descriptor
+// that they sent. Each job has a deadline. The recorder's loop asks and goes on.
 //
-// A recorder has one `struct foreign`; a session has one helper, which starts when it is first
-// asked. One job is under way at a time; those who wait are served in turn by payer (payer.h), so
-// that a user with many jobs delays others by one job. A job that is late costs the helper its
-// life: it is killed, another one takes over, and the payer is refused for a while. A process that
-// the kernel cannot end (it waits for a file system of the payer's making) is left behind and
-// counted; nobody waits for it.
+// A recorder has one `struct foreign`. A session has one helper, which starts with the first job.
+// One job runs at a time. Waiting jobs are served in turn by payer (payer.h), so that a user with
+// many jobs delays others by one job only. If a job is late, its helper is killed, another helper
+// takes over, and the payer is refused for a while. The kernel cannot end a process that waits for
+// a file system of the payer's making. This process is left behind and counted, and nothing waits
+// for it.
 //
-//     foreign_new() once; foreign_helper_new() for a session
-//     foreign_helper_ask(..., done, ...)      done() comes from the loop, with the answer
+//     foreign_new() once; foreign_helper_new() for each session
+//     foreign_helper_ask(..., done, ...)      the loop calls done() with the answer
 //     foreign_helper_settle(helper, deadline) where the answer is needed now: a bounded wait
 //
-// The helper needs CAP_SYS_PTRACE (roots of others), CAP_SETUID and CAP_SETGID (ids.h),
-// CAP_DAC_READ_SEARCH; a filter of system calls has to let through clone, execve, openat2,
-// setfsuid, setfsgid, setgroups and close_range. What is missing costs the job that needs it.
+// The helper needs CAP_SYS_PTRACE (root directories of other processes), CAP_SETUID and CAP_SETGID
+// (ids.h), and CAP_DAC_READ_SEARCH. A filter of system calls must permit clone, execve, openat2,
+// setfsuid, setfsgid, setgroups and close_range. If one of these is missing, only the jobs that
+// need it fail.
 #pragma once
 
 #include <stdbool.h>
@@ -33,12 +33,12 @@
 #include "producer/ground/loop.h"
 
 #define FOREIGN_TIME      (2 * NSEC_PER_SEC) // that a job may take, or stand still
-#define FOREIGN_SHARE     30000000 // microseconds that one payer may have at once, and each minute
+#define FOREIGN_SHARE     30000000 // microseconds that a payer may have at once, and per minute
 #define FOREIGN_REST      (60 * NSEC_PER_SEC)   // for which a payer is refused after a late job
-#define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // of helpers that nobody needs any more
-#define FOREIGN_WAITING   1024                  // jobs of one payer that may wait, in one session
-#define FOREIGN_LEFT_EACH 2                     // helpers that hang, of one payer
-#define FOREIGN_LEFT_ALL  16                    // and of all: then only root's jobs are done
+#define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // for helpers that are no longer needed
+#define FOREIGN_WAITING   1024                  // jobs of one payer that may wait in one session
+#define FOREIGN_LEFT_EACH 2                     // hanging helpers of one payer
+#define FOREIGN_LEFT_ALL  16 // hanging helpers in all; beyond that only root's jobs are done
 
 #define FOREIGN_OWN_PROGRAM "/proc/self/exe"
 
@@ -47,63 +47,66 @@ struct foreign_helper;
 struct foreign_call;
 
 struct foreign_options {
-    struct loop *loop; // borrowed, as all of these
+    struct loop *loop; // borrowed, as all members here
     const struct log *log;
     const char *proc;
-    // The program that is run as a helper, by the name FOREIGN_HELPER_NAME (worker.h): the
-    // recorder's own, FOREIGN_OWN_PROGRAM. NULL: this process forks instead, which copies what it
-    // has.
+    // The program to run as a helper, with the name FOREIGN_HELPER_NAME (worker.h): the recorder's
+    // own program, FOREIGN_OWN_PROGRAM. NULL: this process forks instead, which copies its memory.
     const char *program;
-    const struct foreign_job *jobs; // with `program` NULL; NULL: foreign_jobs
+    const struct foreign_job *jobs; // used if `program` is NULL; NULL: foreign_jobs
 };
 
 int foreign_new(const struct foreign_options *options, struct foreign **ret);
-// After all its helpers, which end in good order within FOREIGN_GRACE or are killed. Does not wait
-// for those that hang.
+// Call it after all helpers were freed. Helpers end in order within FOREIGN_GRACE, or are killed.
+// Does not wait for helpers that hang. Returns NULL.
 struct foreign *foreign_free(struct foreign *foreign);
 
-// Microseconds that jobs for `payer` may still take at once; UINT64_MAX: any time. What jobs spend
-// is the time in which they run or are blocked, not that in which others have the processor.
+// Returns the microseconds that jobs for `payer` may still take at once; UINT64_MAX means no limit.
+// A job spends the time in which it runs or is blocked. Time in which other processes have the
+// processor does not count.
 uint64_t foreign_time_left(struct foreign *foreign, uint64_t payer);
 
-// For other children of the recorder that may hang in a file system of `payer`: takes over to reap
-// the process, which is killed now (`is_killed`) or ends by itself within FOREIGN_GRACE. Does not
-// wait.
+// For other children of the recorder that may hang in a file system of `payer`: takes over the
+// process and reaps it. `is_killed`: kills the process now; otherwise the process ends by itself
+// within FOREIGN_GRACE. Does not wait.
 void foreign_leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed);
 
 int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
-// Calls that are not done yet end with -ECANCELED. Does not wait: the process ends by itself.
+// Unfinished calls end with -ECANCELED. Does not wait: the process ends by itself. Returns NULL.
 struct foreign_helper *foreign_helper_free(struct foreign_helper *helper);
 
-// The end of a call, from the loop, or from foreign_helper_settle(); never from
-// foreign_helper_ask(). `result` is the job's, or -ETIMEDOUT (it was late, or another one of this
-// payer), -EPIPE (the helper has died, or could not be started), -ECANCELED (it is freed: nothing
-// more can be asked). `answer` is borrowed, `fd` owned by the callee
-// (-1: none). Everything in the answer that the job took from a stranger is as he wrote it.
+// The end of a call. Called from the loop or from foreign_helper_settle(), never from
+// foreign_helper_ask(). `result` is the job's result; -ETIMEDOUT if this job, or another one of the
+// payer, was late; -EPIPE if the helper died or could not be started; or -ECANCELED if the helper
+// is being freed: then no more can be asked. `answer` is borrowed. `fd` is owned by the callee; -1:
+// none. Data in the answer that the job took from another user are unchecked.
 typedef void (*foreign_done_fn)(void *userdata, int result, const void *answer, size_t size,
                                 int fd);
 
 struct foreign_ask {
     enum foreign_job_id job;
     uint64_t payer;
-    const void *bytes; // copied; FOREIGN_MESSAGE_MAX at most
+    const void *bytes; // copied; at most FOREIGN_MESSAGE_MAX
     size_t size;
     int fd; // taken over in every case; -1: none
-    // In all; 0: FOREIGN_TIME. A job may take longer than FOREIGN_TIME only while its process
-    // reads, computes, or waits for a processor; for the last of these, also longer than this.
+    // The time of the whole job; 0: FOREIGN_TIME. A job may take longer than FOREIGN_TIME only
+    // while its process reads, computes, or waits for a processor. While it waits for a processor
+    // it may even exceed this time.
     nsec_t time_max;
 };
 
-// 0; -EDQUOT or -ETIMEDOUT: the payer is refused, `err` says why; -ENOMEM, -EMSGSIZE.
-// *ret (may be NULL) is for foreign_call_cancel() and valid until `done` was called.
+// Asks for a job. Returns 0; -EDQUOT or -ETIMEDOUT if the payer is refused, with the reason in
+// `err`; -ENOMEM; or -EMSGSIZE. *ret is for foreign_call_cancel() and valid until `done` was
+// called; `ret` may be NULL.
 int foreign_helper_ask(struct foreign_helper *helper, const struct foreign_ask *ask,
                        foreign_done_fn done, void *userdata, struct foreign_call **ret,
                        struct err *err);
-// `done` will not be called. The job may be done all the same.
+// Prevents the call of `done`. The job may still run.
 void foreign_call_cancel(struct foreign_call *call);
 
-// Waits until all calls are done, at most until `deadline` (CLOCK_MONOTONIC). False: some are not.
+// Waits until all calls are done, at most until `deadline` (CLOCK_MONOTONIC). Returns false if some
+// are not done.
 bool foreign_helper_settle(struct foreign_helper *helper, nsec_t deadline);
 
-// Jobs that wait or are under way.
+// Returns the number of jobs that wait or run.
 size_t foreign_helper_n_calls(const struct foreign_helper *helper);

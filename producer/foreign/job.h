@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a helper can be asked to do. A job is a function that runs in the helper's process, where it
-// may block, and one row in foreign_jobs[] (jobs.c).
+// What a helper can do. A job is a function that runs in the helper's process, where it may block,
+// and one row in foreign_jobs[] (jobs.c).
 #pragma once
 
 #include <stddef.h>
@@ -9,14 +9,14 @@
 
 #define FOREIGN_MESSAGE_MAX (60u << 10) // bytes of a request, and of an answer
 
-// What a job works with. Jobs of one helper run one after the other.
+// The environment of a job. The jobs of one helper run one after the other.
 struct foreign_worker {
-    const char *proc; // "/proc", or a folder that looks like it
-    void **state;     // the job's group keeps here what it needs again; NULL at first, never freed
+    const char *proc; // "/proc", or a folder with the same structure
+    void **state;     // the group's state between jobs; NULL at first, never freed
 };
 
 struct foreign_request {
-    const void *bytes; // aligned for any type; written by the recorder, and so trusted
+    const void *bytes; // aligned for any type; trusted, because the recorder wrote it
     size_t size;
     int fd; // -1: none; the job takes it by steal_fd(), otherwise it is closed
 };
@@ -26,7 +26,7 @@ struct foreign_answer {
     uint8_t *bytes; // room for FOREIGN_MESSAGE_MAX
     size_t size;
     int fd; // owned; -1: none. Only of objects that this process has made: the recorder closes it,
-            // and the end of a file of somebody else's may block
+            // and closing another user's file may block
 };
 
 typedef void (*foreign_job_fn)(struct foreign_worker *worker, struct foreign_request *request,
@@ -56,9 +56,9 @@ struct foreign_job {
     const char *name; // for messages: "a summons"
     foreign_job_fn run;
     enum foreign_group group;
-    void (*end)(void *state); // when the helper ends in good order; NULL: nothing is to be done
+    void (*end)(void *state); // called when the helper ends in order; NULL: nothing to do
 };
 
 #define FOREIGN_JOBS_MAX 32
 
-extern const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX]; // those without `run` are none
+extern const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX]; // rows without `run` are unused

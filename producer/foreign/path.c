@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// open() of a device or a FIFO acts at once: a terminal is allocated, a watchdog is armed, a writer
-// is waited for. So the name is looked up by O_PATH, which opens nothing, and the descriptor is
-// what is judged; /proc/self/fd opens this very file then, whatever has got its name meanwhile.
+// open() of a device or a FIFO has side effects: it allocates a terminal, arms a watchdog, or waits
+// for a writer. So the name is looked up by O_PATH, which opens nothing, and the descriptor is
+// checked. Then /proc/self/fd opens exactly this file, whatever has its name by then.
 //
-// RESOLVE_NO_XDEV is not asked for: /tmp of a container is a file system of its own more often than
-// not. RESOLVE_IN_ROOT holds the path below the root instead.
+// RESOLVE_NO_XDEV is not used, because /tmp of a container is usually a file system of its own.
+// RESOLVE_IN_ROOT keeps the path below the root instead.
 #include "producer/foreign/path.h"
 
 #include <errno.h>

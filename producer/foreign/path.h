@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening what somebody else has put there. These functions enter foreign file systems and may
-// block for ever: they belong into a helper (helper.h) or into a process of its own, never into a
-// recorder's loop. `tests/e2e/test_architecture.py` holds everybody else to that.
+// Opens files that another user controls. These functions enter that user's file systems and may
+// block for ever. Call them in a helper (helper.h) or in a process of its own, never in a
+// recorder's loop. `tests/e2e/test_architecture.py` checks this.
 #pragma once
 
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
-// What the file has to be.
+// The requirements on a file.
 struct foreign_want {
     mode_t type;               // S_IFREG, S_IFDIR ...
     uint64_t max_bytes;        // 0: any size
-    const uid_t *owners;       // borrowed; whose it may be; NULL: anybody's
+    const uid_t *owners;       // borrowed; permitted owners; NULL: any
     size_t n_owners;           //
-    int64_t modified_earliest; // in seconds of the real-time clock; 0: any time
+    int64_t modified_earliest; // seconds of the real-time clock; 0: any time
 };
 
-// The root directory of process `pid` (O_PATH), or a negative errno. This alone does not block: the
-// kernel has the folder in its hands, and does not ask its file system. But the end of the
-// descriptor may, if that is the last hold on a mount: let a helper hold it longer.
+// Returns the root directory of process `pid` (O_PATH), or a negative errno. The call does not
+// block: the kernel has the folder already and does not ask its file system. But the close of the
+// descriptor may block if it is the last reference to a mount. Therefore let a helper hold a
+// reference longer.
 int foreign_root(const char *proc, int32_t pid);
 
-// Opens `path` below `root_fd` for reading, and does not leave that folder whatever links and ".."
-// the path has; links of /proc are not followed at all. The file is held by O_PATH and judged
-// before it is opened: no device, FIFO or socket is ever opened. `flags` may be O_NOFOLLOW (the
-// last name is no link), O_DIRECTORY and O_PATH. *ret_st (may be NULL) is what was judged. The
-// descriptor, or a negative errno; -EPERM: it is not what was wanted, -EFBIG: it is larger.
+// Opens `path` for reading, below `root_fd`. Links and ".." in the path cannot lead out of that
+// folder. Links of /proc are not followed. The file is held by O_PATH and checked before it is
+// opened: devices, FIFOs and sockets are never opened. `flags` may have O_NOFOLLOW (the last name
+// must not be a link), O_DIRECTORY and O_PATH. *ret_st is the stat that was checked; `ret_st` may
+// be NULL. Returns the descriptor or a negative errno: -EPERM if the file does not meet `want`,
+// -EFBIG if the file is too large.
 //
-// Before Linux 5.6, and where a filter refuses openat2, a path with links in it is not opened.
+// Where openat2 is missing (before Linux 5.6) or a filter refuses it, a path that has links is not
+// opened.
 int foreign_open(int root_fd, const char *path, int flags, const struct foreign_want *want,
                  struct stat *ret_st);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real uid is that of whoever started the process. The owner of /proc/PID says less: it is root
-// for each process that forbids to be traced.
+// The real uid belongs to the user who started the process. The owner of /proc/PID is less
+// reliable: it is root for each process that forbids tracing.
 //
-// newuidmap gives one user 65536 uids, so budgets by uid alone would bound nothing. The kernel
-// tells the owner of a user namespace, in the numbers of the namespace that asks. nsfs serves all
+// newuidmap gives one user 65536 uids, so budgets by uid alone would limit nothing. The kernel
+// tells the owner of a user namespace, in the numbers of the asking namespace. nsfs serves all
+// look-ups here, without any part of the examined process.
 // look-ups here; a process has no part in that.
 #include "producer/foreign/payer.h"
 
@@ -20,7 +21,7 @@
 #include "producer/ground/proc_text.h"
 
 #define STATUS_MAX 8192
-#define DEPTH_MAX  33 // the kernel nests 32 deep
+#define DEPTH_MAX  33 // the kernel nests at most 32 levels
 
 static bool is_same(int fd, const struct stat *st)
 {
@@ -29,7 +30,7 @@ static bool is_same(int fd, const struct stat *st)
 }
 
 struct ids_line {
-    uint64_t real, file; // the first and the fourth
+    uint64_t real, file; // the first and the fourth number
 };
 
 static struct ids_line take_ids(struct span line)
@@ -71,8 +72,8 @@ int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret)
     return 0;
 }
 
-// The user who made the outermost namespace between `fd` (taken over) and that of this process;
-// `otherwise` where they are the same, or it is not below ours.
+// Returns the user who made the outermost namespace between `fd` (taken over) and that of this
+// process. Returns `otherwise` if they are the same, or `fd` is not below ours.
 static uid_t owner_of(int fd, uid_t otherwise)
 {
     struct stat own;

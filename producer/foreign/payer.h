@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who answers for what a process costs the recorder.
+// The user who answers for the cost of a process to the recorder.
 #pragma once
 
 #include <stdbool.h>
@@ -9,17 +9,17 @@
 
 #include "producer/ground/ids.h"
 
-// A number for the user who stands behind process `pid`: 0 for root, the real uid for others. A
-// process in a user namespace is answered for by the user who made the outermost one of these
-// namespaces: all uids inside are his. Where the process is gone it is `uid`. Never blocks.
+// Returns a number for the user behind process `pid`: 0 for root, the real uid for others. For a
+// process in a user namespace, this is the user who made the outermost of its namespaces, because
+// this user controls all uids inside. Returns `uid` if the process is gone. Never blocks.
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid);
 
-// The user and group with which the process opens files. 0, or -ESRCH. Never blocks. (The owner of
-// /proc/PID is no such thing: it is root for each process that forbids to be traced.)
+// Gets the user and group with which the process opens files. Returns 0 or -ESRCH. Never blocks.
+// (The owner of /proc/PID is no substitute: it is root for each process that forbids tracing.)
 int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret);
 
-// Whether somebody who is not root can make mounts in the mount namespace of the process: whatever
-// it has open or mapped may be served by a file system of that user's making. A process that has
-// such mounts does not get rid of them, so ask when its file is held, and before anything is asked
-// of that file. Never blocks.
+// Returns whether a user other than root can make mounts in the process's mount namespace. Files
+// that the process has open or mapped may then be served by that user's file system. A process
+// cannot get rid of such mounts. So ask after the file is held, and before any operation on the
+// file. Never blocks.
 bool foreign_has_own_mounts(const char *proc, int32_t pid);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A helper has nothing of its recorder's but its rights: no descriptor beside the socket, no
-// memory, no supplementary groups. So it may be killed at any moment, and whatever it holds of
-// somebody else's (a root folder, a file) ends with it, in its own process.
+// A helper shares nothing with its recorder but its rights: no descriptor except the socket, no
+// memory, no supplementary groups. So it may be killed at any moment. Everything that it holds of
+// others (a root folder, a file) ends with its own process.
 //
-// It measures its jobs itself. Whoever waits for the answer would count how busy the machine is: a
-// job waits for a processor, and so does its answer.
+// The helper measures its jobs itself. A measurement by the waiting recorder would include how busy
+// the machine is: a job waits for a processor, and so does its answer.
 //
-// The recorder's death ends the socket. PR_SET_PDEATHSIG would not do: the kernel forgets it when
-// file-system ids change (ids.h).
+// The recorder's death closes the socket. PR_SET_PDEATHSIG does not work here: the kernel drops it
+// when file-system ids change (ids.h).
 #include "producer/foreign/worker.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message
     return -EPROTO;
 }
 
-// What is inherited and would tie a helper that hangs to somebody else.
+// Drops inherited properties that would tie a hanging helper to other processes.
 static void become_nobodys(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -95,10 +95,10 @@ struct bench {
     struct foreign_worker worker;
     const struct foreign_job *jobs;
     void *states[FOREIGN_N_GROUPS];
-    int schedstat_fd; // owned; -1: the kernel does not tell
+    int schedstat_fd; // owned; -1: the kernel does not have the file
 };
 
-// Nanoseconds for which this process has waited for a processor.
+// Returns the nanoseconds for which this process has waited for a processor.
 static nsec_t time_queued(const struct bench *bench)
 {
     char text[96];

@@ -12,7 +12,7 @@
 #define FOREIGN_HELPER_NAME "mmtrace-foreign" // argv[0] of a program that is run as a helper
 #define FOREIGN_SOCKET_FD   3                 // SOCK_SEQPACKET, to the recorder
 
-#define FOREIGN_HELLO 0 // the number of what a helper says when it is ready
+#define FOREIGN_HELLO 0 // the message number with which a helper says that it is ready
 
 struct foreign_message {
     uint32_t job;    // of a request
@@ -23,15 +23,15 @@ struct foreign_message {
     uint64_t taken, queued;
 };
 
-// One message with its bytes, and perhaps a descriptor (borrowed, -1: none). 0 or a negative errno.
+// Sends one message with its bytes and perhaps a descriptor (borrowed; -1: none). Returns 0 or a
+// negative errno.
 int foreign_message_send(int socket_fd, const struct foreign_message *head, const void *bytes,
                          size_t size, int fd);
-// Into `buffer` of FOREIGN_MESSAGE_MAX bytes; *ret_fd is owned. The size, or a negative errno:
-// -EPIPE: the other end is gone, -EPROTO: the message makes no sense.
+// Receives a message into `buffer` of FOREIGN_MESSAGE_MAX bytes. *ret_fd is owned. Returns the size
+// or a negative errno: -EPIPE if the other end is closed, -EPROTO if the message is malformed.
 ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message *ret_head,
                                 void *buffer, int *ret_fd);
 
-// The main function of a helper over FOREIGN_SOCKET_FD, with FOREIGN_JOBS_MAX `jobs`. Its program
-// has FOREIGN_HELPER_NAME and `proc` as arguments. Returns the exit code when the recorder has
-// gone.
+// The main function of a helper over FOREIGN_SOCKET_FD, with FOREIGN_JOBS_MAX `jobs`. The program's
+// arguments are FOREIGN_HELPER_NAME and `proc`. Returns the exit code when the recorder has gone.
 int foreign_worker_main(const char *proc, const struct foreign_job *jobs);

@@ -27,7 +27,7 @@ static void build(const struct cli_option *table, struct getopt_tables *ret)
 {
     char *s = ret->short_names;
     *s++ = '-'; // operands come in order, as option 1
-    *s++ = ':'; // a missing argument is told apart
+    *s++ = ':'; // a missing argument is reported separately
     for (const struct cli_option *o = table; o->id && ret->n_long < OPTIONS_MAX; o++) {
         if (o->short_name) {
             *s++ = o->short_name;
@@ -123,7 +123,7 @@ int cli_options_parse(const struct cli_option *table, int argc, char **argv,
     return 0;
 }
 
-// The text in lines that fit a terminal, from HELP_COLUMN on, where the first one begins.
+// Prints the text in lines that fit a terminal, from HELP_COLUMN on, where the first line begins.
 static void print_wrapped(const char *text, FILE *out)
 {
     size_t column = HELP_COLUMN;

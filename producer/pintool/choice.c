@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pin saves is the reads that bring a page back after it was evicted. What it costs is room:
-// while the page would have been gone, something else had its place, and that is read more often
-// now. So the worth of a page is
+// A pin saves the reads that bring a page back after an eviction. A pin costs room: while the page
+// would have been evicted, other pages used its place, and these are now read more often. So the
+// value of a page is
 //
-//     its reads  -  price * the share of the time that it was gone
+//     its reads  -  price * the share of the time for which it was evicted
 //
-// and the price is how many reads one page more or less of cache makes. The recording shows it: had
-// the cache been larger by the quota, each page would have stayed longer, by the time in which the
-// kernel evicts as much as the quota; then all reads of pages that had been gone for less than that
-// would not have been. Where a scan goes round and round, pages come back, but none of them soon,
-// and the price is nothing. (For pages that are used at random the price comes out as it should:
-// the use of the pages at the brink.)
+// The price is the number of reads that one page more or less of cache makes. The recording shows
+// it. If the cache had been larger by the quota, each page would have stayed longer, by the time in
+// which the kernel evicts as much as the quota. Then all reads of pages that had been evicted for a
+// shorter time would have been saved. Under a cyclic scan, pages come back, but none of them soon,
+// and the price is zero. (For pages used at random the price is also right: the use of the pages at
+// the edge of the cache.)
 //
-// Whatever has no positive worth is not pinned: that would do harm. What is left of the quota goes
-// to pages that were never evicted and have been there for LONG_STAYS times as long as pages stay
-// that are not used, as far as the evictions tell: they must be in use, so pinning them takes no
-// room from anybody, and keeps them should the pressure grow.
+// A page without positive value is not pinned, because the pin would do harm. The rest of the quota
+// goes to pages that were never evicted, and that have stayed LONG_STAYS times as long as unused
+// pages stay, according to the evictions. These pages must be in use, so pinning them takes no room
+// from others, and keeps them if the pressure grows.
 #include "producer/pintool/choice.h"
 
 #include "common/cleanup.h"
@@ -30,10 +30,10 @@ struct candidate {
 
 VEC_DEFINE(candidates, struct candidate);
 
-// What the pages have in common.
+// Properties of all pages.
 struct market {
-    double price; // reads, for a page that is gone all the time
-    double stay;  // seconds from coming to going
+    double price; // reads, for a page that is evicted all the time
+    double stay;  // seconds from arrival to eviction
 };
 
 static struct market market_of(const struct evidence *evidence, uint64_t n_max)
@@ -48,7 +48,7 @@ static struct market market_of(const struct evidence *evidence, uint64_t n_max)
     return market;
 }
 
-// Of pages that stayed it is at most 0.001: less than what any read-back is worth.
+// For pages that stayed the value is at most 0.001: less than any read that was saved.
 static double worth(const struct evidence *evidence, const struct market *market, size_t i)
 {
     const struct page_evidence *page = &evidence->pages.items[i];
@@ -65,7 +65,7 @@ static double worth(const struct evidence *evidence, const struct market *market
     return net > 0 ? 0.001 + net : 0;
 }
 
-// The most worthy first; of equals, the first in the file.
+// Highest value first; of equal values, the first in the file.
 static int compare(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;

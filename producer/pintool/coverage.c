@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A zip can have a million entries and a probe a million runs, so each part finds its first run by
-// bisection, and all runs lie in one array.
+// A zip can have a million entries and a probe a million runs. So each part finds its first run by
+// bisection, and all runs are in one array.
 #include "producer/pintool/coverage.h"
 
-// The index of the first range that ends behind `offset`.
+// Returns the index of the first range that ends behind `offset`.
 static size_t first_behind(const struct page_ranges *set, uint64_t offset)
 {
     size_t low = 0, high = set->n;
@@ -18,7 +18,7 @@ static size_t first_behind(const struct page_ranges *set, uint64_t offset)
     return low;
 }
 
-// Appends what of [start, end) is in `set`.
+// Appends the parts of [start, end) that are in `set`.
 static int add_range(struct coverages *list, struct coverage *item, uint64_t start, uint64_t end,
                      const struct page_ranges *set)
 {

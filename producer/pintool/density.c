@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Full and empty are exact: a cell that misses a single byte is not drawn as full, and one that
-// has a single byte is not drawn as empty. In between, levels are equal steps.
+// Full and empty are exact: a cell that lacks a single byte is not drawn as full, and a cell with a
+// single byte is not drawn as empty. In between, levels are equal steps.
 #include "producer/pintool/density.h"
 
-// size * i / n without overflow.
+// Returns size * i / n without overflow.
 static uint64_t cell_border(uint64_t size, size_t i, size_t n)
 {
     return size / n * i + size % n * i / n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list is used whole or not at all, so its size and its checksum have to be those of the
-// directory. What it inflates to is bounded by the size that the directory claims, and that by the
-// caller, before anything is read.
+// A list is used whole or not at all. So its size and checksum must match the directory. The size
+// in the directory limits the inflated size, and the caller limits the size in the directory,
+// before anything is read.
 #include "producer/pintool/embedded_list.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static int take(struct unpacking *u, const uint8_t *bytes, size_t size)
     return u->ret->failed ? err_errno(u->err, -ENOMEM, "%s", u->name) : 0;
 }
 
-// What inflates from the bytes at hand. *ret_end: the data have ended.
+// Inflates from the available bytes. *ret_end: the data have ended.
 static int inflate_some(struct unpacking *u, z_stream *z, bool *ret_end)
 {
     uint8_t out[CHUNK_BYTES];

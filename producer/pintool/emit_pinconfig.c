@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pattern is no name: each entry takes the first pattern that its name contains. So
+// A pattern is not a name: each entry takes the first pattern that its name contains. Therefore
 //
-//     longer names stand in front of shorter ones, which they may contain;
-//     an entry that is to get nothing, but contains a name that is there, gets an empty range.
+//     longer names stand in front of shorter names that they contain;
+//     an entry that should get nothing, but contains a given name, gets an empty range.
 //
-// Which entries those are is found by searching each name that is there in the names of all
-// entries, one behind the other in one text. Whole entries stand without ranges: that is how people
-// write them, and they stay whole if the entry grows.
+// These entries are found by a search for each given name in the names of all entries, which are
+// joined to one text. Whole entries have no ranges: people write them that way, and they stay whole
+// if the entry grows.
 #include "producer/pintool/emit_pinconfig.h"
 
 #include <errno.h>
@@ -18,12 +18,12 @@
 #include "common/cleanup.h"
 #include "common/pinconfig.h"
 
-#define SEARCH_BYTES_MAX ((uint64_t)16 << 30) // a few seconds
+#define SEARCH_BYTES_MAX ((uint64_t)16 << 30) // takes a few seconds
 
-// An entry that the config says something about.
+// An entry that the config mentions.
 struct said {
     const char *name;               // borrowed
-    const struct coverage *covered; // borrowed; NULL: it gets nothing
+    const struct coverage *covered; // borrowed; NULL: the entry gets nothing
     size_t name_bytes;
 };
 
@@ -34,9 +34,9 @@ struct emitting {
     const struct zipindex *zip;        // borrowed
     const struct coverages *coverages; // borrowed
     struct said_list said;             // owned
-    struct strbuf names;               // owned; of all entries, each with a newline behind
-    struct name_starts starts;         // owned; of each in `names`
-    uint64_t n_broken_bytes;           // of names with a newline inside
+    struct strbuf names;               // owned; of all entries, each followed by a newline
+    struct name_starts starts;         // owned; of each name in `names`
+    uint64_t n_broken_bytes;           // of names that contain a newline
     size_t n_left_out;
     char (*first_left_out)[128]; // borrowed
 };
@@ -65,7 +65,7 @@ static bool can_be_said(const char *name)
     return pinconfig_add_file(&unused, name);
 }
 
-// Longer names first; of one name, what is covered first.
+// Longer names first; for the same name, covered entries first.
 static int compare(const void *a, const void *b)
 {
     const struct said *x = a, *y = b;
@@ -107,7 +107,7 @@ static int gather_names(struct emitting *e)
     return e->names.failed ? -ENOMEM : 0;
 }
 
-// The start of the name that has byte `at`.
+// Returns the start of the name that has the byte `at`.
 static size_t start_of(const struct name_starts *starts, size_t at)
 {
     size_t low = 0, high = starts->n;
@@ -121,7 +121,7 @@ static size_t start_of(const struct name_starts *starts, size_t at)
     return starts->items[low];
 }
 
-// The entries that contain the name and are longer.
+// Gathers the entries whose names contain the name and are longer.
 static int gather_containing(struct emitting *e, const struct said *said, struct strbuf *ret)
 {
     const char *at = e->names.text, *end = e->names.text + e->names.size;
@@ -138,7 +138,8 @@ static int gather_containing(struct emitting *e, const struct said *said, struct
     return ret->failed ? -ENOMEM : 0;
 }
 
-// A name with a newline cannot be said, so nothing keeps it from a pattern that it contains.
+// A pinconfig cannot express a name with a newline. So nothing protects this entry from patterns
+// that its name contains.
 static void leave_out_broken(struct emitting *e, size_t n_covered)
 {
     vec_foreach(&e->zip->entries, entry) {
@@ -150,8 +151,8 @@ static void leave_out_broken(struct emitting *e, size_t n_covered)
     }
 }
 
-// Terminates the names in `containing`, which stays, and says of each that it gets nothing. Those
-// that do get something are there already, in front of these when all are sorted.
+// Terminates the names in `containing`, which stays, and adds an empty range for each. Entries that
+// do get something are in the list already, and are in front of these after sorting.
 static int say_containing(struct emitting *e, struct strbuf *containing)
 {
     char *name = containing->text;
@@ -187,7 +188,7 @@ static void write_all(struct emitting *e, struct strbuf *ret)
         qsort(e->said.items, e->said.n, sizeof(*e->said.items), compare);
     vec_foreach(&e->said, said) {
         bool again = before && str_eq(before->name, said->name);
-        if (again && said->covered) // two entries of one name cannot be told apart
+        if (again && said->covered) // two entries with the same name cannot be distinguished
             leave_out(e, said->name);
         else if (!again)
             write_one(e, said, ret);

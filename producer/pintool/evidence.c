@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A read is what a pinned page saves, and one read brings many pages: so each page of a read gets
-// its share, and the shares of a file add up to its reads. The page cache's events come one for
-// each folio, without its size. Read-ahead adds folio after folio within a microsecond or so; a
-// fault that follows another is 2 us later at least, and the disk's time if there is one. Hence a
-// read is a chain of folios that follow one another in the file within BATCH_NS, and a folio ends
-// where the next one of its chain begins.
+// A pinned page saves reads, and one read brings many pages. So each page of a read gets a share,
+// and the shares of a file add up to its reads. The page cache has one event per folio, without the
+// folio's size. Read-ahead adds folios about a microsecond apart. A fault that follows another is
+// at least 2 us later, plus the time of the disk if it is used. Hence a read is a chain of folios
+// that follow one another in the file within BATCH_NS, and a folio ends where the next one of its
+// chain begins.
 #include "producer/pintool/evidence.h"
 
 #include <errno.h>
 
 #define BATCH_NS        2000u
-#define FOLIO_PAGES_MAX 512 // as far as a gap in a chain is taken for a folio
+#define FOLIO_PAGES_MAX 512 // larger gaps in a chain are not taken for a folio
 #define TICK_NS         ((nsec_t)100000)
-#define READ_PAGES      32 // what one read of unknown origin brings: 128 KiB, the kernel's default
+#define READ_PAGES      32 // pages of a read of unknown origin: 128 KiB, the kernel's default
 
 int evidence_new(uint64_t n_pages, struct evidence *ret)
 {
@@ -46,7 +46,7 @@ void evidence_resident(struct evidence *evidence, uint64_t start, uint64_t end, 
         evidence->pages.items[i].n_resident += n_samples;
 }
 
-// Ticks from the first event to this one; 32 bits last for 119 hours.
+// Returns the ticks from the first event to this one; 32 bits last for 119 hours.
 static uint32_t tick(struct evidence *evidence, nsec_t ts)
 {
     if (!evidence->has_ts)
@@ -54,7 +54,7 @@ static uint32_t tick(struct evidence *evidence, nsec_t ts)
     evidence->has_ts = true;
     if (ts > evidence->last_ts)
         evidence->last_ts = ts;
-    uint64_t passed = (uint64_t)ts - (uint64_t)evidence->first_ts; // no overflow, whatever ts is
+    uint64_t passed = (uint64_t)ts - (uint64_t)evidence->first_ts; // cannot overflow for any ts
     uint64_t ticks = ts > evidence->first_ts ? passed / (uint64_t)TICK_NS : 0;
     return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
 }
@@ -65,7 +65,7 @@ static float seconds_since(const struct page_evidence *page, uint32_t now)
     return (float)((double)ticks * (double)TICK_NS / (double)NSEC_PER_SEC);
 }
 
-// Four buckets for each power of two.
+// Four buckets per power of two.
 static unsigned bucket_of(uint32_t ticks)
 {
     if (ticks < 4)
@@ -74,7 +74,7 @@ static unsigned bucket_of(uint32_t ticks)
     return 4 * (magnitude - 1) + (ticks >> (magnitude - 2) & 3);
 }
 
-// The pages [start, end) came by one read.
+// Counts one read that brought the pages [start, end).
 static void count_read(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end)
 {
     uint32_t now = tick(evidence, ts);
@@ -147,7 +147,7 @@ void evidence_went(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_
     leave(evidence, ts, start, end);
 }
 
-// A gap that can be a folio: a power of two, and aligned to itself.
+// Returns whether a gap can be a folio: a power of two, aligned to its size.
 static bool is_folio(uint64_t start, uint64_t pages)
 {
     return pages && pages <= FOLIO_PAGES_MAX && !(pages & (pages - 1)) && start % pages == 0;
@@ -172,7 +172,7 @@ void evidence_added(struct evidence *evidence, nsec_t ts, uint64_t page)
         set_folio(evidence, batch->last, gap);
     else
         batch->start = page;
-    // What the last folio of a chain holds is not seen: its neighbour's size is the best guess.
+    // The size of the last folio of a chain is unknown: its neighbour's size is the best estimate.
     uint64_t size = follows && is_folio(page, gap) ? gap : 1;
     set_folio(evidence, page, size);
     batch->last = page;

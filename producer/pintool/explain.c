@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the evidence says about a range is an average of its pages, since its neighbours came to it
-// by their own worth. A list can have a hundred thousand ranges and a zip a million entries, so
-// entries are put in order once, and each range finds its own by bisection.
+// The evidence for a range is an average of its pages, because neighbours were chosen by their own
+// value. A list can have a hundred thousand ranges and a zip a million entries. So entries are
+// sorted once, and each range finds its entry by bisection.
 #include "producer/pintool/explain.h"
 
 #include <errno.h>
@@ -25,11 +25,11 @@ struct reason {
     uint64_t start, end;                       // bytes
     double n_resident, n_evicted, n_read_back; // of each page, on average
     double reads;
-    const char *entry; // that has most of it; NULL: none
+    const char *entry; // the entry that has most of the range; NULL: none
 };
 
 struct reasons {
-    struct entry_order entries; // owned; those with bytes, by their places
+    struct entry_order entries; // owned; entries that have bytes, by their places
     uint64_t bytes;             // of all ranges
     double reads;
 };
@@ -47,7 +47,7 @@ uint64_t explanation_page_end(const struct explanation *explanation, uint64_t pa
     return end < explanation->size_bytes ? end : explanation->size_bytes;
 }
 
-// Entries of an index share no byte, so their ends are in the same order as their begins.
+// Entries of an index share no byte, so their ends are in the same order as their starts.
 static const char *entry_of(const struct entry_order *entries, uint64_t start, uint64_t end)
 {
     size_t low = 0, high = entries->n;

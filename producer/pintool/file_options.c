@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cannot mean anything together is refused before anything is done: Android's tool ignored
-// options that it did not know, and wrote lists that nobody wanted.
+// Options that contradict each other are refused before anything is done: Android's tool ignored
+// unknown options, and wrote lists that nobody wanted.
 #include "producer/pintool/file_options.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ void file_options_help(void)
 static int set_quota(struct file_options *options, const char *value, struct err *err)
 {
     options->quota_bytes = PINLIST_NO_QUOTA;
-    if (str_eq(value, "-1")) // no limit, as Android's tool has it
+    if (str_eq(value, "-1")) // no limit, as in Android's tool
         return 0;
     int r = str_parse_size(value, &options->quota_bytes);
     if (r < 0)
@@ -181,7 +181,7 @@ static bool is_stream(const char *path)
     return path && str_eq(path, "-");
 }
 
-// What is wrong with "-" among the names, or NULL.
+// Returns what is wrong with "-" among the names, or NULL.
 static const char *stream_conflict(const struct file_options *o)
 {
     vec_foreach(&o->paths, path)
@@ -251,7 +251,7 @@ int file_options_parse(int argc, char **argv, struct file_options *ret, struct e
         r = err_set(err, -EINVAL, "%s", problem);
     if (r < 0 && !err->hint[0])
         err_hint(err, r, "see pintool file --help");
-    // Whatever is looked at without a zip, or again and again, is the cache.
+    // Without a zip, or with --watch, the probe reads the page cache.
     if (r == 0 && (!ret->zip || ret->watch))
         ret->gen_probe = true;
     return r;

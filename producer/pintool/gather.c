@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recording may come from another machine, or from before the file was copied: so files are told
-// by their names first, by device and inode where no name fits, and by the last part of the name
-// where neither does. The events of the page cache know device and inode only: those that the
+// A recording may come from another machine, or from before the file was copied. So files are
+// matched by their names first; by device and inode if no name matches; and by the last part of the
+// name if neither does. The events of the page cache have only device and inode: those that the
 // recording gives for the name, or the present ones.
 #include "producer/pintool/gather.h"
 
@@ -27,8 +27,8 @@ struct gathering {
     const struct gather_subject *subject;
     struct evidence *evidence;
     struct gather_sources *sources;
-    struct known_files files; // owned; the likest ones
-    int likeness;             // of all of them
+    struct known_files files; // owned; the best matches
+    int likeness;             // of all matches
     struct err *err;
 };
 
@@ -134,7 +134,7 @@ static int find_files(struct gathering *g)
                 "SELECT count(*) FROM sqlite_master WHERE name = 'page_residency_file'");
     if (r < 0 || !n_tables)
         return r;
-    // What stands behind the last slash: what is left when all before it is cut off.
+    // The part behind the last slash: what is left when everything before it is cut off.
     return ask(g, take_file, g,
                "SELECT id, device, inode, page_size_bytes, hex(path), hex(substr(path, 1 + "
                "length(rtrim(path, replace(path, '/', ''))))) FROM page_residency_file");

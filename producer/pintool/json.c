@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Objects inside arrays inside objects, straight into a stream: reports can have a million entries,
-// and nothing of them is held.
+// Writes objects inside arrays inside objects straight into a stream: reports can have a million
+// entries, and nothing is kept in memory.
 #include "producer/pintool/json.h"
 
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pinlist is the work of an afternoon, and a command that finds nothing (a cold cache, patterns
-// of last year) takes a second: an empty list replaces another one only on demand. Any other list
-// replaces the old one, and says so, since a list depends on what was in memory at that moment.
+// A pinlist may be the result of an afternoon's work, and a command that finds nothing (a cold
+// cache, outdated patterns) takes a second. So an empty list replaces another list only on demand.
+// Any other list replaces the old one, and the difference is printed, because a list depends on
+// what was in memory at that moment.
 #include "producer/pintool/list_output.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ void list_output_done(struct list_output *output)
     output->stream_fd = close_fd(output->stream_fd);
 }
 
-// A slip of the hand that would cost the file that was looked at, or another app.
+// Refuses a mistake that would overwrite the examined file, or another app.
 static int refuse_file(const char *path, const char *made_of, struct err *err)
 {
     struct stat a, b;
@@ -87,7 +88,7 @@ static void tell_replaced(const char *path, const struct pinlist *old, const str
             old->n == 1 ? "" : "s", before, now < before / 2 ? ": less than half" : "");
 }
 
-// Where it cannot be written the list is good all the same.
+// If the source file cannot be written, the list is still valid.
 static void write_source(const char *path, const struct strbuf *bytes, const struct pinlist *list,
                          const struct list_made_of *made_of)
 {
@@ -114,7 +115,7 @@ static void write_source(const char *path, const struct strbuf *bytes, const str
     }
 }
 
-// Nothing is lost where there is no list yet, or an empty one: then this is but said.
+// If there is no list yet, or only an empty one, nothing is lost: then this is only reported.
 static int refuse_empty(const char *path, const struct list_made_of *made_of, struct err *err)
 {
     struct stat st;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list is as good as the places of the entries that it names: if each of them is where it was,
-// with the same data, the list fits, whatever else has changed. So a zip that is signed, or gets
-// the list itself as an entry behind the others, is still the same build, and one whose entries
-// have moved is not. Size and checksum come from the zip's directory; no data are read.
+// A list depends on the places of the entries that it names. If each entry is at its place with the
+// same data, the list fits, whatever else has changed. So a zip that was signed, or that got the
+// list itself as an entry behind the others, is still the same build. A zip whose entries have
+// moved is not. Size and checksum come from the zip's directory; no data are read.
 #include "producer/pintool/list_source.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static uint32_t crc_of(const struct strbuf *bytes)
     return (uint32_t)crc32(crc32(0, NULL, 0), (const Bytef *)bytes->text, (uInt)bytes->size);
 }
 
-// A name that takes a line and is one when it comes back.
+// Returns whether the name fits on one line and can be read back.
 static bool can_be_written(const char *name)
 {
     for (const char *c = name; *c; c++)
@@ -46,7 +46,7 @@ static bool touches(const struct page_ranges *set, const struct zipindex_entry *
     return low < set->n && set->items[low].start < entry->offset + entry->size_bytes;
 }
 
-// What is put into a finished zip, and may differ from build to build.
+// Returns whether the entry is added to finished zips, and may differ from build to build.
 static bool is_added_later(const char *name)
 {
     return str_eq(name, EMBEDDED_LIST_NAME) || str_starts_with(name, "META-INF/");
@@ -117,7 +117,7 @@ static bool eat_crc(const char **at, const char *end, uint32_t *ret)
     return true;
 }
 
-// 1: the line is understood, or passed over; 0: it is wrong; -ENOMEM.
+// Returns 1 if the line is understood or skipped, 0 if it is malformed, or -ENOMEM.
 static int line_parse(struct list_source *source, const char *at, const char *end)
 {
     struct zipindex_entry entry = {0};
@@ -174,7 +174,7 @@ static bool is_same(const struct zipindex_entry *a, const struct zipindex_entry 
     return a->offset == b->offset && a->size_bytes == b->size_bytes && a->crc32 == b->crc32;
 }
 
-// The entry of this name that is the same, or else any of this name, or NULL.
+// Returns the entry with this name that is unchanged, else any entry with this name, or NULL.
 static const struct zipindex_entry *find(const struct entry_refs *sorted,
                                          const struct zipindex_entry *wanted)
 {

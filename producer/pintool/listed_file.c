@@ -28,7 +28,7 @@ static int clip(const struct page_ranges *bytes, struct listed_file *file)
     return 0;
 }
 
-// A list of a zip, and this file is none: that says enough.
+// The list belongs to a zip and this file is not a zip: that is enough.
 static int check_build(const char *list_path, const struct list_source *source,
                        struct listed_file *file, struct err *err)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql's own messages go to standard error as they are: it knows better what was wrong.
+// mmsql's own messages go to standard error unchanged: mmsql knows the cause.
 #include "producer/pintool/mmsql_rows.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 extern char **environ;
 
-// `path` is PATH_MAX long.
+// `path` has room for PATH_MAX bytes.
 static bool find_beside(const char *relative, char *path)
 {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -125,7 +125,7 @@ int mmsql_query(const struct mmsql *mmsql, const char *sql,
     if (r < 0)
         return r;
     r = read_rows(in, row, userdata);
-    fclosep(&in); // mmsql does not write into the void for ever
+    fclosep(&in); // mmsql gets SIGPIPE instead of writing for ever
     int ended = finish(pid, err);
     if (r < 0)
         return err_errno(err, r, "mmsql");

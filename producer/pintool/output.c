@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A full disk behind `pintool ... > FILE` must not look like success.
+// `pintool ... > FILE` on a full disk must not look like success.
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

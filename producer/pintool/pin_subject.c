@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The probe comes first: what is read of a zip afterwards must not count as resident.
+// The probe comes first: pages that are read from a zip afterwards must not count as resident.
 //
-// All ranges are bytes from here on, clipped to the file, so that its last page counts for as many
-// bytes as the file has there, and nothing is ever more than 100 %.
+// From here on all ranges are bytes, clipped to the file. So the last page counts for as many bytes
+// as the file has there, and nothing exceeds 100 %.
 #include "producer/pintool/pin_subject.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static int look_at_cache(struct subject *subject, const struct subject_plan *pla
         return 0;
     }
     if (r == 0 && plan->counts && residency_has_cachestat(plan->probe)) {
-        uint64_t cached = subject->counts.cached; // the ranges' own
+        uint64_t cached = subject->counts.cached; // pages of the ranges themselves
         r = residency_probe_counts(plan->probe, fd, subject->counts.pages, &subject->counts);
         subject->counts.cached = cached;
     }

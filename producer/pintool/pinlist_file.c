@@ -2,9 +2,9 @@
 //
 // The limit is eight million ranges: far more than anybody pins, and few enough to be read at once.
 //
-// A zip is told from a list by its first bytes, or by its name, since bytes in front of a zip are
-// allowed. A list of exactly these bytes would begin at byte 1,347,093,252, in the middle of a
-// page.
+// A zip is distinguished from a list by its first bytes, or by its file name, because bytes in
+// front of a zip are permitted. A list with exactly these bytes would begin at byte 1,347,093,252,
+// in the middle of a page.
 #include "producer/pintool/pinlist_file.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static int memory_read(void *userdata, uint64_t offset, void *ret, size_t size)
     return 0;
 }
 
-// What cannot be read says nothing.
+// A source file that cannot be read counts as unknown.
 static int source_read(const char *path, const struct strbuf *list, struct list_source *ret,
                        struct err *err)
 {
@@ -90,7 +90,7 @@ static int source_read(const char *path, const struct strbuf *list, struct list_
     return r == -ENOMEM ? err_errno(err, r, "%s", name.text) : 0;
 }
 
-// What was read as a whole, from a file or a pipe.
+// Parses bytes that were read as a whole, from a file or a pipe.
 static int bytes_read(struct strbuf *bytes, const char *path, struct pinlist *ret,
                       struct list_source *ret_source, struct err *err)
 {
@@ -118,7 +118,7 @@ int pinlist_file_is_zip(const char *path, bool *ret)
     struct stat st;
     int r = residency_open(AT_FDCWD, path, &fd, &st);
     *ret = r == 0 && is_zip(fd, path);
-    return r == -EINVAL ? 0 : r; // a pipe has a list, and nothing else
+    return r == -EINVAL ? 0 : r; // a pipe can only have a list
 }
 
 int pinlist_file_read(const char *path, struct pinlist *ret, struct list_source *ret_source,

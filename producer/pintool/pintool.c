@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pintool: its modes. Without one it explains itself and is content, as the tool has always done.
+// pintool: its modes. Without a mode it prints its help and succeeds, as Android's tool does.
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ static const struct program_verb modes[] = {
     {"preload", "PINLIST FILE", "read in the pages that a pinlist names", pintool_preload},
 };
 
-// The command that is measured is the user's, and runs as it would without pintool. Rights that are
-// given up before a list is read: all that neither the mode nor a parser needs.
+// Gives up all rights that neither the mode nor a parser needs, before a list is read. A measured
+// command is the user's, and runs as it would without pintool.
 static int sandbox_enter(const char *mode)
 {
     if (str_eq(mode, "measure") || !sandbox_is_wanted())

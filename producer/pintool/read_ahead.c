@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sysfs, not BLKRASET: it is the same setting, and there may be no device node. A process of its
-// own puts the setting back: it holds one end of a pipe whose other end only this process has, and
-// so sees this process end, in whatever way. It has a session of its own and takes no signals that
-// a terminal or a service manager would send to all.
+// This uses sysfs instead of BLKRASET: it is the same setting, and there may be no device node. A
+// watcher process restores the setting. It holds one end of a pipe whose other end only this
+// process has, so it sees the end of this process, whatever the cause. The watcher has a session of
+// its own, and takes no signals that a terminal or a service manager sends to all processes.
 //
-// Two at once would be worse than none, since the second would find "off" and put that back at the
-// end. So whoever turns it off holds a lock on the file, for as long as the watcher lives.
+// Two users at once would be harmful: the second would find "off" and restore that at its end. So
+// the process that turns read-ahead off locks the file for the watcher's life.
 #include "producer/pintool/read_ahead.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 static int open_setting(const char *sys, dev_t device, struct err *err)
 {
-    // A disk, a partition of one, and what is no block device (a file system over several).
+    // A disk, a partition, and a file system without a block device (or over several).
     static const char *const places[] = {"dev/block/%u:%u/queue", "dev/block/%u:%u/../queue",
                                          "class/bdi/%u:%u"};
     for (size_t i = 0; i < ELEMENTS(places); i++) {
@@ -71,7 +71,7 @@ static _Noreturn void watch(int life_fd, int fd, uint64_t kb)
     _exit(0);
 }
 
-// All signals are blocked around the fork, so that none ends the watcher before it is ready.
+// All signals are blocked during the fork, so that none ends the watcher before it is ready.
 static pid_t start_watcher(int fd, uint64_t kb, int *ret_life_fd)
 {
     int ends[2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is printed of subjects, one after the other. A report is one const table and one state;
-// several can be made in one run. Reports write to standard output, but the SVG.
+// Reports: what is printed about subjects, one after the other. A report is one const table and one
+// state. One run can make several reports. All but the SVG are written to standard output.
 #pragma once
 
 #include <stdbool.h>
@@ -12,12 +12,12 @@
 #include "producer/pintool/json.h"
 #include "producer/pintool/pin_subject.h"
 
-// What every report may want to know.
+// Options that all reports share.
 struct report_options {
     bool verbose;
-    bool dump;      // also the ranges of files that were found, not named
+    bool dump;      // also the ranges of files that were found in a folder, not named
     bool zip;       //
-    bool gen_probe; // the cache is looked at
+    bool gen_probe; // the page cache is probed
     const char *use_probe, *pinconfig_path, *svg_path; // borrowed; may be NULL
     int stream_fd;                                     // borrowed; where "-" goes
     const struct pinconfig *pinconfig;                 // borrowed; NULL: none
@@ -34,7 +34,7 @@ struct report {
 struct report_kind {
     void (*begin)(struct report *report); // may be NULL
     void (*subject)(struct report *report, const struct subject *subject);
-    // A pinlist was made of the subject. May be NULL.
+    // Called after a pinlist was made of the subject. May be NULL.
     void (*pinlist)(struct report *report, const char *path, const struct pinlist *list);
     int (*end)(struct report *report, struct err *err); // may be NULL
 };
@@ -42,7 +42,7 @@ struct report_kind {
 extern const struct report_kind report_text; // the lines that scripts for Android's tool read
 extern const struct report_kind report_json; // one object
 extern const struct report_kind report_map;  // a line of densities for each file or entry
-extern const struct report_kind report_svg;  // the same as a picture, into options->svg_path
+extern const struct report_kind report_svg;  // the same as a picture, in options->svg_path
 
 #define REPORT_NAME_MAX 65536 // no zip has longer ones
 

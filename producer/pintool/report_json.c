@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One object: "files", and "pinlist" where one was made. What the kernel does not tell is null, so
-// that no reader takes it for a number.
+// One object with "files", and "pinlist" if one was made. Numbers that the kernel does not tell are
+// null, so that no reader takes them for numbers.
 #include "producer/pintool/report.h"
 
 static const char *const origins[] = {
@@ -116,7 +116,7 @@ static void json_report_subject(struct report *report, const struct subject *sub
     json_object_end(json);
 }
 
-// There is one subject if there is a pinlist, so the files are complete.
+// A pinlist means that there is exactly one subject, so the files are complete.
 static void json_report_pinlist(struct report *report, const char *path, const struct pinlist *list)
 {
     struct json *json = &report->json;

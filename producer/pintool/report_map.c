@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line a file, so that the eye can compare files: the bar is as long for each, however large
-// the file is. Plain characters, which every terminal, log and mail shows alike.
+// One line per file, so that files can be compared: each bar has the same length, whatever the
+// file's size. Plain characters, which look the same in every terminal, log and mail.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>

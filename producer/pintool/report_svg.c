@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row is a name, a percentage and a bar; the bar is one path for each level of density, a
-// rectangle for each run of cells of that level. The picture's height stands at its begin, so the
-// rows are gathered first; their number is bounded, since nobody looks at more.
+// A row is a name, a percentage and a bar. The bar has one path per level of density, with a
+// rectangle for each run of cells of this level. The picture's height is at its start, so the rows
+// are gathered first. Their number is limited, because nobody reads more.
 #include <inttypes.h>
 
 #include "common/cleanup.h"
@@ -20,7 +20,7 @@
 #define HEAD_HEIGHT 40
 #define NAME_SHOWN  44
 
-// U+FFFE and U+FFFF are no characters to XML.
+// XML does not permit U+FFFE and U+FFFF.
 static bool is_noncharacter(const char *text)
 {
     return str_starts_with(text, "\xef\xbf\xbe") || str_starts_with(text, "\xef\xbf\xbf");
@@ -50,7 +50,7 @@ static void add_escaped(struct strbuf *out, const char *text)
     }
 }
 
-// The end of a long name tells more than its begin.
+// The end of a long name is more informative than its start.
 static void add_name(struct strbuf *out, const char *name)
 {
     const char *end = name + strlen(name), *from = name;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Line for line what Android's tool prints, since scripts parse it: which headings there are, where
-// empty lines stand, that numbers have six digits. What it does not know is behind its fields on
-// the line, or a line of its own. Names come out of zips that anybody can have made, so control
-// characters do not reach the terminal.
+// Prints the same lines as Android's tool, because scripts parse them: the same headings, empty
+// lines, and numbers with six digits. Additional data come behind these fields on the line, or on
+// lines of their own. Names come from untrusted zips, so control characters are not printed to the
+// terminal.
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One config can be meant for many zips, and one range for many entries. So what counts is whether
-// something fits anywhere: a range is compared with the largest entry that took its pattern.
+// One config can be meant for many zips, and one range for many entries. So a range is useful if it
+// fits anywhere: it is compared with the largest entry that took its pattern.
 #include "producer/pintool/stale.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "common/cleanup.h"
 
-#define LINES_MAX 100 // for each of the two kinds; the rest is counted
+#define LINES_MAX 100 // for each of the two kinds; further ones are only counted
 
 static int prepare(struct stale *stale, const struct pinconfig *config, const char *zip_name)
 {
@@ -45,7 +45,7 @@ int stale_note(struct stale *stale, const struct pinconfig *config, const struct
         bool taken = false;
         for (size_t i = 0; r == 0 && i < config->files.n; i++) {
             struct stale_use *use = &stale->uses.items[i];
-            if (taken && use->n_matches) // nothing more is to be learned
+            if (taken && use->n_matches) // no more can be learned
                 continue;
             if (!strstr(entry->name, config->files.items[i].pattern))
                 continue;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process maps inodes, not paths: the path may lead to a newer file by now, as after an upgrade.
-// /proc/PID/map_files leads to the very inode; without the rights that it takes, the path is tried,
-// and its inode compared. Devices are not: on btrfs and overlayfs maps and stat disagree about
-// them.
+// A process maps inodes, not paths: after an upgrade the path may lead to a newer file.
+// /proc/PID/map_files leads to the right inode. Without the rights for that, the path is tried and
+// its inode compared. Devices are not compared: on btrfs and overlayfs, maps and stat disagree
+// about them.
 //
-// A directory is searched on its own file system only: below / there are others whose files do
-// things when they are opened.
+// A folder is searched on its own file system only: below / there are file systems whose files have
+// side effects when they are opened.
 #include "producer/pintool/targets.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pintool file`. Subjects are looked at, printed and forgotten one after the other, so memory does
-// not grow with their number. A pinlist is written last, and only if everything before went well.
+// `pintool file`. Subjects are examined, printed and dropped one after the other, so memory does
+// not grow with their number. A pinlist is written last, and only if all steps before succeeded.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct run {
     struct targets targets;
     struct residency_probe *probe;
     struct page_ranges listed;
-    struct list_source listed_source; // of the pinlist that is the probe
+    struct list_source listed_source; // of the pinlist that serves as the probe
     struct pinconfig pinconfig;
     struct stale stale; // of the pinconfig
     struct list_output output;
@@ -40,8 +40,8 @@ struct run {
     struct report reports[REPORTS_MAX];
     size_t n_reports;
     bool failed;
-    bool other_build;           // the pinlist that is the probe does not fit
-    size_t n_unread, n_unknown; // files that were found, not named
+    bool other_build;           // the pinlist that serves as the probe does not fit
+    size_t n_unread, n_unknown; // files that were found in folders, not named
     struct err first_unread;    //
 };
 
@@ -169,7 +169,7 @@ static int prepare(struct run *run, struct err *err)
     return r;
 }
 
-// Files that were found, not named, can be anything, and are only counted.
+// Files that were found in folders, not named, can be anything, and are only counted.
 static void note_unread(struct run *run, const struct target *target, const struct err *err)
 {
     if (target->named) {
@@ -200,7 +200,7 @@ static void note_damage(struct run *run, const struct subject *subject)
     fail(run, &err);
 }
 
-// A list can be of another build though none of its bytes lies behind the end.
+// A list can belong to another build even if none of its bytes lie behind the end.
 static void note_other_build(struct run *run, const struct subject *subject)
 {
     struct err err = {0};
@@ -212,7 +212,7 @@ static void note_other_build(struct run *run, const struct subject *subject)
     run->other_build = true;
 }
 
-// Named only if no zip has a use for it, so all of them are looked at first.
+// A stale pattern is reported only if no zip uses it, so all zips are examined first.
 static void note_stale(struct run *run)
 {
     if (!run->options.pinconfig)
@@ -242,8 +242,8 @@ static const char *why_empty(const struct run *run, const struct subject *subjec
     return "no entry has a byte of that";
 }
 
-// What a pinlist is made of: the filtered entries if there is a filter, all entries of a zip, or
-// the file.
+// Makes the pinlist from the filtered entries if there is a filter, else from all entries of a zip,
+// or from the file.
 static void pinlist_write(struct run *run, const struct subject *subject)
 {
     CLEANUP(pinlist_done) struct pinlist list = {0};
@@ -282,7 +282,7 @@ static void pinconfig_write(struct run *run, const struct subject *subject)
         fail(run, &err);
 }
 
-// A list that is made of a wrong one is wrong as well.
+// A list that is made from a wrong list would be wrong as well.
 static void write_files(struct run *run, const struct subject *subject)
 {
     struct err err = {0};
@@ -377,7 +377,7 @@ static int run_once(struct run *run)
     return run->failed ? PINTOOL_FAILED : r;
 }
 
-// What is not there was said at the start; it may come.
+// Missing files were reported at the start; they may appear later.
 static int find_again(void *userdata, struct targets *ret, struct err *err)
 {
     const struct file_options *options = userdata;

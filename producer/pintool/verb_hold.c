@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pintool lock` and `pintool preload`: a pinlist put into effect on any Linux. Locked pages stay
-// for as long as the process lives and maps them; so the process does nothing but live, and says
-// when it is ready, since mlock(2) reads the pages in first. Preloading is reading, nothing more:
-// what is read in may be evicted the next moment.
+// `pintool lock` and `pintool preload`: apply a pinlist on any Linux. Locked pages stay as long as
+// the process lives and maps them. So the process only stays alive, and says when it is ready,
+// because mlock(2) reads the pages in first. Preloading only reads: the pages may be evicted the
+// next moment.
 //
 // A file that shrinks while it is locked costs pages, not the process: nothing here touches the
 // mapping.
@@ -70,7 +70,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     return 0;
 }
 
-// One name is that of an APK with its own list inside.
+// A single name is an APK with its own list inside.
 static int take_own_list(struct command_line *line, struct err *err)
 {
     bool is_zip;
@@ -85,7 +85,7 @@ static int take_own_list(struct command_line *line, struct err *err)
     return 0;
 }
 
-// PINTOOL_DONE with *ret_go: the command line is fine, go on.
+// Returns PINTOOL_DONE and sets *ret_go if the command line is valid and the work should go on.
 static int parse(const char *verb, const struct cli_option *options, int argc, char **argv,
                  struct command_line *line, bool *ret_go)
 {
@@ -148,7 +148,7 @@ static int lock_pages(const struct listed_file *file, struct err *err)
         if (map == MAP_FAILED)
             return err_errno(err, -errno, "%s: mmap", file->path);
         madvise(map, size, MADV_RANDOM); // no read-ahead beyond the ranges
-        if (mlock2(map, size, 0) == 0)   // sanitizers make mlock() do nothing
+        if (mlock2(map, size, 0) == 0)   // sanitizers disable mlock()
             continue;
         int r = -errno;
         err_errno(err, r, "%s: mlock of %zu bytes at %" PRIu64, file->path, size,
@@ -206,7 +206,7 @@ static int read_pages(const struct listed_file *file, struct err *err)
     CLEANUP(freep) char *buffer = malloc(READ_BYTES);
     if (!buffer)
         return err_errno(err, -ENOMEM, "%s", file->path);
-    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM); // nothing beyond the ranges
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM); // read nothing beyond the ranges
     vec_foreach(&file->pages, range) {
         uint64_t at = range->start * file->page_size, end = range->end * file->page_size;
         readahead(file->fd, (off_t)at, end - at);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pintool measure`: which pages a command needs. The files' own pages are dropped first, not the
-// whole cache; read-ahead is off meanwhile, for it would bring in pages that nobody asked for; then
-// the command runs, and `pintool file` reports.
+// `pintool measure`: finds the pages that a command needs. First the files' own pages are dropped
+// from the cache, not the whole cache. Read-ahead is off meanwhile, because it would bring in pages
+// that nobody asked for. Then the command runs, and `pintool file` reports.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ struct devices {
 };
 
 struct measurement {
-    char **file_argv; // owned array of borrowed strings: as for `pintool file`
+    char **file_argv; // owned array of borrowed strings: arguments of `pintool file`
     int file_argc;
     char **command; // borrowed
     bool keep_read_ahead;
@@ -110,7 +110,7 @@ static int stop_read_ahead(struct measurement *m, dev_t device)
     return r == -EBUSY ? r : 0;
 }
 
-// What is still there afterwards is mapped, locked or being used.
+// Pages that remain afterwards are mapped, locked or in use.
 static int drop(struct measurement *m, const struct target *target)
 {
     CLEANUP(close_fdp) int fd = -1;
@@ -133,7 +133,8 @@ static int drop(struct measurement *m, const struct target *target)
     return stop_read_ahead(m, st.st_dev);
 }
 
-// With `to_stderr` the command's standard output goes there: the program's own has a list alone.
+// With `to_stderr` the command's standard output goes to standard error, because pintool's own
+// standard output is reserved for the list.
 static int run(char **command, bool to_stderr)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
@@ -183,7 +184,8 @@ static int measure(struct measurement *m, struct err *err)
     for (size_t i = 0; i < ELEMENTS(written); i++)
         to_stderr |= written[i] && str_eq(written[i], "-");
     int code = run(m->command, to_stderr);
-    // The report comes first, while the pages are there; opening files again reads none of them.
+    // The report comes first, while the pages are present; opening the files again reads none of
+    // them.
     int reported = pintool_file(m->file_argc, m->file_argv);
     return code == PINTOOL_DONE ? reported : code;
 }

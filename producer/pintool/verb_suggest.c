@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pintool suggest`: a pinlist from what a recording shows. The recording is read by mmsql; what is
-// left to do here is to choose (choice.h) and to say why.
+// `pintool suggest`: makes a pinlist from a recording. mmsql reads the recording; this file chooses
+// the pages (choice.h) and explains the choice.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -104,7 +104,7 @@ static const char *missing(const struct command_line *line)
     return NULL;
 }
 
-// All that is found out on the way.
+// Everything that is found out on the way.
 struct suggestion {
     const struct command_line *line;
     struct residency_probe *probe; // owned
@@ -114,7 +114,7 @@ struct suggestion {
     struct evidence evidence; // owned
     struct gather_sources sources;
     struct page_ranges chosen; // owned; pages
-    struct zipindex zip;       // owned; empty if the file is no zip
+    struct zipindex zip;       // owned; empty if the file is not a zip
     bool is_zip;
     struct list_output output; // owned
     char scratch[PATH_MAX];    // folder of the database; "": none

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look that finds the file unchanged costs one cachestat(2) for each of its runs, or one in all,
-// and prints nothing. Zips are indexed before the first look, and without leaving a trace in the
-// cache, so that only what others do is seen to come and go.
+// A look that finds the file unchanged costs one cachestat(2) per run of the file, or a single one,
+// and prints nothing. Zips are indexed before the first look, without changing the cache, so that
+// only the effects of other processes are seen.
 //
-// Files are opened for each look: a watch over a large directory must not take all descriptors. It
-// is searched again for new files, but no more than a tenth of the time.
+// Files are opened for each look: a watch over a large folder must not use up all descriptors. The
+// folder is searched again for new files, but for no more than a tenth of the time.
 #include "producer/pintool/watch.h"
 
 #include <errno.h>
@@ -24,17 +24,17 @@
 #include "producer/sources/residency/look.h"
 
 #define RESCAN_PERIOD NSEC_PER_SEC
-#define RESCAN_SHARE  10 // of the time that a search may take
+#define RESCAN_SHARE  10 // a search may take one part in so many of the time
 
 struct watched {
     struct target target; // owned
     struct look_memory memory;
-    struct stat st; // as of the last look
+    struct stat st; // at the last look
     bool seen, gone, unknown;
-    bool ignored; // no zip, or not any more
+    bool ignored; // not a zip, or no longer one
     bool was_indexed;
     struct zipindex zip;
-    struct coverages entries; // all of each entry, for their places
+    struct coverages entries; // all bytes of each entry, for their places
 };
 
 VEC_DEFINE(watched_files, struct watched *);
@@ -44,12 +44,12 @@ struct watch {
     const struct watch_finder *finder;  // borrowed
     struct residency_probe *probe;      // borrowed
     struct look look;
-    struct watched_files files; // owned, and what they point to
+    struct watched_files files; // owned, with what they point to
     nsec_t now;                 // real time of the round
     nsec_t next_rescan;
 };
 
-// What came and what went since the look before, in bytes.
+// The bytes that came and went since the previous look.
 struct change {
     struct page_ranges came, went;
 };
@@ -126,7 +126,7 @@ static void json_changes(struct json *json, const struct watched *file, bool zip
     json_array_end(json);
 }
 
-// A file of which nothing can be said: gone, or unknown to this user.
+// Prints a file without other data: it is gone, or unknown to this user.
 static void print_state(const struct watch *watch, const struct watched *file, const char *state)
 {
     const char *path = file->target.path;
@@ -223,7 +223,8 @@ static int index_entries(struct watch *watch, struct watched *file, int fd, uint
     return 0;
 }
 
-// Who names what is no zip is told at once. A zip that stops to be one is being written, perhaps.
+// Indexes the zip again. A named file that is not a zip is an error at once. A zip that is no
+// longer one may just be being written.
 static int index_again(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
                        struct err *err)
 {
@@ -259,7 +260,7 @@ static int look_once(struct watch *watch, struct watched *file, int fd, uint64_t
     return r;
 }
 
-// Another file under the same name, or a zip whose entries can have moved.
+// Returns whether the name has another file now, or a zip whose entries may have moved.
 static bool is_other(const struct watch *watch, const struct stat *old, const struct stat *new)
 {
     if (old->st_ino != new->st_ino || old->st_dev != new->st_dev)
@@ -294,7 +295,7 @@ static int watch_file(struct watch *watch, struct watched *file, struct err *err
     return r < 0 ? err_errno(err, r, "%s", file->target.path) : 0;
 }
 
-// Rounds begin at fixed times, so that what a look costs does not add up. 1: a signal came.
+// Rounds begin at fixed times, so that the cost of looks does not add up. Returns 1 on a signal.
 static int wait_until(nsec_t when, const sigset_t *signals)
 {
     for (;;) {
@@ -322,7 +323,7 @@ static struct watched *watched_free(struct watched *file)
     return NULL;
 }
 
-// Takes the target over.
+// Takes over the target.
 static int file_add(struct watch *watch, struct target *target)
 {
     struct watched *file = calloc(1, sizeof(*file));
@@ -336,7 +337,7 @@ static int file_add(struct watch *watch, struct target *target)
     return -ENOMEM;
 }
 
-// What tells targets apart; its number in the set.
+// Returns the number in the set of the target's identity.
 static uint32_t key_of(struct strset *set, const struct target *target, bool add)
 {
     CLEANUP(strbuf_done) struct strbuf key = {0};
@@ -346,8 +347,8 @@ static uint32_t key_of(struct strset *set, const struct target *target, bool add
     return add ? strset_add(set, key.text, key.size) : strset_find(set, key.text, key.size);
 }
 
-// Lets go of files that were found and are not there any more, and crosses those that are off the
-// list of new ones. A file that was named stays: it may come back.
+// Removes files that were found and no longer exist, and crosses known files off the list of new
+// ones. A named file stays, because it may come back.
 static void files_sweep(struct watch *watch, struct strset *set, struct target **found)
 {
     size_t n = 0;
@@ -403,7 +404,7 @@ static int rescan(struct watch *watch, struct err *err)
     return r;
 }
 
-// -ENOENT, -ESRCH: nothing is left to be watched.
+// Returns -ENOENT or -ESRCH if nothing is left to watch.
 static int watch_round(struct watch *watch, struct err *err)
 {
     watch->now = nsec_now(CLOCK_REALTIME);
@@ -422,12 +423,12 @@ static int watch_loop(struct watch *watch, const sigset_t *signals, struct err *
         if (r < 0)
             return r == -ENOENT || r == -ESRCH ? 0 : r;
         if (fflush(stdout) != 0)
-            return 0; // nobody reads any more; the caller says so
+            return 0; // the reader of the output is gone; the caller reports that
         if (round == watch->options->watch_times)
             return 0;
         next += watch->options->watch;
         nsec_t now = nsec_now(CLOCK_MONOTONIC);
-        if (next < now) // a round took longer than there is time
+        if (next < now) // a round took longer than the period
             next = now;
         if (wait_until(next, signals))
             return 0;

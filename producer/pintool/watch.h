@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks at files again and again, and prints what came and went.
+// Looks at files again and again, and prints which pages came and went.
 #pragma once
 
 #include "common/err.h"
@@ -8,15 +8,15 @@
 #include "producer/pintool/targets.h"
 #include "producer/sources/residency/probe.h"
 
-// Finds the files to be watched; called again from time to time, for those that are new. 0 or a
-// negative errno with text; -ENOENT or -ESRCH: there is nothing to watch any more.
+// Finds the files to watch. Called again from time to time, to find new files. Returns 0 or a
+// negative errno with text: -ENOENT or -ESRCH if nothing is left to watch.
 struct watch_finder {
     int (*find)(void *userdata, struct targets *ret, struct err *err);
     void *userdata; // borrowed
 };
 
-// Until SIGINT or SIGTERM, or for options->watch_times looks, or until the finder finds nothing to
-// watch. `targets` are the first files, and are taken over. 0 or a negative errno with text. Files
-// that go away are said to be gone, and looked at again when they are back.
+// Watches until SIGINT or SIGTERM, for options->watch_times looks, or until the finder finds
+// nothing more. Takes over `targets`, the first files. Reports files that disappear, and looks at
+// them again when they are back. Returns 0 or a negative errno with text.
 int watch_run(struct targets *targets, const struct watch_finder *finder,
               const struct file_options *options, struct residency_probe *probe, struct err *err);

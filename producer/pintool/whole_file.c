@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pinlist that is cut pins too little without anybody noticing, so it appears under its name only
-// when all of it is on the disk. A symbolic link stays one: the file that it leads to is replaced.
+// A truncated pinlist pins too little and nobody notices. So a list gets its name only when all of
+// it is on the disk. A symbolic link stays one: the file that it leads to is replaced.
 //
-// A folder that everybody may write into (/tmp) has names that a stranger chose. There a link of
-// another user is not followed, whatever fs.protected_symlinks says: it would lead root to any
-// file. Each link is read through the descriptor whose owner was checked, so it cannot be
-// exchanged.
+// A folder that everybody may write to (/tmp) has names that other users chose. There another
+// user's link is not followed, whatever fs.protected_symlinks says: it would lead root to any file.
+// Each link is read through the descriptor whose owner was checked, so it cannot be exchanged.
 #include "producer/pintool/whole_file.h"
 
 #include <errno.h>
@@ -61,7 +60,8 @@ static int folder_stat(const char *path, struct stat *ret)
     return stat(folder, ret) < 0 ? -errno : 0;
 }
 
-// Whether a stranger may have put this name there: the kernel's own rule for protected links.
+// Returns whether another user may have put this name there: the kernel's own rule for protected
+// links.
 static bool is_strangers(const char *path, const struct stat *st)
 {
     struct stat folder;
@@ -71,7 +71,7 @@ static bool is_strangers(const char *path, const struct stat *st)
            ((folder.st_mode & S_IWOTH) && folder.st_uid != st->st_uid);
 }
 
-// The path behind a link that `fd` is opened on, from where `path` is.
+// Reads the path behind the link that `fd` is opened on, relative to the folder of `path`.
 static int link_read(int fd, char path[PATH_MAX])
 {
     char text[PATH_MAX], joined[2 * PATH_MAX];
@@ -104,7 +104,7 @@ static int links_follow(char path[PATH_MAX], struct stat *ret)
     return -ELOOP;
 }
 
-// A name that nobody can know beforehand, and occupy.
+// Opens a temporary file under a name that nobody can predict and occupy.
 static int temporary_open(const char *path, char ret[PATH_MAX])
 {
     for (int i = 0; i < TRIES_MAX; i++) {

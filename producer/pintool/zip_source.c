@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each block is looked up before it is read, and dropped afterwards if it was absent; without
-// read-ahead, so that nothing else comes along. Where nobody knows whether it was there, it stays.
+// Each block is probed before it is read, and dropped afterwards if it was absent. Read-ahead is
+// off, so that no other page comes in. If it is unknown whether a block was resident, it stays.
 #include "producer/pintool/zip_source.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static int source_read(void *userdata, uint64_t offset, void *ret, size_t size)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return n < 0 ? -errno : -ESTALE; // shrunk
+            return n < 0 ? -errno : -ESTALE; // the file has shrunk
         done += (size_t)n;
     }
     if (absent)

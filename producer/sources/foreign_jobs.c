@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The jobs of a helper, by their number. Each is at home where its answer is used.
+// The jobs of a helper, by number. Each is defined where its answer is used.
 #include "producer/foreign/job.h"
 
 #include "producer/sources/heap/names_job.h"
