@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The event loop: file descriptors and timers, one thread, no allocation while it runs. It sleeps
-// in the kernel; without anything due it wakes up never.
+// The event loop: file descriptors and timers, in one thread. It allocates nothing while it runs.
+// It sleeps in the kernel, and never wakes up if nothing is due.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 struct loop;
 
-// Everything that was added has to be removed before loop_free().
+// Remove everything that was added before you call loop_free().
 int loop_new(struct loop **ret);
 struct loop *loop_free(struct loop *loop);
 
@@ -22,15 +22,15 @@ struct loop_timer;
 typedef void (*loop_io_fn)(void *userdata, uint32_t events);
 int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_io_fn ready, void *userdata,
                 struct loop_io **ret);
-// Waits for other events from now on (0: only for errors and hang-up). 0 or a negative errno.
+// Changes the events to wait for (0: errors and hang-up only). Returns 0 or a negative errno.
 int loop_set_io(struct loop_io *io, uint32_t events);
-// Before `fd` is closed. Takes NULL, returns NULL; loop_remove_timer() too.
+// Call this before `fd` is closed. This and loop_remove_timer() take NULL and return NULL.
 struct loop_io *loop_remove_io(struct loop_io *io);
 
-// Calls `fire` at `first` (CLOCK_BOOTTIME) and, if `period` > 0, every `period` from there. Times
-// are kept exactly on that grid; where the process slept through some, they come as one call whose
-// `n_due` counts them and whose `due` is the last of them. A timer without period fires once and
-// then rests until loop_set_timer() or loop_remove_timer().
+// Calls `fire` at `first` (CLOCK_BOOTTIME) and, if `period` > 0, every `period` from then on,
+// exactly on that grid. If the process slept through several times, there is one call: `n_due`
+// counts the times, `due` is the last one. A timer without a period fires once, then rests until
+// loop_set_timer() or loop_remove_timer().
 typedef void (*loop_timer_fn)(void *userdata, nsec_t due, uint64_t n_due);
 int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn fire,
                    void *userdata, struct loop_timer **ret);
@@ -38,20 +38,20 @@ int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn
 void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period);
 struct loop_timer *loop_remove_timer(struct loop_timer *timer);
 
-// Runs until loop_quit(); 0 or a negative errno of the loop itself. Callbacks may add and remove
-// anything, themselves included.
+// Runs until loop_quit(). Callbacks may add and remove anything, themselves included. Returns 0 or
+// a negative errno of the loop itself.
 int loop_run(struct loop *loop);
 void loop_quit(struct loop *loop);
 
-// For a thread that watches whether rounds end. The loop writes to `wake_fd` at the begin of a
-// round while `watcher_sleeps`.
+// For a thread that watches whether rounds end. While `watcher_sleeps` is set, the loop writes to
+// `wake_fd` at the start of each round.
 struct loop_rounds {
-    _Atomic uint64_t number; // odd inside of a round
+    _Atomic uint64_t number; // odd during a round
     _Atomic bool watcher_sleeps;
     int wake_fd;
 };
-// Borrowed; NULL: nobody watches.
+// `rounds` is borrowed; NULL: no watcher.
 void loop_set_rounds(struct loop *loop, struct loop_rounds *rounds);
 
-// One round: waits at most `timeout` (NSEC_MAX: for ever) and calls what is due. For tests.
+// Runs one round: waits at most `timeout` (NSEC_MAX: for ever) and calls what is due. For tests.
 int loop_run_once(struct loop *loop, nsec_t timeout);

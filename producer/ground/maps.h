@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/PID/maps, line by line: which files a process has mapped, and where.
+// Reads /proc/PID/maps line by line: the files that a process has mapped, and where.
 #pragma once
 
 #include <stdbool.h>
@@ -13,21 +13,21 @@ struct mapping {
     uint32_t major, minor;
     uint64_t inode; // 0: no file
     char permissions[5];
-    const char *path; // borrowed from the line, escaped as the kernel does; may be empty
+    const char *path; // borrowed from the line, with the kernel's escapes; may be empty
     size_t path_size;
 };
 
-// One line without its newline. False: this is no maps line.
+// Parses one line without its newline. Returns false if it is not a line of maps.
 bool mapping_parse(const char *line, size_t size, struct mapping *ret);
 
-// Writes the path to `text`, terminated, with the kernel's escapes (a newline as \012) undone.
-// False: longer than `room`, or not absolute ("[heap]", "anon_inode:...").
+// Writes the path to `text`, terminated, with the kernel's escapes (\012 for a newline) undone.
+// Returns false if the path is longer than `room` or not absolute ("[heap]", "anon_inode:...").
 bool mapping_get_path(const struct mapping *mapping, char *text, size_t room);
 
 #define MAPS_BUFFER_SIZE 32768
 
-// Reads a maps file with constant memory; lines longer than the buffer are passed over. Set up by
-// maps_open(), ended by maps_close().
+// Reads a maps file with constant memory. Lines longer than the buffer are skipped. Begin with
+// maps_open(), end with maps_close().
 struct maps_reader {
     int fd; // owned
     size_t begin, end;
@@ -35,8 +35,8 @@ struct maps_reader {
     char buffer[MAPS_BUFFER_SIZE];
 };
 
-// `proc` is "/proc" or a directory that looks like it. 0 or a negative errno.
+// `proc` is "/proc" or a folder with the same structure. Returns 0 or a negative errno.
 int maps_open(struct maps_reader *reader, const char *proc, int32_t pid);
-// 1: the next mapping, borrowed until the next call; 0: the end; or a negative errno.
+// Returns 1 with the next mapping, borrowed until the next call; 0 at the end; or a negative errno.
 int maps_next(struct maps_reader *reader, struct mapping *ret);
 void maps_close(struct maps_reader *reader);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder's memory stays in memory.
+// Locks a recorder's memory.
 #pragma once
 
-// Keeps what this process has mapped or will map, and has touched or will touch, in memory:
-// program, libraries, buffers. 0: all of it. A negative errno: the limit on locked memory
-// (RLIMIT_MEMLOCK) does not allow that; then as much as it allows is locked of what is mapped now.
+// Locks everything that this process has mapped or will map, as far as it is touched: program,
+// libraries, buffers. Returns 0 if all of it is locked. Returns a negative errno if the limit on
+// locked memory (RLIMIT_MEMLOCK) does not allow that: then as much of the present mappings as the
+// limit allows is locked.
 int memory_lock(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading the kernel's text files: a file that stays open and costs one pread a sample, and spans
-// that cut its text into lines, words and numbers without copying.
+// Reads the kernel's text files. A file stays open and costs one pread per sample. Spans cut its
+// text into lines, words and numbers without copying.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-// A piece of text, borrowed, not terminated.
+// A piece of text: borrowed, not terminated.
 struct span {
     const char *pos;
     const char *end;
@@ -32,48 +32,50 @@ static inline bool span_eq(struct span span, const char *text)
     return span_size(span) == size && memcmp(span.pos, text, size) == 0;
 }
 
-// Takes the next line, without its newline, from the front of `rest`; false at the end.
+// Takes the next line, without its newline, from the front of `rest`. Returns false at the end.
 bool span_take_line(struct span *rest, struct span *ret);
 
-// Up to and with the last newline: a line that was cut would be a wrong number.
+// Returns the text up to and including the last newline, because a cut line would give a wrong
+// number.
 struct span span_whole_lines(struct span text);
 
-// Takes the next word between blanks (space, tab, newline); false if there is none.
+// Takes the next word between blanks (space, tab, newline). Returns false if there is none.
 bool span_take_word(struct span *rest, struct span *ret);
 
-// Takes the next word as a number. False, with nothing taken, if it does not begin with a digit or
-// exceeds 64 bits; what follows the digits in that word is taken too.
+// Takes the next word as a number, together with any text that follows the digits. Returns false,
+// with nothing taken, if the word does not begin with a digit or the number exceeds 64 bits.
 bool span_take_u64(struct span *rest, uint64_t *ret);
 
-// Takes `prefix` from the front; false and nothing taken if it is not there.
+// Takes `prefix` from the front. Returns false, with nothing taken, if the text does not begin with
+// it.
 bool span_take_prefix(struct span *rest, const char *prefix);
 
-// Without blanks and newlines at both ends.
+// Returns the span without blanks and newlines at both ends.
 struct span span_trim(struct span span);
 
 #define TEXT_NAME_MAX 48
 
 struct text_file {
-    int fd;         // owned; -1: not there
-    size_t n_piece; // the kernel may hand out the text in pieces; a read that ends with less than
-                    // this is known to be the last. SIZE_MAX: the text always comes as a whole
-    char last_name[TEXT_NAME_MAX]; // text_file_keep_end(); "" if it was not called
+    int fd;         // owned; -1: not open
+    size_t n_piece; // the kernel may return the text in pieces; a read of less than this is the
+                    // last. SIZE_MAX: the text always comes as a whole
+    char last_name[TEXT_NAME_MAX]; // set by text_file_keep_end(); otherwise ""
 };
 
-// Opens ROOT + path (printf style). 0 or a negative errno. `max_record` is the longest piece of
-// text that the kernel makes at once, 0 for files that come as a whole.
+// Opens ROOT + path (printf style). `max_record` is the longest piece of text that the kernel makes
+// at once; 0 for files that are returned as a whole. Returns 0 or a negative errno.
 __attribute__((format(printf, 4, 5))) int text_file_open(struct text_file *ret, size_t max_record,
                                                          const char *root, const char *path, ...);
 void text_file_close(struct text_file *file); // fit for CLEANUP()
 
-// For files whose last line always begins with the same word, and no other line does: remembers it
-// from `text`, which is the whole text, so that the end is known when it is seen.
+// For files whose last line, and no other, always begins with the same word: learns this word from
+// `text`, the whole text, so that later reads recognise the end.
 void text_file_keep_end(struct text_file *file, struct span text);
 
-// Reads from the beginning into `buffer`. The size that was read (cut at `size`), or a negative
-// errno. As a rule one pread.
+// Reads the file from its beginning into `buffer`, as a rule with one pread. Returns the size read
+// (at most `size`) or a negative errno.
 ssize_t text_file_read(const struct text_file *file, char *buffer, size_t size);
 
-// Opens, reads, closes. The size, or a negative errno.
+// Opens, reads and closes a file. Returns the size or a negative errno.
 __attribute__((format(printf, 4, 5))) ssize_t
 text_file_read_once(char *buffer, size_t size, const char *root, const char *path, ...);

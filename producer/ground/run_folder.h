@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder of the daemon's lock, its control sockets, and the journals of what is to be put back
-// after a crash. It is below a folder where only root makes others.
+// The folder of the daemon's lock, of its control sockets, and of the journals that undo changes
+// after a crash. Only root can make entries in its parent folder.
 #pragma once
 
 #ifdef __ANDROID__

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of the functions of one file (64-bit ELF), by address as its symbol table has it. The file
-// is outside input: all sizes are bounded, nothing stays mapped.
+// The function names of one 64-bit ELF file, by address as in its symbol table. The file is
+// untrusted input: all sizes are bounded, and nothing stays mapped.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #define ELF_BUILD_ID_MAX 64
 
 struct elf_symbol {
-    uint64_t start, size; // size 0: up to the next
+    uint64_t start, size; // size 0: up to the next symbol
     uint32_t name;        // offset in the strings
 };
 
@@ -20,22 +20,22 @@ struct elf_symbols {
     size_t n;
     char *strings; // owned, terminated
     size_t strings_size;
-    bool is_whole; // .symtab: static functions are in it
+    bool is_whole; // .symtab was read, so static functions are included
     uint8_t build_id[ELF_BUILD_ID_MAX];
     uint32_t build_id_size; // 0: the file has none
 };
 
 #define ELF_TABLE_MAX (UINT64_C(256) << 20)
 
-// Reads .symtab, or .dynsym where there is no other. 0, or a negative errno: -ENOEXEC for what is
-// no such file, -EFBIG where its symbols or their names take more than `table_max` bytes
-// (ELF_TABLE_MAX at most). `fd` is borrowed.
+// Reads .symtab, or .dynsym if there is no .symtab. `fd` is borrowed. Returns 0 or a negative
+// errno: -ENOEXEC if it is not such a file, -EFBIG if its symbols or their names take more than
+// `table_max` bytes (at most ELF_TABLE_MAX).
 int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret);
-// The same of what it exports alone (.dynsym).
+// Reads the exported symbols only (.dynsym).
 int elf_exports_read(int fd, uint64_t table_max, struct elf_symbols *ret);
-// Bytes of memory that they take.
+// Returns the bytes of memory that the symbols take.
 uint64_t elf_symbols_bytes(const struct elf_symbols *symbols);
 void elf_symbols_done(struct elf_symbols *symbols);
 
-// NULL: no function is known there. Valid as long as `symbols`.
+// Returns the function at `address`, or NULL. Valid as long as `symbols`.
 const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who reads a ring (heap_abi.h), and whether there still is somebody to do so.
+// The reader of a ring (heap_abi.h), and whether it still exists.
 #pragma once
 
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 
 struct heap_owner heap_owner_self(void);
 
-// By what `proc` (/proc) and the kernel say. False also where it cannot be known, as of a recorder
-// in another container, or of another user's where /proc hides those.
+// Returns whether the owner is gone, according to `proc` (/proc) and the kernel. Returns false also
+// if that cannot be known: for a recorder in another container, or for another user's recorder that
+// /proc hides.
 bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner);

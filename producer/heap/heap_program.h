@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program's file says about whether it can be profiled.
+// Judges by a program's file whether the program can be profiled.
 #pragma once
 
-// Why it cannot: a sentence about "it". NULL: nothing speaks against it, or it is no ELF file. `fd`
-// is borrowed.
+// Returns why the program cannot be profiled: a sentence about "it". Returns NULL if nothing speaks
+// against it, or if the file is not ELF. `fd` is borrowed.
 const char *heap_program_obstacle(int fd);
 
-// The same of a command, which is looked for in PATH where it has no slash.
+// Judges a command. A command without a slash is looked up in PATH.
 const char *heap_command_obstacle(const char *command);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a recorder that serves others gives up when it is set up, whoever started it.
+// The rights that a recorder gives up after its setup, if it serves other users.
 #pragma once
 
 #include "common/log.h"
 
-// Keeps of root's capabilities those that recording takes, for this process and all that it starts;
-// nothing that is executed can gain more (no_new_privs). System calls that no recorder needs fail
-// from here on (sandbox_service()). Before threads are made: rights belong to a thread. What cannot
-// be given up is told in one line each.
+// Keeps only those of root's capabilities that recording needs, for this process and all that it
+// starts. Executed programs cannot gain more (no_new_privs). System calls that no recorder needs
+// fail from here on (sandbox_service()). Call it before threads are made, because rights belong to
+// a thread. Logs one line for each right that cannot be given up.
 void rights_drop(const struct log *log);

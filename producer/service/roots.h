@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where this machine has the kernel's file systems.
+// The mount points of the kernel's file systems on this machine.
 #pragma once
 
 #include "producer/sources/source.h"
 
-// Looks for tracefs, and mounts it where that is allowed and necessary. What cannot be had is NULL
-// there; the strings are constant.
+// Finds tracefs, and mounts it if that is necessary and permitted. A missing file system is NULL in
+// *ret. The strings are constant.
 void source_roots_find(struct source_roots *ret);

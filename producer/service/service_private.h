@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the files of the service share: service.c (life and end of sessions), service_limits.c (who
-// may have which), service_triggers.c, service_clone.c, service_change.c and service_state.c (what
-// it tells about itself). Nobody else includes this.
+// may have how many), service_triggers.c, service_clone.c, service_change.c and service_state.c
+// (the service's description of itself). No other file includes this.
 #pragma once
 
 #include <inttypes.h>
@@ -25,22 +25,22 @@ struct member {
     const struct service_consumer *consumer; // borrowed; NULL while detached
     char *consumer_name;                     // owned
     char *detach_key;                        // owned; NULL: not detached
-    const char *created; // borrowed from the config: the output_path that was made; NULL: none
+    const char *created; // borrowed from the config: the output_path that was created; NULL: none
     uid_t uid;
     struct requester requester;
     bool is_clone;
-    bool is_nameless; // its unique_session_name is free
-    bool is_leaving;  // destroyed, but what it holds still goes into its file
+    bool is_nameless; // unique_session_name is free again
+    bool is_leaving;  // destroyed, but its data still go into its file
     struct trigger_rules rules;
-    const struct service_trigger_hit *hit; // borrowed, while the session hears it
-    uint32_t n_triggers;                   // heard
+    const struct service_trigger_hit *hit; // borrowed, during the call that delivers it
+    uint32_t n_triggers;                   // received
     bool heard_trusted;                    // one of them came from a trusted user
     char *last_trigger;                    // owned; NULL: none
     nsec_t last_trigger_at;
     bool ended_told; // the consumer knows that the session has ended
-    bool announces;  // events reach the consumer: service_enable() is over the point of no return
+    bool announces;  // events reach the consumer: service_enable() can no longer fail
     nsec_t started_realtime;
-    nsec_t moved_at; // its consumer has last done something about it, while the service ends
+    nsec_t moved_at; // the consumer's last action on the session while the service ends
 };
 
 VEC_DEFINE(member_vec, struct member *);
@@ -49,14 +49,14 @@ struct service {
     struct service_env env;
     struct service_limits limits;
     struct member_vec members;   // in the order of their ids
-    struct member_vec graveyard; // gone, to be freed when nobody is inside them
+    struct member_vec graveyard; // removed, freed when no call is inside them
     struct loop_timer *reaper;   // owned; NULL without a loop
     uint64_t last_id;
     bool ending;                  // makes no more sessions
-    struct budget log_budget;     // of users who are not trusted: lines
-    struct budget session_budget; // of users who are not trusted: attempts to make sessions
-    struct budget trigger_budget; // likewise
-    nsec_t refusal_told;          // when a trigger beyond it was last told; boot time, 0: never
+    struct budget log_budget;     // log lines of users who are not trusted
+    struct budget session_budget; // attempts of users who are not trusted to make sessions
+    struct budget trigger_budget; // triggers of users who are not trusted
+    nsec_t refusal_told;          // when the log last named a refused trigger; boot time, 0: never
     struct trigger_history history;
     struct disk_job history_job; // writes history_text
     struct strbuf history_text;
@@ -71,7 +71,7 @@ static inline nsec_t boot_now(const struct service *service)
     return clock_read(service->env.session.clock, CLOCK_BOOTTIME);
 }
 
-// NULL: there is none, or it was destroyed.
+// Returns NULL if there is no such session, or if it was destroyed.
 static inline struct member *find(const struct service *service, uint64_t id)
 {
     for (size_t i = 0; i < service->members.n; i++)
@@ -80,7 +80,7 @@ static inline struct member *find(const struct service *service, uint64_t id)
     return NULL;
 }
 
-// The one behind `id`, for walks during which sessions come and go.
+// Returns the member after `id`. For walks during which sessions come and go.
 static inline struct member *next_member(const struct service *service, uint64_t id)
 {
     for (size_t i = 0; i < service->members.n; i++)
@@ -105,7 +105,7 @@ static inline const char *session_name(const struct member *member)
     return name ? name : "";
 }
 
-// Whether the session still takes part: it records or will.
+// Returns whether the session still records or will record.
 static inline bool is_live(const struct member *member)
 {
     return !member->is_clone && !member->is_nameless &&
@@ -114,19 +114,19 @@ static inline bool is_live(const struct member *member)
 
 // service.c
 
-// An empty member of `consumer`, not yet in the list.
+// Makes an empty member of `consumer`, not yet in the list.
 int member_new(struct service *service, const struct service_consumer *consumer,
                struct member **ret, struct err *err);
 struct member *member_free(struct member *member);
-// From here on the service owns it, and it has an id.
+// Gives the member an id and passes it to the service, which owns it from here on.
 int member_insert(struct service *service, struct member *member, struct err *err);
 
 // service_limits.c
 
-// All limits, names and semaphores that a new session has to respect.
+// Checks all limits, names and semaphores that apply to a new session.
 int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                           struct err *err);
-// The limits for a snapshot of `config` with `bytes` of buffers.
+// Checks the limits for a snapshot of `config` with `bytes` of buffers.
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                         uint64_t bytes, struct err *err);
 
@@ -136,7 +136,7 @@ void service_init_limits(struct service *service);
 void service_init_triggers(struct service *service);
 void service_save_history(struct service *service);
 void service_free_history(struct service *service);
-// Whether a trigger may still do something to the session, if it has one of that name.
+// Returns whether a trigger of a suitable name may still affect the session.
 bool service_hears_triggers(const struct member *member);
-// The triggers that the config wants fired when it starts.
+// Fires the triggers that the config wants fired at its start.
 void service_fire_own_triggers(struct service *service, uint64_t session_id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends a process whose loop hangs, so that whoever started it can start it anew, and so that
-// SIGTERM ends it in any case. A thread of its own; it sleeps while the loop sleeps.
+// Ends a process whose loop hangs, so that its service manager can start it anew and SIGTERM works
+// in every case. The watchdog is a thread. It sleeps while the loop sleeps.
 #pragma once
 
 #include "common/log.h"
@@ -11,12 +11,12 @@
 struct watchdog;
 
 struct watchdog_options {
-    struct loop *loop; // borrowed, as everything here
-    int signal_fd;     // signalfd with the signals that the loop takes
-    int lock_fd;       // unlocked at the end, for the next one; -1: none
-    const char *name;  // for the last line: "mmtrace"
-    nsec_t loop_max;   // that one round of the loop may take; 0: the default
-    nsec_t signal_max; // that a signal may wait for the loop; 0: the default
+    struct loop *loop; // borrowed, as all members
+    int signal_fd;     // signalfd of the signals that the loop handles
+    int lock_fd;       // unlocked at the end, for the next process; -1: none
+    const char *name;  // prefix of the last line: "mmtrace"
+    nsec_t loop_max;   // maximum time of one round of the loop; 0: the default
+    nsec_t signal_max; // maximum time for which a signal may wait for the loop; 0: the default
 };
 
 #define WATCHDOG_LOOP_MAX   (60 * NSEC_PER_SEC)

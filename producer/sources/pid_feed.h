@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sources that see process ids in passing (ftrace) tell those that can say who they are
-// (process_stats), within one session. Publishing a pid that was seen before costs one compare.
+// Within one session, tells sources that name processes (process_stats) about the pids that other
+// sources see (ftrace). Publishing a pid that was seen before costs one compare.
 #pragma once
 
 #include <stdint.h>
@@ -10,14 +10,14 @@
 
 struct pid_feed {
     int32_t recent[PID_FEED_CACHE]; // direct-mapped by pid
-    // Borrowed; NULL while nobody listens. Called for each pid that is new to the cache: at least
-    // once for every pid that is published, again when pids drive each other out.
+    // Called for each pid that is new to the cache: at least once per published pid, and again if
+    // pids displace each other. Borrowed; NULL: no listener.
     void (*seen)(void *userdata, int32_t pid);
-    // As `seen`; called each time that a pid ended or changed its name.
+    // As `seen`; called each time a pid ended or changed its name.
     void (*changed)(void *userdata, int32_t pid);
     void *userdata;
-    // The process is being profiled: called again when another program is executed in it. Borrowed;
-    // NULL while nobody listens.
+    // Publishes that a process is being profiled; called again when it executes another program.
+    // Borrowed; NULL: no listener.
     void (*profiled)(void *userdata, int32_t pid);
     void *profiled_userdata;
 };
@@ -40,7 +40,7 @@ static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
         feed->seen(feed->userdata, pid);
 }
 
-// The pid ended or changed its name: the next sight of it counts as new.
+// The pid ended or changed its name: it counts as new when it is seen again.
 static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid)
 {
     if (pid <= 0)

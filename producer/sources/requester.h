@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The user who asked for a recording, and what the recorder shows to this user of processes and
-// files of others: what the user could see without it.
+// The user who asked for a recording. Of other users' processes and files, the recorder shows only
+// what this user could see without it.
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 #define REQUESTER_GROUPS_MAX 64
 
-// All zero is root, who has no limits.
+// All zero is root, which has no limits.
 struct requester {
     bool is_limited;
     uid_t uid;
@@ -21,11 +21,11 @@ struct requester {
     size_t n_groups;
 };
 
-// Whether the user could trace the process: all its ids are the user's, it has no capabilities, and
-// it has not shut others out (prctl(PR_SET_DUMPABLE), a program that changes its user). A NULL
-// requester has no limits.
+// Returns whether the user could trace the process: all its ids are the user's, it has no
+// capabilities, and it has not made itself undumpable (prctl(PR_SET_DUMPABLE), or a program that
+// changes its user). A NULL requester has no limits.
 bool requester_may_trace(const struct requester *requester, const char *proc, int32_t pid);
 
-// Whether the user could open the file for reading by the name that it has now. `st` is of `fd`. A
-// file or folder with an access list counts as closed, unless the user owns it.
+// Returns whether the user could open the file for reading by its present name. `st` is the stat of
+// `fd`. A file or folder with an access list counts as closed unless the user owns it.
 bool requester_may_read(const struct requester *requester, int fd, const struct stat *st);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread for what may have to wait for a disk: a recorder that waits for one in the middle of a
-// storm records nothing. Jobs are done one after the other, in their order.
+// A thread for work that may wait for a disk, because a recorder that waits for a disk in a storm
+// records nothing. Jobs run one after the other, in their order.
 #pragma once
 
 #include <stdbool.h>
@@ -10,21 +10,21 @@
 
 struct disk;
 
-// The owner's, and untouched by it while `busy`.
+// Belongs to the owner, who does not touch it while `busy`.
 struct disk_job {
-    void (*work)(struct disk_job *job); // in the thread: no allocation, nothing but its own data
-    void (*done)(struct disk_job *job); // in the loop; `busy` is false then. NULL: nobody asks
+    void (*work)(struct disk_job *job); // in the thread: no allocation, only the job's data
+    void (*done)(struct disk_job *job); // in the loop; `busy` is false then. NULL: no call
     void *owner;
     bool busy;
     struct disk_job *next;
 };
 
-// The loop is borrowed.
+// `loop` is borrowed. Returns 0 or a negative errno.
 int disk_new(struct loop *loop, struct disk **ret);
-// Waits for all jobs; what they have done is told. Takes NULL, returns NULL.
+// Waits for all jobs and calls their `done`. Takes NULL, returns NULL.
 struct disk *disk_free(struct disk *disk);
 
 void disk_run(struct disk *disk, struct disk_job *job);
 
-// Waits until the job is done, without telling. Nothing happens where it is not busy.
+// Waits until the job is done, without a call of `done`. No effect if the job is not busy.
 void disk_wait(struct disk *disk, struct disk_job *job);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One packet sequence of a source: opens a packet in the session's buffer, hands out the wire
-// writer, closes it.
+// writer, and closes the packet.
 //
 //     struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), 4096);
 //     if (!w)
@@ -11,15 +11,15 @@
 //     wire_end(w, mark);
 //     packet_writer_end(writer);
 //
-// The writer adds timestamp and trusted_packet_sequence_id to every packet and, where they belong,
-// first_packet_on_sequence and previous_packet_dropped, trusted_uid and trusted_pid (in the first
-// packet of a sequence, and where its state begins anew) and sequence_flags.
+// The writer adds the timestamp and trusted_packet_sequence_id to every packet. Where they belong,
+// it adds first_packet_on_sequence, previous_packet_dropped, trusted_uid and trusted_pid (in the
+// first packet of a sequence, and where its state begins anew), and sequence_flags.
 //
-// The packet that begins the state anew holds nothing else and is kept beside a ring for as long as
-// the ring lives: readers would not accept any later packet without it.
+// The packet that begins the state anew has no other content. It is kept beside a ring for as long
+// as the ring lives, because readers would not accept any later packet without it.
 //
-// Readers ignore the packets of an incremental sequence from a loss on until its state begins anew.
-// A source that uses packet_writer_clear_state() has to look at `dropped` and call it again then.
+// After a loss, readers ignore the packets of an incremental sequence until its state begins anew.
+// A source that uses packet_writer_clear_state() must check `dropped` and call it again then.
 #pragma once
 
 #include <stdbool.h>
@@ -35,42 +35,42 @@ struct packet_writer {
     uint32_t sequence_id;
     uint32_t uid; // of this process
     int32_t pid;
-    bool incremental;         // packets need the state that the sequence built up: interned data
-    bool clear_pending;       // a packet that begins that state anew comes before the next
+    bool incremental;         // packets need the state of the sequence: interned data
+    bool clear_pending;       // before the next packet comes one that begins the state anew
     bool first_written;       // first_packet_on_sequence has been sent
-    bool dropped;             // something was refused since the last packet
+    bool dropped;             // a packet was refused since the last one
     bool open;                // between begin and end
     uint64_t packets, bytes;  // written so far
-    uint64_t packets_dropped; // refused, or cut because they outgrew their room
+    uint64_t packets_dropped; // refused, or larger than their room
     struct wire_writer wire;  // of the open packet
 };
 
 // Sequence ids are unique in a session; 1 is the service's own.
 struct packet_writer packet_writer_over(struct packet_buffer *buffer, uint32_t sequence_id);
 
-// Opens a packet with room for at least `min` bytes of payload, up to `want` if the buffer has
-// them. `timestamp` is boot time; 0 leaves it out. NULL if the buffer refuses; nothing is open
-// then.
+// Opens a packet with room for at least `min` bytes of payload, and up to `want` if the buffer has
+// them. `timestamp` is boot time; 0 leaves it out. Returns NULL, with no packet open, if the buffer
+// refuses.
 struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec_t timestamp,
                                               size_t min, size_t want);
 
-// As above with min = want = `room`.
+// The same with min = want = `room`.
 struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t timestamp,
                                         size_t room);
 
-// Closes the packet. One that overflowed its room is dropped and counted; false then.
+// Closes the packet. Returns false if the packet overflowed its room: it is dropped and counted.
 bool packet_writer_end(struct packet_writer *writer);
 
-// As packet_writer_end(); `n_events` are in it, and are counted if the packet is lost.
+// Closes a packet that has `n_events` events, which are counted if the packet is lost.
 bool packet_writer_end_events(struct packet_writer *writer, uint64_t n_events);
 
-// As packet_writer_end(), with a rule for what outlives the ring (packet_buffer.h). Keys are the
-// source's own, except for UINT64_MAX.
+// Closes a packet with a rule for surviving the ring (packet_buffer.h). Keys are the source's own,
+// except UINT64_MAX.
 bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,
                                 uint64_t key);
 
 void packet_writer_cancel(struct packet_writer *writer);
 
-// Before the next packet comes one that says SEQ_INCREMENTAL_STATE_CLEARED: readers forget ids and
-// interned data of this sequence. All others say SEQ_NEEDS_INCREMENTAL_STATE from here on.
+// Puts a packet with SEQ_INCREMENTAL_STATE_CLEARED before the next packet: readers drop the ids and
+// interned data of this sequence. From here on all other packets have SEQ_NEEDS_INCREMENTAL_STATE.
 void packet_writer_clear_state(struct packet_writer *writer);

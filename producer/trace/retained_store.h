@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a ring has passed over but must not forget (packet_buffer.h): packets under keys, in the
-// order in which they came. Bounded; the oldest go first when the limit is reached. Only
-// packet_buffer.c uses this.
+// Packets that a ring has passed over but must keep (packet_buffer.h), under keys, in the order of
+// their arrival. Bounded: at the limit the oldest go first. Only packet_buffer.c uses this.
 #pragma once
 
 #include <stdbool.h>
@@ -14,25 +13,25 @@
 
 struct retained_store;
 
-// `limit_bytes` of address space, touched only as it fills.
+// Makes a store of `limit_bytes` of address space, touched only as it fills.
 int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct err *err);
 struct retained_store *retained_store_free(struct retained_store *store);
 
-// Does what meta->retain says. `position` is the packet's place in the ring; it only grows. True if
-// the packet was kept.
+// Applies meta->retain. `position` is the packet's place in the ring, which only grows. Returns
+// true if the packet was kept.
 bool retained_store_take(struct retained_store *store, const struct packet_meta *meta,
                          uint64_t position, const uint8_t *data, size_t size);
 
-// The oldest packet; false when there is none. Views last until the next take or drop.
+// Returns the oldest packet, or false if there is none. Views last until the next take or drop.
 bool retained_store_peek(struct retained_store *store, struct packet_view *ret);
 void retained_store_drop_first(struct retained_store *store);
 
-// The first packet whose position is at least cursor->position; leaves the cursor behind it.
+// Returns the first packet at or behind cursor->position and moves the cursor behind it.
 bool retained_store_next(const struct retained_store *store, struct packet_cursor *cursor,
                          struct packet_view *ret);
 
 struct retained_store_stats {
     uint64_t packets, bytes; // at present
-    uint64_t dropped;        // lost to the limit, ever
+    uint64_t dropped;        // lost to the limit, in total
 };
 struct retained_store_stats retained_store_get_stats(const struct retained_store *store);

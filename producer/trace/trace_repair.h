@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace file whose writer died: cut behind its last whole packet, and marked.
+// Repairs the trace file of a dead writer: cuts it behind its last whole packet and marks it.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct trace_repair {
-    uint64_t bytes;     // that are whole, without the mark
-    uint64_t packets;   // of these
-    uint64_t cut_bytes; // that were behind them
+    uint64_t bytes;     // of whole packets, without the mark
+    uint64_t packets;   // whole packets
+    uint64_t cut_bytes; // that followed the whole packets
 };
 
 // Cuts the regular file `fd` (open for reading and writing), whose trace begins at `start`, and
-// adds a RecordingCut packet unless nothing is left. 0, or a negative errno with the file as it
-// was. Where there is no room for the mark, it is left out.
+// adds a RecordingCut packet unless nothing is left. Without room for this packet, it is left out.
+// Returns 0, or a negative errno with the file unchanged.
 int trace_repair(int fd, uint64_t start, struct trace_repair *ret);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The places, and the list of entries (armed_entry.h). Entries are released in run_due() alone. So
-// no caller is ever left with an entry or a session that is gone.
+// The places, and the list of entries (armed_entry.h). Entries are released only in run_due(). So a
+// caller never holds an entry or a session that is gone.
 //
-// A look at a place compares what stat() says with what it said. inotify only says when to look,
-// a moment later, when a config that is copied in is complete.
+// A look at a place compares the results of stat() with the previous ones. inotify only says when
+// to look. The look follows a moment later, when a config that is being copied is complete.
 #include "producer/service/armed/armed.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@
 
 #define PLACES_TEXT_MAX 512
 #define LOOK_DELAY      (100 * NSEC_PER_MSEC)
-#define LOOK_AGAIN      (60 * NSEC_PER_SEC) // where the folder cannot be read
+#define LOOK_AGAIN      (60 * NSEC_PER_SEC) // if the folder cannot be read
 #define FOLDER_EVENTS                                                                              \
     (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF |       \
      IN_MOVE_SELF | IN_ONLYDIR)
@@ -48,7 +48,7 @@ static struct entry *find_entry(const struct armed *armed, const char *name)
     return NULL;
 }
 
-// 0, or -ENOMEM: it is to be looked at again.
+// Returns 0, or -ENOMEM if another look is needed.
 static int look_at(struct armed *armed, const char *folder, const char *name, const struct stat *st)
 {
     struct entry *entry = find_entry(armed, name);
@@ -65,7 +65,7 @@ static int look_at(struct armed *armed, const char *folder, const char *name, co
         entry_load(entry);
         return 0;
     }
-    if (entry->seen) // in a place before this one
+    if (entry->seen) // in an earlier place
         return 0;
     entry->seen = true;
     if (!str_eq(entry->folder, folder))
@@ -73,11 +73,11 @@ static int look_at(struct armed *armed, const char *folder, const char *name, co
     if (entry_has_changed(entry, st))
         entry_end(entry, THEN_LOAD);
     else if (entry->state == ENDING && entry->then == THEN_GO)
-        entry->then = THEN_LOAD; // it went and came back
+        entry->then = THEN_LOAD; // the config went and came back
     return 0;
 }
 
-// One config of an open folder.
+// Looks at one config of an open folder.
 static int look_for(struct armed *armed, int folder_fd, const char *folder, const char *name)
 {
     struct entry *known = find_entry(armed, name);
@@ -90,7 +90,7 @@ static int look_for(struct armed *armed, int folder_fd, const char *folder, cons
     return r;
 }
 
-// 0 or -ENOMEM; a config that went away in the meantime is none.
+// Returns 0 or -ENOMEM. A config that disappeared in the meantime is skipped.
 static int look_through(struct armed *armed, DIR *dir, const char *folder)
 {
     struct dirent *file;
@@ -103,7 +103,8 @@ static int look_through(struct armed *armed, DIR *dir, const char *folder)
     return r;
 }
 
-// *ret_folder (the caller's), and the name of the only config there, or NULL: all of them.
+// Sets *ret_folder (owned by the caller) and *ret_name: the name of the only config there, or NULL
+// for all.
 static int split_place(const struct armed_place *place, char **ret_folder, const char **ret_name)
 {
     const char *slash = strrchr(place->path, '/');
@@ -128,7 +129,7 @@ static int look_into(struct armed *armed, const struct armed_place *place, DIR *
 }
 
 struct opened_place {
-    DIR *dir;     // owned; NULL: it cannot be read
+    DIR *dir;     // owned; NULL: the folder cannot be read
     char *folder; // owned
     const char *name;
 };
@@ -143,7 +144,7 @@ static int open_place(const struct armed_place *place, struct opened_place *ret)
     return place->optional && (r == -ENOENT || r == -ENOTDIR) ? 0 : r;
 }
 
-// Where a place may be readable a moment later nothing is concluded from what is missing.
+// If a place may be readable a moment later, nothing is concluded from missing configs.
 static int look(struct armed *armed)
 {
     struct opened_place opened[ARMED_PLACES_MAX] = {0};
@@ -230,7 +231,7 @@ static void run_entry(struct armed *armed, size_t index)
     } else if (entry->then == THEN_LOAD && !armed->ending) {
         entry_load(entry);
     } else if (!entry_is_idle(entry)) {
-        entry->due = NSEC_MAX; // until that is written
+        entry->due = NSEC_MAX; // until it is written
     } else if (entry->then == THEN_GO || armed->ending) {
         entry->state = ALONE; // its session is gone
         log_info(armed->options.log, "%s: not armed any more", entry->title);
@@ -241,7 +242,7 @@ static void run_entry(struct armed *armed, size_t index)
     }
 }
 
-// All of them, for people: which one it is the reason says rarely.
+// Returns all places, for messages: the error rarely says which place it is.
 static const char *places_text(const struct armed *armed, char ret[PLACES_TEXT_MAX])
 {
     size_t used = 0;
@@ -252,7 +253,7 @@ static const char *places_text(const struct armed *armed, char ret[PLACES_TEXT_M
     return ret;
 }
 
-// A folder that was away may be another one now.
+// A folder that was missing may be a different one now.
 static void look_again(struct armed *armed)
 {
     char text[PLACES_TEXT_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fsync() may take seconds, so it is done in the disk's thread, and the config is armed again
-// meanwhile. "wrote" is said when the data and the name would survive the loss of power.
+// fsync() may take seconds. So the disk thread does it, and the config is armed again meanwhile.
+// "wrote" is logged when the data and the name would survive a power failure.
 #include "producer/service/armed/armed_closing.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ struct armed_closing {
     int result;
 };
 
-// One trace more, complete and on the disk.
+// One more trace is complete and on the disk.
 static void trace_is_written(struct armed *armed, const char *title, const char *path,
                              uint64_t n_lost)
 {
@@ -90,7 +90,7 @@ void armed_closing_begin(struct entry *entry, const struct armed_folder *folder,
     char *title = strdup(entry->title), *path = strdup(folder->path);
     char *stem = strdup(folder->stem);
     if (!closing || !title || !path || !stem) {
-        // Without memory for more, at once.
+        // Without memory for the job, the file is completed at once.
         if (armed_file_complete(file) == 0)
             trace_is_written(armed, entry->title, file->path, n_lost);
         armed_file_close(file);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is short of memory or descriptors for a while must not lose a config by it: only a
-// folder or file that is not there is gone, and only one that can be read is wrong.
+// A process that is short of memory or descriptors for a while must not lose a config because of
+// that. A config counts as gone only if its folder or file does not exist, and as wrong only if it
+// can be read.
 //
-// The service tells of an end in the middle of a call, perhaps one of ours; nothing is made then,
-// only the entry's due time is set.
+// The service reports the end of a session during a call, perhaps one of ours. Then only the
+// entry's due time is set, and no session is made.
 #include "producer/service/armed/armed_entry.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@ static time_t real_now(const struct armed *armed)
     return (time_t)(clock_read(armed->options.clock, CLOCK_REALTIME) / NSEC_PER_SEC);
 }
 
-// The text may end with lines that show where a config is wrong: consequence and hint stand in its
-// first line.
+// The text may end with lines that show the place of an error in a config. So consequence and hint
+// go into its first line.
 static void complain(struct entry *entry, const struct err *err, const char *consequence)
 {
     if (entry->complaint && str_eq(entry->complaint, err->text))
@@ -61,7 +62,8 @@ static struct armed_folder folder_of(const struct entry *entry)
     };
 }
 
-// The session's own files, and, unless one is being written, the snapshots of each trigger.
+// Prunes the session's own files and, unless a snapshot is being written, the snapshots of each
+// trigger.
 static void prune(const struct entry *entry)
 {
     const Pb__TraceConfig__TriggerConfig *triggers = entry->config.trace->trigger_config;
@@ -107,7 +109,7 @@ static void publish(struct entry *entry)
         complain(entry, &err, "");
 }
 
-// The number for the session whose trace was written.
+// Returns the number of lost events of the session whose trace was written.
 static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
 {
     Pb__TracingServiceState__SessionDetails *details =
@@ -120,7 +122,7 @@ static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
     return lost;
 }
 
-// False: what was recorded is not in a file that has a name.
+// Returns false if the recording is not in a file with a name.
 static bool finish_file(struct entry *entry, struct armed_file *file, time_t since,
                         uint64_t session_id)
 {
@@ -143,8 +145,8 @@ static bool finish_file(struct entry *entry, struct armed_file *file, time_t sin
 
 // -- recordings that cannot be written yet --
 
-// The session, which has stopped, keeps what it has recorded. An older one that is held has to go:
-// memory is bounded, and what is newest is worth most.
+// Keeps the stopped session with its recorded data. An older held recording is dropped, because
+// memory is limited and the newest data are worth most.
 static void hold(struct entry *entry)
 {
     struct service *service = entry->armed->options.service;
@@ -156,7 +158,7 @@ static void hold(struct entry *entry)
                   entry->title);
         struct trace_repair repair;
         service_give_up(service, held->session_id);
-        trace_repair(held->file.fd, 0, &repair); // marks it
+        trace_repair(held->file.fd, 0, &repair); // marks the file
         finish_file(entry, &held->file, held->since, held->session_id);
         armed_file_close(&held->second);
     }
@@ -233,7 +235,7 @@ bool entry_is_idle(const struct entry *entry)
     return !entry->held.session_id && !entry->snapshots;
 }
 
-// The entry goes on without the session that it had.
+// The entry goes on without its session.
 static void go_on(struct entry *entry, bool failed)
 {
     struct armed *armed = entry->armed;
@@ -283,7 +285,7 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-// Also among the snapshots of each trigger.
+// Searches the snapshots of each trigger, too.
 static bool find_oldest(const struct entry *entry, struct armed_oldest *oldest)
 {
     const Pb__TraceConfig__TriggerConfig *triggers =
@@ -299,7 +301,7 @@ static bool find_oldest(const struct entry *entry, struct armed_oldest *oldest)
     return found;
 }
 
-// The oldest trace of all configs that is in the output folder, and on the same file system.
+// Removes the oldest trace of all configs that is in the output folder, on the same file system.
 static bool make_room(void *userdata, uint64_t session_id, int why)
 {
     const struct entry *entry = userdata;
@@ -410,7 +412,7 @@ void entry_finish_snapshots(struct entry *entry)
     }
 }
 
-// An older snapshot that waits for room makes way for this one.
+// An older snapshot that waits for room is dropped in favour of this one.
 static void snapshot_waits(struct entry *entry, struct armed_snapshot *snapshot, const char *why)
 {
     for (struct armed_snapshot *other = entry->snapshots; other; other = other->next) {
@@ -420,7 +422,7 @@ static void snapshot_waits(struct entry *entry, struct armed_snapshot *snapshot,
                   "%s: an older snapshot is lost: there is no room for it", entry->title);
         struct trace_repair repair;
         service_give_up(entry->armed->options.service, other->session_id);
-        trace_repair(other->file.fd, 0, &repair); // marks it
+        trace_repair(other->file.fd, 0, &repair); // marks the file
         armed_snapshot_written(other, 0, "");
         armed_wake_up(entry->armed);
     }
@@ -477,7 +479,7 @@ static void file_is_written(struct entry *entry)
         log_info(entry->armed->options.log, "%s: there is room again", entry->title);
     else if (triggers &&
              triggers->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING)
-        entry->recorded_since = real_now(entry->armed); // the trigger's time
+        entry->recorded_since = real_now(entry->armed); // the time of the trigger
     entry->no_room = false;
     publish(entry);
 }
@@ -527,7 +529,7 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
         notify_session(entry, event, result, text, trigger);
 }
 
-// Where there can be no file now, what is recorded waits for one in memory.
+// If there can be no file now, the recording waits for one in memory.
 static int open_file(struct entry *entry, struct err *err)
 {
     struct armed_folder folder = folder_of(entry);
@@ -562,7 +564,7 @@ static int make_session(struct entry *entry, struct err *err)
     entry->state = LIVE;
     entry->live_since = armed_now(armed);
     r = service_enable(armed->options.service, &entry->consumer, &request, &entry->session_id, err);
-    return entry->state == LIVE ? r : 0; // a failure may have been told as an end already
+    return entry->state == LIVE ? r : 0; // a failure may have been reported as an end already
 }
 
 void entry_try_session(struct entry *entry)
@@ -601,7 +603,7 @@ static int read_config(const char *path, struct stamp *stamp, struct strbuf *ret
     return r < 0 ? err_errno(err, r, "config") : 0;
 }
 
-// Of output_path, what it has: a folder, and the start of the files' names.
+// Takes the folder and the start of the file names from output_path.
 static int choose_output(struct entry *entry)
 {
     const char *path = entry->config.trace->output_path;
@@ -780,7 +782,7 @@ bool entry_has_changed(const struct entry *entry, const struct stat *st)
            nsec_from_timespec(&stamp->changed) != nsec_from_timespec(&st->st_mtim);
 }
 
-// While snapshots are being written everything else of the entry waits.
+// While snapshots are being written, all other work of the entry waits.
 nsec_t entry_due(const struct entry *entry)
 {
     for (struct armed_snapshot *snapshot = entry->snapshots; snapshot; snapshot = snapshot->next)

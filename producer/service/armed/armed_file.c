@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session gets its file when it is armed, and most of these never record anything. O_TMPFILE
-// makes a file without a name, which needs no cleaning up however the process ends; it is linked
-// into the folder when there is something in it. File systems without O_TMPFILE get a named file
-// at once; a crash leaves it empty there, and the next start finds it.
+// A session gets its file when it is armed, and most sessions never record anything. O_TMPFILE
+// makes a file without a name, which needs no cleanup however the process ends. The file is linked
+// into the folder when it has data. On file systems without O_TMPFILE the file has a name from the
+// start. After a crash it is left empty, and the next start finds it.
 //
-// Until it is complete a file has the name of a part, and a lock that goes with the process. So
-// whoever finds a part that is not locked knows that its writer is dead, also where that has a pid
-// still, or where two daemons write into one folder.
+// Until it is complete, a file has the name of a part, and a lock that ends with the process. So an
+// unlocked part means that its writer is dead, even if another process has its pid, or if two
+// daemons write into one folder.
 #include "producer/service/armed/armed_file.h"
 
 #include <dirent.h>
@@ -28,9 +28,9 @@
 #include "common/vec.h"
 
 #define FILE_MODE   0600
-#define MARK        S_ISVTX // of a file it means nothing to the kernel, and every file system has it
+#define MARK        S_ISVTX // has no effect on a file, and every file system stores it
 #define FOLDER_MODE 0700
-#define NAMES_MAX   1000               // of one second
+#define NAMES_MAX   1000               // per second
 #define TIME_FORM   "ddddddddTddddddZ" // d: a digit
 
 static int make_folder(const char *path, struct err *err)
@@ -39,7 +39,7 @@ static int make_folder(const char *path, struct err *err)
     return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
-// The `n`th name for the time `when`.
+// Returns the `n`th name for the time `when`.
 static char *name_of(const struct armed_folder *folder, time_t when, unsigned n)
 {
     struct tm tm;
@@ -54,7 +54,7 @@ static char *name_of(const struct armed_folder *folder, time_t when, unsigned n)
     return path;
 }
 
-// Tries names until `make` has found one that is free.
+// Tries names until `make` finds a free one.
 static int take_name(const struct armed_folder *folder, time_t when,
                      int (*make)(int fd, const char *path), int fd, char **ret_path,
                      struct err *err)
@@ -72,7 +72,7 @@ static int take_name(const struct armed_folder *folder, time_t when,
     return err_set(err, -EEXIST, "%s: too many files of one second", folder->path);
 }
 
-// The name of the part that will be `path`.
+// Makes the name of the part that will become `path`.
 static int part_of(const char *path, char ret[PATH_MAX])
 {
     int n = snprintf(ret, PATH_MAX, "%s" ARMED_PART_SUFFIX, path);
@@ -184,7 +184,7 @@ static int sync_folder_of(const char *path)
     return fd < 0 || (fsync(fd) < 0 && errno != EINVAL) ? -errno : 0;
 }
 
-// Never over what is there. File systems without RENAME_NOREPLACE get a look before.
+// Never replaces an existing file. File systems without RENAME_NOREPLACE get a check before.
 static int rename_part(const char *part, const char *path)
 {
     if (renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
@@ -357,7 +357,7 @@ bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_ol
     return found;
 }
 
-// What a user other than root can have made again and again does not push out the rest.
+// Files that a user other than root can cause again and again do not displace the others.
 static void prune_kind(const struct armed_folder *folder, const struct old_files *files,
                        bool marked, int dir_fd, const struct log *log)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The trace files of a config that is recorded again and again: STEM-TIME.pftrace in one folder,
-// TIME as in 20261121T031500Z. While a file is being written it is called STEM-TIME.pftrace.part
-// and locked. A part without a lock was left by a daemon that died (armed_recover.h).
+// with TIME like 20261121T031500Z. A file that is being written is named STEM-TIME.pftrace.part and
+// is locked. A part without a lock was left behind by a daemon that died (armed_recover.h).
 #pragma once
 
 #include <stdbool.h>
@@ -14,68 +14,70 @@
 #include "common/log.h"
 
 #define ARMED_FILE_SUFFIX ".pftrace"
-#define ARMED_PART_SUFFIX ".part" // behind the other
+#define ARMED_PART_SUFFIX ".part" // follows the other suffix
 
-// Borrowed. Limits of all files of one stem together; 0: none. The newest file always stays.
+// Borrowed. The limits hold for all files of one stem together; 0: no limit. The newest file always
+// stays.
 struct armed_folder {
     const char *path;
     const char *stem;   // without slash
-    uint32_t max_files; // and a quarter of them, one at least, beside them for marked files
-    uint64_t max_bytes; // likewise
+    uint32_t max_files; // marked files may take a quarter of this in addition, at least one file
+    uint64_t max_bytes; // the same quarter applies
 };
 
 struct armed_file {
-    int fd;       // owned; -1: there is no file
-    char *path;   // owned: its name when it is complete; NULL: it has none yet
-    bool is_part; // what there is is PATH.part
+    int fd;       // owned; -1: no file
+    char *path;   // owned: its final name; NULL: no name yet
+    bool is_part; // the file is named PATH.part
 };
 
 #define ARMED_FILE_NONE ((struct armed_file){.fd = -1})
 
-// A new file, and the folder if it is not there yet. Where the file system has no files without a
-// name, it is called by `now`.
+// Makes a new file, and its folder if that is missing. The file has no name, unless the file system
+// does not support that: then `now` gives the name. Returns 0 or a negative errno with text.
 int armed_file_open(const struct armed_folder *folder, time_t now, struct armed_file *ret,
                     struct err *err);
 
-// Chooses the file's name, unless it has one: that of `when`, with -2, -3, ... if it is taken. From
-// here on it is there as a part.
+// Names the file by the time `when`, unless it has a name; adds -2, -3, ... if the name is taken.
+// From here on the file exists as a part.
 int armed_file_publish(struct armed_file *file, const struct armed_folder *folder, time_t when,
                        struct err *err);
 
-// `other` (whose name goes) takes the place of the part `file`, and is `file` from here on.
+// Puts `other` (whose own name is removed) in the place of the part `file`. Afterwards `file` is
+// that file.
 int armed_file_replace(struct armed_file *file, struct armed_file *other,
                        const struct armed_folder *folder);
 
-// The part is complete: it is on the disk and has its name when this returns 0. If the name has
-// been taken meanwhile, the file gets the next free name. -EEXIST: no name is free. No allocation,
-// except for a new name.
+// Completes the part: when this returns 0, the file is on the disk and has its final name. If the
+// name was taken meanwhile, the file gets the next free name. Allocates only for a new name.
+// Returns -EEXIST if no name is free.
 int armed_file_complete(struct armed_file *file);
 
 // Closes and removes a part.
 void armed_file_drop(struct armed_file *file);
 
-// Notes that a user other than root had the file made: such files have limits of their own, and go
-// first where there is no room.
+// Notes that a user other than root caused the file. Files with this mark have limits of their own,
+// and are removed first if room is short.
 void armed_file_mark(const struct armed_file *file);
 
 bool armed_file_is_empty(const struct armed_file *file);
 
-// Closes the file. A file that is empty, or never got a name, is gone; a part stays a part.
+// Closes the file. An empty file, or one without a name, disappears; a part stays a part.
 void armed_file_close(struct armed_file *file);
 
-// Removes empty files that a process left, and the oldest until the limits hold. Files with other
-// names are not looked at. Never while a file of this stem is open but empty.
+// Removes empty files that other processes left behind, then the oldest files until the limits
+// hold. Ignores files with other names. Do not call it while a file of this stem is open and empty.
 void armed_folder_prune(const struct armed_folder *folder, const struct log *log);
 
-// The oldest file that is surely the daemon's own: by its name, its owner, and because it has no
-// second name.
+// The oldest file that is certainly the daemon's own: judged by its name, its owner, and the lack
+// of a second link.
 struct armed_oldest {
-    bool is_marked; // those come before all others
+    bool is_marked; // marked files come before all others
     struct timespec changed;
     char name[256]; // empty: none so far
 };
-// Looks for a file that is older than *oldest, and stores it there. True: there is one.
+// Looks for a file that is older than *oldest and stores it there. Returns true if there is one.
 bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_oldest *oldest);
 
-// True for "STEM-TIME.pftrace" and "STEM-TIME-N.pftrace".
+// Returns true for "STEM-TIME.pftrace" and "STEM-TIME-N.pftrace".
 bool armed_file_is_ours(const char *name, const char *stem);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder may be open to others than root. So a part has to be a regular file of this user with
-// one name only: a part is cut and gets a mark, which must not happen to a file that somebody has
+// A folder may be open to users other than root. So a part must be a regular file of this user with
+// a single name: a part is cut and marked, which must not happen to a file that another user has
 // linked into the folder. A part is opened by its name in the folder, without following links. The
-// lock tells a part whose writer is dead from one that another daemon, or this one, is writing. A
-// writer that has just completed its file no longer holds the lock, but the file has another name
-// then.
+// lock distinguishes the part of a dead writer from one that a daemon is writing. A writer that has
+// just completed its file no longer holds the lock, but then the file has another name.
 #include "producer/service/armed/armed_recover.h"
 
 #include <dirent.h>
@@ -24,7 +23,7 @@
 #include "producer/service/armed/armed_file.h"
 #include "producer/trace/trace_repair.h"
 
-// The name that the part is to have; NULL: it is not a part of ours.
+// Returns the final name of the part; NULL: it is not one of ours.
 static char *final_name(const char *name)
 {
     if (*name == '.' || !str_ends_with(name, ARMED_FILE_SUFFIX ARMED_PART_SUFFIX))
@@ -38,7 +37,7 @@ static char *final_name(const char *name)
     return NULL;
 }
 
-// The file of a journal that has not taken the place of an older one.
+// Returns whether it is the second file of a journal, which has not replaced the first one.
 static bool is_second(const char *name)
 {
     const char *dash = strrchr(name, '-');
@@ -52,11 +51,11 @@ static bool is_named(int dir_fd, const char *name, struct stat *ret)
            ret->st_uid == geteuid() && ret->st_nlink == 1;
 }
 
-// A descriptor of a file that nobody writes, locked; or -1.
+// Opens and locks a file that no process writes. Returns a descriptor, or -1.
 static int open_part(int dir_fd, const char *name)
 {
     struct stat st, named;
-    if (!is_named(dir_fd, name, &st)) // before it is opened, which devices notice
+    if (!is_named(dir_fd, name, &st)) // checked before it is opened, because devices notice an open
         return -1;
     CLEANUP(close_fdp)
     int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of traces that a daemon left: it was killed, or the machine was reset.
+// Recovers parts of traces that a daemon left behind when it was killed or the machine was reset.
 #pragma once
 
 #include <stdint.h>
 
 #include "common/log.h"
 
-// Closes each part in the folder that no process writes: the part is cut behind its last whole
-// packet, marked (protos/trace/recording_cut.proto), and gets its name. Empty parts are removed.
-// The log and `found` (unless NULL) get a line for each. Returns the number of new traces.
+// Completes each part in the folder that no process writes: cuts it behind its last whole packet,
+// marks it (protos/trace/recording_cut.proto), and gives it its final name. Removes empty parts.
+// Logs a line for each part, and calls `found` unless it is NULL. Returns the number of new traces.
 uint64_t armed_recover(const char *folder, const struct log *log,
                        void (*found)(void *userdata, const char *path), void *userdata);

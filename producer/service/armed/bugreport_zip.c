@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // minizip streams: an entry's bytes are deflated as they come, so memory is a deflate state and a
-// buffer whatever the size of a trace. It seeks back to fill in sizes, so the zip is always a
+// buffer, whatever the size of a trace. minizip seeks back to fill in sizes. So the zip is always a
 // regular file of ours, and goes to standard output only when it is complete.
 //
-// Two kinds of failure must not be mixed: a source that cannot be read costs its own entry and a
-// line in the index; the zip that cannot be written ends the report. minizip says only that its
+// Two kinds of failure are kept apart. If a source cannot be read, its entry is missing and the
+// index has a line. If the zip cannot be written, the report ends. minizip only says that its
 // output failed, so write_failed keeps the errno.
 #include "producer/service/armed/bugreport_zip.h"
 
@@ -43,7 +43,7 @@ static const char *const proc_files[] = {
 #define N_PROC_FILES ELEMENTS(proc_files)
 struct bugreport {
     char *path;      // owned; NULL: standard output
-    char *temporary; // owned; NULL: it has no name any more
+    char *temporary; // owned; NULL: it has no name
     int fd;
     zipFile zip;
     int write_failed; // -errno of the output, 0: none
@@ -55,7 +55,7 @@ struct bugreport {
     char trace_names[TRACES_MAX][NAME_MAX_BYTES + 8];
     size_t n_traces;
     nsec_t started;                      // real time
-    nsec_t proc_realtime, proc_boottime; // when /proc was read; 0: not
+    nsec_t proc_realtime, proc_boottime; // when /proc was read; 0: not read
     char *version;                       // owned
 };
 
@@ -129,7 +129,7 @@ static int write_error(const struct bugreport *report, struct err *err)
 
 // Making and ending.
 
-// Not all file systems have files without a name.
+// Some file systems do not support files without names.
 static int temporary_in(const char *dir)
 {
     char name[256];
@@ -392,7 +392,7 @@ static bool name_taken(const struct bugreport *report, const char *name)
     return false;
 }
 
-// The name comes out of a config: no directories, no control characters, nothing hidden.
+// The name comes from a config: folders, control characters and hidden names are removed.
 static void choose_name(const struct bugreport *report, const char *wanted, char *ret,
                         size_t ret_size)
 {
@@ -465,7 +465,7 @@ int bugreport_trace_add(struct bugreport *report, const void *packet, size_t siz
     return r < 0 ? r : trace_add(report, packet, size, err);
 }
 
-// The end of the last packet among the first `room` bytes of a trace file.
+// Returns the end of the last whole packet among the first `room` bytes of a trace file.
 static uint64_t last_border(int fd, uint64_t size, uint64_t room)
 {
     uint8_t window[65536];
@@ -559,7 +559,7 @@ static void add_time(struct strbuf *out, nsec_t time)
     strbuf_add_str(out, text);
 }
 
-// mmsql reads this line: trace time, by which the files of /proc find their place in a trace.
+// mmsql reads this line. It gives the trace time of the files of /proc.
 static void add_proc_time(struct strbuf *out, const struct bugreport *report)
 {
     char time[64];

@@ -2,10 +2,10 @@
 //
 // A bugreport: one zip with traces, the memory files of /proc, the end of the kernel log, and
 // index.txt, which lists the contents and the gaps. This module knows nothing of sessions: the
-// caller hands a trace over packet by packet.
+// caller hands over each trace packet by packet.
 //
-// A failure to read goes into the index, and the report goes on. A failure to write is an error,
-// and no file is left behind.
+// If reading fails, the index says so, and the report goes on. If writing fails, the report fails
+// and leaves no file behind.
 #pragma once
 
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define BUGREPORT_TRACE_DIR  "FS/data/misc/perfetto-traces/bugreport/"
 #define BUGREPORT_TRACE_NAME "systrace.pftrace"
 
-// Bytes before compression. The whole stays below what needs zip's 64-bit extension.
+// Bytes before compression. The sum stays below the size that needs zip's 64-bit extension.
 #define BUGREPORT_PROC_FILE_MAX  ((uint64_t)4 << 20)
 #define BUGREPORT_KERNEL_LOG_MAX ((uint64_t)1 << 20)
 #define BUGREPORT_TRACE_MAX      ((uint64_t)1 << 30)
@@ -25,50 +25,54 @@
 
 struct bugreport;
 
-// The name that a report for `path` has until it is complete, while process `pid` writes it. 0 or
+// Writes the name that process `pid` uses for an incomplete report at `path`. Returns 0 or
 // -ENAMETOOLONG.
 int bugreport_partial_path(char *to, size_t size, const char *path, pid_t pid);
 
-// A file without a name in TMPDIR, or where temporary files are: the caller's, or a negative errno.
+// Makes a file without a name in TMPDIR or the usual folder. Returns a descriptor, which the caller
+// owns, or a negative errno.
 int bugreport_temporary_file(void);
 
-// Creates the zip beside `path`, under a temporary name and for its owner only. "-": somewhere
-// temporary, then to standard output. `version` is that of the program. -EEXIST: something is at
-// `path` that is no regular file.
+// Creates the zip in the folder of `path`, under a temporary name, readable by its owner only. For
+// "-", creates it in a temporary folder, and copies it to standard output at the end. `version` is
+// the program's version. Returns 0 or a negative errno with text: -EEXIST if `path` is not a
+// regular file.
 int bugreport_new(const char *path, const char *version, struct bugreport **ret, struct err *err);
 struct bugreport *bugreport_free(struct bugreport *report); // takes NULL, returns NULL
 
-// The same beside the zip, if that is possible: /tmp may be memory, of which there may be little.
+// Makes a file without a name beside the zip if possible: /tmp may be in memory, which may be
+// short.
 int bugreport_scratch_file(const struct bugreport *report);
 
-// Copies vmstat, meminfo and their like from `proc_root` ("/proc"), and what the kernel said in the
+// Adds vmstat, meminfo and similar files from `proc_root` ("/proc"), and the kernel messages of the
 // last minutes from `kmsg_path` ("/dev/kmsg").
 int bugreport_add_machine(struct bugreport *report, const char *proc_root, const char *kmsg_path,
                           struct err *err);
 
-// A trace. `file_name` is what the session's config says (NULL or empty: systrace.pftrace); it is
-// made safe, and unique in the zip.
+// Begins a trace. `file_name` comes from the session's config (NULL or empty: systrace.pftrace).
+// The name is made safe, and unique in the zip.
 int bugreport_trace_begin(struct bugreport *report, const char *file_name, struct err *err);
-// Adds a packet, without its framing. -EFBIG: the trace has its maximum size, the packet is not
-// taken, the trace can be ended.
+// Adds a packet, without its framing. -EFBIG: the trace has reached its maximum size and the packet
+// is not added; the trace can still be ended.
 int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err);
-// Adds a trace file, from its beginning. -EFBIG: it is too large, and was cut behind the last
-// packet that there is room for.
+// Adds a trace file, from its beginning. -EFBIG: the file is too large and was cut behind the last
+// packet that fits.
 int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
-// `about` says for the index what it is, `problem` (NULL: none) what is wrong with it.
+// Ends the trace. For the index, `about` describes the trace and `problem` says what is wrong with
+// it (NULL: nothing).
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,
                         struct err *err);
 
-// The name in the zip of what was begun last.
+// Returns the name in the zip of the last entry that was begun.
 const char *bugreport_entry_name(const struct bugreport *report);
 
-// A text of the caller's, as a file of its own.
+// Adds a text as a file of its own.
 int bugreport_add_text(struct bugreport *report, const char *name, const char *text, size_t size,
                        struct err *err);
 
-// A line for the index, without newline.
+// Adds a line, without newline, to the index.
 __attribute__((format(printf, 2, 3))) void bugreport_note(struct bugreport *report,
                                                           const char *format, ...);
 
-// Writes the index, and gives the file its name. *ret_size_bytes is that of the zip.
+// Writes the index and gives the file its name. *ret_size_bytes is the size of the zip.
 int bugreport_finish(struct bugreport *report, uint64_t *ret_size_bytes, struct err *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The log is read twice. The first pass only counts, so that the second knows how much to leave out
-// in front: the latest records fit into a bound, and no memory beyond one record is taken. The
-// second pass stops where the first did, and the first after RECORDS_MAX, or a chatty kernel could
-// keep them going.
+// The log is read twice. The first pass only counts, so that the second pass knows how much to
+// leave out at the start: the latest records fit into the limit, and no more memory than one record
+// is used. The second pass stops where the first did. The first stops after RECORDS_MAX, because a
+// chatty kernel could keep it going.
 #include "producer/service/armed/kernel_log.h"
 
 #include <errno.h>
@@ -48,13 +48,14 @@ struct pass {
     struct strbuf line;
 };
 
-// 1: pass->line is the next record that counts; 0: there are no more.
+// Returns 1 with the next record that counts in pass->line, or 0 at the end.
 static int next_line(struct pass *pass, uint64_t *ret_sequence, struct err *err)
 {
     char record[RECORD_MAX];
     for (;;) {
         ssize_t n = read(pass->fd, record, sizeof(record));
-        if (n < 0 && (errno == EINTR || errno == EPIPE)) // EPIPE: overwritten; the next read is on
+        if (n < 0 &&
+            (errno == EINTR || errno == EPIPE)) // EPIPE: overwritten; the next read continues
             continue;
         if (n == 0 || (n < 0 && errno == EAGAIN))
             return 0;

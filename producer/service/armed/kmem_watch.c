@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of the files that wait for a ring buffer, an instance's `trace_pipe` is the one: it stands for
-// all CPUs, and a sleeper is woken by the first event whatever `buffer_percent` says. (The files of
-// single CPUs wait until their buffer is filled to that part.) Its text also says which event it
-// was, and when. Nothing else is written into the instance, so nothing else wakes anybody.
+// An instance's `trace_pipe` is the file to wait on: it covers all CPUs, and the first event wakes
+// its reader whatever `buffer_percent` says. (The files of single CPUs wait until their buffer is
+// filled to that part.) Its text also says which event it was, and when. Nothing else is written
+// into the instance, so nothing else wakes the reader.
 //
-// After a hit the instance is switched off by `tracing_on`: the events stay enabled, because
-// switching events off and on patches kernel code on all CPUs. `tracing_on` is opened beforehand,
-// since a hit comes just when memory is short. What was written until then is read away before
-// watching goes on; to empty the buffer through `trace` would wait for the kernel, some 20 ms.
+// After a hit, `tracing_on` switches the instance off. The events stay enabled, because switching
+// events patches kernel code on all CPUs. `tracing_on` is opened beforehand, because memory is
+// short when a hit comes. Before the watch goes on, the buffer is read empty; emptying it through
+// `trace` would wait for the kernel, for about 20 ms.
 //
-// PSI triggers live as long as their file is open. They are closed for the rest, so that the kernel
-// does not measure for nobody.
+// PSI triggers live as long as their file is open. They are closed during the rest, so that the
+// kernel does not measure in vain.
 #include "producer/service/armed/kmem_watch.h"
 
 #include <errno.h>
@@ -31,16 +31,16 @@
 #define TEXT_MAX       4096
 #define PSI_TEXT_MAX   64
 #define PSI_STEP_USEC  2000000ull
-#define READS_MAX      100000 // to empty the buffer; it is off and cannot grow
+#define READS_MAX      100000 // enough to empty the buffer, which is off and cannot grow
 #define BUFFER_SIZE_KB "4"    // of each CPU
 #define HITS_KEPT      24     // the rest cannot double more often
 
 struct psi_threshold {
     struct kmem_watch *watch;
     const char *text; // borrowed
-    int fd;           // -1 while nobody waits
+    int fd;           // -1 during the rest
     struct loop_io *io;
-    bool failed; // and said so
+    bool failed; // it failed, and the log says so
 };
 
 struct kmem_watch {
@@ -48,7 +48,7 @@ struct kmem_watch {
     struct tracefs fs;
     int pipe_fd, switch_fd; // trace_pipe, tracing_on; -1: events are not watched
     struct loop_io *pipe_io;
-    const char *events[KMEM_WATCH_EVENTS_MAX]; // borrowed; those that are enabled
+    const char *events[KMEM_WATCH_EVENTS_MAX]; // borrowed; the enabled events
     size_t n_events;
     struct psi_threshold psi[KMEM_WATCH_PSI_MAX];
     size_t n_psi;
@@ -57,15 +57,15 @@ struct kmem_watch {
     nsec_t rests_until;
     nsec_t armed_at;
     uint64_t n_hits;
-    nsec_t hits[HITS_KEPT]; // boot times of the last ones; hit N is in hits[N % HITS_KEPT]
+    nsec_t hits[HITS_KEPT]; // boot times of the last hits; hit N is in hits[N % HITS_KEPT]
 };
 
 DEFINE_CLEANUP(watch_freep, struct kmem_watch, kmem_watch_free);
 
-// -- what the kernel says --
+// -- parsing the kernel's texts --
 
-// "... [001] .....  6592.385189: mm_compaction_begin: ..."; a task's name stands in front of it and
-// may hold anything.
+// Parses "... [001] .....  6592.385189: mm_compaction_begin: ...". A task's name stands in front
+// and may contain anything.
 static bool parse_line(const char *line, const char *end, nsec_t earliest, nsec_t latest,
                        nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
 {
@@ -108,7 +108,8 @@ bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t lat
     return false;
 }
 
-// What the kernel takes is text[0..*ret_size); *ret_path is the file behind it, NULL for all tasks.
+// The kernel's part is text[0..*ret_size). *ret_path is the file that follows, or NULL for all
+// tasks.
 static bool parse_psi(const char *text, uint64_t *ret_stall, uint64_t *ret_window, size_t *ret_size,
                       const char **ret_path)
 {
@@ -166,7 +167,7 @@ static void close_psi(struct psi_threshold *psi)
     psi->fd = close_fd(psi->fd);
 }
 
-// How long to rest after the latest hit.
+// Returns how long to rest after the latest hit.
 static nsec_t rest_after(const struct kmem_watch *watch, nsec_t now)
 {
     nsec_t rest = watch->options.rest;
@@ -179,7 +180,7 @@ static nsec_t rest_after(const struct kmem_watch *watch, nsec_t now)
     return rest;
 }
 
-// Closing a PSI trigger waits for the kernel, some 15 ms: it comes last.
+// The PSI triggers come last, because closing one waits for the kernel, for about 15 ms.
 static void fall_silent(struct kmem_watch *watch, nsec_t until)
 {
     watch->resting = true;
@@ -212,8 +213,8 @@ void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until)
     close_all_psi(watch);
 }
 
-// "  a task-12  [001] .....  6592.385189: mark_victim: pid=12 comm=a task": the parts around the
-// time. `name` points at the event's name in the line.
+// Takes the parts around the time from "  a task-12  [001] .....  6592.385189: mark_victim: pid=12
+// comm=a task". `name` points at the event's name in the line.
 static void describe(const char *text, const char *end, const char *name, size_t name_size,
                      char ret[KMEM_WATCH_DETAIL_MAX])
 {
@@ -276,7 +277,7 @@ static void psi_ready(void *userdata, uint32_t events)
     hit(watch, now, &found);
 }
 
-// Without CAP_SYS_RESOURCE the kernel takes windows in steps of two seconds only.
+// Without CAP_SYS_RESOURCE the kernel accepts only windows in steps of two seconds.
 static int write_psi(int fd, const char *text, size_t size, uint64_t stall, uint64_t window)
 {
     char kernel_text[PSI_TEXT_MAX] = "";
@@ -367,7 +368,7 @@ static int enable_event(struct kmem_watch *watch, const char *event)
     return r;
 }
 
-// What is read must be text with a time in it, and a reader must be able to wait.
+// The text must have times, and a reader must be able to wait.
 static void set_options(struct kmem_watch *watch)
 {
     static const char *const options[][2] = {
@@ -376,7 +377,7 @@ static void set_options(struct kmem_watch *watch)
     };
     for (size_t i = 0; i < ELEMENTS(options); i++)
         tracefs_change(&watch->fs, options[i][0],
-                       options[i][1]); // not all kernels have all of them
+                       options[i][1]); // some kernels lack some of them
 }
 
 static int open_files(struct kmem_watch *watch, struct err *err)

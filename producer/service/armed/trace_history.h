@@ -20,20 +20,20 @@ struct trace_history_folder {
     const char *path;
     const char
         *stem;     // files are STEM-TIME.pftrace or STEM-TRIGGER-TIME.pftrace; NULL: all *.pftrace
-    int32_t score; // bugreport_score of what makes them
+    int32_t score; // bugreport_score of the sessions that make them
 };
 
 struct trace_history_limits {
-    nsec_t age;     // since the file was written last
-    uint64_t bytes; // of all together; the newest may be larger
+    nsec_t age;     // since the last write to the file
+    uint64_t bytes; // of all files together; the newest may be larger
     uint32_t files; // 0: none
-    bool parts;     // also what a dead daemon left unfinished, if nobody writes it
+    bool parts;     // also parts that a dead daemon left unfinished, if no process writes them
 };
 
 struct finished_trace {
     int fd;         // owned, for reading
     char *path;     // owned
-    nsec_t written; // real time, when it was written last
+    nsec_t written; // real time of the last write
     uint64_t bytes;
     int32_t score;
     bool is_part;
@@ -43,14 +43,15 @@ VEC_DEFINE(finished_traces, struct finished_trace);
 struct trace_history {
     struct finished_traces traces; // newest first
     struct strbuf problems;        // a line for each folder or file that cannot be read
-    uint32_t n_old, n_beyond;      // left out for their age; for the number or size of them all
-    uint32_t n_unfinished;         // without limits.parts: what has the name of a part
-    nsec_t newest_old;             // of those that are too old: when the newest was written
+    uint32_t n_old,
+        n_beyond;          // left out because of their age; because of the limits on number or size
+    uint32_t n_unfinished; // without limits.parts: files named as parts
+    nsec_t newest_old;     // of those that are too old: the latest write
 };
 
-// Takes files of root, of this user and of the folder's owner only, and none with a second name: in
-// a folder where others can write, a link could lead anywhere. `now` is the real time.
-// 0 or -ENOMEM.
+// Finds traces. Takes only files of root, of this user and of the folder's owner, and no file with
+// a second link: in a folder where others can write, a link could lead anywhere. `now` is the real
+// time. Returns 0 or -ENOMEM.
 int trace_history_find(const struct trace_history_folder *folders, size_t n_folders,
                        const struct trace_history_limits *limits, nsec_t now,
                        struct trace_history *ret);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One consumer of consumer_port.c, and its two streams: the packets that it reads and the events
+// One consumer of consumer_port.c and its two streams: the packets that it reads and the events
 // that it observes.
 #pragma once
 
@@ -9,36 +9,37 @@
 struct consumer {
     const struct consumer_port *port;  // borrowed
     struct ipc_peer *peer;             // borrowed
-    struct service_consumer as_client; // what the service knows of it
+    struct service_consumer as_client; // how the service knows the consumer
     uint64_t session_id;               // 0: none
-    bool started, ended;               // the session
-    struct ipc_ticket enabling;        // EnableTracing, answered at the end of the session
+    bool started, ended;               // state of the session
+    struct ipc_ticket enabling;        // EnableTracing, answered when the session ends
 
     struct ipc_ticket observing;
     uint32_t observed; // mask of ObservableEvents.Type
 
     struct ipc_ticket reading;
-    uint8_t *packet; // owned: one that is larger than a frame, being sent
+    uint8_t *packet; // owned: a packet larger than a frame that is being sent
     size_t packet_size, packet_sent;
 
-    struct ipc_ticket cloning; // CloneSession into a file, answered when that is written
+    struct ipc_ticket cloning; // CloneSession into a file, answered when the file is written
     int64_t clone_uuid_msb, clone_uuid_lsb;
 
-    struct consumer_save *save; // owned; SaveTraceForBugreport under way
+    struct consumer_save *save; // owned; a running SaveTraceForBugreport
 };
 
-// A line of the log about what this consumer does. A user other than root has so many a minute.
+// Logs a line about this consumer's actions. A user other than root has a limited number per
+// minute.
 __attribute__((format(printf, 2, 3))) void consumer_log(const struct consumer *consumer,
                                                         const char *format, ...);
 
-// Answers a request of which no more is wanted: NULL fails it.
+// Sends the last reply to a request. NULL fails the request.
 void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
                      const ProtobufCMessage *reply);
 
 // consumer_read.c
 void consumer_read(struct consumer *consumer, const struct ipc_ticket *ticket);
-void consumer_read_on(struct consumer *consumer);  // where there is room
-void consumer_read_end(struct consumer *consumer); // with what was sent so far
+void consumer_read_on(struct consumer *consumer);  // continues when there is room
+void consumer_read_end(struct consumer *consumer); // ends the reading with what was sent so far
 
 // consumer_observe.c
 void consumer_observe(struct consumer *consumer, const struct ipc_ticket *ticket,

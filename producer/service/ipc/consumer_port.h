@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perfetto's ConsumerPort over the service: one connection is one consumer with at most one session
-// at a time.
+// Perfetto's ConsumerPort on top of the service. One connection is one consumer, with at most one
+// session at a time.
 #pragma once
 
 #include "common/log.h"
@@ -14,9 +14,10 @@ struct consumer_port {
     struct service *service;              // borrowed
     const struct config_check_env *check; // borrowed
     const struct log *log;                // borrowed; may be NULL
-    const char *save_folder; // borrowed: where SaveTraceForBugreport writes; NULL: it is refused
+    const char
+        *save_folder; // borrowed: folder for SaveTraceForBugreport; NULL: the call is refused
 };
 
-// The borrowed ones outlive the port, the port outlives the server.
+// Everything borrowed must outlive the port. The port must outlive the server.
 void consumer_port_init(struct consumer_port *port, struct service *service,
                         const struct config_check_env *check, const struct log *log);

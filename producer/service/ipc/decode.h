@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of others.
+// Decoding of messages from other processes.
 #pragma once
 
 #include <stddef.h>
@@ -10,6 +10,6 @@
 
 #define IPC_MESSAGE_DEPTH_MAX 32 // messages inside messages
 
-// Decodes; NULL: damaged, nested too deeply, or no memory.
+// Decodes a message. Returns NULL if it is damaged or nested too deeply, or if memory ran out.
 ProtobufCMessage *ipc_message_decode(const ProtobufCMessageDescriptor *descriptor,
                                      const uint8_t *bytes, size_t size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sockets of a daemon, where clients look for them: Perfetto's, and control sockets of our own
-// (socket.h), which serve the same.
+// The sockets of a daemon, where clients look for them: Perfetto's sockets, and our own control
+// sockets (socket.h), which offer the same services.
 #pragma once
 
 #include <stdbool.h>
@@ -14,25 +14,27 @@
 
 struct ipc_endpoint;
 
-// Everything borrowed for the endpoint's life, but for `consumer_group`.
+// Borrowed for the endpoint's life, except `consumer_group`, which is needed only by
+// ipc_endpoint_new().
 struct ipc_endpoint_options {
     struct loop *loop;
     const struct log *log;
     struct service *service;
     const char *const *source_names; // NULL-terminated, for config_check()
     uint64_t memory_bytes;           // of the machine
-    const char *consumer_group; // whose members may record, by name or number; NULL: root alone
-    const char *save_folder;    // for SaveTraceForBugreport; NULL: none
+    const char
+        *consumer_group;     // group whose members may record, by name or number; NULL: root only
+    const char *save_folder; // for SaveTraceForBugreport; NULL: none
     const char *control_folder; // of the control sockets; NULL: none
-    bool no_perfetto_sockets;   // somebody else serves them
+    bool no_perfetto_sockets;   // another program serves them
     struct ipc_server_limits limits;
 };
 
-// Makes the control sockets. Takes the sockets called "consumer" and "producer" that the service
-// manager passed, and makes those that it did not pass under their usual names. -EADDRINUSE:
-// another service has them.
+// Makes the control sockets. Takes the sockets named "consumer" and "producer" that the service
+// manager passed; makes those that it did not pass under their usual names. Returns 0 or a negative
+// errno with text: -EADDRINUSE if another service has them.
 int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endpoint **ret,
                      struct err *err);
 
-// Hangs up on everybody, before the service is freed. Takes NULL, returns NULL.
+// Hangs up on all peers. Call it before the service is freed. Takes NULL, returns NULL.
 struct ipc_endpoint *ipc_endpoint_free(struct ipc_endpoint *endpoint);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process between the service and a client who may not be trusted with descriptors: all that the
-// client passes along is received, written to and closed there.
+// A process between the service and a client that is not trusted with descriptors. Descriptors from
+// the client are received, written to and closed in that process only.
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include "producer/ground/loop.h"
 
-// Relays of one user other than root, and of all users; those that still have to write count.
+// Limits for one user other than root, and for all users. Relays that still have to write count.
 #define RELAYS_EACH_MAX 16
 #define RELAYS_ALL_MAX  64
 
@@ -17,15 +17,15 @@ struct relays;
 
 // The loop is borrowed.
 int relays_new(struct loop *loop, struct relays **ret);
-// Those that still write go on without this process.
+// Frees the relays. Relays that still write go on without this process.
 struct relays *relays_free(struct relays *relays);
 
 // Takes over the connected socket `fd` of user `uid`, also on failure. *ret_fd (owned) is a socket
-// to talk with the client, who notices nothing. Where the client passes a descriptor, a pipe comes
-// out of *ret_fd: what is written there goes into the client's file, before any later answer
-// reaches the client. -EUSERS: the user has, or all have, as many as there may be.
+// to talk with the client, which notices nothing. If the client passes a descriptor, *ret_fd
+// delivers a pipe in its place. Bytes written to the pipe reach the client's file before any later
+// answer reaches the client. Returns 0 or a negative errno: -EUSERS if the user, or all users
+// together, have reached the limit.
 int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd);
 
-// Closes a connected socket in which unread descriptors may be, without entering their file
-// systems.
+// Closes a connected socket that may have unread descriptors, without entering their file systems.
 void relays_close_socket(int fd);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Listening sockets and those who connect to them. Speaks frames and methods; what a method does is
-// the business of the port behind the socket. A peer that breaks the protocol, stalls or does not
-// read is hung up on, and nobody else notices.
+// Listening sockets and their peers. The server handles frames and method calls; the port behind
+// the socket implements the methods. A peer that breaks the protocol, stalls or does not read is
+// disconnected, and no other peer notices.
 #pragma once
 
 #include <stdbool.h>
@@ -19,13 +19,13 @@
 struct ipc_server;
 struct ipc_peer;
 
-// Each 0: the default.
+// 0 selects the default for each.
 struct ipc_server_limits {
-    uint32_t max_peers;         // in all; default 512. The last 16 are for root.
+    uint32_t max_peers;         // in all; default 512. The last 16 are reserved for root.
     uint32_t max_peers_per_uid; // of one user other than root; default 128
-    nsec_t first_frame_timeout; // for the first frame after connecting; default 30 s
-    nsec_t frame_timeout;       // for the rest of a frame that has begun; default 10 s
-    nsec_t write_timeout;       // for some of what waits to be sent; default 30 s
+    nsec_t first_frame_timeout; // for the first frame after the connection; default 30 s
+    nsec_t frame_timeout;       // for the rest of a frame; default 10 s
+    nsec_t write_timeout;       // for some progress of the outbox; default 30 s
 };
 
 struct ipc_server_env {
@@ -34,28 +34,30 @@ struct ipc_server_env {
     struct ipc_server_limits limits;
 };
 
-// Identifies a request until it has its last reply.
+// Identifies a request until its last reply.
 struct ipc_ticket {
     uint64_t request_id;
-    bool wanted; // false: nobody waits, replies are dropped
+    bool wanted; // false: replies are dropped, because nobody waits
 };
 
 struct ipc_call {
     struct ipc_ticket ticket;
     uint32_t method;
-    ProtobufCMessage *request; // of the method's type; the port may take parts out of it
+    ProtobufCMessage *request; // of the method's type; the port may take parts out of the message
 };
 
-// What is behind a socket. Callbacks may reply and hang up as they like.
+// The implementation behind a socket. Callbacks may reply and hang up.
 struct ipc_port {
     const struct ipc_service *service;
-    bool takes_fds; // its requests may have descriptors; others are refused or dropped
-    // A peer has come. *ret_state is the port's own for this peer. 0, or a negative errno: no.
+    bool takes_fds; // its requests may carry descriptors; otherwise descriptors are refused or
+                    // dropped
+    // A peer has connected. *ret_state is the port's own state for the peer. Returns 0, or a
+    // negative errno to refuse the peer.
     int (*opened)(void *userdata, struct ipc_peer *peer, void **ret_state);
     void (*invoke)(void *state, const struct ipc_call *call);
-    // There is room again after ipc_peer_has_room() was false. May be NULL.
+    // ipc_peer_has_room() was false and is true again. May be NULL.
     void (*drained)(void *state);
-    // The peer is gone, `state` has to go. No replies any more.
+    // The peer is gone: free `state` and send no more replies.
     void (*closed)(void *state);
     void *userdata;
 };
@@ -64,12 +66,12 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret);
 // Hangs up on all peers. Takes NULL, returns NULL.
 struct ipc_server *ipc_server_free(struct ipc_server *server);
 
-// Accepts on `fd`, which the server owns if it succeeds. `port` is borrowed.
+// Accepts connections on `fd`. The server owns `fd` if this succeeds. `port` is borrowed.
 int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access *access,
                       const struct ipc_port *port);
 
-// Takes over a connected socket, also on failure; limits and access as for an accepted one.
-// -EACCES, -EMFILE.
+// Takes over a connected socket, also on failure. Limits and access are those of an accepted
+// socket. Returns 0 or a negative errno: -EACCES, -EMFILE.
 int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access *access,
                      const struct ipc_port *port);
 
@@ -77,24 +79,24 @@ size_t ipc_server_n_peers(const struct ipc_server *server);
 
 const struct ipc_credentials *ipc_peer_credentials(const struct ipc_peer *peer);
 
-// "perfetto[123]", for people; lives as long as the peer.
+// Returns a name such as "perfetto[123]", for messages. It lives as long as the peer.
 const char *ipc_peer_name(const struct ipc_peer *peer);
 
-// The descriptor that came along with a request, -1 if none; the caller's from here. One that
-// nobody takes is closed.
+// Returns the descriptor that came with a request, or -1. The caller owns it. A descriptor that is
+// not taken is closed.
 int ipc_peer_take_fd(struct ipc_peer *peer);
 
-// Replies; NULL: the call has failed. With `has_more` further ones follow. A message that does not
-// fit into a frame counts as a failure.
+// Sends a reply. NULL means that the call failed. `has_more`: further replies follow. A message
+// that does not fit into a frame counts as a failure.
 void ipc_peer_reply(struct ipc_peer *peer, const struct ipc_ticket *ticket,
                     const ProtobufCMessage *reply, bool has_more);
 
-// The same with a message that is encoded already.
+// Sends a reply that is already encoded.
 void ipc_peer_reply_bytes(struct ipc_peer *peer, const struct ipc_ticket *ticket, const void *bytes,
                           size_t size, bool has_more);
 
-// Whether a stream may go on; if not, drained() will be called.
+// Returns whether a stream may continue. If not, drained() will be called.
 bool ipc_peer_has_room(struct ipc_peer *peer);
 
-// Ends the connection after the callback that is running.
+// Ends the connection after the running callback.
 void ipc_peer_hang_up(struct ipc_peer *peer);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two services and their methods. A method's id on the wire is its place in the list, from 1,
-// as in every service so far; clients go by the names that BindService gives them.
+// The two services and their methods. A method's id on the wire is its position in the list,
+// counted from 1, as in every Perfetto version so far. Clients use the ids that the answer to
+// BindService lists by name.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +21,7 @@ struct ipc_method {
 
 struct ipc_service {
     const char *name;
-    const struct ipc_method *methods; // of id 1, 2, ...
+    const struct ipc_method *methods; // with the ids 1, 2, ...
     uint32_t n_methods;
 };
 
@@ -71,8 +72,8 @@ enum ipc_producer_method {
 
 extern const struct ipc_service ipc_consumer_service, ipc_producer_service;
 
-// The method with this id, or NULL.
+// Returns the method with this id, or NULL.
 const struct ipc_method *ipc_service_method(const struct ipc_service *service, uint32_t id);
 
-// The id of `name`, or 0.
+// Returns the id of `name`, or 0.
 uint32_t ipc_service_find(const struct ipc_service *service, const char *name);

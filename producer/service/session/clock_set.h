@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All clocks that a trace ties together, read at one moment.
+// A reading of all clocks of a trace at one moment.
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include "common/nsec.h"
 
-// Where a session reads the time: the kernel, or a test.
+// The time source of a session: the kernel, or a test.
 struct clock_reader {
     nsec_t (*now)(void *userdata, clockid_t clock);
     void *userdata;
@@ -36,6 +36,6 @@ struct clock_set {
 
 void clock_set_read(const struct clock_reader *reader, struct clock_set *ret);
 
-// True where a clock has moved 10 ms or more against boot time between the two. Clocks that do not
-// count nanoseconds are not compared.
+// Returns true if a clock has moved against boot time by 10 ms or more between the two readings.
+// Only clocks that count nanoseconds are compared.
 bool clock_set_drifted(const struct clock_set *before, const struct clock_set *after);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tracing session: buffers, data sources, a duration or triggers, and, where it has one, the
-// file that it is written into. Any number of them live side by side; time and loop come from
-// outside.
+// One tracing session: its buffers, data sources, duration or triggers, and its file if there is
+// one. Any number of sessions can exist at a time. Time and loop come from outside.
 //
-// Life: session_new (config checked, sources open) -> session_arm or session_start -> recording,
-// until its duration or a trigger's delay is over, session_stop(), or a full file -> the rest is
-// written in slices -> `ended`.
+// The life of a session: session_new (config checked, sources open) -> session_arm or session_start
+// -> recording, until the duration or a trigger's delay is over, session_stop(), or a full file ->
+// the rest is written in slices -> `ended`.
 #pragma once
 
 #include <stdbool.h>
@@ -29,19 +28,19 @@ struct session;
 struct trace_file;
 
 enum session_state {
-    SESSION_CONFIGURED = 1 << 0, // sources are open, nothing runs
-    SESSION_ARMED = 1 << 1,      // START_TRACING waits for a trigger, nothing runs
+    SESSION_CONFIGURED = 1 << 0, // sources are open; nothing runs
+    SESSION_ARMED = 1 << 1,      // START_TRACING waits for a trigger; nothing runs
     SESSION_STARTED = 1 << 2,    // sources write
-    SESSION_TRIGGERED = 1 << 3,  // as before, and the trigger that they were waiting for has come
-    SESSION_STOPPING = 1 << 4,   // sources have stopped, what is in the buffers goes into the file
+    SESSION_TRIGGERED = 1 << 3,  // sources write, and the awaited trigger has come
+    SESSION_STOPPING = 1 << 4,   // sources have stopped; the buffers' content goes into the file
     SESSION_DONE = 1 << 5,
 };
 
 #define SESSION_RECORDING (SESSION_STARTED | SESSION_TRIGGERED)
 
-// Borrowed, as everything in it; outlives the session.
+// All borrowed. Must outlive the session.
 struct session_env {
-    // NULL: nobody sleeps for the session, its owner calls session_run_due().
+    // NULL: the owner calls session_run_due() itself.
     struct loop *loop;
     const struct clock_reader *clock;
     const struct log *log;
@@ -49,80 +48,82 @@ struct session_env {
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
     const struct requester *requester; // NULL: root
-    const char *title;                 // in front of log lines; NULL: the program has one session
+    const char *title;                 // prefix of log lines; NULL: the program has one session
 
-    // Nobody can fire triggers: a trigger_config has no effect, the session is a plain one.
+    // Triggers cannot be fired here: trigger_config has no effect, and the session is a plain one.
     bool ignore_triggers;
-    const char *required_source; // without which the session fails; NULL: any is enough
+    const char *required_source; // the session fails without this source; NULL: any is enough
 
-    // All sources have started. May be NULL, as those below.
+    // All sources have started. This and the following callbacks may be NULL.
     void (*started)(void *userdata, struct session *session);
-    // A CLONE_SNAPSHOT trigger's delay is over.
+    // The delay of a CLONE_SNAPSHOT trigger is over.
     void (*clone_due)(void *userdata, struct session *session,
                       const struct service_trigger_hit *hit);
-    // There is no room for what is to be written. True: now there is more. False: it is tried again
-    // after a while (waits_for_room), and nothing is lost meanwhile but what full buffers lose.
+    // make_room(): there is no room to write. True means that there is room now. False: the session
+    // tries again after a while (waits_for_room), and loses data only if its buffers are full.
     bool (*make_room)(void *userdata, struct session *session, int why);
     void (*waits_for_room)(void *userdata, struct session *session, int why);
-    // A journal is written for the first time, or what waited for room.
+    // The session writes to its journal for the first time, or again after it waited for room.
     void (*writes)(void *userdata, struct session *session);
-    // A journal wants to begin anew in a file of its own. When all is there, the file takes the
-    // place of the one before (file_replaced), or is given up (file_kept).
+    // next_file(): the journal wants to start anew in a file of its own. When everything is in it,
+    // the file takes the place of the previous one (file_replaced), or is dropped (file_kept).
     int (*next_file)(void *userdata, struct session *session, struct trace_file **ret);
     void (*file_replaced)(void *userdata, struct session *session);
     void (*file_kept)(void *userdata, struct session *session);
-    // Called once, when SESSION_DONE is reached. The session must not be freed inside any of
-    // these calls.
+    // Called once, when SESSION_DONE is reached. The session must not be freed inside any of these
+    // calls.
     void (*ended)(void *userdata, struct session *session);
     void *userdata;
 };
 
-// `config` is copied. On failure nothing is left behind.
+// Makes a session. `config` is copied. On failure nothing is left behind.
 int session_new(const struct session_env *env, const struct config *config, struct session **ret,
                 struct err *err);
-struct session *session_free(struct session *session); // stops what runs; takes NULL, returns NULL
+// Frees the session and stops running sources. Takes NULL, returns NULL.
+struct session *session_free(struct session *session);
 
 const struct session_settings *session_get_settings(const struct session *session);
 
-// Gives the session the file that it writes to, before session_start(). The session owns it from
-// here. Without a file the packets stay in the buffers.
+// Gives the session its file, before session_start(). The session owns the file from here on.
+// Without a file, packets stay in the buffers.
 void session_set_file(struct session *session, struct trace_file *file);
 
-// The recording stays in the buffers, and is written into the file as it is made
-// (session_journal.c). After session_set_file(), for sessions without write_into_file.
+// Keeps the recording in the buffers, and writes it into the file while it is made
+// (session_journal.c). Call it after session_set_file(), for sessions without write_into_file.
 int session_keep_journal(struct session *session, struct err *err);
 
-// START_TRACING begins to wait for its triggers, and for trigger_timeout_ms.
+// START_TRACING: begins to wait for the triggers and for trigger_timeout_ms.
 int session_arm(struct session *session, struct err *err);
 
-// Starts recording; an armed session then does not wait any more.
+// Starts recording. An armed session no longer waits.
 int session_start(struct session *session, struct err *err);
 
-// The config as it is held here, of which only the filters by producer name may be changed; after
-// that, the data sources that they let in now are opened, and started where the session records.
-// What is left out by them then goes on.
+// Returns the session's own config, in which only the filters by producer name may be changed.
+// session_filters_changed() then opens the data sources that the new filters let in, and starts
+// them if the session records. Sources that the new filters exclude go on.
 Pb__TraceConfig *session_get_filters(struct session *session);
 void session_filters_changed(struct session *session);
 
-// One of the config's triggers has come; whoever calls has applied its rules. True: it has started
-// the session, will stop it or has ordered a snapshot. A later one only leaves its packet.
+// Delivers one of the config's triggers; the caller has applied its rules. Returns true if the
+// trigger started the session, will stop it, or ordered a snapshot. A later trigger only leaves its
+// packet.
 bool session_trigger(struct session *session, const struct service_trigger_hit *hit);
 
-// Stops recording; `ended` follows when everything is written. Nothing happens where it has
-// stopped already.
+// Stops the recording. `ended` follows when everything is written. No effect if the session has
+// stopped.
 void session_stop(struct session *session);
 
-// Ends at once: what is not in the file yet is not written. The file stays readable.
+// Ends the session at once. Data that are not in the file yet are lost. The file stays readable.
 void session_abort(struct session *session);
 
-// Whether it has recorded what is not in its file yet, and the file is a regular one: writing the
-// rest does not wait for anybody.
+// Returns whether the session has recorded data that are not in its file yet, and the file is a
+// regular one, so that writing does not wait for a reader.
 bool session_has_to_write(const struct session *session);
-// There is no room for what it has to write, now.
+// Returns whether there is no room now for data to be written.
 bool session_waits_for_room(const struct session *session);
-// What it has recorded and not written, roughly.
+// Returns about how many bytes were recorded and not written.
 uint64_t session_unwritten_bytes(const struct session *session);
-// Stops such a session and writes everything before it returns.
+// Stops a session of session_has_to_write() and writes everything before it returns.
 void session_finish(struct session *session);
 
 enum session_state session_get_state(const struct session *session);
@@ -130,82 +131,84 @@ enum session_state session_get_state(const struct session *session);
 const Pb__TraceConfig *session_get_config(const struct session *session);
 uint64_t session_buffer_bytes(const struct session *session); // memory set aside for packets
 
-// Brings what the sources hold into the buffers. Only while they write.
+// Brings the sources' pending data into the buffers. Only while the sources write.
 void session_flush(struct session *session);
 
-// Has sources that show what they have from time to time only, such as heap profiles, show it now.
+// Tells sources that dump only from time to time, such as heap profiles, to dump now.
 void session_dump(struct session *session);
 
-// One read-out of the buffers, as session_reader.h has it. Nothing comes out of a session that
-// writes into a file, or whose trigger has not come.
+// One read-out of the buffers (session_reader.h). A session that writes into a file, or whose
+// trigger has not come, gives nothing.
 void session_read_begin(struct session *session);
 bool session_read_peek(struct session *session, struct packet_view *ret);
 void session_read_advance(struct session *session);
 
-// The session that ended leaves no trace, and its file is empty: no trigger came, or the snapshots
-// that CLONE_SNAPSHOT ordered are all there is.
+// The session ended without a trace, and its file is empty: no trigger came, or CLONE_SNAPSHOT
+// snapshots are the only result.
 #define SESSION_E_NO_TRACE 1
 
-// 0, SESSION_E_NO_TRACE, or why recording or writing ended badly; `err` gets the text.
+// Returns 0, SESSION_E_NO_TRACE, or the negative errno with which recording or writing failed;
+// `err` gets the text.
 int session_result(const struct session *session, struct err *err);
 
-// What a snapshot would take at least: asked before anything is done for it.
+// Returns the minimum memory of a snapshot, before anything is done for it.
 uint64_t session_clone_bytes(const struct session *session);
 
-// Brings the session into the shape for a snapshot: buffers with clear_before_clone emptied,
-// sources flushed. Returns the memory that the snapshot will take.
+// Prepares the session for a snapshot: empties buffers with clear_before_clone and flushes the
+// sources. Returns the memory that the snapshot will take.
 uint64_t session_prepare_clone(struct session *session);
 
 struct session_clone_options {
     bool for_bugreport;
-    const struct service_trigger_hit *trigger; // NULL: not by a trigger
-    void *userdata;                            // of the copy's callbacks, which are the original's
+    const struct service_trigger_hit *trigger; // NULL: no trigger caused it
+    void *userdata; // of the copy's callbacks, which are those of the original
 };
 
-// A copy of what the session holds, as a session that is done, to be read. It has a UUID of its
-// own, of which one half is the original's. Buffers with transfer_on_clone move over; the session
-// goes on with empty ones. On failure nothing has changed.
+// Copies the session's data into a new session, which is done and can be read. The copy has a UUID
+// of its own, of which one half is the original's. Buffers with transfer_on_clone move to the copy,
+// and the session goes on with empty ones. On failure nothing changes.
 int session_clone(struct session *session, const struct session_clone_options *options,
                   struct session **ret, struct err *err);
 
-// What the session's file holds, after it was given what is held back.
+// The content of a session's file, after held-back data were written.
 struct session_file {
-    int fd;              // borrowed; -1: there is none that is still open
-    uint64_t start, end; // of this session's bytes
+    int fd;              // borrowed; -1: no open file
+    uint64_t start, end; // range of this session's bytes
 };
 
 void session_flush_file(struct session *session, struct session_file *ret);
 
-// Lets a session that is done, and had no file, write all that it holds into `file`, as below.
+// Writes all data of a session that is done and had no file into `file`, as session_write_clone()
+// does.
 int session_write_late(struct session *session, struct trace_file *file, struct err *err);
 
-// Lets a snapshot write all that it holds into `file`, which it takes over, a slice a round of the
-// loop; `ended` follows. What `copy_fd` (owned, -1: nothing) holds, as `copy` says, comes first.
+// Writes all data of a snapshot into `file`, which it takes over, one slice per round of the loop.
+// `ended` follows. The bytes of `copy_fd` (owned; -1: none) that `copy` describes come first.
 int session_write_clone(struct session *session, struct trace_file *file, int copy_fd,
                         const struct session_file *copy, struct err *err);
 
-// The statistics of the buffers as TraceStats has them; free with
-// pb__trace_stats__free_unpacked(). NULL: no memory.
+// Returns the statistics of the buffers as TraceStats; free it with
+// pb__trace_stats__free_unpacked(). NULL: memory ran out.
 Pb__TraceStats *session_get_stats(struct session *session);
 
 struct session_counts {
-    nsec_t elapsed;       // since the start, until the stop
-    uint64_t events;      // what the sources count in
-    uint64_t events_lost; // by the kernel, by a source, refused by a full buffer, between the two
-                          // ends of a ring that keeps both
+    nsec_t elapsed;       // from the start until the stop
+    uint64_t events;      // in the units of the sources
+    uint64_t events_lost; // by the kernel, by a source, refused by a full buffer, or between the
+                          // two ends of a ring that keeps both
     uint64_t packets_overwritten; // by rings
     uint64_t packets_discarded;   // by full buffers
     uint64_t bytes;               // recorded into the buffers
     uint64_t file_bytes;          // written to the file
     bool file_full;               // max_file_size_bytes ended the session
-    const char *problem; // sources that are left out, or a source's own (source.h); borrowed
+    const char *problem; // left-out sources, or a source's own problem (source.h); borrowed
 };
 
 void session_get_counts(const struct session *session, struct session_counts *ret);
 
-// When the session ends if nothing else happens; NSEC_MAX: not by itself.
+// Returns when the session ends by itself; NSEC_MAX: never.
 nsec_t session_end_due(const struct session *session);
 
-// For owners without a loop: when the session wants to be called, NSEC_MAX for never, and the call.
+// For owners without a loop: when to call session_run_due() (NSEC_MAX: never), and the call.
 nsec_t session_next_due(const struct session *session);
 void session_run_due(struct session *session);

@@ -11,28 +11,28 @@
 #include "producer/trace/packet_buffer.h"
 #include "protos/config/trace_config.pb-c.h"
 
-// All zero has none.
+// All zero has no buffers.
 struct session_buffers {
     struct packet_buffer **items; // owned, n of them
     size_t n;
 };
 
-// As many as the config has, and one more where tasks are named without being asked for
+// Returns the number of buffers in the config, plus one if tasks are named without being asked for
 // (implicit_names.h).
 size_t session_buffers_count(const Pb__TraceConfig *config);
 
-// The config of buffer number `i`, also of the buffer that the config does not have.
+// Returns the config of buffer number `i`, also for the extra buffer that the config does not have.
 const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i);
 bool session_buffer_keeps_first(const Pb__TraceConfig *config, size_t i);
 
 int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
                          struct err *err);
-// Takes memory for what is written first from the kernel now: when a recording fills its buffers,
-// there may be none. Up to a bound; the rest comes as the buffers fill.
+// Takes the memory that is written first from the kernel now, because there may be none left when a
+// recording fills its buffers. Bounded; the rest follows as the buffers fill.
 void session_buffers_touch(struct session_buffers *buffers);
 void session_buffers_done(struct session_buffers *buffers);
 
-// An empty buffer as the config has number `i`.
+// Makes an empty buffer number `i` of the config.
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
                         struct err *err);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What session.c (life), session_machine.c (what happens, and when) and session_clone.c (snapshots)
-// share. Nobody else includes this.
+// What session.c (life), session_machine.c (events and their times) and session_clone.c (snapshots)
+// share. No other file includes this.
 #pragma once
 
 #include "producer/service/service_packets.h"
@@ -14,7 +14,7 @@
 
 #define PENDING_CLONES_MAX 16
 
-// How often a journal is written, and the statistics with it.
+// How often a journal and its statistics are written.
 #define JOURNAL_PERIOD           NSEC_PER_SEC
 #define JOURNAL_WRITES_PER_STATS 10
 
@@ -35,10 +35,10 @@ enum session_event {
     EVENT_WRITE_DUE,
     EVENT_SLICE_DUE,
     EVENT_WRITTEN,
-    EVENT_FILE_ENDED, // full, or it failed
+    EVENT_FILE_ENDED, // the file is full, or writing failed
 };
 
-// The order is that in which they come when several are due at once.
+// The order of events that are due at the same time.
 enum due {
     DUE_CLONE,
     DUE_DELAY,
@@ -56,7 +56,7 @@ enum due {
 struct deadline {
     nsec_t at;     // boot time; NSEC_MAX: not set
     nsec_t period; // 0: once
-    nsec_t awake;  // CLOCK_MONOTONIC, which stands still in suspend: not before this; 0: none
+    nsec_t awake;  // CLOCK_MONOTONIC, which stands still in suspend: not due before this; 0: none
 };
 
 struct pending_clone {
@@ -65,14 +65,14 @@ struct pending_clone {
 };
 
 struct session_journal {
-    struct service_packets packets; // the twin of the session's
+    struct service_packets packets; // the twin of the session's packets
     bool begun;
-    unsigned n_tails;              // write-outs that ended
+    unsigned n_tails;              // completed write-outs
     uint64_t passed_over;          // by the rings, when the file began
     bool buffer_replaced;          // since the file began
-    nsec_t second_due;             // not before
-    struct trace_file *previous;   // owned: complete until the file at hand is; NULL: none
-    struct packet_cursor *cursors; // owned: where `previous` stands
+    nsec_t second_due;             // no second file before this time
+    struct trace_file *previous;   // owned: complete until the present file is complete; NULL: none
+    struct packet_cursor *cursors; // owned: positions of `previous`
 };
 
 struct session {
@@ -88,22 +88,22 @@ struct session {
 
     struct pending_clone clones[PENDING_CLONES_MAX];
     size_t n_clones;
-    bool overflow_told;                    // that `clones` is full
+    bool overflow_told;                    // the log says that `clones` is full
     const struct service_trigger_hit *hit; // borrowed, inside session_trigger()
-    bool triggered;                        // the trigger that was waited for has come
+    bool triggered;                        // the awaited trigger has come
 
     struct session_buffers buffers;
     struct source_set sources;
     struct service_packets packets;
     struct session_reader reader;
-    struct packet_buffer_stats *buffer_stats; // owned, scratch for put_tail()
-    uint64_t *writer_losses;                  // owned, likewise
+    struct packet_buffer_stats *buffer_stats; // owned; scratch space of put_tail()
+    uint64_t *writer_losses;                  // owned; scratch space of put_tail()
     struct session_output output;
     struct session_journal *journal; // owned; NULL: none
     nsec_t synced_at;                // boot time
-    uint64_t bytes_taken;            // of what was recorded, when all was written
+    uint64_t bytes_taken;            // of the recorded data, when everything was written
     nsec_t room_delay;               // until the next attempt to write; 0: there is room
-    bool is_clone;                   // then buffer_stats are those of the original, at the time
+    bool is_clone; // buffer_stats are then those of the original at the time of the clone
 
     nsec_t started_at, stopped_at; // boot time
     uint64_t flushes;
@@ -129,7 +129,7 @@ static inline void clear_due(struct session *session)
         set_due(session, i, NSEC_MAX, 0);
 }
 
-// The machine.
+// The state machine.
 void session_event(struct session *session, enum session_event event);
 bool session_event_matters(const struct session *session, enum session_event event);
 int session_make_timer(struct session *session, struct err *err);
@@ -137,11 +137,11 @@ void session_arm_timer(struct session *session); // after every event from outsi
 
 bool session_has_trace(const struct session *session);
 int session_start_sources(struct session *session, struct err *err);
-// Those whose time is over; sets when the next one is due.
+// Stops sources whose time is over, and sets when the next one is due.
 void session_stop_due_sources(struct session *session);
 
-// The steps of making one. The bytes go into the trace; what is unpacked from them is the session's
-// own.
+// The steps of session_new(). The bytes go into the trace; the session owns the message that is
+// unpacked from them.
 int session_copy_config(struct session *session, const uint8_t *bytes, size_t size,
                         struct err *err);
 int session_make_scratch(struct session *session, struct err *err);

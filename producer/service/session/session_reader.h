@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One read-out of a session, packet by packet: the service's own packets first, then the buffers in
-// their order, then the statistics. Whoever reads (a file, a connection) stops where it likes
-// between two packets and goes on later.
+// One read-out of a session, packet by packet: the service's own packets, then the buffers in their
+// order, then the statistics. The caller (a file, a connection) may stop between any two packets
+// and go on later.
 #pragma once
 
 #include <stdbool.h>
@@ -16,13 +16,13 @@ struct session_reader {
     struct service_packets *packets; // borrowed
     struct packet_buffer **buffers;  // borrowed, n_buffers of them
     size_t n_buffers;
-    // Appends what comes behind the buffers.
+    // Appends the packets that belong behind the buffers.
     void (*put_tail)(void *userdata, struct packet_list *list);
     void *userdata;
-    // Not NULL: reading takes nothing out of the buffers, and each read-out goes on where the last
-    // one ended. Owned, n_buffers of them.
+    // Not NULL: reading removes nothing from the buffers, and each read-out continues where the
+    // last one ended. Owned, n_buffers of them.
     struct packet_cursor *cursors;
-    struct packet_cursor next; // behind the packet at hand
+    struct packet_cursor next; // behind the present packet
 
     enum {
         SESSION_READER_IDLE,
@@ -31,14 +31,14 @@ struct session_reader {
         SESSION_READER_TAIL,
     } phase;
     struct packet_list list;
-    size_t buffer;       // that is being read
-    uint64_t bytes_left; // to read of it in this read-out
-    bool from_buffer;    // the packet at hand is the buffer's, still to be consumed
-    size_t size;         // of the packet at hand
+    size_t buffer;       // being read
+    uint64_t bytes_left; // left to read of the buffer in this read-out
+    bool from_buffer;    // the present packet is the buffer's and must still be consumed
+    size_t size;         // of the present packet
 };
 
-// Begins a read-out; one that is under way begins again, and what the service had at hand for it is
-// not lost.
+// Begins a read-out. An unfinished read-out begins again, without loss of the service's packets for
+// it.
 void session_reader_begin(struct session_reader *reader);
 
 static inline bool session_reader_active(const struct session_reader *reader)
@@ -46,13 +46,13 @@ static inline bool session_reader_active(const struct session_reader *reader)
     return reader->phase != SESSION_READER_IDLE;
 }
 
-// The packet at hand; false at the end of the read-out, which then is over. The view stays valid
-// until anything is written into the session. session_reader_advance() passes over the packet; it
-// has to come before anything else writes.
+// session_reader_peek() returns the present packet, or false at the end, where the read-out is
+// over. The view stays valid until something is written into the session. session_reader_advance()
+// passes over the packet. Call it before anything else writes.
 bool session_reader_peek(struct session_reader *reader, struct packet_view *ret);
 void session_reader_advance(struct session_reader *reader);
 
-// The next read-out begins anew, and so do cursors.
+// The next read-out starts anew; cursors are reset too.
 void session_reader_reset(struct session_reader *reader);
 
 void session_reader_done(struct session_reader *reader);

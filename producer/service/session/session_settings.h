@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a TraceConfig means for its session, with defaults filled in and limits applied: times as
-// nsec_t, both spellings of compression as one flag.
+// The meaning of a TraceConfig for its session, with defaults and limits applied: times as nsec_t,
+// both spellings of compression as one flag.
 #pragma once
 
 #include <stdbool.h>
@@ -23,10 +23,10 @@ struct session_settings {
     nsec_t duration;
     enum session_mode mode;
     nsec_t trigger_timeout;       // of the modes with triggers
-    bool duration_counts_suspend; // time that the machine sleeps is part of all of these
+    bool duration_counts_suspend; // all of these include the time for which the machine sleeps
     bool write_into_file;
     nsec_t write_period; // of write_into_file
-    bool flush_on_write; // sources are flushed before each of these
+    bool flush_on_write; // sources are flushed before each write
     nsec_t flush_period;
     nsec_t clear_period;
     nsec_t snapshot_period;  // of clock snapshots, synchronization markers and statistics
@@ -38,9 +38,9 @@ struct session_settings {
     bool clock_snapshots, trace_config, system_info, service_events;
 };
 
-// -EOPNOTSUPP with text: the config wants what mmtrace does not do.
+// Returns 0, or -EOPNOTSUPP with text if the config asks for something that mmtrace cannot do.
 int session_settings_read(const Pb__TraceConfig *config, struct session_settings *ret,
                           struct err *err);
 
-// A UUID of its own, but for the half that tells which session it comes from.
+// Makes a new UUID, except for the half that identifies the original session.
 void session_settings_renew_uuid(struct session_settings *settings, int64_t lsb);

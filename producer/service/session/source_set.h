@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data sources of one session: opened from its config, each with a sequence of its own into its
-// target buffer, and driven together in the order of the table of classes.
+// The data sources of one session. Each has a packet sequence of its own into its target buffer.
+// They are driven together, in the order of the table of classes.
 #pragma once
 
 #include <stddef.h>
@@ -21,23 +21,24 @@ struct source_slot {
     struct source *source;              // owned
     struct packet_writer writer;
     uint32_t buffer;
-    nsec_t stop_due; // end of its own trace_duration_ms; NSEC_MAX without one or when it stands
+    nsec_t stop_due; // end of its own trace_duration_ms; NSEC_MAX if it has none or does not run
     bool running;
-    bool implicit; // not asked for by the config (implicit_names.h)
+    bool implicit; // not in the config (implicit_names.h)
 };
 
 // All zero is an empty set.
 struct source_set {
-    struct source_slot *slots; // owned; their addresses stay, sources borrow the writers
+    struct source_slot
+        *slots; // owned; the addresses are stable, because sources borrow the writers
     size_t n;
-    size_t n_implicit; // of the n
-    size_t n_running;  // of the others
+    size_t n_implicit; // part of n
+    size_t n_running;  // without implicit ones
     struct pid_feed pids;
-    struct foreign_helper *helper; // owned; NULL: there is none
+    struct foreign_helper *helper; // owned; NULL: none
     const struct log *log;         // borrowed
     const char *required;          // borrowed
-    char title[64];                // of the session, with ": " behind it; "": none
-    char left_out[768];            // which of them are left out, why, and the way out; "": none
+    char title[64];                // of the session, followed by ": "; "": none
+    char left_out[768];            // which sources are left out, why, and what to do; "": none
 };
 
 struct source_set_env {
@@ -47,29 +48,31 @@ struct source_set_env {
     const struct requester *requester;         // NULL: root
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // session_buffers_count() of them
-    const char *required; // a data source without which nothing is to be recorded; NULL: none
-    const char *title;    // of the session, in front of log lines; NULL: the program has only one
+    const char *required; // without this source nothing is recorded; NULL: none
+    const char *title;    // of the session, prefix of log lines; NULL: the program has one session
 };
 
-// Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. One
-// that cannot be opened is logged, left out, and the problem that source_set_counts() gives; it is
-// an error only if none is left of those that the config asks for, or the required one.
+// Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. A
+// source that cannot be opened is logged, left out, and reported as the problem of
+// source_set_counts(). Fails only if none of the config's sources, or not the required one, can be
+// opened.
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
-// Opens those of the same config that were left out because of its filters, which have changed.
-// What fails is left out as above. Returns the number of the first new one.
+// Opens sources of the same config that its filters, now changed, had excluded. A source that fails
+// is left out as above. Returns the number of the first new source.
 size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
                             const Pb__TraceConfig *config);
 
-// Has the sources from number `first` on take from the kernel what their start will need. What
-// fails is logged.
+// Lets the sources from number `first` on acquire from the kernel what they will need at their
+// start. Failures are logged.
 void source_set_prepare(struct source_set *set, size_t first);
 
-// Starts what was opened, at the time `now` (boot time). As above: an error only if nothing starts.
+// Starts the open sources at time `now` (boot time). Fails only if nothing starts.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 
-// Starts those from number `first` on, among others that run. What fails is left out as above.
+// Starts the sources from number `first` on, while others run. A source that fails is left out as
+// above.
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
 
 void source_set_flush(struct source_set *set);
@@ -77,16 +80,16 @@ void source_set_dump(struct source_set *set);
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
 
-// Buffer number `buffer` is this one from here on, empty: sources that write to it begin anew.
+// Replaces buffer number `buffer` by an empty one. Sources that write to it start anew.
 void source_set_replace_buffer(struct source_set *set, size_t buffer,
                                struct packet_buffer *replacement);
 
-// Stops those whose own duration is over. The next such time, or NSEC_MAX.
+// Stops sources whose own duration is over. Returns the next such time, or NSEC_MAX.
 nsec_t source_set_stop_due(struct source_set *set, nsec_t now);
 
 void source_set_counts(const struct source_set *set, struct source_counts *ret);
 
-// Packets into `buffer` that the writers lost.
+// Returns the number of packets into `buffer` that the writers lost.
 uint64_t source_set_writer_losses(const struct source_set *set, size_t buffer);
 
 void source_set_done(struct source_set *set);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions that producers' names have to match, from configs: POSIX extended ones that match the
+// Regular expressions for producer names in configs: POSIX extended expressions that must match the
 // whole name, as in Perfetto.
 #pragma once
 
@@ -8,12 +8,13 @@
 
 #include "common/err.h"
 
-// Expressions that one config may have, so that asking all of them takes a bounded time.
+// The maximum number of expressions in one config. It bounds the time for matching them all.
 #define NAME_REGEXES_MAX 32
 
-// 0, or -EINVAL with text: it is none, or one that could take the process more time, memory or
-// stack than a name is worth.
+// Returns 0, or -EINVAL with text if `pattern` is not an expression, or is one that could take too
+// much time, memory or stack.
 int name_regex_check(const char *pattern, struct err *err);
 
-// False, too, for an expression that name_regex_check() refuses. At most some milliseconds.
+// Returns false also for an expression that name_regex_check() refuses. Takes at most some
+// milliseconds.
 bool name_regex_matches(const char *pattern, const char *name);

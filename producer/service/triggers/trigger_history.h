@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When which trigger was heard in the last 24 hours, for max_per_24_h. Outlives the process in a
-// small file.
+// The times at which each trigger was heard in the last 24 hours, for max_per_24_h. A small file
+// keeps them across restarts.
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "common/vec.h"
 
 struct trigger_time {
-    nsec_t time;   // boot time; before the last boot it is negative
+    nsec_t time;   // boot time; negative before the last boot
     uint64_t name; // hash
 };
 
@@ -24,29 +24,29 @@ struct trigger_history {
     struct trigger_time_vec times;
 };
 
-// The present, by the clock that measures and by the one that outlives a boot.
+// The present time, by the clock that measures and by the clock that survives a reboot.
 struct trigger_now {
     nsec_t boot, real;
 };
 
-#define TRIGGER_HISTORY_MAX 4096 // times; beyond them the oldest are forgotten
+#define TRIGGER_HISTORY_MAX 4096 // times; the oldest beyond this are dropped
 
-// How often a trigger of this name was heard in the 24 hours before now. Forgets what is older.
+// Returns how often a trigger of this name was heard in the last 24 hours. Drops older times.
 size_t trigger_history_count(struct trigger_history *history, const char *name,
                              struct trigger_now now);
 int trigger_history_add(struct trigger_history *history, const char *name, struct trigger_now now);
 void trigger_history_done(struct trigger_history *history);
 
-// Reads what trigger_history_write() wrote into an empty history. A file that is not there is an
-// empty one; whatever else it holds is skipped.
+// Reads the file of trigger_history_write() into an empty history. A missing file counts as an
+// empty history. Unknown content is skipped. Returns 0 or a negative errno with text.
 int trigger_history_load(struct trigger_history *history, const char *dir, struct trigger_now now,
                          struct err *err);
 int trigger_history_parse(struct trigger_history *history, const char *text, size_t size,
                           struct trigger_now now);
 
-// What the file is to hold. Replaces what was in *ret.
+// Makes the text of the file. Replaces the content of *ret.
 int trigger_history_text(const struct trigger_history *history, struct trigger_now now,
                          struct strbuf *ret);
-// Replaces the file in `dir` as a whole. The text is on the disk before it has the file's name; so
-// this may wait for a disk.
+// Replaces the file in `dir` as a whole. The text is on the disk before it gets the file's name, so
+// this may wait for the disk.
 int trigger_history_write(const char *dir, const struct strbuf *text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which triggers one session hears: names, producers, chance and the limit per day, from its
-// trigger_config. The history of a day is the caller's (trigger_history.h).
+// Which triggers a session hears: names, producers, probability and the limit per day, from its
+// trigger_config. The caller keeps the history of a day (trigger_history.h).
 #pragma once
 
 #include <stdbool.h>
@@ -19,20 +19,20 @@ struct trigger_rules {
     size_t n;
 };
 
-// -EINVAL with the path of the field: a producer_name_regex is none.
+// Returns 0, or -EINVAL with the field's path if a producer_name_regex is not an expression.
 int trigger_rules_make(const Pb__TraceConfig *config, struct trigger_rules *ret, struct err *err);
 void trigger_rules_done(struct trigger_rules *rules);
 
-// What becomes of a trigger is asked in this order; the answer is for this moment.
+// The rules are applied in this order. The verdict holds for this moment only.
 enum trigger_verdict {
-    TRIGGER_UNKNOWN,  // the session has none of this name, or not from this producer
+    TRIGGER_UNKNOWN,  // the session has no trigger of this name for this producer
     TRIGGER_SKIPPED,  // by skip_probability
     TRIGGER_TOO_MANY, // max_per_24_h
     TRIGGER_HEARD,
 };
 
-// `random` is in [0, 1); `n_in_24_h` is how often a trigger of this name was heard before.
-// *ret is what the config says of the trigger, NULL for TRIGGER_UNKNOWN.
+// `random` is in [0, 1). `n_in_24_h` is how often a trigger of this name was heard before. *ret is
+// the trigger's part of the config, or NULL for TRIGGER_UNKNOWN.
 enum trigger_verdict trigger_rules_judge(const struct trigger_rules *rules, const char *name,
                                          const char *producer_name, double random,
                                          uint64_t n_in_24_h,

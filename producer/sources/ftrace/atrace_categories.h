@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What FtraceConfig.atrace_categories mean to the kernel.
+// The kernel events of FtraceConfig.atrace_categories.
 #pragma once
 
-// Events of a category as "group/name" and "group/*", with blanks between them; NULL: the category
-// has none (it is one of userspace) or is unknown.
+// Returns the events of a category as "group/name" and "group/*", separated by blanks. Returns NULL
+// if the category is unknown or has only userspace events.
 const char *atrace_category_events(const char *category);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// per_cpu/cpuN/stats: what the kernel counts about one CPU's ring buffer.
+// per_cpu/cpuN/stats: the kernel's counters of one CPU's ring buffer.
 #pragma once
 
 #include <stdbool.h>
@@ -14,13 +14,13 @@ struct cpu_stats {
     double oldest_event_ts, now_ts; // seconds of the trace clock
 };
 
-// Lines that are not known are passed over. False if there is none that is.
+// Parses the text. Skips unknown lines. Returns false if no line is known.
 bool cpu_stats_parse(const char *text, size_t size, struct cpu_stats *ret);
 
 // Writes one FtraceStats.cpu_stats.
 void cpu_stats_write(const struct cpu_stats *stats, struct wire_writer *w);
 
-#define CPU_STATS_ROOM 96 // bytes that one takes at most
+#define CPU_STATS_ROOM 96 // maximum bytes of one cpu_stats
 
-// Nanoseconds of the "now ts" line, in whichever form the clock has it; 0: there is none.
+// Returns the nanoseconds of the "now ts" line in any of the clock's formats; 0: no such line.
 int64_t cpu_stats_now(const char *text, size_t size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the kernel's description of an event to the plan that encodes it.
+// Compiles the kernel's description of an event into the plan that encodes the event.
 #pragma once
 
 #include <stddef.h>
@@ -11,16 +11,17 @@
 #include "protos/ftrace_table.h"
 
 enum event_plan_style {
-    EVENT_PLAN_TYPED,     // an event of the table
-    EVENT_PLAN_DESCRIBED, // its own field of FtraceEvent, with a descriptor
-    EVENT_PLAN_GENERIC,   // GenericFtraceEvent: names in every event
+    EVENT_PLAN_TYPED,     // an event of the generated table
+    EVENT_PLAN_DESCRIBED, // a field of its own in FtraceEvent, with a descriptor
+    EVENT_PLAN_GENERIC,   // GenericFtraceEvent: field names in every event
     EVENT_PLAN_KPROBE,    // KprobeEvent of an instant
     EVENT_PLAN_KPROBE_BEGIN,
     EVENT_PLAN_KPROBE_END,
 };
 
-// `type` is wanted for EVENT_PLAN_TYPED only. `long_size` is the kernel's. Fields that this kernel
-// does not have, and those of types that do not fit, are left out. Free with event_plan_free().
+// `type` is used for EVENT_PLAN_TYPED only. `long_size` is the kernel's. Fields that this kernel
+// does not have, and fields whose types do not fit, are left out. Free the plan with
+// event_plan_free().
 int event_plan_compile(const struct event_format *format, const char *group,
                        enum event_plan_style style, const struct ftrace_event_type *type,
                        size_t long_size, struct event_plan **ret, struct err *err);

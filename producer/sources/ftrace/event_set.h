@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which events a config means on this kernel, and the plans to encode them.
+// The events that a config selects on this kernel, and the plans to encode them.
 #pragma once
 
 #include <stdbool.h>
@@ -27,30 +27,31 @@ struct chosen_event {
 VEC_DEFINE(chosen_events, struct chosen_event);
 
 struct event_set {
-    struct event_plan **plans; // owned, with the plans; by the kernel's id; NULL: not chosen
+    struct event_plan **plans; // owned, as are the plans; by the kernel's id; NULL: not selected
     size_t n_plans;
     struct chosen_events chosen;
-    struct strset unknown; // as "group/name" or as the config has them
+    struct strset unknown; // as "group/name", or as written in the config
     struct strset failed;
-    bool has_compact; // sched_switch is chosen and its format is known
+    bool has_compact; // sched_switch is selected and its format is known
     struct compact_format compact;
-    uint16_t print_id, print_text; // ftrace/print and its text's offset; 0: not chosen
+    uint16_t print_id, print_text; // id of ftrace/print and offset of its text; 0: not selected
     size_t long_size;              // of the kernel
     struct arena arena;
 };
 
-// Everything but kprobes, which must be created first. `root` is the mounted tracefs. Names that
-// the kernel does not have are told once each, with the nearest that it has. 0 or -ENOMEM; the set
-// may come out empty.
+// Builds the set, without kprobes, which must be created first. `root` is the mounted tracefs. Each
+// name that the kernel does not have is logged once, with the nearest name that it has. Returns 0
+// or -ENOMEM. The set may be empty.
 int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t long_size,
                     const struct log *log, struct event_set *ret, struct err *err);
 
-// Adds one event. -ENOENT: the kernel does not have it; -EINVAL: its format makes no sense.
+// Adds one event. Returns 0 or a negative errno: -ENOENT if the kernel does not have it, -EINVAL if
+// its format is malformed.
 int event_set_add(struct event_set *set, const char *root, const char *group, const char *name,
                   enum event_plan_style style, struct err *err);
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name);
 void event_set_done(struct event_set *set);
 
-// How unknown events are to be written: the config's choice, or described, which is the default.
+// Returns how unknown events are written: the config's choice, or described by default.
 enum event_plan_style event_set_generic_style(const Pb__FtraceConfig *config);

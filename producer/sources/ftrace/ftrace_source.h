@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data source linux.ftrace: FtraceConfig in, FtraceEventBundle and FtraceStats out.
+// The data source linux.ftrace: reads FtraceConfig, writes FtraceEventBundle and FtraceStats.
 #pragma once
 
 #include "producer/sources/source.h"

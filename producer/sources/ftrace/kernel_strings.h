@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What addresses in records mean: constant texts of the kernel (printk_formats) and the names of
+// The meaning of addresses in records: constant texts of the kernel (printk_formats) and names of
 // its functions (kallsyms).
 //
-// Addresses of functions never go into a trace, so that it does not tell where the kernel lies:
-// each address gets a number, and its name goes into InternedData.kernel_symbols under that number.
+// Function addresses never go into a trace, so that it does not reveal where the kernel is loaded.
+// Each address gets a number. Its name goes into InternedData.kernel_symbols under that number.
 #pragma once
 
 #include <stdbool.h>
@@ -16,13 +16,13 @@
 #include "common/str.h"
 #include "common/vec.h"
 
-// All zero is an empty one.
+// All zero is empty.
 struct kernel_strings {
     struct map64 by_address; // to the offset in `text`
-    struct strbuf text;      // terminated texts one after the other
+    struct strbuf text;      // terminated texts in a row
 };
 
-// Parses `0xADDRESS : "text"` lines; others are passed over. 0 or -ENOMEM.
+// Parses `0xADDRESS : "text"` lines and skips all others. Returns 0 or -ENOMEM.
 int kernel_strings_parse(struct kernel_strings *strings, const char *text, size_t size);
 void kernel_strings_done(struct kernel_strings *strings);
 
@@ -41,10 +41,10 @@ struct kernel_symbol {
 VEC_DEFINE(kernel_symbol_list, struct kernel_symbol);
 VEC_DEFINE(kernel_addresses, uint64_t);
 
-// Beyond so many, kernel_symbols_forget_numbers() should be called where that is possible.
+// Beyond this many numbers, kernel_symbols_forget_numbers() should be called as soon as possible.
 #define KERNEL_SYMBOLS_NUMBERS_MAX 65536
 
-// All zero is an empty one: it numbers addresses but knows no names.
+// All zero is empty: it numbers addresses but knows no names.
 struct kernel_symbols {
     struct map64 numbers;             // of addresses, from 1
     struct kernel_addresses in_order; // address of number i + 1
@@ -52,17 +52,17 @@ struct kernel_symbols {
     struct strbuf names;
 };
 
-// The number of `address`; 0 for address 0 and when memory is out.
+// Returns the number of `address`; 0 for address 0 and if memory ran out.
 uint32_t kernel_symbols_number(struct kernel_symbols *symbols, uint64_t address);
 
-// Numbers begin at 1 again. Names stay.
+// Numbers restart at 1. Names stay.
 void kernel_symbols_forget_numbers(struct kernel_symbols *symbols);
 
-// Reads functions (types t, T, w, W) from kallsyms text at `path`. 0, -ENOMEM, -EPERM (the kernel
-// shows no addresses), or what reading said.
+// Reads functions (types t, T, w, W) from the kallsyms text at `path`. Returns 0; -ENOMEM; -EPERM
+// if the kernel hides the addresses; or the errno of reading.
 int kernel_symbols_load(struct kernel_symbols *symbols, const char *path, struct err *err);
 
-// The function that contains `address`, or NULL.
+// Returns the name of the function that contains `address`, or NULL.
 const char *kernel_symbols_name(const struct kernel_symbols *symbols, uint64_t address);
 
 void kernel_symbols_done(struct kernel_symbols *symbols);

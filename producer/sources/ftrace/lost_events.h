@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a ring that keeps both its ends has lost between them: how many events of which task, and
-// the events without which a reader would put the two ends together wrongly.
+// The events that a ring which keeps both its ends has lost in between: the number of events per
+// task, and the events that a reader needs to join the two ends correctly.
 #pragma once
 
 #include <stdbool.h>
@@ -13,16 +13,16 @@
 
 struct lost_events;
 
-// `events` (borrowed) say what the numbers in the packets mean. Memory is taken here, once. NULL:
-// no memory.
+// `events` (borrowed) gives the meaning of the numbers in the packets. All memory is allocated
+// here, once. Returns NULL if memory ran out.
 struct lost_events *lost_events_new(const struct event_set *events);
 struct lost_events *lost_events_free(struct lost_events *lost);
 
-// A packet of the source that the buffer gives up.
+// Adds a packet of the source that the buffer drops.
 void lost_events_add(struct lost_events *lost, const uint8_t *packet, size_t size);
 
-// Writes the events that have to be there after all, each once. How many.
+// Writes the events that the reader needs, each once. Returns their number.
 uint64_t lost_events_write_ends(struct lost_events *lost, struct packet_writer *writer);
 
-// Writes the sums of each task, as slices on tracks of their own. At the end.
+// Writes the sums of each task, as slices on tracks of their own. Call it at the end.
 void lost_events_write_sums(struct lost_events *lost, struct packet_writer *writer);

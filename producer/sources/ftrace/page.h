@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One sub-buffer of the kernel's ring buffer, as read from trace_pipe_raw: which records it holds
-// and when they happened.
+// Reader of one sub-buffer of the kernel's ring buffer, as read from trace_pipe_raw: its records
+// and their times.
 //
-//     u64 timestamp                 of the first record, deltas count from here
+//     u64 timestamp                 of the first record; deltas count from here
 //     long commit                   bytes of records; bit 31: events were lost before this page,
 //                                   bit 30: their number stands behind the records
 //     records                       each a u32 header: type_len in 5 bits, time delta in 27
 //
 // type_len 1..28: 4 * type_len bytes of data; 0: a u32 with the length (counting itself), then the
-// data; 29: padding, a u32 with its length; 30: a u32 with the delta's upper bits; 31: the same as
+// data; 29: padding, a u32 with its length; 30: a u32 with the delta's upper bits; 31: the same for
 // an absolute time.
 #pragma once
 
@@ -53,17 +53,17 @@ struct page_reader {
     const uint8_t *pos, *end;
     uint64_t timestamp;
     bool lost;       // events were lost before the first record
-    uint64_t n_lost; // how many, where the kernel says so; else 0
+    uint64_t n_lost; // their number, if the kernel gives it; otherwise 0
     enum page_status status;
 };
 
-// Starts on the page in `bytes`. False when its header makes no sense (status PAGE_BAD_HEADER).
+// Starts on the page in `bytes`. Returns false (status PAGE_BAD_HEADER) if its header is malformed.
 bool page_open(struct page_reader *page, const struct page_layout *layout, const void *bytes,
                size_t size);
 
-// Bytes of records that the page's header (of at least 12 bytes) speaks of.
+// Returns the bytes of records according to the page's header, which has at least 12 bytes.
 size_t page_used(const void *bytes);
 
-// The next record with data. False at the end (status PAGE_OK) and at damage: what follows on this
-// page cannot be read then.
+// Returns the next record with data. Returns false at the end (status PAGE_OK) and at damage: the
+// rest of the page cannot be read then.
 bool page_next(struct page_reader *page, struct page_record *ret);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FtraceConfig.print_filter: which texts of ftrace/print are recorded. Rules are tried in order;
-// the first that matches decides, and what none matches is recorded.
+// FtraceConfig.print_filter: selects the texts of ftrace/print that are recorded. Rules are tried
+// in order, and the first match decides. A text without a match is recorded.
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +10,6 @@
 
 #include "protos/config/ftrace_config.pb-c.h"
 
-// `text` has `size` bytes and may or may not be terminated within them.
+// `text` has `size` bytes and may or may not have a terminator within them.
 bool print_filter_allows(const Pb__FtraceConfig__PrintFilter *filter, const char *text,
                          size_t size);

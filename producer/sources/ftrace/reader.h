@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the kernel's ring-buffer pages of all CPUs and writes their events into packets.
+// Reads the kernel's ring-buffer pages of all CPUs and writes their events into packets.
 #pragma once
 
 #include <stdbool.h>
@@ -15,15 +15,15 @@
 
 struct reader_cpu {
     uint32_t cpu;
-    int fd;             // owned: trace_pipe_raw, or whatever gives whole sub-buffers
+    int fd;             // owned: trace_pipe_raw, or any file that gives whole sub-buffers
     uint64_t last_time; // of the last event in a closed bundle
 };
 
 struct reader_counts {
     uint64_t pages;
     uint64_t events;     // written
-    uint64_t lost;       // by the kernel, as far as it told the number
-    uint64_t losses;     // times that it lost some
+    uint64_t lost;       // by the kernel, if it gave the number
+    uint64_t losses;     // how often the kernel lost events
     uint64_t refused;    // by the buffer
     uint64_t bad_events; // records that contradict their format
 };
@@ -31,7 +31,7 @@ struct reader_counts {
 struct reader {
     struct page_layout layout;
     struct event_context context; // borrowed parts
-    struct event_plan **plans;    // borrowed, by the kernel's id; NULL: not wanted
+    struct event_plan **plans;    // borrowed; by the kernel's id; NULL: not selected
     size_t n_plans;
     const Pb__FtraceConfig__PrintFilter *print_filter; // borrowed; NULL: everything
     uint16_t print_id, print_text;                     // of ftrace/print: id and offset of its text
@@ -40,19 +40,19 @@ struct reader {
     struct bundle bundle;
     uint8_t *page; // owned
     size_t page_size;
-    struct bundle_head clock; // clock fields for the bundles of this round
+    struct bundle_head clock; // clock fields of the bundles of this round
     struct reader_counts counts;
-    uint32_t statuses;   // bit N: page_status N was met
+    uint32_t statuses;   // bit N: page_status N occurred
     bool keep_bad_pages; // FtraceConfig.debug_ftrace_abi
 };
 
-// Everything else is set by the caller before. `page_size` is that of a sub-buffer. Owns nothing of
-// what it is given but the file descriptors in `cpus`. 0 or -ENOMEM.
+// The caller sets all other members before. `page_size` is that of a sub-buffer. The reader owns
+// only the file descriptors in `cpus`. Returns 0 or -ENOMEM.
 int reader_init(struct reader *reader, size_t page_size, struct packet_writer *writer,
                 const struct compact_format *compact);
 void reader_done(struct reader *reader);
 
-// Adds a CPU; takes `fd` (closed also on failure).
+// Adds a CPU. Takes over `fd` (closed also on failure).
 int reader_add_cpu(struct reader *reader, uint32_t cpu, int fd);
 
 enum reader_progress {
@@ -60,10 +60,10 @@ enum reader_progress {
     READER_MORE,      // stopped at `max_pages`
 };
 
-// Reads at most `max_pages` of one CPU. With `everything` it goes on until the kernel has nothing
-// left, also where that takes reads of nearly empty pages.
+// Reads at most `max_pages` of one CPU. With `everything`, reads until the kernel has no more, even
+// if that takes reads of nearly empty pages.
 enum reader_progress reader_drain(struct reader *reader, size_t index, size_t max_pages,
                                   bool everything);
 
-// Encodes one page as if it had been read. For tests and benches.
+// Encodes one page as if it had been read. For tests and benchmarks.
 void reader_parse(struct reader *reader, size_t index, const void *page, size_t size);

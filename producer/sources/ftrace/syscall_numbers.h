@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of system calls, by name.
+// The numbers of system calls, by name.
 #pragma once
 
-// "openat" or "sys_openat"; -1: this machine has no such call.
+// `name` is "openat" or "sys_openat". Returns -1 if this machine has no such call.
 long syscall_number(const char *name);

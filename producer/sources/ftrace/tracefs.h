@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's tracing file system, and one ring buffer in it: an instance of our own, somebody's
+// The kernel's tracing file system, and one ring buffer in it: an instance of our own, a named
 // instance, or the main buffer.
 //
-// What is changed is put back: an instance of our own is removed; elsewhere each file's old content
-// is remembered, first in a journal on disk. So the next run can also clean up after a process that
-// had no time to do it itself.
+// Every change is undone at the end. An instance of our own is removed. For other buffers the old
+// content of each changed file is noted, first in a journal on disk. So the next run can clean up
+// after a process that could not do so itself.
 #pragma once
 
 #include <stdbool.h>
@@ -18,19 +18,19 @@
 #include "common/vec.h"
 #include "producer/ground/run_folder.h"
 
-#define TRACEFS_STATE_DIR RUN_FOLDER // where journals are, unless a test says otherwise
+#define TRACEFS_STATE_DIR RUN_FOLDER // folder of the journals, unless a test sets another one
 
 struct tracefs_undo {
-    char *path;  // owned, below the root
-    char *value; // owned; NULL: an instance to be removed
-    bool append; // the value is a command to be added, not the file's content
+    char *path;  // owned; relative to the root
+    char *value; // owned; NULL: an instance to remove
+    bool append; // the value is a line to append, not the file's content
 };
 
 VEC_DEFINE(tracefs_undos, struct tracefs_undo);
 
 struct tracefs {
     char *root; // owned: "/sys/kernel/tracing"
-    char *path; // owned: the buffer's folder, `root` itself for the main buffer
+    char *path; // owned: the buffer's folder; `root` for the main buffer
     bool created;
     int journal_fd; // -1: none
     char *journal;  // owned
@@ -41,41 +41,40 @@ struct tracefs_options {
     const char *root;      // mounted tracefs
     const char *proc;      // "/proc"
     const char *state_dir; // TRACEFS_STATE_DIR
-    const char *instance;  // by name, created if it does not exist; NULL: one of our own
-    bool main_buffer;      // rather than an instance
+    const char *instance;  // name; created if missing; NULL: an instance of our own
+    bool main_buffer;      // instead of an instance
 };
 
-// 0, or a negative errno with a text that says what is missing and what would allow it. *ret is
-// then empty.
+// Returns 0, or a negative errno with a text that says what is missing and what would permit it. On
+// failure *ret is empty.
 int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, struct err *err);
 
-// Puts back what was changed, removes what was created. Nothing may hold files of the instance
-// open.
+// Restores what was changed and removes what was created. No file of the instance may be open.
 void tracefs_close(struct tracefs *fs, const struct log *log);
 
-// Paths are relative to the buffer's folder. Reads are bounded to 16 MiB; *ret is overwritten,
-// owned by the caller and terminated. 0 or a negative errno.
+// Read a file. Paths are relative to the buffer's folder. Reads are limited to 16 MiB. *ret is
+// overwritten, terminated, and owned by the caller. Return 0 or a negative errno.
 int tracefs_read(const struct tracefs *fs, const char *path, struct strbuf *ret);
 int tracefs_read_at(const char *folder, const char *path, struct strbuf *ret);
 
-// Writes without remembering.
+// Writes without noting the old content.
 int tracefs_write(const struct tracefs *fs, const char *path, const char *text);
 
 // Empties the ring buffer.
 int tracefs_clear(const struct tracefs *fs);
 
-// Writes, after the file's content has been remembered. Does nothing where the content is that
-// already.
+// Notes the file's content, then writes `text`. Does nothing if the content is the same.
 int tracefs_change(struct tracefs *fs, const char *path, const char *text);
 
-// Adds a line to a file of the root, and remembers the line that takes it back.
+// Appends a line to a file of the root, and notes the line that undoes it.
 int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
                         const char *undo_line);
 
-// What a file of settings says, without marks: "[boot] global" is "boot", "0\n" is "0".
+// Reduces the content of a settings file to its value: "[boot] global" becomes "boot", "0\n"
+// becomes "0".
 void tracefs_setting(struct strbuf *text);
 
-// Undoes what dead processes left: instances named for them and journals that nobody holds. The
-// number of things cleaned up. Quick when there is nothing.
+// Undoes changes of dead processes: their instances and the journals that no process holds. Returns
+// the number of things that were cleaned up. Quick if there are none.
 unsigned tracefs_sweep(const char *root, const char *proc, const char *state_dir,
                        const struct log *log);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attaching to processes that run already, by way of the helper mmheap-attach, which is a process
-// of its own: the recorder's loop goes on meanwhile.
+// Attaches to running processes, through the helper mmheap-attach, which is a process of its own.
+// Meanwhile the recorder's loop goes on.
 #pragma once
 
 #include <stdbool.h>
@@ -19,44 +19,47 @@ struct foreign;
 struct heap_attach;
 
 struct heap_attach_env {
-    struct loop *loop; // borrowed, as the other
+    struct loop *loop; // borrowed, as all members
     struct foreign *foreign;
 };
 
-// The end of it, once. `ring_fd` belongs to the callee, -1 where `result` < 0; `text` says why.
+// Called once, at the end. The callee owns `ring_fd`, which is -1 if `result` < 0; `text` is the
+// reason.
 typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                                int ring_fd, const char *text);
 
-// 0: `done` will be called from the loop, or by heap_attach_finish(). -ENOENT: there is no helper.
+// Returns 0: then `done` will be called from the loop or by heap_attach_finish(). Returns -ENOENT
+// if there is no helper.
 int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
                       int32_t pid, heap_attach_fn done, void *userdata, struct heap_attach **ret,
                       struct err *err);
 
-// The same for a Java VM, which is told to load its agent with `options`, by the helper
-// mmjava-attach. There is no ring; the agent comes for it.
+// Tells a Java VM, through the helper mmjava-attach, to load its agent with `options`. There is no
+// ring: the agent asks for its ring itself.
 int heap_attach_begin_java(const struct heap_attach_env *env, const char *options, int32_t pid,
                            heap_attach_fn done, void *userdata, struct heap_attach **ret,
                            struct err *err);
 
-// Nobody waits for a VM any more: the end comes soon.
+// Hurries the attachment to a VM, which nobody waits for any more: its end comes soon.
 void heap_attach_hurry(struct heap_attach *attach);
 
-// Waits for the end of it, five seconds at most, and calls `done`.
+// Waits for the end, at most five seconds, and calls `done`.
 void heap_attach_finish(struct heap_attach *attach);
 
-// Another one hears of the end.
+// Changes who is told of the end.
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata);
 
 int32_t heap_attach_pid(const struct heap_attach *attach);
 
-// How long the thread that was borrowed stood still.
+// Returns how long the borrowed thread stood still.
 nsec_t heap_attach_stopped(const struct heap_attach *attach);
 
-// After the end.
+// Call it after the end.
 struct heap_attach *heap_attach_free(struct heap_attach *attach);
 
 // Starts a helper that takes the hooks out of a process, unless the process does so itself within
-// some milliseconds, which its ring (borrowed) tells. 0: there is no helper. heap_attach_wait()
-// waits for it, two seconds at most; `pidfd` (borrowed) is its, or -1: it ends unseen.
+// some milliseconds; its ring (borrowed) tells. Returns 0 if there is no helper. heap_attach_wait()
+// waits for the helper, at most two seconds; `pidfd` (borrowed) is the helper's, or -1: then its
+// end is not seen.
 pid_t heap_attach_detach(int32_t pid, int ring_fd);
 void heap_attach_wait(struct foreign *foreign, pid_t helper, int pidfd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of one heap: the tree of call sites, what each allocated and freed, which samples
-// are alive, and where code lies.
+// The knowledge about one heap: the tree of call sites, what each site allocated and freed, the
+// live samples, and where code lies.
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "producer/sources/heap/code_map.h"
 #include "producer/sources/heap/ring_reader.h"
 
-// A piece of code in memory.
+// A mapping of code.
 struct book_mapping {
     uint64_t start, end, file_offset, load_bias;
     uint32_t path, build_id; // in the book's texts
@@ -21,8 +21,8 @@ struct book_mapping {
     uint64_t iid;            // free for the writer
 };
 
-// What all heaps of one process take together: they share what a recorder has room for, so that a
-// process that tells of many heaps gets no more of it than another.
+// The memory use of all heaps of one process together. The process's heaps share the recorder's
+// limits, so a process with many heaps gets no more than another.
 struct book_room {
     uint64_t text_bytes, n_mappings, n_sites, n_live;
 };
@@ -33,24 +33,24 @@ struct book_room {
 #define BOOK_LIVE_MAX     (UINT64_C(1) << 23)
 
 #define BOOK_NO_MAPPING UINT32_MAX
-#define BOOK_METHOD     (UINT32_MAX - 1) // what a VM runs
+#define BOOK_METHOD     (UINT32_MAX - 1) // a method of a VM
 
 struct book_frame {
-    uint32_t mapping; // BOOK_NO_MAPPING: code that nobody told of
-    uint64_t rel_pc;  // as the file's symbol table has it; the address itself without mapping;
-                      // the number of a method, 0 for those that nobody told of
-    uint32_t name;    // of a method, in the book's texts; of other code in those of heap_names.h
-    uint64_t iid;     // free for the writer
+    uint32_t mapping; // BOOK_NO_MAPPING: code without a known mapping
+    uint64_t rel_pc; // address as in the file's symbol table; the address itself without a mapping;
+                     // for a method its number, 0 if unknown
+    uint32_t name;   // of a method: in the book's texts; of other code: in those of heap_names.h
+    uint64_t iid;    // for use by the writer
 };
 
 struct book_site {
     uint32_t parent; // 0 is the root, which stands for an empty stack
     uint32_t frame;
     uint64_t allocated, freed, n_allocs, n_frees;
-    // When the heap was at its largest; valid for the book's peak of that number.
+    // The values when the heap was at its largest; valid for the book's peak of this number.
     uint64_t bytes_at_peak, n_at_peak;
     uint32_t peak;
-    uint32_t iid; // free for the writer
+    uint32_t iid; // for use by the writer
 };
 
 VEC_DEFINE(book_mapping_vec, struct book_mapping);
@@ -59,7 +59,7 @@ VEC_DEFINE(book_site_vec, struct book_site);
 
 // All zero is an empty book of native code.
 struct heap_book {
-    struct book_room *room; // borrowed; NULL: the book's own limits are all there are
+    struct book_room *room; // borrowed; NULL: only the book's own limits apply
     struct strset texts;    // paths, build ids
     struct book_mapping_vec mappings;
     struct map64 mapping_of; // by a hash of all that the program tells of it
@@ -67,12 +67,12 @@ struct heap_book {
     uint32_t n_forgotten;    // how often the program has begun to tell anew where its code is
     struct book_frame_vec frames;
     struct book_site_vec sites;
-    struct map64 frame_of_pc;   // of the code that is loaded now
-    struct map64 site_of_stack; // by a hash of its addresses; of the code that is loaded now
+    struct map64 frame_of_pc;   // of the currently loaded code
+    struct map64 site_of_stack; // by a hash of its addresses; of the currently loaded code
     struct map64 frame_of;      // mapping and rel_pc
     struct map64 site_of;       // parent and frame
     struct map64 live;          // address -> site and weight
-    bool has_methods;           // frames are numbers of methods
+    bool has_methods;           // frames are method numbers
     struct map64 methods;       // number -> name in the texts
     uint64_t method_bytes;
     uint64_t total, peak_total;
@@ -80,16 +80,17 @@ struct heap_book {
     bool below_peak;
     size_t n_named;              // frames before this one have their names (heap_names.h)
     uint64_t n_dropped;          // samples that the book had no room for
-    uint64_t state, nowhere_iid; // free for the writer
+    uint64_t state, nowhere_iid; // for use by the writer
 };
 
-// 0, or -ENOMEM.
+// Adds a record. Returns 0 or -ENOMEM.
 int heap_book_add(struct heap_book *book, const struct ring_record *record);
-// Samples that are not alive any more, though no record of it came, are freed. 0, or -ENOMEM.
+// Frees the samples that are no longer alive although no FREE came for them. Returns 0 or -ENOMEM.
 typedef bool (*book_is_live_fn)(void *userdata, uint64_t address);
 int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *userdata);
 
-// The code of another book of the same process, before anything else comes. 0, or -ENOMEM.
+// Copies the mappings of another book of the same process. Call it before all else. Returns 0 or
+// -ENOMEM.
 int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from);
 void heap_book_done(struct heap_book *book);
 

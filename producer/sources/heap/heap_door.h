@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A socket at which programs ask whether somebody wants them. It is there only while somebody does.
+// A socket at which programs ask for a profile. It exists only while a recording wants programs.
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,8 @@
 #include "common/vec.h"
 #include "producer/ground/loop.h"
 
-// A program asks over `fd` (borrowed). `taken`: another recording has it already. True: it is ours.
+// A program asks over `fd` (borrowed). `taken`: another recording has taken the program. Returns
+// true to take the program.
 typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
 
 struct door_guest {
@@ -25,20 +26,20 @@ VEC_DEFINE(door_guest_vec, struct door_guest);
 struct heap_door {
     struct loop *loop;     // borrowed
     const struct log *log; // borrowed
-    bool is_private;       // that there is no socket is an error
-    char *name;            // owned; NULL: nobody comes
-    int fd;                // owned; -1: there is no socket at the moment
+    bool is_private;       // a missing socket is an error
+    char *name;            // owned; NULL: no program can ask
+    int fd;                // owned; -1: no socket at the moment
     struct loop_io *io;
-    struct loop_timer *rest; // after an accept() that there was no descriptor for
+    struct loop_timer *rest; // pause after an accept() that failed for lack of descriptors
     struct door_guest_vec guests;
 };
 
-// `name` (may be NULL) and `suffix` are the socket's name. 0, or -ENOMEM.
+// The socket's name is `name` (may be NULL) and `suffix`. Returns 0 or -ENOMEM.
 int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
                    const char *name, const char *suffix, bool is_private);
 void heap_door_done(struct heap_door *door); // fit for all zero
 
-// From here until heap_door_leave() programs are asked about. An error only where the door is
+// From here until heap_door_leave(), `asks` is called for each program. Fails only if the door is
 // private.
 int heap_door_join(struct heap_door *door, heap_host_fn asks, void *userdata, struct err *err);
 void heap_door_leave(struct heap_door *door, const void *userdata);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits on what the recorder itself needs: max_heapprofd_memory_kb and max_heapprofd_cpu_secs.
+// Limits on the recorder's own consumption: max_heapprofd_memory_kb and max_heapprofd_cpu_secs.
 #pragma once
 
 #include <stdbool.h>
@@ -16,5 +16,5 @@ struct heap_guard {
 
 void heap_guard_start(struct heap_guard *guard, uint64_t max_memory_kb, uint64_t max_cpu_secs);
 
-// Looks once a second. True, once: the process needs more than it may.
+// Checks once per second. Returns true, once, if the process exceeds a limit.
 bool heap_guard_check(struct heap_guard *guard, nsec_t now);

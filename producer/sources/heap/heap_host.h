@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all heap profiles of one recorder share, and what outlives a single one: the sockets at
-// which preloaded programs and Java VMs ask whether somebody wants them, and the helpers that take
-// hooks out of processes while the recorder goes on.
+// What all heap profiles of one recorder share, and what outlives a single profile: the sockets at
+// which preloaded programs and Java VMs ask for a profile, and the helpers that take hooks out of
+// processes while the recorder goes on.
 #pragma once
 
 #include <stdbool.h>
@@ -18,39 +18,41 @@ struct foreign;
 struct heap_attach;
 struct heap_host;
 
-// Where preloaded programs look for a recorder that did not start them: MMTRACE_HEAP_SOCKET, or a
-// path. Borrowed from the environment, or constant.
+// Returns where preloaded programs look for a recorder that did not start them:
+// MMTRACE_HEAP_SOCKET, or a path. Borrowed from the environment, or constant.
 const char *heap_host_socket_name(void);
 
 struct heap_host_options {
-    struct loop *loop; // borrowed, as the others
+    struct loop *loop; // borrowed, as all members
     struct foreign *foreign;
     const struct log *log;
-    const char *socket_name; // NULL: nobody comes; of that for VMs, HEAP_JAVA_SUFFIX comes behind
-    // The socket is one recording's own: all programs that it wants come there, or it fails.
+    const char *socket_name; // NULL: no program can ask; the socket for VMs has HEAP_JAVA_SUFFIX in
+                             // addition
+    // The socket belongs to one recording: all programs that ask there are wanted, and a missing
+    // socket is an error.
     bool is_private;
-    // There is one recording, and nobody is in its way when its end waits for processes.
+    // There is one recording. Its end may wait for processes, because nothing else waits for it.
     bool is_alone;
 };
 
-// What the options have outlives it.
+// Makes a host. Everything in `options` must outlive it.
 int heap_host_new(const struct heap_host_options *options, struct heap_host **ret);
 struct heap_host *heap_host_free(struct heap_host *host); // waits for the helpers
 
 bool heap_host_is_private(const struct heap_host *host);
 bool heap_host_is_alone(const struct heap_host *host);
 
-// From here until heap_host_leave() programs are asked about. The socket is there as long as
-// somebody has joined; if it cannot be, that is an error only where it is private.
+// From here until heap_host_leave(), `asks` is called for each program. The socket exists while
+// anyone has joined. Fails only if the socket is private and cannot be made.
 int heap_host_join(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
-// The same for VMs.
+// The same for Java VMs.
 int heap_host_join_java(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
 void heap_host_leave(struct heap_host *host, const void *userdata);
 
-// Has the hooks taken out of a process that does not do so by itself soon. `ring_fd` is borrowed.
+// Has the hooks taken out of a process that does not do so itself soon. `ring_fd` is borrowed.
 void heap_host_detach(struct heap_host *host, int32_t pid, int ring_fd);
-// Whether that is still under way.
+// Returns whether the hooks are still being taken out.
 bool heap_host_is_detaching(struct heap_host *host, int32_t pid);
 
-// Takes over an attach that nobody waits for any more: its process is let go at once.
+// Takes over an attachment that nobody waits for any more. Its process is released at once.
 void heap_host_adopt(struct heap_host *host, struct heap_attach *attach);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the allocator of a profiled process holds, on its way from the process into the trace
+// The state of a profiled process's allocator, on its way from the process into the trace
 // (protos/trace/malloc_info.proto).
 #pragma once
 
@@ -15,8 +15,8 @@ struct malloc_info {
     struct heap_arena arenas[HEAP_ARENAS_MAX];
 };
 
-// `arenas` has been judged (ring_reader.h).
+// `arenas` has been checked (ring_reader.h).
 void malloc_info_keep(struct malloc_info *info, const struct heap_arenas *arenas, nsec_t time);
 
-// Writes what came since the last time, if anything did.
+// Writes what came since the last call, if anything.
 void malloc_info_write(struct malloc_info *info, struct packet_writer *writer, int32_t pid);

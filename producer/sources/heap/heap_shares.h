@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs of one user, and of all, may take of a recording: profiles, and time of the
-// recorder's loop.
+// What the programs of one user, and those of all users, may take of a recording: the number of
+// profiles, and time of the recorder's loop.
 #pragma once
 
 #include <stdbool.h>
@@ -16,11 +16,11 @@
 #define SHARES_LIVING_ALL    4096
 #define SHARES_PROFILES_EACH 8192
 #define SHARES_PROFILES_ALL  65536
-// Microseconds of the loop, at once and a minute: a quarter of one processor.
+// Microseconds of the loop, at once and per minute: a quarter of one processor.
 #define SHARES_TIME_BURST      1000000
 #define SHARES_TIME_PER_MINUTE 15000000
 
-// Of one client. All zero: it has no share.
+// The share of one client. All zero: no share.
 struct client_share {
     uint64_t payer;
     bool is_counted, is_living;
@@ -30,22 +30,23 @@ struct heap_shares {
     struct budget living, profiles, time;
 };
 
-// As many as there are descriptors for, at most as above.
+// Sets the limits above, or lower ones if there are few descriptors.
 void heap_shares_init(struct heap_shares *shares);
 void heap_shares_done(struct heap_shares *shares); // fit for all zero
 
-// Who answers for a process that runs as `uid`: payer.h, but 0 for the recorder's own user, too,
-// and for all processes of a recording that was made for them (`is_private`).
+// Returns who pays for a process that runs as `uid`, as payer.h does. Returns 0 also for the
+// recorder's own user, and for all processes of a recording that was made for them (`is_private`).
 uint64_t heap_shares_payer(const char *proc, int32_t pid, uid_t uid, bool is_private);
 
-// A profile more. 0, or -EDQUOT, and `err` names the limit.
+// Takes one more profile. Returns 0, or -EDQUOT with the limit in `err`.
 int heap_shares_take(struct heap_shares *shares, uint64_t payer, struct err *err,
                      struct client_share *ret);
-void heap_shares_ended(struct heap_shares *shares, struct client_share *share); // fit for twice
+void heap_shares_ended(struct heap_shares *shares,
+                       struct client_share *share); // may be called twice
 void heap_shares_gone(struct heap_shares *shares, struct client_share *share);
 
-// How long the loop may be with this client now; 0: not at all. Where all profiles are of one user
-// and the recorder has nothing else to do (`is_alone`), there is no limit.
+// Returns how long the loop may work for this client now; 0: not at all. There is no limit if all
+// profiles belong to one user and the recorder has nothing else to do (`is_alone`).
 nsec_t heap_shares_time(struct heap_shares *shares, const struct client_share *share,
                         bool is_alone);
 void heap_shares_spend(struct heap_shares *shares, const struct client_share *share, nsec_t time);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/PID/smaps as a SmapsPacket: what a process has mapped and of that in memory, added up by
-// name.
+// /proc/PID/smaps as a SmapsPacket: what a process has mapped and how much of it is in memory,
+// summed by name.
 //
-// Anonymous mappings that glibc made have no name from the kernel, but shapes of their own: they
-// are called [anon:malloc arena] and [anon:thread stack]. All others are [anon].
+// The kernel gives no name to anonymous mappings of glibc. Their shapes identify two kinds:
+// [anon:malloc arena] and [anon:thread stack]. All others are [anon].
 #pragma once
 
 #include <stdbool.h>
@@ -37,12 +37,13 @@ struct smaps_row {
 };
 VEC_DEFINE(smaps_row_vec, struct smaps_row);
 
-// One mapping whose name is known when the next one is seen.
+// A mapping. Its name is known when the next mapping is seen.
 struct smaps_mapping {
-    bool is_open, is_anonymous, is_guard; // guard: nothing may be done with it
+    bool is_open, is_anonymous, is_guard; // guard: a mapping without any access
     uint64_t start, end;
-    uint64_t guard_before; // size of the guard right before it
-    uint64_t library_end; // where libmmheap.so ends, if all from there up to here is its data; or 0
+    uint64_t guard_before; // size of the guard directly before it
+    uint64_t library_end;  // end of libmmheap.so if everything from there up to here is its data;
+                           // otherwise 0
     uint32_t name;
     uint64_t kb[N_SMAPS_COLUMNS];
 };
@@ -52,12 +53,12 @@ struct smaps {
     struct strset names;
     struct smaps_row_vec rows; // by name
     struct smaps_mapping mapping;
-    bool failed; // no memory
+    bool failed; // memory ran out
 };
 
 void smaps_add_line(struct smaps *smaps, struct span line);
-void smaps_finish(struct smaps *smaps); // after the last line
+void smaps_finish(struct smaps *smaps); // call it after the last line
 void smaps_done(struct smaps *smaps);
 
-// Reads and writes. 0, or a negative errno: there is no packet.
+// Reads smaps and writes the packet. Returns 0, or a negative errno if there is no packet.
 int smaps_write(struct packet_writer *writer, const char *proc, int32_t pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of the running processes a config means.
+// Finds the running processes that a config selects.
 #pragma once
 
 #include <stdbool.h>
@@ -10,24 +10,24 @@
 #include "common/nsec.h"
 #include "producer/sources/heap/heap_settings.h"
 
-// All zero is the state before the first look.
+// All zero is the initial state.
 struct heap_targets {
-    struct map64 seen; // pid -> start time, of processes that were handed out
+    struct map64 seen; // pid -> start time, of processes that were passed to `found`
 };
 
 enum heap_target_answer {
-    HEAP_TARGET_DONE,  // not handed out again
-    HEAP_TARGET_LATER, // at the next look
+    HEAP_TARGET_DONE,  // do not pass it again
+    HEAP_TARGET_LATER, // pass it again at the next look
 };
 
-// Calls `found` for every process that the config means and that was not handed out before. False:
-// some were put off.
+// Calls `found` for each process that the config selects and that was not passed before. Returns
+// false if some were put off.
 bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
                        const char *proc,
                        enum heap_target_answer (*found)(void *userdata, int32_t pid),
                        void *userdata);
 
-// When a process began, boot time, up to a tick early; 0: it is gone.
+// Returns the boot time at which a process began, up to a tick early; 0 if it is gone.
 nsec_t heap_targets_began(const char *proc, int32_t pid);
 
 void heap_targets_done(struct heap_targets *targets);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Having a Java VM that runs already come for a ring: its agent is loaded into it, or found there,
-// and told of a socket.
+// Makes a running Java VM ask for a ring: loads the agent into the VM, or finds the agent there,
+// and gives it the name of a socket.
 #pragma once
 
 #include <stdint.h>
@@ -13,26 +13,26 @@
 
 struct heap_vm;
 
-// `result` 0: the VM asks over `fd` (borrowed) for its ring. -EBUSY, once: its agent is there, and
-// it does not come; it has a profile already. It still may come, any time before heap_vm_free().
-// Other negative errno: it will not come, and `text` says why. The function may free `vm`, and has
-// to in all cases but -EBUSY.
+// `result` 0: the VM asks over `fd` (borrowed) for its ring. -EBUSY, once: the agent is loaded but
+// does not ask, because it has a profile already; it may still ask at any time before
+// heap_vm_free(). Other negative errno: the VM will not ask, and `text` is the reason. The function
+// may free `vm`, and must free it unless the result is -EBUSY.
 typedef void (*heap_vm_fn)(void *userdata, struct heap_vm *vm, int32_t pid, int result, int fd,
                            const char *text);
 
 struct heap_vm_env {
-    struct loop *loop; // borrowed, as all of these
+    struct loop *loop; // borrowed, as all members
     struct heap_host *host;
     struct foreign *foreign;
     struct foreign_helper *helper;
     const char *proc;
 };
 
-// 0: `done` will be called from the loop.
+// Returns 0: then the loop will call `done`. Otherwise a negative errno.
 int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, void *userdata,
                   struct heap_vm **ret, struct err *err);
 
 int32_t heap_vm_pid(const struct heap_vm *vm);
 
-// A VM that has not come goes on without a profile.
+// Frees the request. A VM that has not asked goes on without a profile.
 struct heap_vm *heap_vm_free(struct heap_vm *vm);

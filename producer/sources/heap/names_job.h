@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The helper's part of naming functions: it opens the files that programs name, and keeps their
-// symbols.
+// The helper's part of naming functions: opens the files of programs and keeps their symbols.
 #pragma once
 
 #include <errno.h>
@@ -11,37 +10,38 @@
 #include "producer/foreign/job.h"
 
 #define NAMES_A_QUESTION 512
-#define NAMES_TEXT_MAX   32768 // bytes of one name; longer ones are none
+#define NAMES_TEXT_MAX   32768 // bytes of one name; longer names are dropped
 #define NAMES_NONE       UINT16_MAX
 
 // A result: this program may not act as the process's user.
 #define NAMES_REFUSED (-EOPNOTSUPP)
 
-#define NAMES_TABLE_MAX (UINT64_C(128) << 20) // bytes of a table of a file that is not root's
+#define NAMES_TABLE_MAX (UINT64_C(128) << 20) // bytes of one table, for files that are not root's
 #define NAMES_CACHE_MAX (UINT64_C(256) << 20) // bytes of all tables that are kept
-#define NAMES_READ_MAX  (UINT64_C(1) << 30)   // bytes of tables of one user's files, in all
+#define NAMES_READ_MAX  (UINT64_C(1) << 30)   // bytes of the tables of all files of one user
 
-// Behind it: the addresses, the build id, the path.
+// A request. Followed by the addresses, the build id and the path.
 struct names_ask {
-    uint64_t root; // as the answer of names_hold_job() says
+    uint64_t root; // from the answer of names_hold_job()
     uint64_t payer;
-    uid_t uid; // of the process, as the gid
+    uid_t uid; // of the process; gid too
     gid_t gid;
     uint32_t n, id_size, path_size;
 };
 
-// Behind it, for each of the first `n` addresses: an uint16_t, the size of its name or NAMES_NONE,
-// and the name.
+// An answer. Followed, for each of the first `n` addresses, by a uint16_t (the size of the name, or
+// NAMES_NONE) and the name.
 struct names_answer {
     uint32_t n;
 };
 
-// Of a process's root, which is beside the request: an uint64_t, its number.
+// Request: a process's root, as the descriptor. Answer: a uint64_t, the root's number.
 void names_hold_job(struct foreign_worker *worker, struct foreign_request *request,
                     struct foreign_answer *ret);
 
-// Of a names_ask: a names_answer. -ESTALE: this helper has no such root. -EFBIG: the file has too
-// large a table, -EDQUOT: the user's files have in all. NAMES_REFUSED. Other negative errno: no
-// file, or none with symbols.
+// Request: a names_ask. Answer: a names_answer, or a failure: -ESTALE if this helper does not have
+// the root, -EFBIG if the file's table is too large, -EDQUOT if the tables of the user's files
+// together are too large, NAMES_REFUSED, or another negative errno if there is no file or it has no
+// symbols.
 void names_find_job(struct foreign_worker *worker, struct foreign_request *request,
                     struct foreign_answer *ret);

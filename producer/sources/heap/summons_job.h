@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The helper's part of a summons: a socket in a folder of another process's root.
+// The helper's part of a summons: makes a socket in a folder of another process's root.
 #pragma once
 
 #include <stdint.h>
@@ -14,25 +14,25 @@
 
 struct summons_request {
     int32_t pid;
-    uid_t uid; // of the process, as the gid
+    uid_t uid; // of the process; gid too
     gid_t gid;
     char suffix[sizeof(HEAP_JAVA_SUFFIX)];
 };
 
 struct summons_place {
     struct summons_request asked;
-    uint64_t number; // says the folder and the name (heap_abi.h)
-    char folder[SUMMONS_FOLDER_SIZE], name[SUMMONS_NAME_SIZE]; // as the process names them
+    uint64_t number; // identifies the folder and the name (heap_abi.h)
+    char folder[SUMMONS_FOLDER_SIZE], name[SUMMONS_NAME_SIZE]; // as the process sees them
 };
 
-// *ret_fd (owned) is the socket, which listens: only the process's user can connect. 0 or a
-// negative errno. `worker` holds the folder until summons_close_job().
+// Opens the place. *ret_fd (owned) is the listening socket, to which only the process's user can
+// connect. `worker` holds the folder until summons_close_job(). Returns 0 or a negative errno.
 int summons_place_open(struct foreign_worker *worker, const struct summons_request *asked,
                        struct summons_place *ret, int *ret_fd);
 
-// Of a summons_place: its name goes. The recorder has closed the socket before.
+// Request: a summons_place, whose name is removed. The recorder has closed the socket before.
 void summons_close_job(struct foreign_worker *worker, struct foreign_request *request,
                        struct foreign_answer *ret);
 
-// The names that are left go with the helper.
+// Removes the names that are left when the helper ends.
 void summons_end(void *state);

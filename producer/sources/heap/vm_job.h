@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The helper's part of having a Java VM come: what the VM is, and a summons for it.
+// The helper's part of making a Java VM ask for a ring: examines the VM and makes a summons for it.
 #pragma once
 
 #include "common/err.h"
@@ -11,9 +11,9 @@ struct vm_place {
     char text[ERR_TEXT_MAX]; // of a failure
 };
 
-// Of an int32_t, the pid. A vm_place, and the socket, which listens.
+// Request: an int32_t, the pid. Answer: a vm_place and the listening socket.
 void vm_open_job(struct foreign_worker *worker, struct foreign_request *request,
                  struct foreign_answer *ret);
-// Of an int32_t, the pid. The result is its enum vm_state.
+// Request: an int32_t, the pid. The result is the process's enum vm_state.
 void vm_state_job(struct foreign_worker *worker, struct foreign_request *request,
                   struct foreign_answer *ret);

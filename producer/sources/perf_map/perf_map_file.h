@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The perf map of one process: where it is, and what of it is new. What enters the process's files
-// is done by a helper (perf_map_job.h).
+// The perf map of one process: where it is, and which part of it is new. A helper (perf_map_job.h)
+// does everything that enters the process's files.
 #pragma once
 
 #include <stdbool.h>
@@ -12,56 +12,57 @@
 
 #define PERF_MAP_PATH_MAX 512
 
-// What /proc says of a process, which nobody has to wait for.
+// What /proc says about a process. Reading it never blocks.
 struct perf_map_process {
     int32_t pid;
-    int32_t inner_pid;      // as the process itself sees it
-    uint64_t start_ticks;   // when the process started; tells it from another of the same pid
-    int64_t start_realtime; // the same as seconds of the real-time clock
-    uid_t uid;              // whose files it has
+    int32_t inner_pid;      // in the process's own pid namespace
+    uint64_t start_ticks;   // start time; distinguishes it from other processes with the same pid
+    int64_t start_realtime; // the same in seconds of the real-time clock
+    uid_t uid;              // owner of its files
     gid_t gid;
 };
 
-// Of the process `pid` in `proc` ("/proc", or a directory that looks like it). 0, or -ESRCH.
+// Reads process `pid` in `proc` ("/proc", or a folder with the same structure). Returns 0 or
+// -ESRCH.
 int perf_map_process_read(struct perf_map_process *process, const char *proc, int32_t pid);
 
-// Ticks from the machine's start to that of the process; 0: there is none.
+// Returns the ticks from the machine's start to the start of the process; 0 if there is none.
 uint64_t perf_map_start_ticks(const char *proc, int32_t pid);
 
 struct perf_map_file {
     struct perf_map_process process;
     int root_fd;           // owned: its root directory
     int fd;                // owned; -1: no map yet
-    int times_fd;          // owned; -1: the runtime does not tell of times
+    int times_fd;          // owned; -1: the runtime does not write times
     dev_t device;          // of the map
     ino_t inode;           //
-    uint64_t offset;       // up to which it was read
+    uint64_t offset;       // how far the map was read
     uint64_t times_offset; //
-    bool refused;          // this program may not act as the process's user: nothing can be found
-    char package[256];     // "": none
+    bool refused;      // this program may not act as the process's user, so nothing can be found
+    char package[256]; // "": none
     char path[PERF_MAP_PATH_MAX];
 };
 
-// With `root_fd` (owned), or -1: that of the process. perf_map_file_close() is called in any case.
-// 0 or a negative errno.
+// Opens the file with `root_fd` (owned), or with the root of the process if `root_fd` is -1.
+// perf_map_file_close() must be called in every case. Returns 0 or a negative errno.
 int perf_map_file_open(struct perf_map_file *file, const char *proc,
                        const struct perf_map_process *process, int root_fd);
 
-// What the process has become, as long as no map was found and the process lives.
+// Updates what is known of the process, as long as no map was found and the process lives.
 void perf_map_file_refresh(struct perf_map_file *file, const char *proc);
 
-// Looks whether there is a map, or another one than before. True: a map was found that is to be
+// Looks for a map, or for another map than before. Returns true if a map was found that is to be
 // read from its beginning.
 bool perf_map_file_find(struct perf_map_file *file);
 
-// Whole lines from file->offset on, which the caller moves; with `last`, also what is behind the
-// last newline. Returns their size; 0: there is nothing new, or it is not to be read.
+// Reads whole lines from file->offset on; the caller moves the offset. `last`: also reads what
+// follows the last newline. Returns the size; 0 if nothing is new or the map is not to be read.
 size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
-// The same of the file beside it that tells of times.
+// Reads the file of times beside the map in the same way.
 size_t perf_map_times_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
-// Bytes behind the offsets, in both files.
+// Returns the number of unread bytes in both files.
 uint64_t perf_map_file_left(const struct perf_map_file *file);
 
 void perf_map_file_close(struct perf_map_file *file);

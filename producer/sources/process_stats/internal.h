@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the parts of linux.process_stats share: the table of known processes (process_table.c),
-// names (tree.c), and polled counters (poll.c). process_stats_source.c ties them to a session.
+// names (tree.c), and polled counters (poll.c). process_stats_source.c connects them to a session.
 #pragma once
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 #define N_ENDED_MAX       512
 #define N_KNOWN_MIN       2048
 
-// Files of a process that may stay open from poll to poll.
+// Files of a process that may stay open between polls.
 enum process_file {
     PROCESS_STATUS,
     PROCESS_OOM_SCORE_ADJ,
@@ -28,19 +28,19 @@ enum process_file {
 
 struct process {
     int32_t pid;
-    uint32_t serial;     // tells apart two owners of one pid
-    bool kept;           // names are in the trace under its key
-    bool written;        // and nothing is known to have changed since
-    bool with_cmdline;   // what was written had arguments
-    bool is_shown;       // counters of it are in the trace
+    uint32_t serial;     // distinguishes two owners of one pid
+    bool kept;           // the trace has its names under its key
+    bool written;        // kept, and not known to have changed since
+    bool with_cmdline;   // the written names include arguments
+    bool is_shown;       // the trace has counters of it
     bool no_memory;      // kernel threads, zombies
-    bool unnamed;        // this poll met it for the first time, or under a new name
+    bool unnamed;        // this poll met it for the first time, or with a new name
     bool new_threads;    // this poll met another number of threads
-    uint8_t n_skipped;   // polls since one without memory was looked at
+    uint8_t n_skipped;   // polls since a process without memory was looked at
     uint32_t n_threads;  // when they were last written
-    uint32_t generation; // of the last walk over /proc that met it
+    uint32_t generation; // of the last walk over /proc that met the process
     uint64_t start_ticks;
-    nsec_t seen; // by the last poll that met it
+    nsec_t seen; // time of the last poll that met it
     char comm[COMM_BYTES_MAX];
     int fds[N_PROCESS_FILES]; // owned; -1: not kept open
     struct process_counters last;
@@ -55,23 +55,23 @@ struct process_stats {
     DIR *proc_dir; // owned
 
     struct map64 processes; // pid -> struct process, owned
-    struct map64 threads;  // tid -> process_mark(), for threads that are not main and were written;
-                           // with MARK_STALE where that may have changed since
-    struct map64 seen_fds; // pid << 32 | fd -> process_mark(), for those that were written
+    struct map64 threads;   // tid -> process_mark(), for written threads except main threads; with
+                            // MARK_STALE if it may have changed since
+    struct map64 seen_fds;  // pid << 32 | fd -> process_mark(), for written descriptors
     uint32_t generation, last_serial;
     size_t n_fds, n_fds_max; // kept open
-    size_t n_known_max;      // processes and threads; beyond, the dead are swept out
+    size_t n_known_max;      // processes and threads; above this, dead ones are swept out
     bool has_orphans;        // a process has ended since process_end_orphans()
     nsec_t scan_time;        // timestamp of what is being written
     struct loop_timer *poller, *drainer;
     uint32_t n_ttl_ticks, n_ticks;
 
-    int32_t pending[N_PENDING_MAX]; // pids that were seen and are to be looked up
+    int32_t pending[N_PENDING_MAX]; // pids that were seen and must be looked up
     size_t n_pending;
 
-    int32_t ended[N_ENDED_MAX]; // tasks that were gone when they were looked up
+    int32_t ended[N_ENDED_MAX]; // tasks that no longer existed when they were looked up
     size_t n_ended;
-    nsec_t ended_due; // not looked for before
+    nsec_t ended_due; // not looked for before this time
 
     struct wire_writer *stats; // of the open ProcessStats packet, or NULL
     size_t stats_mark;
@@ -81,7 +81,7 @@ struct process_stats {
     char text[CMDLINE_BYTES_MAX];
 };
 
-// Keys of what outlives the ring: a process has its pid.
+// Keys of packets that survive the wrap of a ring. The key of a process is its pid.
 #define THREAD_KEY(tid) (UINT64_C(1) << 32 | (uint64_t)(tid))
 
 static inline uint64_t process_mark(const struct process *process)
@@ -89,65 +89,64 @@ static inline uint64_t process_mark(const struct process *process)
     return (uint64_t)process->serial << 32 | (uint32_t)process->pid;
 }
 
-// Not part of a mark: its lower half is a pid.
+// Not part of a mark, whose lower half is a pid.
 #define MARK_STALE (UINT64_C(1) << 31)
 
 // process_table.c
 
-// The process that process_mark() was taken of, or NULL if it has ended or the mark is stale.
+// Returns the process of a mark of process_mark(), or NULL if it has ended or the mark is stale.
 const struct process *process_of_mark(const struct process_stats *ps, uint64_t mark);
-// The known process, or a new one; NULL: no memory.
+// process_get() returns the known process or a new one; NULL if memory ran out.
 struct process *process_get(struct process_stats *ps, int32_t pid);
 struct process *process_find(const struct process_stats *ps, int32_t pid);
-// The text of a file of the process, in `buffer`. From poll to poll the file stays open where
-// there are descriptors for it (`keep`); then -ESRCH tells that the process has ended, even if
-// another one has taken its pid.
+// Reads a file of the process into `buffer`. With `keep`, the file stays open between polls as far
+// as there are descriptors. Then -ESRCH means that the process has ended, even if another process
+// has its pid.
 int process_read(struct process_stats *ps, struct process *process, enum process_file file,
                  bool keep, char *buffer, size_t size, struct span *ret);
 void process_close_files(struct process_stats *ps, struct process *process);
-// The process has ended: its names may go once the ring has passed this moment.
+// The process has ended: its names may be dropped once the ring has passed this moment.
 void process_end(struct process_stats *ps, struct process *process);
-// Ends what the last walk over /proc did not meet.
+// Ends the processes that the last walk over /proc did not meet.
 void process_end_unmet(struct process_stats *ps);
-// Ends the threads of processes that have ended.
+// Ends the threads of ended processes.
 void process_end_orphans(struct process_stats *ps);
-// The thread has ended, as process_end(). Nothing happens where it is not known.
+// The thread has ended, as process_end(). No effect for an unknown thread.
 void process_end_thread(struct process_stats *ps, int32_t tid);
-// Walks over /proc to end the processes and threads that have gone unnoticed, when many have piled
-// up.
+// If many processes and threads are known, walks over /proc and ends those that no longer exist.
 void process_sweep(struct process_stats *ps);
-// Everything has to be written again.
+// Marks everything to be written again.
 void process_table_renew(struct process_stats *ps);
-// Forgets everything; nothing is written.
+// Forgets everything and writes nothing.
 void process_table_clear(struct process_stats *ps);
-// The next process of a walk over /proc, begun with rewinddir(); 0 at the end.
+// Returns the next process of a walk over /proc that began with rewinddir(); 0 at the end.
 int32_t next_pid(DIR *dir);
 
 // tree.c
 
-// Writes the name of `process` and, where they are wanted, of its threads. `status` is its status.
+// Writes the name of `process` and, if wanted, of its threads. `status` is its status.
 void tree_write_process(struct process_stats *ps, struct process *process,
                         const struct process_status *status);
 void tree_write_new_threads(struct process_stats *ps, struct process *process,
                             const struct process_status *status);
-// A process or thread that another source has seen.
+// Writes a process or thread that another source has seen.
 void tree_look_up(struct process_stats *ps, int32_t tid);
-// All of /proc.
+// Writes all of /proc.
 void tree_write_all(struct process_stats *ps);
 
 // ended.c
 
-// A task that nothing knows and /proc has no more.
+// Adds a task that is unknown and no longer in /proc.
 void ended_add(struct process_stats *ps, int32_t tid);
-// Names them as the kernel's list of names does. `now`: also if that was done a moment ago.
+// Names these tasks by the kernel's list of names. `now`: even if that was done a moment ago.
 void ended_write(struct process_stats *ps, bool now);
 
 // poll.c
 
-// Ends the packet of counters that is open, if one is: a writer has one packet at a time.
+// Ends the open packet of counters, if there is one: a writer has one packet at a time.
 void poll_end_packet(struct process_stats *ps);
-// The process has ended: if there are counters of it in the trace, says so there.
+// The process has ended. Writes this into the trace if the trace has counters of the process.
 void poll_write_end(struct process_stats *ps, const struct process *process);
 void poll_all(struct process_stats *ps);
-// Names of the files behind the file descriptors of all known processes.
+// Writes the names of the files behind the file descriptors of all known processes.
 void poll_fds_of_all(struct process_stats *ps);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// linux.process_stats: who the processes and threads are, and how much memory they take.
+// linux.process_stats: the names of processes and threads, and their memory counters.
 #pragma once
 
 #include "producer/sources/source.h"

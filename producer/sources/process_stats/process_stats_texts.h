@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of /proc/PID say: status, stat, smaps_rollup, cmdline. Parsers only; spans point
-// into the text that was given.
+// Parsers of the files of /proc/PID: status, stat, smaps_rollup, cmdline. Spans point into the
+// given text.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "common/wire.h"
 #include "producer/ground/proc_text.h"
 
-// The counters of ProcessStats.Process that are polled.
+// The polled counters of ProcessStats.Process.
 enum process_counter {
     COUNTER_VM_SIZE,
     COUNTER_VM_RSS,
@@ -33,7 +33,8 @@ enum process_counter {
     N_PROCESS_COUNTERS,
 };
 
-extern const uint8_t process_counter_fields[N_PROCESS_COUNTERS]; // numbers in ProcessStats.Process
+// Field numbers in ProcessStats.Process.
+extern const uint8_t process_counter_fields[N_PROCESS_COUNTERS];
 
 struct process_counters {
     uint32_t present; // bit 1 << enum process_counter
@@ -47,39 +48,39 @@ static inline void process_counters_set(struct process_counters *counters,
     counters->values[counter] = value;
 }
 
-#define COMM_BYTES_MAX 64 // with the zero; kernel threads have longer names than 15 characters
+#define COMM_BYTES_MAX 64 // with the terminator; kernel threads may exceed 15 characters
 
 struct process_status {
-    int32_t pid, tgid, ppid; // pid is the thread's id
+    int32_t pid, tgid, ppid; // pid is the id of the thread
     uint32_t uid;            // real
     uint32_t n_threads;
-    bool has_memory;           // kernel threads and what is about to end have none
-    int kthread;               // -1: this kernel does not say
-    struct span nspid;         // ids in the namespaces below the root's
-    char name[COMM_BYTES_MAX]; // comm, terminated, cut where it is longer
+    bool has_memory;           // false for kernel threads and processes that are about to end
+    int kthread;               // -1: the kernel does not say
+    struct span nspid;         // ids in the namespaces below the root namespace
+    char name[COMM_BYTES_MAX]; // comm, terminated, cut if it is longer
 };
 
-// /proc/PID/status. False if it lacks the ids. Memory counters go to `counters` (may be NULL),
-// whose other counters stay.
+// Parses /proc/PID/status. Stores memory counters in `counters` (may be NULL) and leaves its other
+// counters unchanged. Returns false if the ids are missing.
 bool process_status_parse(struct span text, struct process_status *ret,
                           struct process_counters *counters);
 
-// /proc/PID/smaps_rollup into `counters`.
+// Parses /proc/PID/smaps_rollup into `counters`.
 void smaps_rollup_parse(struct span text, struct process_counters *counters);
 
 struct process_times {
     uint64_t user_ticks, kernel_ticks, start_ticks;
 };
 
-// /proc/PID/stat. False if it is not complete.
+// Parses /proc/PID/stat. Returns false if the text is incomplete.
 bool process_stat_parse(struct span text, struct process_times *ret);
 
-// Appends a string `field` for each argument that is not empty in the text of /proc/PID/cmdline;
-// returns how many.
+// Appends a string `field` for each argument in the text of /proc/PID/cmdline that is not empty.
+// Returns their number.
 unsigned cmdline_write(struct span text, struct wire_writer *w, uint32_t field);
 
-// Appends a number `field` for each id of `nspid`; false if there is none.
+// Appends a number `field` for each id in `nspid`. Returns false if there is none.
 bool nspid_write(struct span nspid, struct wire_writer *w, uint32_t field);
 
-// A decimal number with optional sign, behind blanks.
+// Takes a decimal number with optional sign, behind blanks.
 bool span_take_i64(struct span *rest, int64_t *ret);

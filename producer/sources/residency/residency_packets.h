@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How residency gets into the trace: protos/trace/page_residency.proto for tools that know it, a
-// counter track per file for those that don't. Everything that later packets need is retained
-// beside a ring (packet_buffer.h), each file under four keys of its own, and given up when the file
-// is gone.
+// Writes residency into the trace: protos/trace/page_residency.proto for tools that know it, and a
+// counter track per file for others. Everything that later packets need is retained beside a ring
+// (packet_buffer.h), each file under four keys of its own, and dropped when the file is gone.
 #pragma once
 
 #include <stdbool.h>
@@ -22,11 +21,12 @@ struct residency_file_info {
 };
 
 enum residency_sample_kind {
-    SAMPLE_COUNTS,   // numbers of pages
-    SAMPLE_COMPLETE, // and `runs`, whole
-    SAMPLE_CHANGED,  // and `runs` that differ from the revision before; may be empty or NULL
-    SAMPLE_UNKNOWN,  // the kernel does not tell
-    SAMPLE_ERROR,    // `error` says why
+    SAMPLE_COUNTS,   // page counts only
+    SAMPLE_COMPLETE, // counts and all `runs`
+    SAMPLE_CHANGED, // counts and the difference to the runs of the previous revision in `runs`; may
+                    // be empty or NULL
+    SAMPLE_UNKNOWN, // the kernel does not tell
+    SAMPLE_ERROR,   // `error` is the reason
 };
 
 struct residency_sample {
@@ -37,19 +37,19 @@ struct residency_sample {
     const struct page_ranges *runs; // borrowed
     int error;                      // positive errno
     nsec_t timestamp, duration;
-    bool chained; // counts only, but between samples with runs: kept with them
+    bool chained; // counts only, but between samples with runs: kept together with these
 };
 
-// Each returns false if the buffer refused a packet.
+// These return false if the buffer refused a packet.
 
 bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file);
-// Runs that are too many for one packet go into several.
+// Runs that do not fit into one packet are split over several.
 bool packets_write_sample(struct packet_writer *writer, const struct residency_sample *sample);
 bool packets_write_track(struct packet_writer *writer, const struct residency_file_info *file);
 bool packets_write_counter(struct packet_writer *writer, nsec_t timestamp,
                            const struct residency_file_info *file, uint64_t resident_bytes);
-// The last words on a file; its track, if it has one, falls to 0.
+// Writes that a file is gone. Its track, if it has one, falls to 0.
 void packets_write_gone(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file, bool has_track);
 bool packets_write_round(struct packet_writer *writer, nsec_t timestamp, nsec_t duration,

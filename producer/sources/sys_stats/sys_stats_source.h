@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// linux.sys_stats: counters of the whole machine, polled.
+// linux.sys_stats: polls counters of the whole machine.
 #pragma once
 
 #include "producer/sources/source.h"

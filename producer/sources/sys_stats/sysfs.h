@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kinds of SysStats that are spread over many small files of /sys, one value each. The files are
+// SysStats values that are spread over many small files of /sys, one value per file. The files are
 // found once; a sample reads their values.
 #pragma once
 
@@ -20,10 +20,10 @@ enum sysfs_kind {
 };
 
 struct sysfs_value {
-    const char *path; // of the arena, like the names
+    const char *path; // owned by the arena, as the names
     const char *name; // thermal zone, device or idle state
-    const char *type; // of a thermal zone; may be NULL
-    uint32_t index;   // cpu, or number of the zone
+    const char *type; // of a thermal zone; otherwise may be NULL
+    uint32_t index;   // number of the cpu or zone
     int fd;           // owned; -1: opened for each sample
 };
 
@@ -33,16 +33,17 @@ struct sysfs_values {
     enum sysfs_kind kind;
     struct sysfs_value_vec values;
     struct arena arena;
-    size_t n_open_max; // more files than this are not kept open
+    size_t n_open_max; // further files are not kept open
 };
 
-// Finds the files below `sys` ("/sys"). 0, -ENOENT if there is none of that kind, or -ENOMEM.
+// Finds the files below `sys` ("/sys"). Returns 0, -ENOENT if there are none of this kind, or
+// -ENOMEM.
 int sysfs_values_open(struct sysfs_values *ret, enum sysfs_kind kind, const char *sys);
 void sysfs_values_close(struct sysfs_values *values);
 
-// Appends the present values to an open SysStats message. A file that cannot be read at the moment
-// (a cpu is offline) is left out; in cpufreq, where the position is the cpu, it counts 0.
+// Appends the present values to an open SysStats message. A file that cannot be read now (a cpu is
+// offline) is left out. In cpufreq, where the position is the cpu, it counts 0.
 void sysfs_values_write(struct sysfs_values *values, struct wire_writer *w);
 
-// The current clock in an AMD card's table of clocks ("1: 700Mhz *"); 0 if none is marked.
+// Returns the current clock in an AMD card's table of clocks ("1: 700Mhz *"); 0 if none is marked.
 uint64_t amd_clock_mhz(const char *text, size_t size);

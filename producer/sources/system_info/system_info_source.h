@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// linux.system_info: what the cpus are, and what the interrupts are called.
+// linux.system_info: descriptions of the cpus, and names of the interrupts.
 #pragma once
 
 #include "producer/sources/source.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/cpuinfo and /proc/interrupts. Spans point into the text that was given.
+// Parsers of /proc/cpuinfo and /proc/interrupts. Spans point into the given text.
 #pragma once
 
 #include <stdbool.h>
@@ -19,23 +19,23 @@ enum cpu_identifier {
 
 struct cpu_info {
     uint32_t number;
-    struct span processor; // the name of its kind; empty if the text has none
-    unsigned identifiers;  // which of the following five are there
+    struct span processor; // name of the cpu's kind; empty if the text has none
+    unsigned identifiers;  // which of the following five are present
     uint32_t implementer, architecture, variant, part, revision;
     uint64_t features; // CpuInfo.Cpu.features
 };
 
-// Walks over the cpus in /proc/cpuinfo. `rest` is the text that is left, `*processor` the name that
-// some kernels give once for all cpus; both are the walk's own. False at the end.
+// Walks over the cpus in /proc/cpuinfo. `rest` is the remaining text. `*processor` is the name that
+// some kernels give once for all cpus. Both belong to the walk. Returns false at the end.
 bool cpu_info_next(struct span *rest, struct span *processor, struct cpu_info *ret);
 
 struct irq_name {
     uint32_t irq;
-    struct span name; // as the handlers call themselves, may hold blanks
+    struct span name; // as the handlers name themselves; may have blanks
 };
 
-// How many cpus the headline of /proc/interrupts has; it is taken from `rest`.
+// Takes the headline of /proc/interrupts from `rest` and returns its number of cpus.
 unsigned interrupts_take_header(struct span *rest);
 
-// The next numbered interrupt that has a name; false at the end.
+// Returns the next numbered interrupt that has a name; false at the end.
 bool irq_name_next(struct span *rest, unsigned n_cpus, struct irq_name *ret);
