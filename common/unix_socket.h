@@ -28,12 +28,13 @@ int unix_socket_new(int type, int *ret_fd);
 // rights.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
-// Whether accept() gave this negative errno because descriptors or memory are short: who waits is
-// still there, and would wake a loop again at once.
+// Returns whether `r`, a negative errno of accept(), means that descriptors or memory are short.
+// The client still waits then, and would wake a loop again at once.
 bool unix_socket_lacks(int r);
 
-// Whether the kernel lets nobody pass descriptors to this socket, and to those that a listening
-// socket accepts. 0, or -ENOPROTOOPT before Linux 6.16, which cannot refuse any.
+// Sets whether the kernel refuses descriptors that peers pass to this socket, and to the sockets
+// that a listening socket accepts. Returns 0, or -ENOPROTOOPT before Linux 6.16, which cannot
+// refuse them.
 int unix_socket_refuse_fds(int fd, bool refuse);
 bool unix_socket_refuses_fds(int fd);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// setfsuid() says nothing of a failure: the ids are asked for again, by an id that nobody can have.
-// The group comes first, because without the uid's rights it cannot be changed back.
+// setfsuid() does not report failures. So the present ids are read back by setting an id that is
+// never valid. The group is set first, because without the uid's rights it could not be changed
+// back.
 #include "producer/ground/ids.h"
 
 #include <errno.h>

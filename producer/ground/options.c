@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// getopt_long() does the work; what it says about mistakes is said better here, with the nearest
-// name that exists.
+// getopt_long() does the parsing. Its error messages are replaced by better ones, which suggest the
+// nearest existing name.
 #include "producer/ground/options.h"
 
 #include <errno.h>

@@ -4,7 +4,8 @@
 // option can stand anywhere. Anything else is refused: a misspelt option that is ignored would only
 // be noticed after the run.
 //
-// The socket is named as native programs know it; the one for VMs has a name of its own beside it.
+// The socket has the name that native programs know. The socket for VMs has a name of its own
+// beside it.
 #include "producer/heap/agent_options.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room is taken by one compare-and-swap on the writing position, the gap at the ring's end
-// included. The size goes into the record at once, so that the recorder can step over a record that
-// is never finished.
+// Room is reserved by one compare-and-swap on the write position, including the gap at the ring's
+// end. The size is written into the record at once, so that the recorder can step over a record
+// that is never completed.
 #include "producer/heap/ring_writer.h"
 
 static uint64_t used_bytes(const struct ring_writer *ring, uint64_t write_pos)

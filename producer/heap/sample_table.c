@@ -5,9 +5,9 @@
 // table is small compared with the memory of the program. Addresses that do not fit into their line
 // go into one of a few windows elsewhere, and are counted there as `beyond`.
 //
-// An address may be in any slot of its line or windows, so a removed one leaves just an empty slot
-// behind. Only who holds an allocation adds or removes its address; slots are contended only
-// between different addresses, which compare-and-swap settles.
+// An address may be in any slot of its line or windows, so a removal just leaves an empty slot.
+// Only the owner of an allocation adds or removes its address. Slots are contended only between
+// different addresses; compare-and-swap resolves that.
 #include "producer/heap/sample_table.h"
 
 #include <stddef.h>

@@ -8,9 +8,9 @@
 // The owner of the VM's /tmp may put any socket there. So the kernel is asked which process
 // listens.
 //
-// A second copy of the agent would be another agent, which knows nothing of the first one and
-// cannot have the VM's samples while that has them. The loader knows a library by the name that it
-// was loaded with, also when there is no such file any more; so a VM is told that name again.
+// A second copy of the agent would be a separate agent. It would know nothing of the first one and
+// could not get the VM's samples. The loader identifies a library by the name it was loaded with,
+// even if the file no longer exists. So a VM is given the same name again.
 #include "producer/heap/vm_attach.h"
 
 #include <errno.h>

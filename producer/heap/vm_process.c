@@ -4,8 +4,8 @@
 // descriptors and looked up as the VM itself would look them up; links in them cannot lead
 // elsewhere.
 //
-// In a user namespace root outside is nobody inside. A VM judges who asks by the user, so it is
-// asked by its own.
+// Outside root is unknown inside a user namespace. A VM judges a client by its user. So the VM is
+// asked as its own user.
 #include "producer/heap/vm_process.h"
 
 #include <errno.h>

@@ -46,5 +46,5 @@ extern const struct report_kind report_svg;  // the same as a picture, in option
 
 #define REPORT_NAME_MAX 65536 // no zip has longer ones
 
-// The name as it is printed: control characters as `?`. Returns `ret`.
+// Makes the name printable, with `?` for control characters. Returns `ret`.
 const char *report_name(char ret[static REPORT_NAME_MAX], const char *name);

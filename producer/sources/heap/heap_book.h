@@ -17,8 +17,8 @@
 struct book_mapping {
     uint64_t start, end, file_offset, load_bias;
     uint32_t path, build_id; // in the book's texts
-    uint32_t told;           // when the program last told of it (heap_book.n_forgotten)
-    uint64_t iid;            // free for the writer
+    uint32_t told;           // when the program last reported it (heap_book.n_forgotten)
+    uint64_t iid;            // for use by the writer
 };
 
 // The memory use of all heaps of one process together. The process's heaps share the recorder's
