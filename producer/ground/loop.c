@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All timers share one timerfd, armed for the earliest of them: the kernel wakes the process for
-// that one moment and for nothing else. The timers are a binary heap over (due, order of creation),
-// so that timers of the same moment fire in the order in which they were added. The heap's array
-// grows when timers are added, never while the loop runs; a disarmed timer leaves the heap but
-// keeps its place in the array reserved.
+// All timers share one timerfd, armed for the earliest of them. So the kernel wakes the process for
+// this moment only. The timers are a binary heap over (due, order of creation), so that timers of
+// the same moment fire in the order in which they were added. The heap's array grows when timers
+// are added, never while the loop runs. A disarmed timer leaves the heap but keeps its place in the
+// array reserved.
 //
-// Callbacks may remove anything, also what the present round has yet to call. So removal only marks
-// and unhooks; the memory is released when no round is running any more.
+// Callbacks may remove anything, even what the present round has yet to call. So removal only marks
+// and unlinks; the memory is released when no round is running.
 #include "producer/ground/loop.h"
 
 #include <errno.h>
@@ -47,13 +47,13 @@ VEC_DEFINE(timer_heap, struct loop_timer *);
 struct loop {
     int epoll_fd;
     int timer_fd;
-    struct timer_heap heap; // of what is armed; room for all that exist
+    struct timer_heap heap; // of armed timers; has room for all existing timers
     size_t n_timers;
     uint64_t next_order;
-    nsec_t armed; // what timer_fd waits for; NSEC_MAX: nothing
+    nsec_t armed; // the time that timer_fd waits for; NSEC_MAX: none
     unsigned depth;
     bool quit;
-    struct loop_rounds *rounds;        // borrowed; NULL: nobody watches
+    struct loop_rounds *rounds;        // borrowed; NULL: no watcher
     struct loop_io *removed_ios;       // owned
     struct loop_timer *removed_timers; // owned
 };
@@ -158,7 +158,7 @@ static void heap_put(struct timer_heap *heap, size_t index, struct loop_timer *t
     timer->heap_index = index;
 }
 
-// Restores the order around `timer`, which may have to go either way.
+// Restores the order around `timer`, which may move in either direction.
 static void heap_settle(struct timer_heap *heap, struct loop_timer *timer)
 {
     size_t i = timer->heap_index;
@@ -243,7 +243,7 @@ static nsec_t earliest_due(const struct loop *loop)
     return loop->heap.n ? loop->heap.items[0]->due : NSEC_MAX;
 }
 
-// Setting the time also takes back an expiry that was already signalled, so timer_fd is never read.
+// Setting the time also cancels an expiry that was already signalled, so timer_fd is never read.
 static int arm_timer_fd(struct loop *loop)
 {
     nsec_t earliest = earliest_due(loop);
@@ -251,14 +251,15 @@ static int arm_timer_fd(struct loop *loop)
         return 0;
     struct itimerspec spec = {0};
     if (earliest != NSEC_MAX)
-        spec.it_value = nsec_to_timespec(earliest > 0 ? earliest : 1); // 0 would mean "never"
+        spec.it_value = nsec_to_timespec(earliest > 0 ? earliest : 1); // 0 would disarm it
     if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL) < 0)
         return -errno;
     loop->armed = earliest;
     return 0;
 }
 
-// Moves a due timer to its next time behind `now` first, since its callback may move or remove it.
+// First moves a due timer to its next time behind `now`, because its callback may move or remove
+// it.
 static void fire_timer(struct loop_timer *timer, nsec_t now)
 {
     uint64_t n_due = 1;
@@ -273,8 +274,8 @@ static void fire_timer(struct loop_timer *timer, nsec_t now)
     timer->fire(timer->userdata, due, n_due);
 }
 
-// At most as many calls as there were timers: one that sets itself into the past must not keep the
-// file descriptors waiting.
+// Makes at most as many calls as there were timers: a timer that sets itself into the past must not
+// delay the file descriptors.
 static void fire_due_timers(struct loop *loop)
 {
     if (!loop->heap.n)
@@ -314,7 +315,7 @@ static void round_begin(struct loop *loop)
         (void)!write(rounds->wake_fd, &one, sizeof(one));
 }
 
-// A watcher may have come, or gone, in the midst of the round.
+// A watcher may have come or gone during the round.
 static void round_end(struct loop *loop)
 {
     if (loop->rounds)
@@ -323,7 +324,8 @@ static void round_end(struct loop *loop)
 
 int loop_run_once(struct loop *loop, nsec_t timeout)
 {
-    // Setting a timer takes 20 us on some virtual machines; what is due anyway needs none.
+    // Setting a timer takes 20 us on some virtual machines. If something is due anyway, none is
+    // set.
     if (earliest_due(loop) <= nsec_now(CLOCK_BOOTTIME)) {
         timeout = 0;
     } else {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When page cache is reclaimed, the pages of programs go with it, and a recorder that has to wait
-// for its own code to be read back from a busy disk misses what it is there to record. Locking
-// costs no memory by itself: MCL_ONFAULT leaves untouched pages, most of a large buffer, alone.
+// When the kernel reclaims page cache, it takes the pages of programs, too. A recorder that waits
+// until a busy disk has read its own code back misses what it should record. Locking itself costs
+// no memory: MCL_ONFAULT leaves untouched pages alone, which are most pages of a large buffer.
 //
-// What is mapped later, the buffers of the next session, is covered by MCL_FUTURE. Under a limit on
-// locked memory that would make later mappings fail, so it takes the right to ignore the limit.
+// MCL_FUTURE covers later mappings, for example the buffers of the next session. Under a limit on
+// locked memory, later mappings would fail; so MCL_FUTURE needs the right to ignore the limit.
 //
-// The kernel counts whole mappings against the limit, touched or not, and refuses to lock all where
-// all is more than the limit. Then the mappings are locked one by one, and what is read from files
-// first: code and its data are what reclaim takes from a program, and where nothing swaps it takes
-// nothing else.
+// The kernel counts whole mappings against the limit, touched or not, and refuses to lock
+// everything if everything exceeds the limit. Then the mappings are locked one by one, those of
+// files first: reclaim takes code and its data from a program, and without swap nothing else.
 #include "producer/ground/memory_lock.h"
 
 #include <errno.h>
@@ -39,7 +38,7 @@ static bool is_unlimited(void)
            (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 
-// The mappings of files, or the others. One that does not fit into the limit is left out.
+// Locks the mappings of files, or the others. A mapping that exceeds the limit is left out.
 static void lock_mappings(bool of_files)
 {
     char line[MAPS_LINE_MAX], access[8];
@@ -49,7 +48,8 @@ static void lock_mappings(bool of_files)
         uint64_t inode;
         int n_fields = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %*s %*s %" SCNu64, &start, &end,
                               access, &inode);
-        for (size_t size = strlen(line); size && line[size - 1] != '\n';) // the rest of a long path
+        for (size_t size = strlen(line);
+             size && line[size - 1] != '\n';) // skips the rest of a long path
             if (!fgets(line, sizeof(line), maps) || !(size = strlen(line)))
                 break;
         if (n_fields == 4 && (inode != 0) == of_files && access[0] == 'r')

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whoever needs a page while memory is short reclaims it himself, and may wait for the disk. So a
-// recorder takes what it needs beforehand: the buffers (session_buffers.c), and here a reserve of
-// heap and stack, for the name of a task that occurs for the first time and the like. malloc() then
-// keeps the reserve, it is not given back.
+// While memory is short, a process that needs a page must reclaim it itself, and may wait for the
+// disk. So a recorder takes the memory that it needs beforehand: the buffers (session_buffers.c),
+// and here a reserve of heap and stack, for example for the name of a new task. malloc() keeps the
+// reserve and does not give it back.
 //
-// The priority is reset in children by the kernel (SCHED_FLAG_RESET_ON_FORK). The score is
-// inherited, so it is taken from them. The priority of the session is that of all processes in it,
+// The kernel resets the priority in children (SCHED_FLAG_RESET_ON_FORK). Children inherit
+// oom_score_adj, so it is reset for them. The priority of a session applies to all its processes,
 // so children get sessions of their own.
 #include "producer/ground/self_guard.h"
 
@@ -25,11 +25,11 @@
 #define HEAP_RESERVE   (64u << 10)
 #define STACK_RESERVE  (48u << 10) // the deepest call of a recording has 32 KiB of buffers
 #define NICE           (-10)
-#define SLICE_NS       100000 // the least that kernels since 6.12 take; others ignore it
+#define SLICE_NS       100000 // the minimum since kernel 6.12; others ignore it
 #define RESET_ON_FORK  1
 #define PAGE_BYTES_MIN 4096
 
-// As the system call has it; the C library's headers know it only of late.
+// As in the system call; the C library's headers have it only in recent versions.
 struct scheduling {
     uint32_t size, policy;
     uint64_t flags;
@@ -60,7 +60,7 @@ static void reserve_memory(void)
     touch_stack();
 }
 
-// Where it may not, nothing happens: recording goes on without.
+// Without the right to change it, nothing happens: recording goes on.
 static void change_score(pid_t pid, int from, int to)
 {
     char path[64];
@@ -82,14 +82,14 @@ static bool raise_priority(void)
     attr.size = sizeof(attr);
     attr.flags = RESET_ON_FORK;
     attr.runtime = SLICE_NS;
-    syscall(SYS_sched_setattr, 0, &attr, 0); // everybody may
+    syscall(SYS_sched_setattr, 0, &attr, 0); // permitted for every process
     attr.nice = attr.nice < NICE ? attr.nice : NICE;
     return syscall(SYS_sched_setattr, 0, &attr, 0) == 0;
 }
 
-// Where the kernel shares processors out by session (sched_autogroup_enabled), the priority counts
-// among the processes of one session only. A session of its own gets it, too; one that the recorder
-// shares with a shell, and perhaps with what it records, does not.
+// If the kernel distributes processor time by session (sched_autogroup_enabled), a priority counts
+// only among the processes of one session. So the recorder's own session gets the priority, too. A
+// session that the recorder shares with a shell, and perhaps with the recorded programs, does not.
 static void raise_session(void)
 {
     if (getsid(0) != getpid())

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A service manager takes most rights away before the daemon starts (configs/systemd); elsewhere,
-// and where its unit was changed, the daemon does so itself. The two lists are not the same: the
-// unit leaves out what only heap profiles of running programs take.
+// A service manager takes most rights away before the daemon starts (configs/systemd). Elsewhere,
+// or if the unit was changed, the daemon does so itself. The two lists differ: the unit leaves out
+// the rights that only heap profiles of running programs need.
 //
-// What must stay true: helpers start with no more than this, and get along with it. Each is tested
-// under the daemon.
+// Invariant: helpers start with these rights and need no others. Each helper is tested under the
+// daemon.
 #include "producer/service/rights.h"
 
 #include <errno.h>
@@ -20,27 +20,27 @@
 
 #define BIT(capability) ((uint64_t)1 << (capability))
 
-// CAP_CHECKPOINT_RESTORE, which headers may not have yet.
+// CAP_CHECKPOINT_RESTORE, which older headers lack.
 #define CHECKPOINT_RESTORE 40
 
-static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes of everybody
+static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes of all users
                              BIT(CAP_SYS_PTRACE) |      // maps, heaps
-                             BIT(CAP_FOWNER) |          // mincore() of files of others
+                             BIT(CAP_FOWNER) |          // mincore() of other users' files
                              BIT(CHECKPOINT_RESTORE) |  // files that processes have mapped
                              BIT(CAP_SYSLOG) |          // names of kernel functions
                              BIT(CAP_SYS_RESOURCE) |    // pressure thresholds, OOM scores
-                             BIT(CAP_SYS_NICE) |        // its own priority, and that of helpers
-                             BIT(CAP_IPC_LOCK) |        // its own memory stays
-                             BIT(CAP_SETUID) |          // helpers become the owner of what they
-                             BIT(CAP_SETGID) |          // touch, or nobody
+                             BIT(CAP_SYS_NICE) |        // own priority, and that of helpers
+                             BIT(CAP_IPC_LOCK) |        // locks its own memory
+                             BIT(CAP_SETUID) |          // helpers become the owner of files
+                             BIT(CAP_SETGID) |          // that they touch, or nobody
                              BIT(CAP_KILL);             // programs that wait for their profile
 
-// The capabilities that no program that is executed can get any more.
+// Drops capabilities that no executed program may gain any more.
 static void bound(void)
 {
     for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
         if (!(kept & BIT(i)))
-            prctl(PR_CAPBSET_DROP, i, 0, 0, 0); // takes CAP_SETPCAP; no_new_privs comes, too
+            prctl(PR_CAPBSET_DROP, i, 0, 0, 0); // needs CAP_SETPCAP; no_new_privs follows
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tracefs has a mount point of its own since 4.1; before, and on some machines still, it hangs
-// below debugfs. What is there already is taken before anything is mounted.
+// tracefs has had a mount point of its own since 4.1. Before, and on some machines still, it is
+// below debugfs. An existing mount is used before anything is mounted.
 #include "producer/service/roots.h"
 
 #include <stdbool.h>

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whoever is told of an event may call back into the service, also to destroy the very session that
-// the event is about. That session's own code is still on the stack then. So a session that is
-// destroyed leaves the list, and with it all limits and names, at once, but its memory is released
-// in a round of the loop of its own (the graveyard).
+// A callback for an event may call back into the service, and may even destroy the event's session,
+// whose code is still on the stack then. So a destroyed session leaves the list at once, with all
+// its limits and names, but its memory is released in a later round of the loop (the graveyard).
 //
-// A recording that goes into a regular file is not lost with whoever ordered it: its session stays,
-// nameless and deaf, until everything is written. A pipe is not waited for. A detached session goes
-// with its end, as in Perfetto: nobody might ever come to take it away.
+// A recording into a regular file survives its consumer: its session stays, without a name and
+// without triggers, until everything is written. Pipes are not waited for. A detached session is
+// removed at its end, as in Perfetto, because perhaps nobody would ever collect it.
 //
-// All checks come before anything is made: a request that is refused leaves no file, no buffer and
-// no session behind.
+// All checks come before anything is made: a refused request leaves no file, no buffer and no
+// session behind.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -24,8 +23,8 @@
 
 // Members.
 
-// A file that the config names is the service's own, so an empty one is not left behind.
-// Looked at once: later the name may be another session's.
+// Removes the file that the config named, if it is empty: the service made it. Checked once,
+// because later the name may belong to another session.
 static void remove_empty_file(struct member *member)
 {
     struct stat st;
@@ -96,7 +95,7 @@ static void session_writes(void *userdata, struct session *session)
     notify(userdata, SERVICE_EVENT_WRITING, 0, "", NULL);
 }
 
-// `path` is NULL where somebody else has named the file.
+// `path` is NULL if the caller has named the file.
 static int make_file(struct member *member, const char *path, bool durable, int *fd,
                      struct trace_file **ret, struct err *err)
 {
@@ -163,7 +162,7 @@ static void reaper_fired(void *userdata, nsec_t due, uint64_t n_due)
     reap(userdata);
 }
 
-// Nobody hears of it any more, and its end does not bury it.
+// No more events reach the consumer, and its end does not remove the session.
 static void silence(struct member *member)
 {
     member->announces = member->is_leaving = false;
@@ -199,7 +198,7 @@ static void leave(struct service *service, struct member *member)
     session_stop(member->session);
 }
 
-// Of a session that nobody hears.
+// Logs the end of a session without a consumer.
 static void log_end(const struct member *member)
 {
     struct err err = {0};
@@ -353,7 +352,7 @@ static int start(struct service *service, uint64_t session_id, struct err *err)
     return r;
 }
 
-// START_TRACING hears its triggers from here on, also where the start is deferred.
+// From here on START_TRACING hears its triggers, even if the start is deferred.
 static int begin(struct service *service, struct member *member, bool start_now, struct err *err)
 {
     if (session_get_settings(member->session)->mode == SESSION_MODE_START)
@@ -398,7 +397,7 @@ int service_enable(struct service *service, const struct service_consumer *consu
     *ret_session_id = inserted->id;
     if (request->config->trace->exclusive_prio > 0)
         end_others(service, inserted->id);
-    // Whoever heard of an end may have ended this one, too.
+    // A callback for another session's end may have ended this one, too.
     inserted = find(service, *ret_session_id);
     r = inserted ? begin(service, inserted, request->start, err) : 0;
     if (r < 0)
@@ -448,7 +447,7 @@ size_t service_disable_all(struct service *service)
     for (size_t i = 0; !service->ending && i < service->members.n; i++)
         service->members.items[i]->moved_at = now;
     service->ending = true;
-    // By id: what ends may take others along.
+    // By id, because the end of one session may remove others.
     for (uint64_t id = 0; (member = next_member(service, id));) {
         id = member->id;
         if (!member->is_clone && session_get_state(member->session) != SESSION_DONE)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots of running sessions for somebody else: which session is meant, who may have it, and
-// whether there is memory for it. Everybody may copy what is his own, root everything.
+// Snapshots of running sessions for another consumer: finds the session, checks the right to copy
+// it, and checks the memory. Every user may copy his own sessions, root may copy all.
 //
-// A session that writes into a file has only its newest packets in memory. Its snapshot is
-// therefore made in a file too: a copy of what was written, and the packets behind it. That may be
-// much, so it is done as all writing is, a slice at a time.
+// A session that writes into a file has only its newest packets in memory. So its snapshot is made
+// in a file, too: a copy of what was written, and the packets behind it. That may be much data, so
+// it is written slice by slice, as all output.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static int check_clone(const struct member *original, uid_t uid,
     return 0;
 }
 
-// What the session has written so far, to be read. -1: nothing.
+// Opens what the session has written so far. -1: nothing.
 static int open_original(const struct session_file *file, int *ret_fd, struct err *err)
 {
     char path[64];
@@ -95,7 +95,7 @@ static int open_original(const struct session_file *file, int *ret_fd, struct er
     *ret_fd = -1;
     if (file->fd < 0)
         return 0;
-    // A pipe's bytes are gone.
+    // The bytes of a pipe cannot be read again.
     if (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "the session does not write into a file that can be copied");
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);

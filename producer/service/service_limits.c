@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A limit that nobody hears of is a riddle, so each is told by its name and with the figures.
-// Snapshots are numbered apart from sessions, so that evidence can be saved also where there are as
-// many sessions as there may be; their memory counts until they are destroyed.
+// The error for each limit names the limit and the numbers. Snapshots are counted apart from
+// sessions, so that evidence can be saved even if the maximum number of sessions is reached. Their
+// memory counts until they are destroyed.
 #include <errno.h>
 
 #include "producer/service/config/config_check.h"
@@ -27,7 +27,7 @@ struct service_limits service_default_limits(void)
 }
 
 struct use {
-    size_t n, n_of_uid; // of the kind that is asked for
+    size_t n, n_of_uid; // of the requested kind
     uint64_t bytes, bytes_of_uid;
 };
 
@@ -130,7 +130,7 @@ static int check_name(const struct service *service, const Pb__TraceConfig *conf
     return 0;
 }
 
-// The smallest max_other_session_count of all that share the semaphore counts.
+// The smallest max_other_session_count of all sessions that share the semaphore counts.
 static int check_semaphore(const struct service *service,
                            const Pb__TraceConfig__SessionSemaphore *semaphore, struct err *err)
 {
@@ -157,7 +157,7 @@ static int check_semaphore(const struct service *service,
     return 0;
 }
 
-// A session with exclusive_prio keeps out all that have not more of it.
+// A session with exclusive_prio excludes all sessions without a higher one.
 static int check_exclusive(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                            struct err *err)
 {

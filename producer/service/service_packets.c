@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything here is small (the config apart) and bounded: snapshots and events that wait to be
-// written live in fixed arrays. A session that is never read keeps the newest snapshots, and of
-// the events those that happen once rather than those of periodic flushes.
+// Everything here (except the config) is small and bounded: snapshots and events that wait to be
+// written are in fixed arrays. A session that is never read keeps the newest snapshots, and prefers
+// events that happen once over those of periodic flushes.
 //
-// The synchronization marker must be byte for byte what other readers search for: uid, sequence
-// id, then the marker as the last field.
+// The synchronization marker must be byte for byte what other readers search for: uid, sequence id,
+// then the marker as the last field.
 #include "producer/service/service_packets.h"
 
 #include <errno.h>
@@ -56,8 +56,8 @@ void packet_list_done(struct packet_list *list)
     *list = (struct packet_list){0};
 }
 
-// Opens a packet of at most `room` bytes behind what the list holds. Without memory the writer has
-// no room at all, and list_end() drops the packet.
+// Opens a packet of at most `room` bytes at the end of the list. If memory ran out, the writer has
+// no room, and list_end() drops the packet.
 static struct wire_writer list_begin(struct packet_list *list, size_t room)
 {
     size_t all = list->bytes.n + sizeof(uint32_t) + room + 64;
@@ -243,7 +243,7 @@ static uint64_t flush_period_ms(const struct session_settings *settings)
     return settings->write_into_file ? (uint64_t)(period / NSEC_PER_MSEC) : 0;
 }
 
-// Where flush_period_ms belongs in the packed config, or -1 where it is.
+// Returns where flush_period_ms belongs in the packed config, or -1 if it is present.
 static ssize_t flush_period_place(const struct service_packets *packets)
 {
     struct wire_reader reader = wire_reader_over(packets->config, packets->config_size);
@@ -266,8 +266,9 @@ static void put_raw(struct wire_writer *w, const uint8_t *bytes, size_t size)
     w->pos += size;
 }
 
-// As it was asked for, with the period of the flushes where that is the service's own: without it
-// trace_processor takes a trace that was written as it was recorded for one without flushes.
+// Writes the config as it was given, plus the flush period if the service chose it: without the
+// period, trace_processor takes a trace that was written during the recording for one without
+// flushes.
 static void put_config(const struct service_packets *packets, struct packet_list *list)
 {
     struct wire_writer w = list_begin(list, packets->config_size + 64);
@@ -383,8 +384,8 @@ void service_packets_put_head(struct service_packets *packets, struct packet_lis
 static void put_buffer_stats(struct wire_writer *w, const struct packet_buffer_stats *stats,
                              uint64_t writer_losses)
 {
-    // Packets that the buffer refused are in both counts. Readers call only this field a loss of
-    // data; what a ring overwrites is none unless it was to keep both ends.
+    // Packets that the buffer refused are in both counts. Readers treat only this field as data
+    // loss; overwritten packets of a ring are no loss unless the ring keeps both ends.
     uint64_t refused =
         writer_losses > stats->packets_discarded ? writer_losses : stats->packets_discarded;
     size_t mark = wire_begin(w, PB_TraceStats_buffer_stats);

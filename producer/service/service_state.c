@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service tells about itself: Perfetto's messages for its clients, and a little more for
-// `mmtrace status`. Names of states are those that Perfetto's clients know.
+// The service's description of itself: Perfetto's messages for its clients, and additional data for
+// `mmtrace status`. The states have the names that Perfetto's clients know.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static const char *state_name(const struct member *member)
     return "DISABLED";
 }
 
-// For people: what it waits for, too.
+// For people: also says what the session waits for.
 static const char *state_text(const struct member *member)
 {
     if (member->is_clone)
@@ -71,7 +71,7 @@ static const char *state_text(const struct member *member)
     return "done";
 }
 
-// Messages are put together with these; `ok` remembers that memory ran out.
+// Messages are built with these functions. `ok` becomes false if memory runs out.
 
 static void *new_message(bool *ok, size_t size, const ProtobufCMessageDescriptor *descriptor)
 {
@@ -129,7 +129,7 @@ static Pb__TracingServiceState__DataSource *make_data_source(bool *ok, const cha
     return source;
 }
 
-// A config may name a source by each of its names.
+// A config may use any name of a source.
 static void fill_data_sources(bool *ok, const struct service *service,
                               Pb__TracingServiceState *state)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trigger goes to every session that has one of its name; each judges by its own rules. The
-// history is of the name, over all sessions, and a trigger counts once however many hear it. It is
-// kept only where a session has a limit, so that a trigger that comes often costs no file.
+// A trigger goes to every session that has one of its name; each session applies its own rules. The
+// history belongs to the name, over all sessions, and a trigger counts once however many sessions
+// hear it. The history is kept only if a session has a limit, so that frequent triggers without a
+// limit cost no file.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,11 @@
 
 #include "producer/service/service_private.h"
 
-// Where Perfetto's own client sends the triggers of a config from.
+// The producer name of triggers that a config fires, as in Perfetto's client.
 #define OWN_TRIGGERS_PRODUCER "perfetto_cmd_producer"
 
-// Of one user who is not trusted; all of them together have twice as many. Each may cost a snapshot
-// of all buffers, and the disk what it weighs.
+// For one user who is not trusted; all such users together have twice as many. Each trigger may
+// cost a snapshot of all buffers, and its size on the disk.
 #define TRIGGERS_AT_ONCE  10
 #define TRIGGERS_A_MINUTE 2
 #define REFUSALS_PERIOD   (60 * NSEC_PER_SEC)
@@ -39,7 +40,7 @@ static void load_history(struct service *service)
         log_warning(service->env.session.log, "max_per_24_h begins anew: %s", err.text);
 }
 
-// In the disk's thread, or here where the service has none.
+// Runs in the disk thread, or here if the service has none.
 static void write_history(struct disk_job *job)
 {
     struct service *service = job->owner;
@@ -82,7 +83,7 @@ void service_free_history(struct service *service)
     if (service->env.disk)
         disk_wait(service->env.disk, &service->history_job);
     if (service->history_changed) {
-        service->env.disk = NULL; // the last time is not to be lost
+        service->env.disk = NULL; // the last time must not be lost
         service_save_history(service);
     }
     strbuf_done(&service->history_text);
@@ -138,7 +139,7 @@ void service_init_triggers(struct service *service)
     load_history(service);
 }
 
-// Whether the user has triggers left. A refusal is told once a minute.
+// Returns whether the user has triggers left. Logs a refusal once per minute.
 static bool may_fire(struct service *service, const char *name, uid_t uid, nsec_t now)
 {
     struct err err = {0};
@@ -153,7 +154,8 @@ static bool may_fire(struct service *service, const char *name, uid_t uid, nsec_
     return false;
 }
 
-// The history counts those of trusted users by their name, all others by this one.
+// Returns the name for the history of users who are not trusted. Trusted users' triggers count
+// under their own name.
 static const char *strangers_name(const char *name, char ret[NAME_ROOM])
 {
     snprintf(ret, NAME_ROOM, "%s%s", STRANGERS_PREFIX, name);
@@ -162,7 +164,7 @@ static const char *strangers_name(const char *name, char ret[NAME_ROOM])
 
 struct activation {
     struct service_trigger_hit hit;
-    bool refused;    // its user has had too many
+    bool refused;    // its user has fired too many
     size_t n_before; // in the last 24 hours
     struct service_trigger_result result;
     bool limited; // a session that heard it has a limit
@@ -222,7 +224,7 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
         id = member->id;
         activate_member(service, member, &activation);
     }
-    // The sessions come first: they are in a hurry, the file is not.
+    // The sessions come first, because they are urgent and the file is not.
     if (activation.limited &&
         trigger_history_add(&service->history, trusted ? name : strangers, now) == 0)
         service_save_history(service);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop counts its rounds: the number is odd inside of one. While the loop sleeps, the thread
-// sleeps, too, without a time; the loop wakes it at the begin of the first round after that, and
-// from then on the thread looks from time to time until the loop has slept from one look to the
-// next. So an idle daemon is not woken, a busy one costs a look each 20 seconds, and a round costs
-// two stores and a load.
+// The loop counts its rounds: the number is odd during a round. While the loop sleeps, the thread
+// sleeps, too, without a timeout. The loop wakes the thread at the start of the next round. From
+// then on the thread checks from time to time, until the loop has slept from one check to the next.
+// So an idle daemon is not woken, a busy one costs a check each 20 seconds, and a round costs two
+// stores and a load.
 //
-// A process that was stopped, or a machine that was, must not be taken for one that hangs. So the
-// thread counts its looks and not the time alone: the pause between two of them may be of any
-// length.
+// A process or machine that was stopped must not be taken for a hanging one. So the thread counts
+// its checks, not only the time: the pause between two checks may have any length.
 //
-// A signal that nobody has taken keeps the signalfd readable for all who poll it, so the thread
-// sees that the loop did not come to it.
+// A signal that was not handled keeps the signalfd readable for everyone who polls it. So the
+// thread sees that the loop did not handle it.
 //
-// What the thread does at the end has to work while the loop holds any lock: no allocation, no log.
-// It gives the lock back because a process may not end as long as one of its calls does not return.
+// The thread's last actions must work while the loop holds any lock: no allocation, no log. It
+// releases the file lock, because a process cannot end while one of its system calls does not
+// return.
 #include "producer/service/watchdog.h"
 
 #include <errno.h>
@@ -65,20 +65,21 @@ static bool signal_waits(const struct watchdog *watchdog)
     return poll(&fd, 1, 0) > 0;
 }
 
-// Until the loop begins a round, or a signal has come.
+// Sleeps until the loop begins a round, or a signal has come.
 static void sleep_on(struct watchdog *watchdog)
 {
     struct pollfd fds[] = {{.fd = watchdog->wake_fd, .events = POLLIN},
                            {.fd = watchdog->options.signal_fd, .events = POLLIN}};
     uint64_t n;
     atomic_store(&watchdog->rounds.watcher_sleeps, true);
-    if (!(atomic_load(&watchdog->rounds.number) & 1)) // otherwise it has begun before it knew
+    if (!(atomic_load(&watchdog->rounds.number) &
+          1)) // otherwise the round began before the loop knew
         poll(fds, 2, -1);
     atomic_store(&watchdog->rounds.watcher_sleeps, false);
     (void)!read(watchdog->wake_fd, &n, sizeof(n));
 }
 
-// Until the next look: often while a signal waits. The end of the watch does not wait for it.
+// Pauses until the next check: briefly while a signal waits. The end of the watch ends the pause.
 static void rest(const struct watchdog *watchdog, bool waits)
 {
     const struct watchdog_options *o = &watchdog->options;
@@ -89,12 +90,12 @@ static void rest(const struct watchdog *watchdog, bool waits)
     ppoll(fds, 2, &time, NULL);
 }
 
-// Until the loop has slept from one look to the next and no signal waits.
+// Checks until the loop has slept from one check to the next and no signal waits.
 static void look_on(struct watchdog *watchdog)
 {
     const struct watchdog_options *o = &watchdog->options;
     nsec_t since = nsec_now(CLOCK_MONOTONIC), signal_since = since;
-    unsigned n_round = 0, n_signal = 0; // looks at which nothing had changed since
+    unsigned n_round = 0, n_signal = 0; // checks without a change since
     uint64_t seen = atomic_load(&watchdog->rounds.number);
     bool waits = signal_waits(watchdog);
     while (!atomic_load(&watchdog->ends)) {

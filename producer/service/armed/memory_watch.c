@@ -3,14 +3,14 @@
 // The groups:
 //
 //     background  kswapd is woken, pages are moved, a cgroup reclaims at its limit. All three are
-//                 the daily life of some machines.
-//     stalls      a task has to reclaim before its allocation succeeds; tasks wait for memory (PSI)
+//                 normal on some machines.
+//     stalls      a task must reclaim before its allocation succeeds; tasks wait for memory (PSI)
 //     kills       the OOM killer has chosen a victim, of the machine or of a cgroup
 //
-// A group has a tracefs instance of its own, since what a group does while it rests is to switch
-// its instance off. Reclaim in cgroups is watched by its event, on cgroups v1 and v2 alike: the
-// pressure files of cgroups are many, come and go, and exist in v2 only. The kernel counts stalls
-// in cgroups for /proc/pressure/memory, too.
+// A group has a tracefs instance of its own, because a resting group switches its instance off.
+// Reclaim in cgroups is watched by its event, on cgroups v1 and v2 alike: the pressure files of
+// cgroups are many, come and go, and exist only in v2. The kernel counts stalls in cgroups in
+// /proc/pressure/memory, too.
 #include "producer/service/armed/memory_watch.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static int start_group(struct group *group, bool has_psi, struct err *err)
     return kmem_watch_new(&options, &group->kmem, err);
 }
 
-// A group that cannot be watched is told, the others go on.
+// If a group cannot be watched, this is logged, and the others go on.
 int memory_watch_new(const struct memory_watch_options *options, struct memory_watch **ret,
                      struct err *err)
 {
@@ -141,7 +141,7 @@ struct memory_watch *memory_watch_free(struct memory_watch *watch)
 
 VEC_DEFINE(name_vec, const char *);
 
-// "group:name" lines become "group/name"; the text is cut into them.
+// Turns "group:name" lines into "group/name", and cuts the text into them.
 static int list_events(const char *tracefs, struct strbuf *text, struct name_vec *ret)
 {
     int r = tracefs_read_at(tracefs, "available_events", text);
@@ -159,7 +159,7 @@ static int list_events(const char *tracefs, struct strbuf *text, struct name_vec
     return 0;
 }
 
-// The nearest name: by the whole, or the event's alone, whose group may be another one.
+// Returns the nearest name: by the whole name, or by the event's name alone in any group.
 static const char *nearest(const struct name_vec *known, const char *event)
 {
     const char *found = str_nearest(event, known->items, known->n);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folders are the truth: a daemon may have died since, and its files stay. Files are only
-// listed at first, and the few that are wanted are opened then; so a folder with many costs their
-// names and times.
+// The folders are the source of truth: the daemon may have died since, but its files stay. First
+// the files are only listed; then the few that are wanted are opened. So a folder with many files
+// costs only a look at their names and times.
 //
-// This may run as root in a folder that somebody else can write into. A file is judged by its open
-// descriptor: a regular file, of an owner who may be trusted with this report, with one name.
+// This may run as root in a folder that another user can write to. A file is judged by its open
+// descriptor: it must be a regular file with a single name, of an owner who is trusted with this
+// report.
 //
-// Whoever writes a part holds a lock on it. The lock is tried and given back at once: a daemon that
-// starts meanwhile wants it.
+// The writer of a part holds a lock on it. The lock is tried and released at once, because a daemon
+// that starts meanwhile needs it.
 #include "producer/service/armed/trace_history.h"
 
 #include <dirent.h>
@@ -26,8 +27,8 @@
 #include "producer/service/armed/armed_file.h"
 #include "producer/service/armed/armed_snapshot.h"
 
-#define NAMES_MAX    100000 // of one folder that are looked at
-#define LISTED_MAX   8192   // files that are compared
+#define NAMES_MAX    100000 // per folder
+#define LISTED_MAX   8192   // files to compare
 #define PROBLEMS_MAX 8192   // bytes
 
 struct listed {
@@ -81,7 +82,7 @@ static void listed_done(struct listed_vec *all)
     listed_vec_done(all);
 }
 
-// The same file may be in two folders of the list: the one with the higher score counts.
+// If the same file is in two folders of the list, the one with the higher score counts.
 static bool merge_same(struct listed_vec *all, const struct stat *st, int32_t score)
 {
     vec_foreach(all, listed) {
@@ -125,7 +126,7 @@ static int list_add(struct trace_history *history, struct listed_vec *all,
     return -ENOMEM;
 }
 
-// A folder that is not there has no traces yet.
+// A missing folder has no traces yet.
 static int folder_list(struct trace_history *history, const struct trace_history_folder *folder,
                        bool parts, nsec_t oldest, struct listed_vec *all)
 {
@@ -173,7 +174,7 @@ static int newer_first(const void *a, const void *b)
     return -strcmp(x->trace.path, y->trace.path);
 }
 
-// Opens what was listed, if it is still that file.
+// Opens a listed file if it is still the same file.
 static int listed_open(const struct listed *listed)
 {
     CLEANUP(close_fdp)

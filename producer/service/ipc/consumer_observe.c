@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whoever begins to observe late is told at once of what is true already: a client that asks after
-// the sources have started must not wait for ever. All data sources here are this program's own;
-// they start together and stop together.
+// A consumer that begins to observe late is told at once what has already happened: a client that
+// asks after the sources have started must not wait for ever. All data sources here belong to this
+// program. They start together and stop together.
 #include "common/str.h"
 #include "producer/service/ipc/consumer.h"
 

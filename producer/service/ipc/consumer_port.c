@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The service answers everything at once, so each method but four is a call and a reply.
-// EnableTracing is answered when the session has ended (or could not begin): that is how a consumer
-// learns of it; CloneSession, where the copy goes into a file, when it is written. ReadBuffers and
-// ObserveEvents are streams and live in files of their own.
+// EnableTracing is answered when the session has ended (or could not begin), so that the consumer
+// learns of the end. CloneSession into a file is answered when the file is written. ReadBuffers and
+// ObserveEvents are streams, in files of their own.
 //
-// The service may tell of a session from inside the very call that makes it. So the request is
-// noted down before the call, and everything about the session is in the consumer, not on the
-// stack.
+// The service may report an event of a session during the call that makes the session. So the
+// request is stored before the call, and everything about the session is in the consumer, not on
+// the stack.
 //
-// Where Perfetto's service keeps silent on a request that makes no sense, this one fails it: nobody
-// is left waiting.
+// Where Perfetto's service ignores an invalid request, this one fails it, so that no client waits
+// in vain.
 #include "producer/service/ipc/consumer_port.h"
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static char *full_text(const struct err *err, char *ret, size_t ret_size)
     return ret;
 }
 
-// Answers EnableTracing: tracing is over, `error` (NULL: all is well) says why.
+// Answers EnableTracing: tracing is over. `error` is the reason; NULL: no error.
 static void settle_enabling(struct consumer *consumer, const char *error)
 {
     Pb__EnableTracingResponse response = PB__ENABLE_TRACING_RESPONSE__INIT;
@@ -61,7 +61,7 @@ static void settle_enabling(struct consumer *consumer, const char *error)
     consumer_settle(consumer, &consumer->enabling, &response.base);
 }
 
-// Answers CloneSession. `error` (NULL: all is well) says why there is no copy.
+// Answers CloneSession. `error` is the reason why there is no copy; NULL: no error.
 static void settle_cloning(struct consumer *consumer, struct ipc_ticket *ticket, bool into_file,
                            const char *error)
 {
@@ -107,7 +107,7 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     }
 }
 
-// The consumer has no session from here.
+// The consumer has no session from here on.
 static void let_go(struct consumer *consumer)
 {
     consumer_read_end(consumer);
@@ -352,8 +352,8 @@ static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *reque
     return service_clone(consumer->port->service, &consumer->as_client, &what, ret, err);
 }
 
-// The copy is read through ReadBuffers, unless the session writes into a file: then it goes into
-// the file that came along, and the answer comes when it is there.
+// The copy is read through ReadBuffers. If the session writes into a file, the copy goes into the
+// file that came with the request, and the answer follows when it is complete.
 static void clone_session(struct consumer *consumer, const struct ipc_call *call)
 {
     struct err err = {0};

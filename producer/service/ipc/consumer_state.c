@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service knows can be more than a frame holds. As Perfetto does it, the answer comes in
-// parts, each of them a TracingServiceState of its own, and all of them one behind the other are
-// the whole. Its lists are cut between their items.
+// The state of the service can be larger than a frame. As in Perfetto, the answer comes in parts.
+// Each part is a TracingServiceState, and the parts joined are the whole. Lists are cut between
+// items.
 #include "common/elements.h"
 #include "producer/service/ipc/consumer.h"
 #include "producer/service/ipc/frame.h"
@@ -26,7 +26,7 @@ static void send_part(struct cut *cut, bool has_more)
     cut->size = 0;
 }
 
-// Makes room for one more item. False: it fits into no part and is left out.
+// Makes room for one more item. Returns false if the item fits into no part and is left out.
 static bool make_room(struct cut *cut, const ProtobufCMessage *item)
 {
     size_t size = protobuf_c_message_get_packed_size(item) + ITEM_AROUND;
@@ -38,7 +38,7 @@ static bool make_room(struct cut *cut, const ProtobufCMessage *item)
     return true;
 }
 
-// An item that is left out ends the run of its list in this part; what follows begins a new one.
+// A left-out item ends the run of its list in this part; the following items begin a new run.
 #define ADD_ITEMS(cut, whole, list)                                                                \
     for (size_t i_ = 0; i_ < (whole)->n_##list; i_++) {                                            \
         if (!make_room((cut), &(whole)->list[i_]->base)) {                                         \
@@ -50,7 +50,7 @@ static bool make_room(struct cut *cut, const ProtobufCMessage *item)
         (cut)->part.n_##list++;                                                                    \
     }
 
-// Whoever may not copy a session does not see it.
+// A user who may not copy a session does not see it.
 static void leave_out_others(Pb__TracingServiceState *state, uid_t uid)
 {
     size_t n = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording shows what other processes do, so the consumer socket is for root and one group.
-// Anybody may be a producer: all that those can do is fire triggers that some config waits for.
+// A recording shows what other processes do, so the consumer socket is for root and one group.
+// Anybody may be a producer: producers can only fire triggers that a config waits for.
 //
-// Sockets that the service manager made stay where they are at the end, so that whoever connects
-// while the daemon starts anew just waits. Those made here are removed.
+// Sockets that the service manager made stay at the end, so that clients that connect while the
+// daemon restarts just wait. Sockets made here are removed.
 #include "producer/service/ipc/endpoint.h"
 
 #include <grp.h>
@@ -35,10 +35,10 @@ struct ipc_endpoint {
 
 DEFINE_CLEANUP(endpoint_freep, struct ipc_endpoint, ipc_endpoint_free);
 
-// What one kind of socket needs.
+// The properties of one kind of socket.
 struct kind {
     const char *passed_name;  // in LISTEN_FDNAMES
-    const char *names;        // with commas
+    const char *names;        // separated by commas
     const char *control_name; // in the control folder
     mode_t mode;
     struct ipc_access access;

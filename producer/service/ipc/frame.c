@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both boxes are one block of memory each. The inbox grows to the frame that is announced, never
-// beyond IPC_FRAME_MAX, and what a length says is judged before anything is done with it. Whole
-// frames are taken out before more is received, so one frame's size is all that a peer can make it
-// hold. Who owns the outbox decides how much may gather there.
+// Both boxes are one block of memory each. The inbox grows to the size of the announced frame,
+// never beyond IPC_FRAME_MAX; the length is checked before it is used. Whole frames are taken out
+// before more is received. So a peer can make it hold no more than one frame. The owner of the
+// outbox limits how much may gather there.
 #include "producer/service/ipc/frame.h"
 #include "common/unix_socket.h"
 

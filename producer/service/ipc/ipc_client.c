@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service is trusted more than a peer, but not blindly: its frames are bounded as ours are, and
-// replies that nobody asked for are dropped. Replies that come while somebody waits for another one
-// are kept in order; streams that are observed send few, the limit is against a service gone mad.
+// The client trusts the service more than a server trusts a peer, but not blindly: its frames have
+// the same limits as ours, and replies to unknown requests are dropped. Replies that arrive during
+// a wait for another reply are kept in order. Observed streams send few; the limit protects against
+// a faulty service.
 //
-// Method ids are the service's own, by the names that it told when it was bound: an older or newer
-// service may have others.
+// Method ids are those of the service, by the names in its answer to the binding: an older or newer
+// service may have different ids.
 #include "producer/service/ipc/ipc_client.h"
 
 #include <poll.h>
@@ -37,11 +38,12 @@ struct ipc_client {
     char *name;                        // owned, of the socket
     int fd;                            // owned
     uint32_t service_id;
-    uint32_t method_ids[METHODS_MAX]; // the service's, by ours; 0: it does not have the method
+    uint32_t method_ids[METHODS_MAX]; // the service's ids, by ours; 0: the service does not have
+                                      // the method
     uint64_t last_request_id;
     struct ipc_inbox inbox;
-    struct requests requests; // that replies are expected for
-    struct replies replies;   // that have come, oldest first; messages owned
+    struct requests requests; // that still expect replies
+    struct replies replies;   // received, oldest first; messages owned
 };
 
 DEFINE_CLEANUP(client_freep, struct ipc_client, ipc_client_free);
@@ -129,7 +131,7 @@ static int receive_some(struct ipc_client *client, nsec_t deadline)
     return ipc_socket_wait(client->fd, POLLIN, deadline);
 }
 
-// Waits for one frame; the caller frees it.
+// Waits for one frame, which the caller frees.
 static int receive_frame(struct ipc_client *client, nsec_t deadline, Pb__IPCFrame **ret)
 {
     for (;;) {
@@ -260,7 +262,7 @@ static struct request *find_request(struct ipc_client *client, uint64_t id)
     return NULL;
 }
 
-// Makes a reply of a frame. 1: *ret is one; 0: nobody asked.
+// Makes a reply from a frame. Returns 1 with *ret, or 0 if no request expects it.
 static int read_reply(struct ipc_client *client, const Pb__IPCFrame *frame, struct ipc_reply *ret)
 {
     struct request *request = find_request(client, frame->request_id);
@@ -352,7 +354,7 @@ int ipc_client_call(struct ipc_client *client, uint32_t method, const ProtobufCM
 }
 
 struct gluing {
-    struct strbuf packet; // that has begun
+    struct strbuf packet; // an incomplete packet
     int (*packet_done)(void *userdata, const void *bytes, size_t size);
     void *userdata;
 };
@@ -416,7 +418,7 @@ int ipc_client_read_buffers(struct ipc_client *client, nsec_t timeout,
     return r;
 }
 
-// Parts of a message, one behind the other, are the message.
+// The parts of a message, joined, are the message.
 static int append_state(struct strbuf *bytes, const struct ipc_reply *reply)
 {
     const Pb__QueryServiceStateResponse *response = (const void *)reply->message;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A peer gets a fixed share of each round of the loop: one receive, FRAMES_PER_ROUND calls, one
-// send. What is left over waits for the next round, behind everybody else.
+// send. The rest waits for the next round, behind all other peers.
 //
-// A user other than root has so many frames a minute. What is beyond waits in the sockets, and
-// costs no time meanwhile.
+// A user other than root has a limited number of frames per minute. Further frames wait in the
+// sockets and cost no time meanwhile.
 //
-// Back pressure goes through the outbox. Above OUTBOX_ROOM bytes streams pause and no more requests
-// are taken in, so that the peer who does not read is the one who waits. Only what the service says
-// unasked can go beyond, up to OUTBOX_MAX; then the peer is hung up on, as it is when it takes
-// nothing for `write_timeout`.
+// Back pressure goes through the outbox. Above OUTBOX_ROOM bytes, streams pause and no more
+// requests are taken in, so that a peer that does not read makes only itself wait. Only unrequested
+// messages of the service can exceed this limit, up to OUTBOX_MAX. Beyond that, or if the peer
+// takes nothing for `write_timeout`, the peer is disconnected.
 //
-// A peer is freed at the end of its own callback and nowhere else: replies may be sent from inside
-// any call of the service, and they may fail.
+// A peer is freed only at the end of its own callback: replies may be sent during any call of the
+// service, and may fail.
 //
-// Time-outs count on CLOCK_MONOTONIC: nobody is late because the machine was suspended.
+// Timeouts count on CLOCK_MONOTONIC, so that a suspend makes nobody late.
 #include "producer/service/ipc/peer.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
-#define SMALL            8192 // bytes that are not counted
+#define SMALL            8192 // smaller sizes are not counted
 #define TOO_MUCH                                                                                   \
     "has, with others of its user, more than 8 MiB of unfinished requests and unread answers"
 #define REST        (100 * NSEC_PER_MSEC)
@@ -91,7 +91,7 @@ static nsec_t deadline_of(const struct ipc_peer *peer)
     return earlier(deadline, peer->stalled, limits->write_timeout);
 }
 
-// What the loop has to do next for this peer.
+// Sets what the loop must do next for this peer.
 static void settle_waits(struct ipc_peer *peer)
 {
     uint32_t events = ipc_outbox_size(&peer->outbox) ? EPOLLOUT : 0;
@@ -193,7 +193,7 @@ static void send_error(struct ipc_peer *peer, uint64_t request_id, const char *t
     add_frame(peer, &frame);
 }
 
-// The bytes that follow cannot be trusted: says so and hangs up.
+// The following bytes cannot be trusted: sends an error and disconnects.
 static void refuse(struct ipc_peer *peer, const char *text)
 {
     ipc_server_complain(peer->server, peer, "%s", text);
@@ -243,7 +243,7 @@ static void invoke_method(struct ipc_peer *peer, uint64_t request_id,
     if (method)
         request =
             ipc_message_decode(method->request, invoke->args_proto.data, invoke->args_proto.len);
-    // As Perfetto's own service, also where no reply was asked for.
+    // As Perfetto's service does, even if no reply was requested.
     if (!request) {
         send_reply(peer, request_id, false, NULL, 0, false);
         return;
@@ -270,7 +270,8 @@ static void handle_frame(struct ipc_peer *peer, const uint8_t *bytes, size_t siz
         bind_service(peer, id, frame->msg_bind_service);
     else if (frame->msg_case == PB__IPCFRAME__MSG_MSG_INVOKE_METHOD && frame->msg_invoke_method)
         invoke_method(peer, id, frame->msg_invoke_method);
-    else if (frame->msg_case != PB__IPCFRAME__MSG_SET_PEER_IDENTITY) // the kernel knows better
+    else if (frame->msg_case != PB__IPCFRAME__MSG_SET_PEER_IDENTITY) // the kernel's identity of the
+                                                                     // peer is used instead
         send_error(peer, id, "unknown request");
     pb__ipcframe__free_unpacked(frame, NULL);
 }

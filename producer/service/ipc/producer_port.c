@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any program may connect here, so nothing that a producer says is believed but the names of its
-// triggers; who it is the kernel says. A stock producer that registers its data sources gets the
-// answers that it expects, keeps its command stream open, and waits: as with a service that nobody
-// records with.
+// Any program may connect here. So only the names of a producer's triggers are believed; its
+// identity comes from the kernel. A standard producer that registers its data sources gets the
+// expected answers, keeps its command stream open, and waits, as with a service without recordings.
 #include "producer/service/ipc/producer_port.h"
 
 #include <errno.h>
@@ -12,14 +11,14 @@
 #include <unistd.h>
 
 #define PRODUCER_NAME_MAX 256
-#define TRIGGERS_MAX      256 // in one call
+#define TRIGGERS_MAX      256 // per call
 
 struct producer {
     const struct producer_port *port; // borrowed
     struct ipc_peer *peer;            // borrowed
     bool initialized;
     char name[PRODUCER_NAME_MAX];
-    struct ipc_ticket commands; // GetAsyncCommand; what the service wants would go here
+    struct ipc_ticket commands; // GetAsyncCommand; requests of the service would go here
 };
 
 static void initialize(struct producer *producer, const struct ipc_call *call)
@@ -42,7 +41,7 @@ static void initialize(struct producer *producer, const struct ipc_call *call)
     ipc_peer_reply(producer->peer, &call->ticket, &response.base, false);
 }
 
-// Perfetto's own clients expect an empty answer, and skip what they do not know.
+// Perfetto's own clients expect an empty answer, and skip unknown fields.
 static void activate(struct producer *producer, const struct ipc_call *call)
 {
     typedef Pb__ActivateTriggersResponse__Answer Answer;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A descriptor that somebody passes can be of a file system that he serves himself (FUSE), or of a
-// socket that lingers. To write to it, and even to close it, takes as long as he likes, in a sleep
-// that no signal ends. So the service never has one: a relay receives it, and gives the service a
-// pipe in its place.
+// A descriptor from a client can belong to a file system that the client serves itself (FUSE), or
+// to a socket that lingers. Then a write, and even close(), can take as long as the client likes,
+// in a sleep that no signal ends. So the service never holds such a descriptor: a relay receives
+// it, and gives the service a pipe in its place.
 //
-// A relay is a fork that keeps nothing but its three descriptors, and may call nothing but what it
-// takes to shuffle bytes. The kernel ends a relay that does not come back from one call within
-// STUCK_S; one that cannot be ended is counted for its user and waited for by nobody.
+// A relay is a fork that keeps only its three descriptors and may only make the calls that move
+// bytes. The kernel ends a relay that does not return from a call within STUCK_S. A relay that
+// cannot be ended is counted for its user, and nothing waits for it.
 //
-// What must stay true: the client's file has all bytes that the service wrote before it answered.
-// So before an answer passes, the pipe is emptied.
+// Invariant: the client's file has all bytes that the service wrote before its answer. So the pipe
+// is emptied before an answer passes.
 //
-// After the client has gone the relay goes on as long as the service writes into the pipe.
+// After the client has gone, the relay goes on as long as the service writes into the pipe.
 #include "producer/service/ipc/relay.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@
 
 #define CHUNK_BYTES 65536
 #define STUCK_S     30
-#define FDS_KEPT    3 // of the standard streams, which a relay leaves alone
+#define FDS_KEPT    3 // the standard streams, which a relay leaves alone
 #define PIPE_BYTES  (1 << 20)
 
 #define NR_PIDFD_OPEN  434
@@ -48,20 +48,20 @@
 struct way {
     int from, to;
     char bytes[CHUNK_BYTES];
-    size_t at, size; // what is not yet sent of `bytes`
+    size_t at, size; // the unsent part of `bytes`
 };
 
 struct relay_work {
     struct way in, out;   // from the client to the service, and back
     int pipe_fd, file_fd; // -1: none
-    int passed_fd;        // the service's end of the pipe, to be sent with the next bytes; or -1
+    int passed_fd;        // the service's end of the pipe, sent with the next bytes; or -1
     bool file_is_regular;
-    bool client_has_ended; // there is nothing more to be heard
+    bool client_has_ended; // the client will send nothing more
 };
 
-static struct relay_work work; // in the fork alone
+static struct relay_work work; // used in the fork only
 
-// A pipe's reader may take any time for good reasons.
+// A pipe's reader may legitimately take any time.
 static ssize_t write_some(const char *bytes, size_t size)
 {
     struct pollfd wait = {.fd = work.file_fd, .events = POLLOUT};
@@ -73,8 +73,8 @@ static ssize_t write_some(const char *bytes, size_t size)
     return write(work.file_fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
 }
 
-// Bytes from the service into the client's file. False: the service has closed the pipe, or nothing
-// can be written any more; the service learns of that by EPIPE.
+// Copies bytes from the service into the client's file. Returns false if the service has closed the
+// pipe, or if writing failed, which the service notices by EPIPE.
 static bool pump(bool to_the_last)
 {
     static char bytes[CHUNK_BYTES];
@@ -102,9 +102,9 @@ static void end_file(void)
     work.file_fd = close_fd(work.file_fd);
 }
 
-// The pipe that stands for the client's descriptor; the service gets its other end with the bytes
-// that came along. One file at a time. Where the client's descriptor cannot be written to, the
-// service gets an end that cannot be either.
+// Makes the pipe that stands for the client's descriptor. The service gets its other end with the
+// bytes that came along. One file at a time. If the client's descriptor is not writable, the
+// service gets an end that is not writable either.
 static void take_file(int fd)
 {
     int ends[2], flags = fcntl(fd, F_GETFL);
@@ -142,7 +142,8 @@ static void receive_from_service(void)
 {
     ssize_t n = recv(work.out.from, work.out.bytes, CHUNK_BYTES, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        // The service has hung up: no more words, but perhaps more for the file.
+        // The service has hung up: it takes no more messages, but there may be more data for the
+        // file.
         close_fd(work.in.from);
         close_fd(work.in.to);
         work.in.from = work.in.to = work.out.from = work.out.to = -1;
@@ -165,7 +166,7 @@ static void send_rest(struct way *way, int *passed_fd)
     unix_socket_pass(&message, &room, passed_fd ? *passed_fd : -1);
     ssize_t n = sendmsg(way->to, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        way->size = 0; // nobody hears it any more; the other side's end is noticed when reading
+        way->size = 0; // the receiver is gone; reading from the other side will notice
         if (passed_fd)
             *passed_fd = close_fd(*passed_fd);
     }
@@ -187,7 +188,7 @@ static void relay_round(void)
         {.fd = work.out.size ? work.out.to : -1, .events = POLLOUT},
         {.fd = work.pipe_fd, .events = POLLIN},
     };
-    alarm(0); // nobody is waited for here but those who may keep silent
+    alarm(0); // from here on the relay waits only for peers that may keep silent
     if (poll(fds, ELEMENTS(fds), -1) < 0)
         return;
     alarm(STUCK_S);
@@ -203,7 +204,7 @@ static void relay_round(void)
         send_rest(&work.out, NULL);
 }
 
-// Everything but the three: what the service has open is no business of a relay.
+// Closes all descriptors but the three: a relay must not hold the service's files.
 static void keep_only(int *a, int *b)
 {
     int low = FDS_KEPT, other = FDS_KEPT + 1;
@@ -225,7 +226,7 @@ static _Noreturn void relay_main(int client_fd, int service_fd)
     sigset_t alarms;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
-    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // the others stay with the service
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // all other signals stay with the service
     keep_only(&client_fd, &service_fd);
     int r = sandbox_shuffles();
     if (r < 0 && !sandbox_is_unavailable(r))
@@ -243,7 +244,7 @@ static _Noreturn void relay_main(int client_fd, int service_fd)
 struct relay {
     pid_t pid;
     uid_t uid;
-    int pid_fd; // owned; -1: this kernel has none
+    int pid_fd; // owned; -1: the kernel has no pidfds
     struct loop_io *io;
     struct relays *relays; // borrowed
     struct relay *next;
@@ -316,7 +317,7 @@ static int note(struct relays *relays, pid_t pid, uid_t uid, struct relay *relay
     *relay = (struct relay){.pid = pid, .uid = uid, .relays = relays, .next = relays->first};
     relays->first = relay;
     relay->pid_fd = (int)syscall(NR_PIDFD_OPEN, pid, 0);
-    if (relay->pid_fd < 0) // then it is noticed when the next one starts
+    if (relay->pid_fd < 0) // its end is noticed when the next relay starts
         return 0;
     fcntl(relay->pid_fd, F_SETFD, FD_CLOEXEC);
     return loop_add_io(relays->loop, relay->pid_fd, EPOLLIN, relay_ended, relay, &relay->io);
@@ -346,7 +347,7 @@ int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
         return r;
     }
     self_guard_release(pid);
-    close_fd(fd); // the relay has it, too: so this is not its end
+    close_fd(fd); // the relay holds it too, so this close does not end it
     note(relays, pid, uid, relay);
     *ret_fd = ends[0];
     return 0;
@@ -358,8 +359,8 @@ void relays_close_socket(int fd)
         close_fd(fd);
         return;
     }
-    // Its last holder is a process that nobody waits for, the child of a child. It ends when it
-    // hears that this process has let go.
+    // The last holder is a grandchild process, which nothing waits for. It ends when this process
+    // has closed its end.
     int ends[2] = {-1, -1};
     pid_t pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
     if (pid == 0) {

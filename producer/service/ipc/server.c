@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may come in is decided before anything is read: by what the kernel says of the other side,
-// and by how many there are. Anybody may be a producer, and one user may have many uids. So
-// producers have relays of their own, and three quarters of the connections at most: the rest is
-// for consumers. Those who are too many are closed at once, so that a listening socket never stays
-// readable without being served. Where accept() itself fails for want of descriptors or
-// memory, listening pauses instead of spinning.
+// Access is decided before anything is read: by the kernel's identity of the peer, and by the
+// number of connections. Anybody may be a producer, and one user may have many uids. So producers
+// have relays of their own, and at most three quarters of the connections; the rest is for
+// consumers. Connections above the limit are closed at once, so that a listening socket never stays
+// readable without service. If accept() fails for lack of descriptors or memory, listening pauses
+// instead of spinning.
 #include "producer/service/ipc/server.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "producer/service/ipc/relay.h"
 
 #define PEERS_FOR_ROOT     16
-#define PENDING_BYTES_MAX  ((uint64_t)8 << 20) // of one user
+#define PENDING_BYTES_MAX  ((uint64_t)8 << 20) // per user
 #define FRAMES_AT_ONCE     1000
 #define FRAMES_A_MINUTE    6000
 #define FRAMES_TOLD_PERIOD (60 * NSEC_PER_SEC)
@@ -45,8 +45,8 @@ struct ipc_server {
     struct ipc_peer *peers;     // owned
     size_t n_peers;
     nsec_t complained;        // CLOCK_MONOTONIC
-    uint64_t n_silent;        // complaints since then
-    struct relays *relays[2]; // owned; of ports that take no descriptors, and of those that do
+    uint64_t n_silent;        // complaints that were not logged since then
+    struct relays *relays[2]; // owned; for ports that take no descriptors, and for ports that do
     nsec_t frames_told;       // CLOCK_MONOTONIC, 0: never
     struct budget frames;     // of users who are not trusted
 };
@@ -123,7 +123,7 @@ static size_t count_uid(const struct ipc_server *server, uid_t uid)
     return n;
 }
 
-// Root, and the user whose rights this process has, may pass descriptors to this process itself.
+// Root, and the user whose rights this process has, may pass descriptors directly to this process.
 static bool is_trusted(uid_t uid)
 {
     return uid == 0 || uid == geteuid();
@@ -157,8 +157,8 @@ static void refuse_connection(int fd, uid_t uid)
         relays_close_socket(fd);
 }
 
-// What a stranger passes along never comes into this process: where descriptors are expected, and
-// where the kernel cannot refuse them, a relay receives in its place.
+// Descriptors from other users never enter this process: where descriptors are expected, or the
+// kernel cannot refuse them, a relay receives them instead.
 static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, uid_t uid, int *fd)
 {
     if (is_trusted(uid)) {
@@ -242,7 +242,7 @@ int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access
     struct listener *listener = calloc(1, sizeof(*listener));
     if (!listener)
         return -ENOMEM;
-    unix_socket_refuse_fds(fd, true); // those that are accepted are like it
+    unix_socket_refuse_fds(fd, true); // accepted sockets inherit this
     *listener = (struct listener){.server = server, .port = port, .access = *access, .fd = -1};
     int r = loop_add_io(server->env.loop, fd, EPOLLIN, on_connection, listener, &listener->io);
     if (r == 0)

@@ -58,8 +58,8 @@ const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only)
     return perfetto && *perfetto ? NULL : RUN_FOLDER;
 }
 
-// A service may have a user of its own, as traced has on Android: there, init alone makes sockets
-// in its folder. Elsewhere the user of the command says whom he trusts.
+// A service may have a user of its own, as traced has on Android, where only init makes sockets in
+// its folder. Elsewhere the user of the command says whom to trust.
 static bool is_trusted(const char *name, uid_t uid)
 {
     const char *text = getenv(IPC_SERVER_UID_VARIABLE);
@@ -161,8 +161,7 @@ int ipc_socket_wait(int fd, short events, nsec_t deadline)
     return r == 0 ? -ETIMEDOUT : 0;
 }
 
-// A full backlog is the one thing that a connection waits for; the kernel does not tell when there
-// is room again.
+// A connection waits only for a full backlog; the kernel does not report when there is room again.
 static int connect_until(int fd, const struct sockaddr_un *address, socklen_t size, nsec_t deadline)
 {
     while (connect(fd, (const struct sockaddr *)address, size) < 0) {
@@ -217,7 +216,7 @@ int ipc_socket_credentials(int fd, struct ipc_credentials *ret)
     requester->is_limited = credentials.uid != 0 && credentials.uid != geteuid();
     requester->uid = credentials.uid;
     requester->gid = credentials.gid;
-    // With more groups than there is room for, the user has none: that shows less, never more.
+    // If the user has more groups than fit, none are used: that shows less, never more.
     size = sizeof(requester->groups);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, requester->groups, &size) == 0)
         requester->n_groups = size / sizeof(gid_t);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session's life and what others ask of it. What happens to it goes to the machine as an event
-// (session_machine.c).
+// The life of a session, and its interface. Everything that happens to a session goes to the state
+// machine as an event (session_machine.c).
 //
-// An armed session has its sources open, one timer, that of the timeout, and the memory that its
-// buffers need first: the trigger comes when memory is short. It takes no time until then, and then
-// only that of the start itself.
+// An armed session has open sources, a single timer (that of the timeout), and the memory that its
+// buffers need first, because memory is short when the trigger comes. Until then it uses no
+// processor time; the trigger costs only the start itself.
 //
-// Whether a session leaves a trace is decided by one flag: a session with triggers does when the
-// one that it waits for has come; one for snapshots never does, its snapshots do.
+// One flag decides whether a session leaves a trace: a session with triggers does if the awaited
+// trigger has come. A session for snapshots never does; its snapshots do.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ int session_make_scratch(struct session *session, struct err *err)
     return session->buffer_stats && session->writer_losses ? 0 : err_errno(err, -ENOMEM, "buffers");
 }
 
-// The bytes go into the trace; what is unpacked from them is the session's own.
+// The bytes go into the trace. The session owns the message that is unpacked from them.
 int session_copy_config(struct session *session, const uint8_t *bytes, size_t size, struct err *err)
 {
     session->config_size = size;
@@ -208,7 +208,7 @@ int session_start(struct session *session, struct err *err)
 {
     if (!(session->state & (SESSION_CONFIGURED | SESSION_ARMED)))
         return err_set(err, -EALREADY, "the session was started before");
-    // A session that writes all the time uses the same few pages again and again.
+    // A session that writes all the time reuses the same few pages.
     if (session->state == SESSION_CONFIGURED && !session->settings.write_into_file)
         session_buffers_touch(&session->buffers);
     int r = session_start_sources(session, err);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a config says of its buffers, judged where it can be refused: a size that is too small is
-// raised, one that no machine has is an error.
+// The buffer settings of a config are checked while they can still be refused: a size that is too
+// small is raised, an impossible size is an error.
 //
-// A session that names tasks by itself (implicit_names.h) has one buffer more than the config:
+// A session with implicit task names (implicit_names.h) has one buffer more than the config. Events
+// cannot fill this ring, and names survive its wrap.
 // events cannot fill it, and names outlive the ring that it is.
 #include "producer/service/session/session_buffers.h"
 

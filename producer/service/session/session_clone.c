@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A snapshot is a session that was never started: it has the config, the packets and the statistics
-// of the original at one moment, and is only read, or written into a file as any session is at its
-// end. Everything that can fail is done before the original changes, so a snapshot that cannot be
-// made costs nothing. A copy of a large buffer that is nearly empty must not cost a large buffer,
-// so copies are made to measure.
+// of the original at one moment. It is only read, or written into a file as any session at its end.
+// Everything that can fail is done before the original changes, so a failed snapshot has no effect.
+// A copy is as large as the content, not as the buffer, so that a nearly empty large buffer costs
+// little.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,7 @@ int session_clone(struct session *session, const struct session_clone_options *o
     clone->final_flush_done = true;
     transfer_buffers(session, clone);
     clone_events(clone, options);
-    // Each snapshot has the triggers since the last one.
+    // Each snapshot has the triggers since the previous one.
     if (session->settings.mode == SESSION_MODE_CLONE)
         service_packets_forget_triggers(&session->packets);
     *ret = clone;
@@ -165,7 +165,7 @@ void session_flush_file(struct session *session, struct session_file *ret)
     *ret = (struct session_file){.fd = -1};
     if (!file || session->journal)
         return;
-    trace_file_flush_now(file, NULL); // what stays behind comes with the packets that follow it
+    trace_file_flush_now(file, NULL); // what stays behind follows with the next packets
     struct trace_file_stats stats;
     trace_file_get_stats(file, &stats);
     *ret = (struct session_file){

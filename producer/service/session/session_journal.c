@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recording that is held in memory is written to a file while it is made, so that it survives the
-// death of the process. The buffers stay as they are: the file follows them by cursors, and what
-// the service has to say goes into a second list beside that of the session. So snapshots, rings
-// and full buffers mean what they always mean.
+// A recording that is held in memory is also written to a file while it is made, so that it
+// survives the death of the process. The buffers are unchanged: the file follows them by cursors,
+// and the service's own packets go into a second list beside the session's. So snapshots, rings and
+// full buffers work as always.
 //
-// What a ring has passed over is in the file nevertheless. The file must not grow without bounds,
-// and in the end it is to hold what the buffers hold. So when it has become large, and at the end
-// if anything was passed over, the journal begins anew in a second file; the first one stays until
-// the second one has everything. While a ring wraps, each of its bytes is thus written at most
-// twice.
+// The file also has packets that a ring has passed over. The file must not grow without limit, and
+// at the end it should have what the buffers have. So when it has become large, and at the end if
+// packets were passed over, the journal begins anew in a second file. The first one stays until the
+// second one is complete. So while a ring wraps, each of its bytes is written at most twice.
 //
-// Where there is no room for the second file, the journal goes on in the first one.
+// If there is no room for the second file, the journal goes on in the first one.
 //
-// A snapshot may take a buffer away and leave an empty one (transfer_on_clone,
-// clear_before_clone). The file follows the new buffer from its beginning. At the end the journal
-// begins anew, because the file has what went with the old buffer.
+// A snapshot may take a buffer away and leave an empty one (transfer_on_clone, clear_before_clone).
+// The file follows the new buffer from its beginning. At the end the journal begins anew, because
+// the file has the packets of the old buffer.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,8 @@
 #include "common/memory.h"
 #include "producer/service/session/session_private.h"
 
-#define SECOND_DELAY (60 * NSEC_PER_SEC) // where there was no room for a second file
-#define SLACK_BYTES  ((uint64_t)1 << 20) // beyond twice the buffers
+#define SECOND_DELAY (60 * NSEC_PER_SEC) // after there was no room for a second file
+#define SLACK_BYTES  ((uint64_t)1 << 20) // above twice the buffers
 
 int session_keep_journal(struct session *session, struct err *err)
 {
@@ -67,14 +66,15 @@ static uint64_t count_passed_over(const struct session *session)
     return n;
 }
 
-// From the beginning: all that the buffers hold, and all that the service has said.
+// Begins with everything that the buffers have and that the service has written.
 static void begin(struct session *session)
 {
     struct session_journal *journal = session->journal;
     service_packets_done(&journal->packets);
     service_packets_init(&journal->packets, session->env.clock, &session->settings,
                          session->config_bytes, session->config_size);
-    service_packets_copy(&journal->packets, &session->packets); // without memory, a trigger less
+    service_packets_copy(&journal->packets,
+                         &session->packets); // if memory runs out, a trigger is missing
     session->packets.twin = &journal->packets;
     session->reader.packets = &journal->packets;
     session_reader_reset(&session->reader);
@@ -91,7 +91,7 @@ static void use_file(struct session *session, struct trace_file *file)
     trace_file_set_ready(file, session->output.goes_on, session->output.userdata);
 }
 
-// Begins anew in a second file. Nothing happens where there can be none.
+// Begins anew in a second file. No effect if there can be none.
 static void begin_second(struct session *session)
 {
     struct session_journal *journal = session->journal;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can happen to a session and what it does then is one table, transitions[]. Everything that
-// happens, a call from outside, a time that has come, a file that is full, goes through
-// session_event() as an event; one that has no row for the present state and mode is ignored. An
-// action runs after the state has changed and may itself cause events.
+// The table transitions[] defines what a session does at each event. Everything that happens (a
+// call from outside, a time that has come, a full file) goes through session_event() as an event.
+// An event without a row for the present state and mode is ignored. An action runs after the state
+// has changed and may cause further events.
 //
-// A session has several times to keep (enum due) but one timer, set to the earliest of them. A test
-// or another kind of owner keeps that time itself: session_next_due(), session_run_due().
+// A session has several deadlines (enum due) but one timer, set to the earliest of them. A test, or
+// another owner without a loop, watches that time itself: session_next_due(), session_run_due().
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 #define ROOM_DELAY_MIN NSEC_PER_SEC
 #define ROOM_DELAY_MAX (60 * NSEC_PER_SEC)
 
-// Unless the config says otherwise, time asleep does not count.
+// Unless the config says otherwise, suspended time does not count.
 static struct deadline deadline_in(const struct session *session, nsec_t time)
 {
     struct deadline deadline = {.at = boot_now(session) + time};
@@ -29,7 +29,7 @@ static struct deadline deadline_in(const struct session *session, nsec_t time)
     return deadline;
 }
 
-// Whether it has come. Where the machine has slept, what is missing is waited for.
+// Returns whether the deadline has come. If the machine has slept, the missing time is added.
 static bool deadline_has_come(const struct session *session, struct deadline *deadline)
 {
     if (deadline->at > boot_now(session))
@@ -200,7 +200,7 @@ static void begin_waiting(struct session *session)
     session->deadlines[DUE_TIMEOUT] = deadline_in(session, session->settings.trigger_timeout);
 }
 
-// Before the trigger nothing is written: such a session may wait for months.
+// Nothing is written before the trigger: such a session may wait for months.
 static void begin_journal(struct session *session)
 {
     if (session->journal && session_has_trace(session))
@@ -248,8 +248,7 @@ int session_start_sources(struct session *session, struct err *err)
     return 0;
 }
 
-// stop_delay_ms of 0 ends a STOP_TRACING session at once, and leaves a START_TRACING session
-// without an end.
+// stop_delay_ms of 0 ends a STOP_TRACING session at once. A START_TRACING session then has no end.
 static void begin_stop_delay(struct session *session)
 {
     session->triggered = true;
@@ -287,7 +286,7 @@ static void set_clone_due(struct session *session)
     set_due(session, DUE_CLONE, next, 0);
 }
 
-// Those whom anybody may fire leave room for the others.
+// Triggers that any user may fire leave room for others.
 static bool is_crowded(const struct session *session)
 {
     size_t n = 0;
@@ -305,7 +304,7 @@ static void plan_clone(struct session *session)
     session->triggered = true;
     if (session->n_clones == PENDING_CLONES_MAX || is_crowded(session) ||
         trigger_hit_copy(session->hit, &clone->hit) < 0) {
-        // Anybody may fire triggers, as often as he likes.
+        // Any user may fire triggers as often as he likes.
         if (!session->overflow_told)
             log_warning(session->env.log,
                         "too many triggers wait for their snapshots, some are left out");
@@ -335,7 +334,7 @@ static bool take_due_clone(struct session *session, struct service_trigger_hit *
 static void announce_clones(struct session *session)
 {
     struct service_trigger_hit hit;
-    // Whoever hears of it may end the session.
+    // A callback may end the session.
     while (session->state == SESSION_STARTED && take_due_clone(session, &hit)) {
         if (session->env.clone_due)
             session->env.clone_due(session->env.userdata, session, &hit);
@@ -359,7 +358,7 @@ static void finish_recording(struct session *session)
     flush_sources(session);
     session->final_flush_done = true;
     stop_sources(session);
-    session->room_delay = 0; // tried at once, and told anew
+    session->room_delay = 0; // tried at once, and logged again
     service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_disabled);
     if (session->output.file)
         begin_write_out(session);
@@ -386,7 +385,7 @@ static void end_early(struct session *session)
     end(session);
 }
 
-// Snapshots that were ordered are made now, without the rest of their delay.
+// Makes the ordered snapshots now, without the rest of their delay.
 static void end_with_snapshots(struct session *session)
 {
     for (size_t i = 0; i < session->n_clones; i++)
@@ -405,28 +404,28 @@ static void end_with_snapshots(struct session *session)
 #define CLONE    (1 << SESSION_MODE_CLONE)
 #define THE_SAME 0
 
-// The machine. The first row that fits event, state and mode counts.
+// The state machine. The first row that matches event, state and mode counts.
 static const struct transition {
     enum session_event event;
-    unsigned from;  // enum session_state, any of
-    unsigned modes; // any of
+    unsigned from;  // any of these enum session_state
+    unsigned modes; // any of these modes
     enum session_state to;
     void (*action)(struct session *session); // NULL: none
 } transitions[] = {
-    // Waiting for the start.
+    // Before the start.
     {EVENT_ARM, SESSION_CONFIGURED, START, SESSION_ARMED, begin_waiting},
     {EVENT_START, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_STARTED, begin_recording},
     {EVENT_TRIGGER, SESSION_ARMED, START, SESSION_TRIGGERED, start_by_trigger},
     {EVENT_TIMEOUT, SESSION_ARMED, START, SESSION_DONE, end},
     {EVENT_STOP, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
 
-    // Triggers of a session that records. Those that come too late change nothing.
+    // Triggers during a recording. Triggers that come too late have no effect.
     {EVENT_TRIGGER, SESSION_STARTED, START, SESSION_TRIGGERED, remember_trigger},
     {EVENT_TRIGGER, SESSION_STARTED, STOP, SESSION_TRIGGERED, begin_stop_delay},
     {EVENT_TRIGGER, SESSION_STARTED, CLONE, THE_SAME, plan_clone},
     {EVENT_CLONE_DUE, SESSION_STARTED, CLONE, THE_SAME, announce_clones},
 
-    // What happens again and again.
+    // Periodic events.
     {EVENT_SOURCE_OVER, SESSION_RECORDING, ANY_MODE, THE_SAME, session_stop_due_sources},
     {EVENT_FLUSH_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_sources},
     {EVENT_CLEAR_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, clear_state},
@@ -435,8 +434,7 @@ static const struct transition {
     {EVENT_SLICE_DUE, SESSION_RECORDING | SESSION_STOPPING, ANY_MODE, THE_SAME, write_slice},
     {EVENT_WRITTEN, SESSION_RECORDING, ANY_MODE, THE_SAME, NULL},
 
-    // The end: with a trace where there is no trigger to wait for or it has come, without one
-    // otherwise.
+    // The end: with a trace if no trigger was awaited or it has come, otherwise without.
     {EVENT_DURATION_OVER, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
     {EVENT_DELAY_OVER, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
     {EVENT_TIMEOUT, SESSION_STARTED, STOP | CLONE, SESSION_DONE, end_early},
@@ -446,7 +444,7 @@ static const struct transition {
     {EVENT_STOP, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
     {EVENT_WRITTEN, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
 
-    // The end that nobody wants.
+    // The end by a failure.
     {EVENT_FILE_ENDED, SESSION_RECORDING, ANY_MODE, SESSION_DONE, end_early},
     {EVENT_FILE_ENDED, SESSION_STOPPING, ANY_MODE, SESSION_DONE, end},
     {EVENT_ABORT, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
@@ -517,7 +515,7 @@ void session_run_due(struct session *session)
         struct deadline *deadline = &session->deadlines[due];
         if (!deadline_has_come(session, deadline))
             continue;
-        // Periods stay on their grid; those that were slept through are not made up for.
+        // Periods stay on their grid; times that were slept through are not made up for.
         if (deadline->period > 0)
             deadline->at += ((now - deadline->at) / deadline->period + 1) * deadline->period;
         else

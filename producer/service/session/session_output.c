@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing may hold up the sources for long, so the file gets its packets in slices, one each round
-// of the loop. A slice is small because all of it may have to be deflated. After the recording
-// nothing competes any more, but the loop must still hear a second Ctrl-C.
+// Nothing may delay the sources for long. So the file gets its packets in slices, one per round of
+// the loop. A slice is small, because all of it may have to be deflated. After the recording
+// nothing competes any more, but the loop must still react to a second Ctrl-C.
 //
-// Where the file is a pipe whose reader is slow, the session sleeps until there is room; the
-// packets wait in their buffers.
+// If the file is a pipe with a slow reader, the session sleeps until there is room. The packets
+// wait in their buffers.
 #include "producer/service/session/session_output.h"
 
 #include <sys/epoll.h>
 
 #include "common/cleanup.h"
 
-#define SLICE_BYTES    (16 * 1024)        // deflating that takes a fraction of a millisecond
-#define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for what a reader has not taken when all is over
+#define SLICE_BYTES    (16 * 1024)        // deflating it takes a fraction of a millisecond
+#define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for a reader that has not taken everything at the end
 
 static void file_writable(void *userdata, uint32_t events)
 {
@@ -31,7 +31,7 @@ static int wait_for_reader(struct session_output *output)
     return SESSION_OUTPUT_WAITS;
 }
 
-// From a result of trace_file_*().
+// Translates a result of trace_file_*().
 static int translate(struct session_output *output, int r)
 {
     if (r == TRACE_FILE_BLOCKED)

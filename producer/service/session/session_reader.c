@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sources go on writing while a read-out is under way. So that it ends all the same, it takes no
-// more from a buffer than the buffer could hold when its turn came.
+// Sources write during a read-out. To end nevertheless, it takes no more from a buffer than the
+// buffer could hold when its turn came.
 #include "producer/service/session/session_reader.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void enter_buffer(struct session_reader *reader, size_t buffer)
     packet_buffer_get_stats(reader->buffers[buffer], &stats);
     reader->phase = SESSION_READER_BUFFERS;
     if (reader->cursors)
-        reader->cursors[buffer].started = false; // goes on to what is the end now
+        reader->cursors[buffer].started = false; // continues to the present end
     reader->bytes_left = stats.size_bytes + stats.retained_bytes;
 }
 

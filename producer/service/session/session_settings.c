@@ -2,9 +2,9 @@
 //
 // A mode without any trigger only limits the recording, so it is a duration.
 //
-// The rules are Perfetto's: a file is written every 5 s and never more often than every 100 ms;
-// unless write_flush_mode says otherwise, sources are flushed every 5 s where writes come that
-// often, and before each write where they are rarer. An explicit flush_period_ms wins.
+// The rules are Perfetto's. A file is written every 5 s, and never more often than every 100 ms.
+// Unless write_flush_mode says otherwise, sources are flushed every 5 s if writes are at least as
+// frequent, and before each write if writes are rarer. An explicit flush_period_ms wins.
 #include "producer/service/session/session_settings.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ static int read_compression(const Pb__TraceConfig *config, struct session_settin
     return 0;
 }
 
-// A random UUID by RFC 9562: version 4, variant 10.
+// Makes a random UUID by RFC 9562: version 4, variant 10.
 static void make_uuid(struct session_settings *settings)
 {
     int64_t random[2];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Classes are walked in table order and, within one, the config in its own order: a source that
-// listens to others (process names, to the pids that ftrace sees) is in place before they speak.
-// They stop the other way round, so that it hears their last words.
+// Classes are walked in table order and, within a class, in the order of the config. A source that
+// listens to others (process names, to the pids that ftrace sees) starts before them. Sources stop
+// in reverse order, so that the listener gets the last pids.
 //
-// A machine rarely allows everything that a config asks for. Whatever fails is logged once, left
-// out, and remembered as the session's problem until its end: the command that asked for the source
-// fails by it, although the trace is kept. A recording is refused only when nothing of it would be
-// left.
+// A machine rarely permits everything that a config asks for. Each failure is logged once, the
+// source is left out, and the failure is kept as the session's problem until its end: the command
+// that asked for the source fails, although the trace is kept. A recording is refused only if
+// nothing of it would be left.
 #include "producer/service/session/source_set.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
 
-// Names under which the filters of a config may mean this program: its own, and that of the
-// producer whose data sources it stands in for.
+// The names that a config's filters may use for this program: its own, and that of the producer
+// whose data sources it provides.
 static const char *const producer_names[] = {"mmtrace", "perfetto.traced_probes"};
 #define N_PRODUCER_NAMES ELEMENTS(producer_names)
 static bool filters_match(const Pb__TraceConfig__DataSource *entry)
@@ -46,8 +46,8 @@ static bool filters_match(const Pb__TraceConfig__DataSource *entry)
     return false;
 }
 
-// Whether a source with this target has to keep the names of tasks that have ended: a ring forgets
-// them when it has passed their end, and by then no event in the same ring is about them.
+// Returns whether a source with this target must keep the names of tasks that have ended. A ring
+// drops a name when it has passed the task's end; then the ring has no more events about the task.
 static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
 {
     bool elsewhere = false;
@@ -61,7 +61,7 @@ static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
     return elsewhere || session_buffer_keeps_first(config, buffer);
 }
 
-// Whether events say who tasks are: those of scheduling and of new tasks.
+// Returns whether events name the tasks: those of scheduling and of new tasks.
 static bool events_name_tasks(const Pb__TraceConfig *config)
 {
     for (size_t i = 0; i < config->n_data_sources; i++) {
@@ -109,7 +109,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
     return 0;
 }
 
-// Without it the session records what it was asked for all the same. 0, or -ENOMEM.
+// Without it the session still records what it was asked for. Returns 0 or -ENOMEM.
 static int open_implicit(struct source_set *set, const struct source_set_env *env,
                          const struct source_class *class, const Pb__TraceConfig *config)
 {
@@ -122,8 +122,8 @@ static int open_implicit(struct source_set *set, const struct source_set_env *en
     return r == -ENOMEM ? r : 0;
 }
 
-// A failure that costs only one of several sources is told here. That of a single one, and want of
-// memory, which is no property of the source, travel as the session's own.
+// Logs a failure that affects one of several sources. The failure of a single source, and a lack of
+// memory, which is not the source's fault, are reported as the session's own.
 static void leave_out(struct source_set *set, const char *name, const struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -134,7 +134,7 @@ static void leave_out(struct source_set *set, const char *name, const struct err
     if (text.failed)
         return;
     log_warning(set->log, "%s%s", set->title, text.text);
-    if (!strstr(set->left_out, text.text)) // filters may have it tried again
+    if (!strstr(set->left_out, text.text)) // changed filters may cause another attempt
         snprintf(set->left_out + used, sizeof(set->left_out) - used, "%s%s", used > 0 ? "; " : "",
                  text.text);
 }

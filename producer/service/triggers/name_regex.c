@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A config may come from a client that means harm, and regcomp() trusts its caller: it recurses for
-// each parenthesis, copies what a quantifier stands behind (40 plus signs in a row are 2^40
-// copies), and back-references can make regexec() take exponential time. So the size that an
-// expression has once all copies are made is known before regcomp() sees it. What a name needs is
-// far below the bounds here.
+// A config may come from a hostile client, and regcomp() trusts its caller: it recurses for each
+// parenthesis, copies what a quantifier applies to (40 plus signs in a row are 2^40 copies), and
+// back-references can make regexec() take exponential time. So the size of an expression after all
+// copies is computed before regcomp() sees the expression. Names need far less than the limits
+// here.
 //
-// regexec() keeps each state of its automaton that a name has led to, and there can be as many as
-// names. So an expression is compiled for one question, and what it has learned goes with it.
+// regexec() keeps each state of its automaton that a name has led to, and there can be as many
+// states as names. So an expression is compiled for one question only, and its states are freed
+// afterwards.
 #include "producer/service/triggers/name_regex.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #define COPIES_MAX     256 // characters and sets, each as often as quantifiers repeat it
 #define NAME_MAX_BYTES 256
 
-// Behind a bracket expression that `at` is the inside of.
+// Skips a bracket expression; `at` is inside of it.
 static const char *skip_bracket(const char *at)
 {
     at += *at == '^';
@@ -35,7 +36,8 @@ static const char *skip_bracket(const char *at)
     return *at ? at + 1 : at;
 }
 
-// The larger number of "{2,5}", of which `at` is behind the brace; at least 1. "{2,}" is one more.
+// Returns the larger number of "{2,5}", at least 1; `at` is behind the brace. "{2,}" gives one
+// more.
 static uint64_t largest_count(const char *at)
 {
     const char *end = at + strlen(at);
@@ -51,11 +53,11 @@ static uint64_t largest_count(const char *at)
     return largest + open;
 }
 
-// The sizes of an expression while it is read. Numbers stay small: none grows beyond what one step
-// makes of COPIES_MAX before the next step refuses it.
+// The sizes of an expression while it is read. Numbers stay small: a step multiplies at most
+// COPIES_MAX, and the next step refuses the result.
 struct measure {
     uint64_t total[DEPTH_MAX + 1]; // of each open parenthesis, without `last`
-    uint64_t last;                 // of what a quantifier would stand behind
+    uint64_t last;                 // of the part that a quantifier would apply to
     unsigned depth;
 };
 
@@ -78,7 +80,7 @@ static int refuse_copies(struct err *err)
                    COPIES_MAX);
 }
 
-// What comes behind a backslash, or an ordinary character, is one atom; a set is one, too.
+// An ordinary character, a backslash with the next character, and a set are one atom each.
 static int measure_step(struct measure *m, const char **at, struct err *err)
 {
     char c = *(*at)++;
@@ -148,8 +150,8 @@ int name_regex_check(const char *pattern, struct err *err)
     return r;
 }
 
-// The match that POSIX wants is the leftmost and of these the longest: if any match is the whole
-// name, this one is.
+// POSIX demands the leftmost match, and of these the longest: if any match is the whole name, this
+// one is.
 bool name_regex_matches(const char *pattern, const char *name)
 {
     regex_t regex;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// While the process lives, time is boot time, which nobody can set. In the file it is the time of
-// day, the only one that means something after a boot. What the file calls the future, because the
-// clock was set back meanwhile, counts as now: the limit then holds for 24 hours at most and never
+// While the process lives, times are boot time, which nobody can set. In the file they are the time
+// of day, the only time that is meaningful after a reboot. Future times in the file, because the
+// clock was set back meanwhile, count as now: then the limit holds for 24 hours at most, and never
 // for ever.
 //
-// A name is kept as a hash: it may hold any bytes, and a line of the file must not.
+// A name is kept as a hash: a name may have any bytes, and a line of the file may not.
 #include "producer/service/triggers/trigger_history.h"
 
 #include <errno.h>
@@ -122,7 +122,7 @@ int trigger_history_load(struct trigger_history *history, const char *dir, struc
     if (fd < 0)
         return errno == ENOENT ? 0 : err_errno(err, -errno, "%s", path.text);
     int r = fd_read_all(fd, FILE_SIZE_MAX, &text);
-    if (r == 0 || r == -EFBIG) // a longer one as far as that
+    if (r == 0 || r == -EFBIG) // a longer file is read up to the limit
         r = trigger_history_parse(history, text.text, text.size, now);
     return r < 0 ? err_errno(err, r, "%s", path.text) : 0;
 }
@@ -140,7 +140,7 @@ int trigger_history_write(const char *dir, const struct strbuf *text)
     if (fd < 0)
         return -errno;
     int r = fd_write_all(fd, text->text, text->size);
-    if (r == 0 && fsync(fd) < 0) // before the name: a reset must not leave an empty file there
+    if (r == 0 && fsync(fd) < 0) // before the name: a reset must not leave an empty file
         r = -errno;
     if (r == 0 && rename(temporary, path) < 0)
         r = -errno;

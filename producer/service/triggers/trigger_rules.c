@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expressions are POSIX extended ones and must match the producer's whole name, as in Perfetto.
-// They are checked when the session is made: one that is wrong is the config's error and is told to
-// whoever wrote it, not found out at the first trigger.
+// They are checked when the session is made: an invalid expression is an error in the config and is
+// reported to its author, instead of being found at the first trigger.
 #include "producer/service/triggers/trigger_rules.h"
 
 #include <errno.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A packet's room is fixed when it is opened, and an event must never be lost at the seam between
-// two packets. So `closing` always says how much the end of the bundle will need (columns of
-// scheduling events, descriptors, symbol names), an event goes in only if that much stays free
-// behind it, and otherwise goes whole into the next packet.
+// The room of a packet is fixed when it is opened, and no event may be lost between two packets. So
+// `closing` always says how many bytes the end of the bundle will need (columns of scheduling
+// events, descriptors, symbol names). An event is added only if that much stays free behind it.
+// Otherwise it goes whole into the next packet.
 //
-// The bundle's length takes four bytes, whatever it is, so that bodies need not be moved.
+// The bundle's length always takes four bytes, so that bodies need not be moved.
 //
-// Each bundle carries the descriptors of the unknown events in it, so that it can be read when a
-// ring has passed over all before. Symbol names are sent once, in the packet where their number
-// first appears, and once more in a packet that outlives the ring.
+// Each bundle has the descriptors of its unknown events, so that it can be read after a ring has
+// passed over everything before. Symbol names are sent once, in the packet where their number first
+// appears, and once more in a packet that survives the ring.
 #include "producer/sources/ftrace/bundle_writer.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define HEAD_MAX     96  // tags and values of struct bundle_head, and the bundle's own tag
 #define ERROR_MAX    32  // a FtraceError
 #define CLOSING_BASE 16  // tag and length of interned data
-#define WANT_MIN     512 // of a packet
+#define WANT_MIN     512 // minimum size of a packet
 #define WANT_MAX     (32 << 10)
 #define SYMBOL_MAX   24 // a symbol without its name: tags, lengths, number
 
@@ -119,7 +119,7 @@ static void write_symbols(const struct kernel_symbols *symbols, size_t from, siz
         wire_end(w, data);
 }
 
-// The names of [from, symbols_due), in a packet of their own that outlives the ring.
+// Sends the names of [from, symbols_due) in a packet of their own that survives the ring.
 static void send_symbols(struct bundle *bundle, size_t from)
 {
     const struct kernel_symbols *symbols = bundle->context->symbols;
@@ -160,13 +160,13 @@ void bundle_clear_state(struct bundle *bundle)
 {
     bundle_close(bundle);
     if (!bundle->context->symbols->list.n)
-        return; // nothing in bundles refers to other packets
+        return; // bundles do not refer to other packets
     packet_writer_clear_state(bundle->writer);
     send_symbols(bundle, 0);
 }
 
-// After a loss readers take nothing of the sequence until its state begins anew. The same step ends
-// the numbers of addresses before they take too much memory: many are of the heap, and new ones
+// After a loss, readers ignore the sequence until its state begins anew. The same step drops the
+// numbers of addresses before they take too much memory: many are heap addresses, and new ones
 // never end.
 static void renew_state(struct bundle *bundle)
 {
@@ -188,7 +188,7 @@ void bundle_start(struct bundle *bundle, const struct bundle_head *head)
     bundle->last_time = head->previous_end;
 }
 
-// A new packet for an event that needs `room`. False: the buffer refuses.
+// Opens a new packet for an event that needs `room`. Returns false if the buffer refuses.
 static bool next_packet(struct bundle *bundle, size_t room)
 {
     bundle_close(bundle);
@@ -221,7 +221,8 @@ static bool is_described(const struct bundle *bundle, const struct event_plan *p
     return false;
 }
 
-// Bytes that this event adds to the end of the bundle: its descriptor and names of new symbols.
+// Returns the bytes that this event adds to the end of the bundle: its descriptor and names of new
+// symbols.
 static size_t closing_of(const struct bundle *bundle, const struct event_plan *plan)
 {
     const struct kernel_symbols *symbols = bundle->context->symbols;
@@ -243,7 +244,7 @@ static void account(struct bundle *bundle, const struct event_plan *plan, size_t
         bundle->symbols_due = bundle->context->symbols->in_order.n;
 }
 
-// Slow only in name: everything with a descriptor or a function's address.
+// Adds an event that has a descriptor or a function's address. This is only slightly slower.
 static bool add_explained(struct bundle *bundle, const struct event_plan *plan,
                           const struct page_record *record, size_t room)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each column is written as the packed field that it becomes, so that a bundle ends with eleven
-// copies. The room that they need is known to the byte at any time (`size`), which is how the
-// bundle knows that it must end before it overflows.
+// Each column is built as its packed field, so that a bundle ends with eleven copies. The exact
+// room that they need is always known (`size`): by this the bundle knows that it must end before it
+// overflows.
 //
-// Names are compared as two words. Kernels of some versions leave garbage behind the terminating
-// zero, so that is cleared first.
+// Names are compared as two words. Some kernel versions leave garbage behind the terminator, so
+// this is cleared first.
 #include "producer/sources/ftrace/compact_sched.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "protos/fields.h"
 
 #define COLUMNS      11
-#define EMPTY_SIZE   (5 + COLUMNS * (1 + 3)) // the message's and the columns' tags and lengths
+#define EMPTY_SIZE   (5 + COLUMNS * (1 + 3)) // tags and lengths of the message and the columns
 #define INTERNED_TAG 2                       // tag and length of a name
 
 #define LOAD(type, p)                                                                              \
@@ -98,7 +98,8 @@ static inline void put(struct compact_sched *compact, struct compact_column *col
     compact->size += (size_t)(column->end - before);
 }
 
-// `word` with everything behind its first zero byte cleared; *ret_ended tells whether there is one.
+// Returns `word` with everything behind its first zero byte cleared. *ret_ended: there is a zero
+// byte.
 static inline uint64_t clear_behind_zero(uint64_t word, bool *ret_ended)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel writes `name: value` lines; clocks that do not count nanoseconds have plain numbers in
-// the lines about time.
+// The kernel writes `name: value` lines. For clocks that do not count nanoseconds, the lines about
+// time have plain numbers.
 #include "producer/sources/ftrace/cpu_stats.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan is judged here once so that it need not be while it runs: every fixed field lies within
-// `record_min`, every tag is ready, and `fixed_max` + `dynamic_factor` * size bound what can come
-// out. Those bounds are generous: they cost only that a packet ends some bytes early.
+// A plan is checked here once, so that nothing need be checked while it runs: every fixed field
+// lies within `record_min`, every tag is ready, and `fixed_max` + `dynamic_factor` * size limits
+// the output. The limits are generous: their only cost is that a packet ends some bytes early.
 //
 // Plans are built in vectors and packed into one block at the end.
 #include "producer/sources/ftrace/event_compile.h"
@@ -20,7 +20,7 @@
 #include "producer/sources/ftrace/plan_fields.h"
 #include "protos/fields.h"
 
-// Numbers of google.protobuf.FieldDescriptorProto.
+// Field numbers of google.protobuf.FieldDescriptorProto.
 enum {
     DESCRIPTOR_TYPE_INT64 = 3,
     DESCRIPTOR_TYPE_UINT64 = 4,
@@ -32,7 +32,7 @@ enum {
 
 #define FUNCTION_ADDRESS "void *"
 
-// Tag, length and, around a GenericFtraceEvent.field, the same once more.
+// Tag and length, twice for a field within a GenericFtraceEvent.field.
 #define OP_OVERHEAD_MAX  (4 + 3 + WIRE_VARINT_MAX)
 #define EVENT_FIXED_MAX  64 // everything around the ops: event_plan.c
 #define COMMON_PID_END   8
@@ -46,7 +46,7 @@ struct compiler {
     size_t long_size;
     struct plan_ops ops;
     struct strbuf bytes;      // constant prefixes
-    struct strbuf descriptor; // DescriptorProto.field, one after the other
+    struct strbuf descriptor; // DescriptorProto.field messages in a row
     size_t record_min, fixed_max, dynamic_factor;
 };
 
@@ -127,7 +127,7 @@ static int add_op(struct compiler *compiler, const struct format_field *field,
     return plan_ops_push(&compiler->ops, op);
 }
 
-// function_graph's events hold function addresses in plain integers.
+// Events of function_graph have function addresses in plain integers.
 static struct format_field as_function(const struct compiler *compiler,
                                        const struct format_field *field)
 {
@@ -205,7 +205,8 @@ static int compile_described(struct compiler *compiler)
     return compiler->descriptor.failed ? -ENOMEM : 0;
 }
 
-// GenericFtraceEvent.field, its length (set while encoding) and its name: the same in every event.
+// Adds GenericFtraceEvent.field, its length (set while encoding) and its name: constant in every
+// event.
 static int add_named_op(struct compiler *compiler, const struct format_field *field,
                         struct plan_field how)
 {
@@ -232,8 +233,8 @@ static int add_named_op(struct compiler *compiler, const struct format_field *fi
     return 0;
 }
 
-// GenericFtraceEvent has no bytes and no arrays: of those, numbers are written one by one, and what
-// cannot be is left out.
+// GenericFtraceEvent has no bytes and no arrays: numbers of arrays are written one by one,
+// everything else is left out.
 static int compile_generic(struct compiler *compiler)
 {
     add_text(&compiler->bytes, PB_GenericFtraceEvent_event_name, compiler->format->name);
@@ -291,7 +292,7 @@ static int finish_descriptor(const struct compiler *compiler, struct event_plan 
     return 0;
 }
 
-// Where a pid stands that begins, ends or takes another name with this event.
+// Returns the offset of a pid that begins, ends or is renamed by this event.
 static uint16_t pid_change_of(const struct event_format *format, const char *group)
 {
     static const char *const events[][2] = {

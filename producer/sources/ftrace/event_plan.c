@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running a plan is the hot path of the whole producer. So everything that can be known before is:
-// tags stand ready as bytes, the record's size is compared once with what all fixed fields need,
-// and the caller has made room for the longest outcome, so that nothing is checked while writing.
-// What remains to be checked for each record is where its variable parts point.
+// Running a plan is the hot path of the whole producer. So everything that can be known beforehand
+// is: tags are ready as bytes, the record's size is compared once with the needs of all fixed
+// fields, and the caller has reserved room for the longest output, so that nothing is checked while
+// writing. For each record only the targets of its dynamic fields must be checked.
 //
-// Lengths of submessages take one byte nearly always. It is set aside, and the body moved where it
-// turns out to be longer; that is cheaper than computing sizes first or spending bytes on each
+// Lengths of submessages nearly always take one byte. This byte is reserved, and the body is moved
+// if its length needs more. That is cheaper than computing sizes first or spending bytes on each
 // event.
 #include "producer/sources/ftrace/event_plan.h"
 
@@ -21,7 +21,7 @@
 #define TAG_EVENT_TIMESTAMP (PB_FtraceEvent_timestamp << 3 | WIRE_VARINT)
 #define TAG_EVENT_PID       (PB_FtraceEvent_pid << 3 | WIRE_VARINT)
 
-// Event, timestamp, pid, event's own tag: tags and lengths (of up to three bytes each).
+// Event, timestamp, pid, and the event's own tag: tags and lengths (of up to three bytes each).
 #define EVENT_OVERHEAD_MAX (1 + 3 + 1 + WIRE_VARINT_MAX + 1 + WIRE_VARINT_MAX + 4 + 3)
 
 #define COMMON_PID_OFFSET 4
@@ -54,7 +54,7 @@ static inline uint8_t *put_text(uint8_t *p, const uint8_t *text, size_t size_max
     return p;
 }
 
-// The index of the first zero byte of a word in memory order; 8: there is none.
+// Returns the index of the first zero byte of a word in memory order; 8: none.
 static inline unsigned zero_byte(uint64_t word)
 {
     uint64_t zeros = (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
@@ -78,7 +78,7 @@ static inline uint8_t *put_text16(uint8_t *p, const uint8_t *text)
     return p + size;
 }
 
-// Closes a submessage whose one length byte stands in front of `body`.
+// Closes a submessage whose one length byte is in front of `body`.
 static inline uint8_t *close_message(uint8_t *body, uint8_t *end)
 {
     size_t size = (size_t)(end - body);
@@ -92,7 +92,7 @@ static inline uint8_t *close_message(uint8_t *body, uint8_t *end)
     return end + extra;
 }
 
-// The kernel packs a device as 12 bits major, 20 bits minor; user space has them interleaved.
+// The kernel packs a device as 12 bits major and 20 bits minor; user space interleaves them.
 static inline uint64_t user_dev(uint64_t kernel_dev, size_t size)
 {
     uint64_t major = kernel_dev >> 20, minor = kernel_dev & 0xfffff;
@@ -124,7 +124,7 @@ static uint8_t *put_elements(uint8_t *p, const struct plan_op *op, const uint8_t
     return p;
 }
 
-// Where a __data_loc or __rel_loc field points. False: beyond the record.
+// Finds the target of a __data_loc or __rel_loc field. Returns false if it is beyond the record.
 static inline bool locate(const struct plan_op *op, const struct page_record *record,
                           const uint8_t **ret_data, size_t *ret_size)
 {
@@ -139,8 +139,8 @@ static inline bool locate(const struct plan_op *op, const struct page_record *re
     return true;
 }
 
-// Kernel texts by their address. One that user space passed in has no text here: its address says
-// more than nothing, and is no secret.
+// Writes the kernel text at an address. For an address from user space there is no text: the
+// address itself is written. It is not secret.
 static uint8_t *put_pointed_text(uint8_t *p, const struct event_context *context, uint64_t address)
 {
     const char *text = kernel_strings_find(context->strings, address);
@@ -158,7 +158,7 @@ static uint8_t *put_pointed_text(uint8_t *p, const struct event_context *context
     return put_bytes(p, hex, n);
 }
 
-// The rarer kinds. NULL where the record is wrong.
+// Encodes the rarer kinds. Returns NULL if the record is malformed.
 static __attribute__((noinline)) uint8_t *run_rare(const struct plan_op *op,
                                                    const struct event_context *context,
                                                    const struct page_record *record, uint8_t *p)
@@ -271,8 +271,8 @@ static inline uint8_t *run_op(const struct plan_op *op, const struct event_conte
     return wire_put_varint(put_tag(p, op->tag, op->tag_size), value);
 }
 
-// One GenericFtraceEvent.field around one op (an op with several values repeats itself under one
-// name).
+// Writes one GenericFtraceEvent.field around one op. An op with several values repeats itself under
+// the same name.
 static uint8_t *run_named_op(const struct event_plan *plan, const struct plan_op *op,
                              const struct event_context *context, const struct page_record *record,
                              uint8_t *p)

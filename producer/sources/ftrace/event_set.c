@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events are looked up by their folder, which takes one read each; the list of all events is read
-// only for names without a group, for patterns, and to suggest a name for one that does not exist.
+// Events are looked up by their folder, which takes one read each. The list of all events is read
+// only for names without a group, for patterns, and to suggest a name for an unknown one.
 //
-// Scheduling events are written in columns when sched_switch is among the events, unless the config
-// says otherwise: that is what Perfetto does, and readers know both forms.
+// If sched_switch is among the events, scheduling events are written in columns, unless the config
+// says otherwise: Perfetto does so too, and readers know both forms.
 #include "producer/sources/ftrace/event_set.h"
 
 #include <dirent.h>
@@ -33,8 +33,8 @@ struct builder {
     const struct log *log;
     struct known_events known; // texts in the set's arena
     bool known_read;
-    bool throttled; // rss_stat is replaced by its throttled form
-    bool quiet;     // what does not exist was not asked for by name
+    bool throttled; // rss_stat is replaced by its throttled variant
+    bool quiet;     // missing events were not requested by name
 };
 
 static void builder_done(struct builder *builder)
@@ -200,7 +200,7 @@ bool event_set_has(const struct event_set *set, const char *group, const char *n
     return false;
 }
 
-// -- what the config says --
+// -- the config --
 
 static int tell_unknown(struct builder *builder, const char *group, const char *name)
 {
@@ -209,7 +209,7 @@ static int tell_unknown(struct builder *builder, const char *group, const char *
     int r = list_all(builder);
     if (r < 0)
         return r;
-    // Within the group if there is such a group; else any event.
+    // Searches within the group if there is one of this name, otherwise among all events.
     CLEANUP(freep) const char **names = memory_calloc(builder->known.n + 1, sizeof(*names));
     if (!names)
         return -ENOMEM;
@@ -264,8 +264,8 @@ static int add_pattern(struct builder *builder, const char *group, const char *p
     size_t n = 0;
     for (size_t i = 0; i < builder->known.n && r == 0; i++) {
         const struct known_event *event = &builder->known.items[i];
-        // The kernel's own record types are no events to be switched on; those that mean something
-        // are asked for by name.
+        // The kernel's own record types are not events that can be switched on. Useful ones are
+        // requested by name.
         if (str_eq(event->group, "ftrace") && !str_eq(group, "ftrace"))
             continue;
         if (fnmatch(group, event->group, 0) != 0 || fnmatch(pattern, event->name, 0) != 0)
@@ -285,7 +285,7 @@ static int add_bare_name(struct builder *builder, const char *name)
     int r = list_all(builder);
     if (r < 0)
         return r;
-    // Where several groups have the name, the one that the table knows is meant.
+    // If several groups have the name, the one in the generated table is meant.
     const char *group = NULL;
     vec_foreach(&builder->known, event) {
         if (!str_eq(event->name, name))

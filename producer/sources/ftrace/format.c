@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format files are text made for people, so the parser takes one line at a time and wants only what
-// it needs: `field:DECLARATION; offset:N; size:N; signed:N;`. Lines that say something else (the
-// print format, remarks of later kernels) are passed over. Declarations are C, but only their last
-// identifier (the name) and an array suffix are told apart; what is in front is the type and is
-// judged by those who use it. Numbers are bounded here, so that no later sum of offset and size
-// overflows.
+// Format files are text for people. So the parser takes one line at a time and requires only what
+// it needs: `field:DECLARATION; offset:N; size:N; signed:N;`. Other lines (the print format,
+// additions of later kernels) are skipped. Declarations are C, but only the last identifier (the
+// name) and an array suffix are separated. The rest is the type, which the users judge. Numbers are
+// limited here, so that no later sum of offset and size overflows.
 #include "producer/sources/ftrace/format.h"
 
 #include <ctype.h>
@@ -67,8 +66,8 @@ static bool is_identifier(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-// "unsigned long args[6]" becomes "unsigned long" and "args". An array suffix that belongs to the
-// type ("char[] name") stays there.
+// Splits "unsigned long args[6]" into "unsigned long" and "args". An array suffix that belongs to
+// the type ("char[] name") stays there.
 static int parse_declaration(struct span text, struct arena *arena, struct format_field *field)
 {
     text = span_trim(text);
@@ -93,7 +92,7 @@ static int parse_declaration(struct span text, struct arena *arena, struct forma
     return field->name && field->type ? 0 : -ENOMEM;
 }
 
-// 1: a field; 0: some other line; negative: a field, but not a sound one.
+// Returns 1 for a field, 0 for another line, or a negative errno for a malformed field.
 static int parse_field_line(struct span line, struct arena *arena, struct format_field *ret)
 {
     line = span_trim(line);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages are read on a timer, not when the kernel says that there are some: events come in bursts of
-// thousands, and a wake-up for each would disturb what is being recorded. But the fastest bursts
-// fill a buffer within the timer's period, so where the kernel can say that much of a buffer is
-// full, that wakes the reader too. One round takes at most PAGES_PER_ROUND of each CPU; what is
-// left is taken at once, but behind whatever else of the process has become due.
+// Pages are read on a timer, not when the kernel reports them: events come in bursts of thousands,
+// and a wake-up for each would disturb the recorded system. But the fastest bursts fill a buffer
+// within the timer's period. So if the kernel can report a fill level, this wakes the reader too.
+// One round reads at most PAGES_PER_ROUND of each CPU. The rest is read at once, but behind
+// everything else in the process that has become due.
 //
-// Nothing in the kernel changes before start(), and everything is as it was after stop().
+// Nothing in the kernel changes before start(), and everything is restored after stop().
 #include "producer/sources/ftrace/ftrace_source.h"
 
 #include <dirent.h>
@@ -31,14 +31,14 @@
 
 #define PAGES_PER_ROUND      64
 #define DRAIN_PERIOD_MS      100
-#define DRAIN_PERIOD_MS_POLL 1000 // where the kernel says when a buffer fills up
+#define DRAIN_PERIOD_MS_POLL 1000 // if the kernel reports that a buffer fills up
 #define DRAIN_PERIOD_MS_MAX  60000
-#define FLUSH_PAGES_SPARE    16 // what may be written while a flush reads
+#define FLUSH_PAGES_SPARE    16 // for pages written while a flush reads
 #define STATS_ROOM           256
-#define WATCH_PAGES_MIN      16 // fewer would fill, and wake the reader, all the time
-#define EMPTY_WAKEUPS_MAX    16 // in a row: the kernel calls a buffer full that is empty
+#define WATCH_PAGES_MIN      16 // smaller buffers would fill, and wake the reader, all the time
+#define EMPTY_WAKEUPS_MAX    16 // in a row: the kernel reports an empty buffer as full
 
-// Waiting for a share of a buffer to be full works since.
+// Since this version the wait for a fill level works.
 #define POLL_MAJOR 6
 #define POLL_MINOR 9
 
@@ -46,7 +46,7 @@ struct ftrace_source {
     struct source source;
     struct source_env env;
     const Pb__FtraceConfig *config; // borrowed
-    Pb__FtraceConfig *no_config;    // owned: where the data source's config has none
+    Pb__FtraceConfig *no_config;    // owned: used if the data source has no config
     struct event_set events;
     struct kernel_symbols symbols;
     struct kernel_strings strings;
@@ -58,14 +58,14 @@ struct ftrace_source {
     struct loop_timer *period, *more;
     struct loop_io **watches; // owned, by CPU; NULL: not polled
     struct watch *watch_data;
-    uint64_t kernel_lost_before, kernel_lost; // overruns, as the kernel counts them
+    uint64_t kernel_lost_before, kernel_lost; // overruns, as counted by the kernel
     int64_t probe_hits_before, probe_misses_before;
 };
 
 struct watch {
     struct ftrace_source *source;
     size_t index;
-    unsigned n_empty; // wake-ups without a page since the last one with one
+    unsigned n_empty; // wake-ups without a page since the last one with a page
 };
 
 static struct ftrace_source *self(struct source *source)
@@ -176,7 +176,7 @@ static int64_t add_to(int64_t sum, const char **cursor, const char *end)
     return str_scan_u64(cursor, end, &value) ? sum + (int64_t)value : sum;
 }
 
-// Lines of kprobe_profile are "  NAME  HITS  MISSES"; those of our probes count.
+// Lines of kprobe_profile are "  NAME  HITS  MISSES"; our own probes count.
 static void read_probe_stats(const struct ftrace_source *ftrace, int64_t *ret_hits,
                              int64_t *ret_misses)
 {
@@ -296,7 +296,7 @@ static void write_stats(const struct ftrace_source *ftrace, unsigned phase)
 
 // -- reading --
 
-// Readers convert times of other clocks by a pair of both that stands in each bundle.
+// Readers convert times of other clocks by a pair of both clocks that each bundle has.
 static void snapshot_clock(struct ftrace_source *ftrace)
 {
     struct bundle_head *clock = &ftrace->reader.clock;
@@ -308,7 +308,7 @@ static void snapshot_clock(struct ftrace_source *ftrace)
     snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", ftrace->reader.cpus[0].cpu);
     int64_t boot_time = nsec_now(CLOCK_BOOTTIME);
     if (tracefs_read(&ftrace->setup.fs, path, &text) < 0 || !text.text)
-        return; // the pair from before still holds
+        return; // the previous pair is still valid
     clock->boot_time = boot_time;
     clock->ftrace_time = cpu_stats_now(text.text, text.size);
 }
@@ -420,8 +420,8 @@ static int watch_buffers(struct ftrace_source *ftrace)
     return r;
 }
 
-// Whether the kernel's own watermark leaves enough pages in front of it for the timer to come first
-// as long as events are not too many.
+// Returns whether the kernel's watermark leaves so many pages free that the timer comes first at
+// usual event rates.
 static bool has_useful_watermark(const struct ftrace_source *ftrace)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -449,7 +449,7 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
         else
             period_ms = DRAIN_PERIOD_MS_POLL;
     } else if (has_useful_watermark(ftrace)) {
-        watch_buffers(ftrace); // without it, the timer still reads
+        watch_buffers(ftrace); // if this fails, the timer still reads
     }
     if (config->has_drain_period_ms) {
         if (config->drain_period_ms >= 1 && config->drain_period_ms <= DRAIN_PERIOD_MS_MAX)
@@ -512,9 +512,9 @@ static int open_buffer(struct ftrace_source *ftrace, struct err *err)
     return r;
 }
 
-// An instance costs megabytes, which the kernel may not have when memory is short. Its events stay
-// off until the start: switched on they would cost something at each event. Buffers that others use
-// are left alone until then.
+// Prepares an instance: it takes megabytes, which the kernel may not have when memory is short. Its
+// events stay off until the start, because an enabled event costs time. Shared buffers are left
+// alone until then.
 static int ftrace_prepare(struct source *source, struct err *err)
 {
     struct ftrace_source *ftrace = self(source);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kallsyms is read once, at setup: a look-up in the file would cost some 100,000 lines, and the
-// reader cannot wait for that. Names lie in one block behind each other, without padding, so that
-// the table of a common kernel takes some 3 MB. An address belongs to the nearest symbol below it,
-// but not beyond 1 MiB: an address in a heap or a module that went away has no name.
+// kallsyms is read once, at setup: a look-up in the file would read about 100,000 lines, and the
+// reader cannot wait for that. Names are in one block without padding, so that the table of a
+// common kernel takes about 3 MB. An address belongs to the nearest symbol below it, but not beyond
+// 1 MiB: an address in a heap or an unloaded module has no name.
 #include "producer/sources/ftrace/kernel_strings.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ static int by_address(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-// "ffffffff81000000 T _text" with an optional "\t[module]".
+// Parses "ffffffff81000000 T _text" with an optional "\t[module]".
 static int parse_symbol_line(struct kernel_symbols *symbols, const char *line, size_t size)
 {
     const char *end = line + size;
@@ -105,8 +105,8 @@ static int parse_symbol_line(struct kernel_symbols *symbols, const char *line, s
     return symbols->names.failed ? -ENOMEM : kernel_symbol_list_push(&symbols->list, symbol);
 }
 
-// A service manager may hand the file over as standard input (StandardInput=file:/proc/kallsyms).
-// The kernel asks for rights when the file is opened, and so this process needs none.
+// A service manager may pass the file as standard input (StandardInput=file:/proc/kallsyms). The
+// kernel checks rights when the file is opened, so this process needs none.
 static FILE *open_symbols(const char *path)
 {
     char input[64];

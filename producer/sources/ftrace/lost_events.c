@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets are read back only when they are lost: as long as a buffer is large enough this costs
-// nothing. The table has a fixed size; tasks beyond it are counted together.
+// Packets are read back only when they are lost: with a large enough buffer this costs nothing. The
+// table has a fixed size; further tasks are counted together.
 //
-// A task may be in the middle of something where the beginning ends: its
-// mm_vmscan_direct_reclaim_begin is there, the end is lost, and a reader would take the first end
-// after the gap for it, a reclaim that lasts minutes. So the ends are kept that come before
-// anything else of their task that is lost. Packets come by processor, not in the order of time,
-// and a task may move, so times decide. An end without its beginning behind the gap does no harm,
-// readers pass over it.
+// Where the kept beginning ends, a task may be in the middle of an activity: its
+// mm_vmscan_direct_reclaim_begin is kept and the end is lost. A reader would take the first end
+// after the gap for it: a reclaim of minutes. So the ends are kept that come before any other lost
+// event of their task. Packets come by processor, not in the order of time, and a task may move, so
+// times decide. An end behind the gap whose beginning is lost does no harm: readers skip it.
 //
 // The sums are track events, which every Perfetto tool shows: for each task a slice from the first
 // to the last of its lost events, with their numbers as arguments.
@@ -25,17 +24,17 @@
 #include "producer/sources/ftrace/bundle_writer.h"
 #include "protos/fields.h"
 
-#define N_TASKS        256 // told apart; a power of two
-#define N_KINDS        16  // of events; others are counted together
-#define N_ENDS         4   // how deep things may be begun in each other
-#define END_BYTES      96  // of an event that is kept
-#define END_EXTRA      8u  // beside its bytes
+#define N_TASKS        256 // distinct tasks; a power of two
+#define N_KINDS        16  // kinds of events; others are counted together
+#define N_ENDS         4   // nesting depth of activities
+#define END_BYTES      96  // of a kept event
+#define END_EXTRA      8u  // in addition to its bytes
 #define TRACK_NAME_MAX 64
-#define OTHERS         (-1) // the pid of all tasks beyond the table
+#define OTHERS         (-1) // the pid of all tasks that are not in the table
 #define TRACK_ROOM     160
-#define SUM_ROOM       160 // beside the numbers of events
-#define PACKET_EXTRA   80  // what writer and buffer add to a packet
-#define PART_FOR_SUMS  4   // of the buffer, at most
+#define SUM_ROOM       160 // without the numbers of events
+#define PACKET_EXTRA   80  // added to a packet by writer and buffer
+#define PART_FOR_SUMS  4   // maximum part of the buffer
 
 struct end {
     uint64_t time;
@@ -50,7 +49,7 @@ struct lost_task {
     int32_t pid;
     bool used;
     uint8_t n_ends;
-    uint64_t first_begin; // the ends behind it belong to what is lost itself
+    uint64_t first_begin; // later ends belong to lost beginnings
     uint64_t first, last; // boot time
     uint64_t n, counts[N_KINDS + 1];
     struct end ends[N_ENDS];
@@ -65,7 +64,7 @@ struct kind {
 struct lost_events {
     struct kind kinds[N_KINDS];
     size_t n_kinds;
-    uint32_t n_cpus; // the highest that occurred, plus one
+    uint32_t n_cpus; // the highest one that occurred, plus one
     size_t n_tasks;
     struct lost_task others;
     struct lost_task tasks[N_TASKS];
@@ -202,7 +201,7 @@ static void read_bundle(struct lost_events *lost, const struct wire_field *bundl
 {
     struct wire_reader reader = wire_sub(bundle);
     struct wire_field field;
-    uint32_t cpu = 0; // stands in front of the events
+    uint32_t cpu = 0; // it precedes the events
     wire_foreach(&reader, &field) {
         if (field.number == PB_FtraceEventBundle_cpu)
             cpu = (uint32_t)field.value;
@@ -222,7 +221,7 @@ void lost_events_add(struct lost_events *lost, const uint8_t *packet, size_t siz
             read_bundle(lost, &field);
 }
 
-// -- what has to be there --
+// -- ends that readers need --
 
 static size_t ends_bytes(const struct lost_events *lost, uint32_t cpu)
 {
@@ -234,7 +233,7 @@ static size_t ends_bytes(const struct lost_events *lost, uint32_t cpu)
     return bytes;
 }
 
-// An end that is written is not lost, so the sums leave it out.
+// An end that is written again is not lost, so the sums leave it out.
 static void mark_written(struct lost_task *task, struct end *end)
 {
     end->written = true;
@@ -249,7 +248,7 @@ static uint64_t write_ends_of(struct lost_events *lost, uint32_t cpu, struct pac
     if (!w)
         return 0;
     uint64_t n = 0;
-    size_t left = room; // what packet_writer_begin() has pushed out may have brought more ends
+    size_t left = room; // packet_writer_begin() may have pushed out further ends
     size_t mark = wire_begin(w, PB_TracePacket_ftrace_events);
     wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
     for (size_t i = 0; i < N_TASKS; i++)
@@ -373,7 +372,7 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
         end_slice(writer, w, mark);
 }
 
-// Tasks with less than `n_least` events are counted together from here on.
+// From here on, tasks with less than `n_least` events are counted together.
 static void fold(struct lost_events *lost, uint64_t n_least)
 {
     struct lost_task *to = &lost->others;
@@ -390,7 +389,8 @@ static void fold(struct lost_events *lost, uint64_t n_least)
     }
 }
 
-// What the sums push out of the buffer has to be in them, so it goes before they are written.
+// The sums push packets out of the buffer, which must be in the sums. So this is done before they
+// are written.
 static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
 {
     struct packet_buffer_stats stats;
@@ -408,7 +408,7 @@ static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
         packet_buffer_cancel(buffer);
 }
 
-// What is lost from here on is counted by nobody, but the table has to have room for it.
+// Later losses are not counted, but the table must have room for them.
 static void forget_tasks(struct lost_events *lost)
 {
     memset(lost->tasks, 0, sizeof(lost->tasks));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel is trusted to mean well, not to be without bugs: on some, pages with zeroed tails or
-// wrong lengths have been seen. So each length is checked against what is left of the page before
-// it is used, and damage ends the page, not the recording.
+// The kernel is not hostile, but may have bugs: on some kernels, pages with zeroed tails or wrong
+// lengths were seen. So each length is compared with the rest of the page before it is used, and
+// damage ends the page, not the recording.
 //
-// A record that the kernel discarded becomes padding with its time delta still in force, so deltas
-// of all records are summed, whatever their type.
+// A record that the kernel discarded becomes padding, and its time delta stays valid. So deltas of
+// all records are summed, whatever their type.
 #include "producer/sources/ftrace/page.h"
 
 #include <string.h>
@@ -85,8 +85,8 @@ bool page_open(struct page_reader *page, const struct page_layout *layout, const
     return true;
 }
 
-// Absolute stamps carry 59 bits; the time before has the rest. As long as that is none, a stamp
-// from before is a clock that stepped back, not one that ran over.
+// Absolute stamps have 59 bits; the upper bits come from the time before. While these are zero, a
+// stamp below the time before is a clock that stepped back, not an overflow.
 static uint64_t complete_stamp(uint64_t stamp, uint64_t before)
 {
     uint64_t high = before & ~(STAMP_RANGE - 1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernel writes C declarations, not types: "field:pid_t next_pid", "field:__data_loc char[]
-// name". Whether a field is a pid, a device or a function is told by how its declaration begins,
-// and everything else by size and sign. The rules are those of Perfetto's producer, since the
-// numbers in a trace must mean the same whoever recorded it; where Perfetto gives a field up (sign
-// or width differ from its schema, arrays of numbers), it is carried here if nothing is lost.
+// name". The start of the declaration says whether a field is a pid, a device or a function; size
+// and sign say the rest. The rules are those of Perfetto's producer, because a number in a trace
+// must mean the same whoever recorded it. Where Perfetto drops a field (sign or width differ from
+// its schema, arrays of numbers), it is carried here if no data are lost.
 #include "producer/sources/ftrace/plan_fields.h"
 
 #include <string.h>
@@ -28,12 +28,12 @@ static enum plan_kind integer_kind(size_t size, bool is_signed)
     }
 }
 
-// Bytes of one element of a `type`; 1 for bytes and for what is unknown.
+// Returns the bytes of one element of a `type`; 1 for bytes and for unknown types.
 static uint8_t element_size_of(const char *type, size_t length, size_t long_size)
 {
     static const struct {
         const char *name;
-        uint8_t size; // 0: as long
+        uint8_t size; // 0: the size of a long
     } sizes[] = {
         {"short", 2},       {"unsigned short", 2},
         {"u16", 2},         {"__u16", 2},
@@ -61,7 +61,7 @@ static uint8_t element_size_of(const char *type, size_t length, size_t long_size
     return 1;
 }
 
-// "__data_loc TYPE[]" and "__rel_loc TYPE[]": `type` is behind the first word.
+// "__data_loc TYPE[]" and "__rel_loc TYPE[]"; `type` is behind the first word.
 static struct plan_field located_field(const struct format_field *field, const char *type,
                                        bool relative, size_t long_size)
 {
@@ -151,7 +151,7 @@ static struct plan_field number_for(const struct format_field *field, struct pla
         return plan_kind_is_repeated(found.kind) ? found : none();
     if (type->bits == 1)
         return field->size == 1 ? (struct plan_field){.kind = PLAN_BOOL} : none();
-    // Small arrays that the schema calls a number ("__u8 saddr[4]").
+    // Small arrays that are a number in the schema ("__u8 saddr[4]").
     if (found.kind == PLAN_BYTES || found.kind == PLAN_ELEMENTS)
         found.kind = integer_kind(field->size, field->is_signed);
     if (plan_kind_is_text(found.kind) || plan_kind_is_bytes(found.kind) ||
@@ -179,7 +179,7 @@ struct plan_field plan_field_for(const struct format_field *field,
     case FTRACE_KIND_INT:
         return number_for(field, found, type);
     case FTRACE_KIND_STRING:
-        // Dynamic arrays of types unknown to the schema are texts more often than not.
+        // Dynamic arrays of types unknown to the schema are mostly texts.
         if (found.kind == PLAN_LOC_ELEMENTS)
             found.kind = PLAN_LOC_TEXT;
         return plan_kind_is_text(found.kind) ? found : none();

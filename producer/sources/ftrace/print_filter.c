@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts come from any process that may write to trace_marker, so nothing is assumed of them.
+// Texts come from any process that may write to trace_marker, so nothing is assumed about them.
 #include "producer/sources/ftrace/print_filter.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ static bool skip_prefix(const char **text, size_t *size, const char *prefix)
     return true;
 }
 
-// "TYPE|PID|PREFIX...", as atrace writes it.
+// Matches "TYPE|PID|PREFIX...", as atrace writes it.
 static bool atrace_matches(const Pb__FtraceConfig__PrintFilter__Rule__AtraceMessage *message,
                            const char *text, size_t size)
 {

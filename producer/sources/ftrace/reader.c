@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One page at a time goes from the kernel through the event plans into the packet, so what is
-// worked on stays in the nearest cache, and memory does not grow with the kernel's buffer.
+// Pages go one by one from the kernel through the event plans into the packet. So the working set
+// stays in the nearest cache, and memory does not grow with the kernel's buffer.
 //
-// A read of trace_pipe_raw is cheapest when it takes a full page: the kernel then hands over the
-// page instead of copying events. A page that is less than half full means that the writer was
-// caught up with, and what it writes next will be there at the next round. Only the first page of a
-// round says nothing: it may be the rest of one that was read in part the last time.
+// A read of trace_pipe_raw is cheapest if it takes a full page: then the kernel hands over the page
+// instead of copying events. A page that is less than half full means that the reader has caught up
+// with the writer; later events will be there in the next round. Only the first page of a round has
+// no such meaning: it may be the rest of a page that was partly read last time.
 //
-// Damage (a page that contradicts the ring buffer's layout) costs the rest of that page; it is
+// Damage (a page that contradicts the ring buffer's layout) costs the rest of that page. It is
 // noted in the bundle and in the statistics, and reading goes on.
 #include "producer/sources/ftrace/reader.h"
 
@@ -107,7 +107,8 @@ static void parse_records(struct reader *reader, struct page_reader *page)
     }
 }
 
-// A bundle says once whether events were lost before it, so a page after a loss begins a new one.
+// A bundle says once whether events were lost before it, so a page after a loss begins a new
+// bundle.
 static void parse_page(struct reader *reader, const void *bytes, size_t size)
 {
     struct page_reader page;
@@ -130,7 +131,7 @@ static void parse_page(struct reader *reader, const void *bytes, size_t size)
         keep_bad_page(reader, bytes, size);
 }
 
-// False: there is no page for now.
+// Returns false if there is no page now.
 static bool read_page(struct reader *reader, struct reader_cpu *cpu)
 {
     ssize_t n;
@@ -139,7 +140,7 @@ static bool read_page(struct reader *reader, struct reader_cpu *cpu)
     } while (n < 0 && errno == EINTR);
     if (n == (ssize_t)reader->page_size)
         return true;
-    // The last three are the kernel being busy, and a CPU that is offline.
+    // The last three mean that the kernel is busy, or that the CPU is offline.
     if (n < 0 && errno != EAGAIN && errno != ENOMEM && errno != EBUSY && errno != ENODEV)
         note_status(reader, 0, PAGE_READ_ERROR);
     else if (n > 0)

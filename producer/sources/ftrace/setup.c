@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order matters: the buffer is off while it is set up, the clock and the size come first (both
-// empty the buffer), and filters before the events that they filter.
+// The order matters: the buffer is off during the setup, clock and size come first (both empty the
+// buffer), and filters come before their events.
 //
-// An instance of our own is preferred, since nobody else's tracing is touched then. Some things
-// exist only in the main buffer on some kernels: texts written to trace_marker (instances get
-// copies since 6.16), the function_graph tracer, and what was recorded before we came. A config
-// that asks for those gets the main buffer, if nobody uses it.
+// An instance of our own is preferred, because it affects nobody else's tracing. On some kernels
+// some things exist only in the main buffer: texts written to trace_marker (instances get copies
+// since 6.16), the function_graph tracer, and events recorded before the start. A config that asks
+// for these gets the main buffer, if it is not in use.
 //
-// A setting that cannot be made costs that setting and a line in the log, not the recording.
+// If a setting fails, the recording goes on without it, and the log has a line.
 #include "producer/sources/ftrace/setup.h"
 
 #include <ctype.h>
@@ -27,11 +27,11 @@
 #define RAM_HIGH_BYTES    (UINT64_C(7) << 30)
 #define BUFFER_HIGH_KB    (8u << 10)
 #define BUFFER_LOW_KB     (2u << 10)
-#define KPROBE_MAX_ACTIVE "1024" // calls of one function under way, for probes of its return
+#define KPROBE_MAX_ACTIVE "1024" // maximum concurrent calls of one function, for return probes
 #define SUBBUF_KB_MAX     2048
 #define MARKER_COPIES     "options/copy_trace_marker"
 
-// FtraceClock
+// Values of FtraceClock.
 enum {
     CLOCK_BOOT = 0,
     CLOCK_UNKNOWN = 1,
@@ -117,7 +117,7 @@ static uint32_t clock_number(const char *name)
     return str_eq(name, "mono_raw") ? CLOCK_MONO_RAW : CLOCK_UNKNOWN;
 }
 
-// "[local] global boot" offers "global"?
+// Returns whether the list has the word: "[local] global boot" has "global".
 static bool has_word(const char *text, const char *word)
 {
     size_t size = strlen(word);
@@ -154,7 +154,7 @@ static void set_clock(const struct step *step)
                     clocks.text);
 }
 
-// Kilobytes of each CPU's buffer as it is; where they differ, what all have, which bounds each.
+// Returns the kilobytes of each CPU's buffer. If they differ, returns the total, which bounds each.
 static uint64_t read_buffer_kb(const struct tracefs *fs)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -170,7 +170,7 @@ static uint64_t read_buffer_kb(const struct tracefs *fs)
     return 0;
 }
 
-// The size that the buffer got, or 0 if it could not be set.
+// Returns the resulting size of the buffer, or 0 if it could not be set.
 static uint64_t set_buffer_size(const struct step *step, uint64_t asked)
 {
     char text[32];
@@ -406,7 +406,7 @@ static int check_unused(const struct setup *setup, struct err *err)
     CLEANUP(strbuf_done) struct strbuf tracer = {0};
     int r = tracefs_read(&setup->fs, "current_tracer", &tracer);
     if (r < 0)
-        return 0; // then nobody can have set one
+        return 0; // then it cannot have been set
     tracefs_setting(&tracer);
     if (!tracer.text || str_eq(tracer.text, "nop"))
         return 0;
@@ -424,8 +424,8 @@ static int read_layout(const char *root, struct page_layout *ret, struct err *er
     return 0;
 }
 
-// The kernel takes texts for the main buffer first, and none while that is off: somebody may want
-// it to stay as it is.
+// The kernel sends texts to the main buffer first, and to no instance while that is off. The main
+// buffer stays as it is, because another program may want it that way.
 static void copy_markers(const struct step *step)
 {
     const char *root = step->setup->fs.root;

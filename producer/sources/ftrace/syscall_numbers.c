@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table is the compiler's own view of <sys/syscall.h> (gen_syscalls.py), so it is right for
-// whatever machine the program is built for.
+// The table comes from the compiler's own view of <sys/syscall.h> (gen_syscalls.py), so it is right
+// for the machine that the program is built for.
 #include "producer/sources/ftrace/syscall_numbers.h"
 
 #include <stddef.h>

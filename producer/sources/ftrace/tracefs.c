@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that would outlive a crash is written to a journal before it is done. Its writer holds
-// the journal by a lock, which the kernel drops at the moment of the writer's end. So a journal
-// whose lock is free was left, and nothing else is asked: the process id of the writer is taken
-// until the parent reaps it, which may be never, and means nothing in another pid namespace.
+// Every change that would survive a crash is written to a journal before it is made. The writer
+// locks the journal, and the kernel drops the lock when the writer ends. So an unlocked journal was
+// left behind. This is the only test: the writer's pid stays taken until the parent reaps it, which
+// may never happen, and is meaningless in another pid namespace.
 //
-// Instances of our own carry the process in their name, too: mmtrace-PID-STARTTIME-N. By this name
-// a sweep finds those whose journal is in another folder, or was never written. Here the process
-// is asked for; if it only looks gone (another pid namespace), its open files keep the kernel from
-// removing the instance.
+// Instances of our own also have the process in their name: mmtrace-PID-STARTTIME-N. By this name a
+// sweep finds instances whose journal is in another folder, or was never written. Here the process
+// is looked up. If it only seems gone (another pid namespace), its open files prevent the kernel
+// from removing the instance.
 #include "producer/sources/ftrace/tracefs.h"
 
 #include <dirent.h>
@@ -65,7 +65,7 @@ static int write_file(const char *path, const char *text, int flags)
     return fd_write_all(fd, text, strlen(text));
 }
 
-// Files whose content is a list are emptied by O_TRUNC before something is written.
+// Files with a list are emptied by O_TRUNC before a write.
 static bool is_list(const char *path)
 {
     const char *name = strrchr(path, '/');
@@ -100,7 +100,7 @@ void tracefs_setting(struct strbuf *text)
     text->text[text->size] = '\0';
 }
 
-// The file's content in a form that can be written back.
+// Reads the file's content in a form that can be written back.
 static int read_restorable(const char *path, struct strbuf *ret)
 {
     int r = read_file(path, ret);
@@ -124,8 +124,8 @@ static int read_restorable(const char *path, struct strbuf *ret)
 
 // -- processes --
 
-// Whether `name`, "PID-STARTTIME-N", is of a process that has ended, reaped or not. False for names
-// of another form.
+// Returns whether `name`, "PID-STARTTIME-N", belongs to a process that has ended, reaped or not.
+// False for names of another form.
 static bool is_of_the_dead(const char *proc, const char *name)
 {
     unsigned long long pid, start;
@@ -140,8 +140,8 @@ static bool is_of_the_dead(const char *proc, const char *name)
 
 // -- the journal --
 
-// One line an entry: kind, path, value, tab between them; tabs, newlines and backslashes escaped.
-// Kinds are rmdir, write and append; "cancel" takes back the entry before it.
+// One line per entry: kind, path and value, separated by tabs; tabs, newlines and backslashes are
+// escaped. Kinds are rmdir, write and append; "cancel" undoes the previous entry.
 static void add_escaped(struct strbuf *line, const char *text)
 {
     for (; *text; text++) {
@@ -176,8 +176,8 @@ static char *unescape(const char *text, size_t size)
     return ret.failed ? NULL : strbuf_steal(&ret);
 }
 
-// The writer's lock. A sweep that comes between the making of the journal and this takes the empty
-// journal for one that was left, and removes it.
+// Takes the writer's lock. A sweep between the creation of the journal and this call takes the
+// empty journal for one that was left behind, and removes it.
 static bool hold(int journal_fd)
 {
     struct stat st;
@@ -217,7 +217,7 @@ static void write_journal(const struct tracefs *fs, const char *kind,
     strbuf_add_char(&line, '\t');
     add_escaped(&line, entry->value ? entry->value : "");
     strbuf_add_char(&line, '\n');
-    // A journal that cannot be written costs only the cleaning up after a crash.
+    // If the journal cannot be written, only the cleanup after a crash is lost.
     if (!line.failed && write(fs->journal_fd, line.text, line.size) < 0)
         return;
 }
@@ -235,7 +235,7 @@ static int remember(struct tracefs *fs, const char *full_path, const char *value
     return 0;
 }
 
-// Takes back what was remembered last.
+// Undoes the last note.
 static void forget(struct tracefs *fs)
 {
     struct tracefs_undo *last = &fs->undo.items[--fs->undo.n];
@@ -269,8 +269,8 @@ static int undo_one(const char *root, const struct tracefs_undo *entry)
                          : write_setting(path, entry->value);
 }
 
-// A probe cannot be removed while an instance records it. That a write fails does not matter here:
-// removing the probe or the instance then fails too, and is told.
+// A probe cannot be removed while an instance records it. A failed write does not matter here: then
+// the removal of the probe or instance fails too, and is logged.
 static void silence_instances(const char *root, const struct tracefs_undos *undo)
 {
     vec_foreach(undo, entry) {
@@ -312,7 +312,7 @@ static int no_access(const char *path, int r, struct err *err)
 }
 
 // A new instance takes 1.4 MB for each CPU at once. Recordings often begin just when memory is
-// short, and the kernel does not wait for it.
+// short, and the kernel does not wait for memory here.
 static int make_instance(const char *path)
 {
     const struct timespec pause = nsec_to_timespec(MEMORY_PAUSE);
@@ -451,7 +451,7 @@ int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
     int r = remember(fs, full, undo_line, true);
     if (r == 0)
         r = write_file(full, line, O_APPEND);
-    if (r == -EEXIST) // somebody else's, and not ours to take back
+    if (r == -EEXIST) // it belongs to another program, and must not be removed
         forget(fs);
     return r;
 }
@@ -464,7 +464,7 @@ static int parse_journal(const struct strbuf *text, struct tracefs_undos *ret)
     while (line && line < end) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *tab = memchr(line, '\t', (size_t)(end - line));
-        if (!newline || !tab || tab > newline) // the writer died in the middle of it
+        if (!newline || !tab || tab > newline) // the writer died in the middle of the line
             return 0;
         const char *path = tab + 1;
         const char *second = memchr(path, '\t', (size_t)(newline - path));
@@ -495,7 +495,7 @@ struct sweep {
     const struct log *log;
 };
 
-// True if what `process` left at `path` was removed.
+// Returns true if the object of `process` at `path` was removed.
 typedef bool (*sweep_func)(const struct sweep *sweep, const char *path, const char *process);
 
 static bool sweep_journal(const struct sweep *sweep, const char *path, const char *process)
@@ -525,7 +525,7 @@ static bool sweep_instance(const struct sweep *sweep, const char *path, const ch
     return true;
 }
 
-// Everything in the folder whose name is `prefix` and a process.
+// Sweeps everything in the folder whose name is `prefix` and a process.
 static unsigned sweep_folder(const struct sweep *sweep, const char *folder, const char *prefix,
                              sweep_func sweep_one)
 {
