@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A maps line is `START-END PERMS OFFSET MAJOR:MINOR INODE   PATH`. The path is the rest of the
-// line, blanks included; only newlines in it are escaped, as \012. The kernel writes backslashes as
-// they are, so a name that really holds the four characters \012 cannot be told apart: it is taken
-// for a newline, and opening it fails cleanly.
+// line, with blanks; only newlines in it are escaped, as \012. The kernel does not escape
+// backslashes. So a name that contains the four characters \012 is taken for one with a newline,
+// and opening it fails cleanly.
 #include "producer/ground/maps.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)
     return 0;
 }
 
-// More bytes behind reader->end; at_end if there are none.
+// Reads more bytes behind reader->end; sets at_end if there are none.
 static int fill(struct maps_reader *reader)
 {
     memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);

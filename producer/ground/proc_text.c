@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of the kernel's seq_file kind hand out at most a page per read, cut between two records,
-// and only a read that returns nothing proves the end. That second read is saved where it can be:
-// when a piece leaves more room in its page than the longest record takes, no record can be behind
-// it.
+// Files of the kernel's seq_file kind return at most a page per read, cut between two records. Only
+// a read that returns nothing proves the end. This second read is saved if possible: if a piece
+// leaves more room in its page than the longest record takes, no record can follow.
 #include "producer/ground/proc_text.h"
 
 #include <errno.h>
@@ -112,7 +111,7 @@ void text_file_close(struct text_file *file)
     file->fd = close_fd(file->fd);
 }
 
-// The last line of a text that ends with a newline; false if it does not.
+// Finds the last line of a text that ends with a newline. Returns false if it does not.
 static bool last_line(struct span text, struct span *ret)
 {
     if (text.pos == text.end || text.end[-1] != '\n')

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's flag for a task that is ending is set before the task closes its files, so a reader
-// who finds a lock of the process free finds this flag, too. The flag and the state are those of
-// the main thread. A main thread may end before the other threads of its process: then the process
-// lives.
+// The kernel sets the flag of an ending task before the task closes its files. So a reader who
+// finds a lock of the process free also finds this flag. Flag and state are those of the main
+// thread. The main thread may end before the other threads: then the process lives.
 #include "producer/ground/process_life.h"
 
 #include <stdio.h>
@@ -22,7 +21,7 @@ bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
     size_t n = fread(text, 1, sizeof(text) - 1, file);
     fclose(file);
     text[n] = '\0';
-    const char *rest = strrchr(text, ')'); // the name in front of it may hold anything
+    const char *rest = strrchr(text, ')'); // the name in front may contain anything
     char state;
     unsigned flags;
     unsigned long long start;

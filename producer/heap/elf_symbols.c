@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything is read with pread into memory of our own: a file that is cut while it is mapped would
-// end the recorder. Symbols without size (assembler) reach up to the next one.
+// Everything is read with pread() into our own memory: a file that is truncated while it is mapped
+// would kill the recorder. Symbols without a size (assembler) extend up to the next symbol.
 #include "producer/heap/elf_symbols.h"
 
 #include <elf.h>
@@ -14,7 +14,7 @@
 
 #define SECTIONS_MAX 65536
 #define NOTES_MAX    4096
-#define SIZELESS_MAX 65536 // how far a symbol without size may reach
+#define SIZELESS_MAX 65536 // maximum length of a symbol without a size
 
 // *ret is owned by the caller.
 static int read_part(int fd, uint64_t offset, uint64_t size, uint64_t max, size_t extra, void **ret)
@@ -94,8 +94,8 @@ static int compare_starts(const void *left, const void *right)
     return a->size < b->size ? -1 : a->size > b->size;
 }
 
-// Versions of symbols are no part of a function's name ("memcpy@GLIBC_2.2.5"). All names at once:
-// one by one they may share a text of any length.
+// Cuts the versions, which are not part of a function's name ("memcpy@GLIBC_2.2.5"). All names are
+// cut at once, because single names may share a text of any length.
 static void cut_versions(char *strings, size_t size)
 {
     for (size_t i = 1; i < size; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process is known by its id and the moment when it started, within its namespace. One that has
-// ended is gone also while it waits for a parent that does not reap it.
+// A process is identified by its pid and its start time, within its namespace. A process that has
+// ended is gone even while it waits for its parent to reap it.
 #include "producer/heap/heap_owner.h"
 
 #include <errno.h>
@@ -34,7 +34,8 @@ bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner)
         owner->pid_namespace != pid_namespace())
         return false;
     struct process_life life;
-    if (!process_life_read(proc, owner->pid, &life)) // nobody has the id, or somebody who is hidden
+    if (!process_life_read(proc, owner->pid,
+                           &life)) // the pid is free, or belongs to a hidden process
         return kill(owner->pid, 0) < 0 && errno == ESRCH;
     return life.ended || life.start_ticks != owner->start_ticks;
 }

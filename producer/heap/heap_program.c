@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs name their loader, and loaders are named after their C library. The file is outside
+// Programs name their loader, and loaders are named after their C library. The file is untrusted
 // input: all sizes are bounded.
 #include "producer/heap/heap_program.h"
 
@@ -18,7 +18,7 @@
 
 #define SEGMENTS_MAX 1024
 
-// False: it has none. *ret is empty where it cannot be read.
+// Returns false if there is no loader. *ret is empty if its name cannot be read.
 static bool read_loader(int fd, const Elf64_Ehdr *header, char ret[PATH_MAX])
 {
     ret[0] = 0;

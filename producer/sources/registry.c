@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks up data sources by what configs say.
+// The table of data sources. process_stats comes first, because it must listen before others
+// publish pids; perf_map comes before heap profiles for the same reason.
 #include "common/str.h"
 #include "producer/sources/source.h"
 

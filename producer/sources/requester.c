@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's own rules, computed: to become the user for a moment would take the right to become
-// anybody. Where the rules here are not the kernel's to the last case (access lists, capabilities
-// in user namespaces, security modules), the answer is no.
+// The kernel's own rules, computed here, because becoming the user for a moment would need the
+// right to become any user. In cases that differ from the kernel (access lists, capabilities in
+// user namespaces, security modules), the answer is no.
 //
-// A process may execute another program after it was looked at; so whoever attaches asks before and
+// A process may execute another program after the check. So code that attaches asks before, and
 // again when the process has come.
 #include "producer/sources/requester.h"
 
@@ -20,7 +20,7 @@
 
 #define STATUS_MAX 4096
 
-// "Uid:\t1000\t1000\t1000\t1000": whether all four are `id`.
+// "Uid:\t1000\t1000\t1000\t1000": returns whether all four are `id`.
 static bool all_are(struct span line, uint64_t id)
 {
     uint64_t value;
@@ -30,7 +30,7 @@ static bool all_are(struct span line, uint64_t id)
     return true;
 }
 
-// The file's owner is root where the process has shut others out.
+// The file's owner is root if the process forbids access.
 static bool is_open(const struct requester *requester, const char *proc, int32_t pid)
 {
     char path[64];
@@ -66,7 +66,7 @@ static bool is_in(const struct requester *requester, gid_t gid)
     return requester->gid == gid;
 }
 
-// Whether the mode gives the user `bit` (04: read, 01: search).
+// Returns whether the mode gives the user `bit` (04: read, 01: search).
 static bool mode_allows(const struct requester *requester, const struct stat *st, mode_t bit)
 {
     if (st->st_uid == requester->uid)

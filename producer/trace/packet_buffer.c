@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records lie one behind the other in a block of memory: a header of 16 bytes, the packet, and
-// padding to the next multiple of 16. A packet is always contiguous, so that it can be encoded in
-// place and written out from where it lies; where the end of the memory is too near, a padding
-// record fills it and writing goes on at the beginning.
+// Records are adjacent in a block of memory: a header of 16 bytes, the packet, and padding to the
+// next multiple of 16. A packet is always contiguous, so that it can be encoded in place and
+// written out from there. If the end of the memory is too near, a padding record fills it, and
+// writing continues at the beginning.
 //
-// Places in the buffer are 64-bit positions that only grow; a position's offset in memory is its
-// remainder by the capacity. Between `tail` (the oldest unread record) and `head` (where the next
-// one goes) never lie more than `capacity` bytes. Reading moves the tail, and so does a ring that
-// needs room: what it passes over unread goes to the retained store or is forgotten. What was read
-// has left the buffer and can never get into the store, so every packet comes out at most once, and
-// everything in the store is older than everything in the ring. Positions also make cursors: they
-// stay meaningful when records move to the store under a walk, because entries there keep the
-// position that they had.
+// Places in the buffer are 64-bit positions that only grow. The offset of a position in memory is
+// its remainder by the capacity. There are never more than `capacity` bytes between `tail` (the
+// oldest unread record) and `head` (the place of the next one). Reading moves the tail, and so does
+// a ring that needs room: packets that it passes over unread go to the retained store or are
+// dropped. Read packets have left the buffer and can never get into the store. So every packet
+// comes out at most once, and everything in the store is older than everything in the ring.
+// Positions also serve as cursors: they stay valid when records move to the store during a walk,
+// because entries there keep their position.
 //
-// An empty buffer starts over at the beginning of its memory. One that is drained often enough thus
-// touches, and keeps in the processor's cache, only as many pages as it needs between two drains.
+// An empty buffer starts over at the beginning of its memory. So a buffer that is drained often
+// enough touches only as many pages as it needs between two drains, and these stay in the
+// processor's cache.
 //
-// The beginning that a ring keeps is a buffer of its own, a DISCARD one, in front of the ring. When
-// it has refused a packet it takes no more, so everything in it is older than the ring and the
-// store. Only a buffer that is empty as a whole opens it again.
+// The beginning that a ring keeps is a DISCARD buffer of its own in front of the ring. When it has
+// refused a packet it takes no more, so everything in it is older than the ring and the store. It
+// opens again only when the buffer as a whole is empty.
 //
 // The last read-out gives the memory back on its way. The kernel hands out first what was freed
-// last, so a trace goes to the page cache through pages that are in the processor's cache, and the
+// last. So a trace goes to the page cache through pages that are in the processor's cache, and the
 // system never holds it twice. (On a virtual machine, pages that were never used before cost ten
 // times the copying.)
 #include "producer/trace/packet_buffer.h"
@@ -43,9 +44,9 @@
 #define SIZE_MIN      4096
 #define STORE_MIN     ((size_t)1 << 20)
 #define PACKET_MAX    (((size_t)1 << 29) - 1) // bits of record.size
-#define GENEROSITY    16                      // part of the ring that goes for more than `min`
-#define RECORD_FILLER 5                       // beyond enum packet_retain
-#define RELEASE_BYTES ((size_t)1 << 20)       // given back at a time
+#define GENEROSITY    16                // part of the ring that may be dropped for more than `min`
+#define RECORD_FILLER 5                 // beyond enum packet_retain
+#define RELEASE_BYTES ((size_t)1 << 20) // given back at a time
 
 struct record {
     uint32_t size : 29; // of the packet, which follows
@@ -69,12 +70,12 @@ struct packet_buffer {
     struct place head, tail;
     size_t reserved; // bytes of the open reservation
     bool is_reserved;
-    bool releases;                  // what is consumed
-    struct place released;          // up to where that has been done; the beginning of a page
+    bool releases;                  // consumed memory is given back
+    struct place released;          // given back up to here; start of a page
     struct retained_store *store;   // owned; NULL for DISCARD
     struct packet_buffer *first;    // owned; the beginning that the ring keeps, or NULL
-    bool first_is_full;             // what comes goes into the ring
-    packet_buffer_lost_fn *on_lost; // with `first` only; NULL: nobody is told
+    bool first_is_full;             // new packets go into the ring
+    packet_buffer_lost_fn *on_lost; // with `first` only; NULL: no call
     void *on_lost_userdata;         // borrowed
     struct packet_buffer_stats stats;
 };
@@ -138,7 +139,7 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return err_errno(err, -errno, "Buffer of %zu bytes", buffer->capacity);
-    madvise(memory, buffer->capacity, MADV_DONTFORK); // a child would keep a copy of what changes
+    madvise(memory, buffer->capacity, MADV_DONTFORK); // a child would keep a copy of changed pages
     buffer->memory = memory;
     if (policy == PACKET_BUFFER_RING) {
         int r = retained_store_new(store_bytes(buffer->capacity), &buffer->store, err);
@@ -216,7 +217,7 @@ void packet_buffer_unlose(struct packet_buffer *buffer, uint64_t n_events)
     *lost -= n_events < *lost ? n_events : *lost;
 }
 
-// The ring gives up its oldest record.
+// The ring drops its oldest record.
 static void pass_over(struct packet_buffer *buffer)
 {
     const struct record *record = record_at(buffer, buffer->tail.offset);
@@ -253,8 +254,8 @@ static void fill_to_end(struct packet_buffer *buffer)
     buffer->stats.wraps++;
 }
 
-// Makes `least` contiguous bytes free at the head, up to `most` where they are contiguous too.
-// False: impossible without losing what a DISCARD buffer must keep.
+// Frees `least` contiguous bytes at the head, and up to `most` if they are contiguous too. Returns
+// false if a DISCARD buffer would lose packets.
 static bool make_room(struct packet_buffer *buffer, size_t least, size_t most)
 {
     for (;;) {
@@ -281,7 +282,7 @@ static size_t size_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Room in the beginning that the ring keeps; NULL when there is none left.
+// Reserves room in the beginning that the ring keeps. Returns NULL if there is none left.
 static uint8_t *reserve_first(struct packet_buffer *buffer, size_t min, size_t want,
                               size_t *ret_size)
 {
@@ -387,7 +388,7 @@ void packet_buffer_release_consumed(struct packet_buffer *buffer)
 {
     if (buffer->first)
         packet_buffer_release_consumed(buffer->first);
-    // The first page may begin with what is newest.
+    // The first page may begin with the newest data.
     size_t rest = round_up(buffer->tail.offset, buffer->page_size) - buffer->tail.offset;
     buffer->released = buffer->tail;
     advance(buffer, &buffer->released, rest);
@@ -430,7 +431,7 @@ void packet_buffer_consume(struct packet_buffer *buffer)
         release_consumed(buffer);
 }
 
-// The first packet from `*position` on and before `end`, leaving `*position` behind it.
+// Returns the first packet from `*position` on and before `end`, and moves `*position` behind it.
 static bool next_record(const struct packet_buffer *buffer, uint64_t *position, uint64_t end,
                         struct packet_view *ret)
 {
@@ -490,7 +491,7 @@ static void copy_store(struct packet_buffer *copy, const struct packet_buffer *b
     }
 }
 
-// Records stay as they are, and so do their distances; only where they begin is another place.
+// Copies records with their distances unchanged; only their start is at another place.
 static void copy_records(struct packet_buffer *copy, const struct packet_buffer *buffer)
 {
     size_t size = (size_t)(buffer->head.position - buffer->tail.position);

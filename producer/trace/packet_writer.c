@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the writer adds stands in front of the payload, so that one pass of unchecked writes is
-// enough: every reservation is larger by the most that it can come to. Flags that a packet carries
-// ("first", "something was lost", "state begins anew") count as delivered only when that packet is
-// committed; one that is cancelled or overflows leaves them to its successor.
+// The writer's own fields precede the payload. So one pass of unchecked writes is enough: every
+// reservation is larger by their maximum size. Flags of a packet ("first", "something was lost",
+// "state begins anew") count as delivered only when the packet is committed. A packet that is
+// cancelled or overflows leaves them to its successor.
 //
-// The sequence id is in every packet. Who wrote the sequence (uid, pid) does not change within it,
-// so it is said where a reader can begin: in the first packet and where the state begins anew.
+// The sequence id is in every packet. The writer of the sequence (uid, pid) does not change within
+// it. So it is written only where a reader can begin: in the first packet and where the state
+// begins anew.
 #include "producer/trace/packet_writer.h"
 
 #include <assert.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A log: packets are appended, those that are superseded or read are marked dead where they lie,
-// and compaction slides the living ones together. It runs when the log has reached the end of its
-// memory, or earlier when more than half of the log is dead, so that a store with little to keep
-// stays little. Either way it frees at least a part of the log that is proportional to what it
-// moves: the cost per packet stays constant however long this goes on, and nothing fragments.
+// A log: packets are appended, superseded or read packets are marked dead in place, and compaction
+// moves the live ones together. Compaction runs when the log has reached the end of its memory, or
+// earlier if more than half of the log is dead, so that a store with little content stays small.
+// Either way it frees a part of the log that is at least proportional to what it moves. So the cost
+// per packet stays constant however long this goes on, and nothing fragments.
 //
-// Packets of one key are found by a hash table of chains through the log. Chains may run over dead
-// packets; compaction builds them anew. When a packet is over the limit, the oldest ones go,
-// whatever their key: among packets that build on each other that is the base, so a reader sees
-// that the base is missing instead of a gap in the middle. Only PACKET_RETAIN_ALWAYS stays.
+// Packets of one key are found by a hash table of chains through the log. Chains may include dead
+// packets; compaction rebuilds them. If a packet exceeds the limit, the oldest packets go, whatever
+// their key: among packets that build on each other this is the base, so a reader sees that the
+// base is missing instead of a gap in the middle. Only PACKET_RETAIN_ALWAYS stays.
 #include "producer/trace/retained_store.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@
 #include "common/memory.h"
 
 #define ALIGNMENT          16
-#define BUCKET_BYTES       512         // of the limit, for each bucket
+#define BUCKET_BYTES       512         // of the limit, per bucket
 #define DEAD_BYTES_IGNORED (64u << 10) // not worth a compaction
 #define NO_LINK            0
 
@@ -45,9 +45,9 @@ struct retained_store {
     size_t limit;
     size_t first; // offset; everything before it is dead
     size_t end;
-    size_t live; // bytes of living entries, with their headers
+    size_t live; // bytes of live entries, with their headers
     uint64_t n_packets, n_bytes, n_dropped;
-    uint64_t epoch;    // counts what moves entries, for cursors
+    uint64_t epoch;    // counts moves of entries, for cursors
     uint32_t *buckets; // owned
     size_t n_buckets;  // a power of two
 };
@@ -101,7 +101,7 @@ int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct e
     void *memory = mmap(NULL, store->limit, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) {
-        madvise(memory, store->limit, MADV_DONTFORK); // a child would keep a copy of what changes
+        madvise(memory, store->limit, MADV_DONTFORK); // a child would keep a copy of changed pages
         store->memory = memory;
     }
     if (!store->buckets || !store->memory)
@@ -169,8 +169,8 @@ static void compact(struct retained_store *store)
     store->end = to;
 }
 
-// Kills the oldest until `bytes` more leave a quarter of the memory free. False: what is left has
-// to stay.
+// Kills the oldest packets until `bytes` more leave a quarter of the memory free. Returns false if
+// the rest must stay.
 static bool give_way(struct retained_store *store, size_t bytes)
 {
     size_t at = store->first;
@@ -185,8 +185,8 @@ static bool give_way(struct retained_store *store, size_t bytes)
     return true;
 }
 
-// Makes room for `bytes` at the end of the log, at the cost of the oldest if need be. A quarter of
-// the memory stays free then, so that the next compaction is far away.
+// Makes room for `bytes` at the end of the log, if necessary at the cost of the oldest packets.
+// Then a quarter of the memory stays free, so that the next compaction is far away.
 static bool make_room(struct retained_store *store, size_t bytes)
 {
     if (bytes > store->limit / 4 * 3)

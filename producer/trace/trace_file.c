@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets are copied, framed, into one output buffer, and from there go to the descriptor in large
-// writes. The copy is what makes slow readers harmless: the packet has left the ring, and a write
-// that was cut short goes on where it stopped. The buffer is reset only when everything in it is
-// out, so its beginning is always a packet border, and the last border before any point is found by
-// walking over the frames: no list of borders is kept. It is address space for the largest packet;
-// only what is used is ever touched.
+// Packets are copied, framed, into one output buffer, and go from there to the descriptor in large
+// writes. The copy makes slow readers harmless: the packet has left the ring, and a write that was
+// cut short continues where it stopped. The buffer is reset only when everything in it is written.
+// So its beginning is always a packet border, and the last border before any point is found by a
+// walk over the frames: no list of borders is kept. The buffer is address space for the largest
+// packet; only the used part is ever touched.
 //
-// Deflate works into the same buffer, behind the finished frames. The frame's header stands in
-// front of data whose length is not known yet, so its two lengths are written with a fixed number
-// of bytes. Each chunk is a zlib stream of its own, of at most CHUNK_MAX bytes of packets: a reader
-// can start at any of them, and a cut costs no more than one.
+// Deflate works in the same buffer, behind the finished frames. A frame's header precedes data of
+// unknown length, so its two lengths are written with a fixed number of bytes. Each chunk is a zlib
+// stream of its own, with at most CHUNK_MAX bytes of packets: a reader can start at any chunk, and
+// a cut costs at most one.
 #include "producer/trace/trace_file.h"
 
 #include <assert.h>
@@ -37,10 +37,10 @@
 #include "producer/trace/disk.h"
 #include "protos/fields.h"
 
-#define WRITE_BYTES     ((size_t)128 << 10) // gathered before they are written
+#define WRITE_BYTES     ((size_t)128 << 10) // gathered before a write
 #define CHUNK_MAX       ((size_t)256 << 10) // of packets in one compressed packet
 #define FRAME_MAX       (1 + WIRE_VARINT_MAX)
-#define TRACE_FILE_MODE 0600 // a trace has the names and the memory of everybody's programs
+#define TRACE_FILE_MODE 0600 // a trace has names and memory of all users' programs
 #define LENGTH_BYTES    4    // of the fixed-size lengths of a chunk
 #define CHUNK_HEADER    (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
 #define DEFLATE_LEVEL   6
@@ -63,16 +63,16 @@ struct trace_file {
     uint8_t *out; // owned, mapped
     size_t capacity;
     size_t used;  // bytes of finished frames
-    size_t sent;  // of these, bytes that are written
+    size_t sent;  // the part of these that is written
     bool copying; // `out` holds pieces of another trace, not whole frames
 
-    // In the disk's thread: bytes from `sent` on. What comes meanwhile goes behind them.
+    // In the disk thread: bytes from `sent` on. Later packets go behind them.
     struct disk_job job;
     size_t job_size, job_written;
     bool job_syncs;
     int job_result;
     uint64_t synced; // of stats.bytes_written
-    int no_room;     // why the last TRACE_FILE_NO_ROOM
+    int no_room;     // reason of the last TRACE_FILE_NO_ROOM
     void (*ready)(void *userdata);
     void *userdata;
 
@@ -127,8 +127,8 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
     return 0;
 }
 
-// A file without a name may never have had one (memfd_create(), O_TMPFILE), or was deleted as soon
-// as it was there. In the first case `path` is a link below /proc, and still leads to the file.
+// A file without a name may never have had one (memfd_create(), O_TMPFILE), or was deleted directly
+// after it was made. In the first case `path` is a link below /proc and still leads to the file.
 static bool has_had_name(const struct stat *st, const char *path)
 {
     struct stat now;
@@ -157,7 +157,7 @@ static int inspect_fd(struct trace_file *file, int fd, struct err *err)
     return 0;
 }
 
-// In the disk's thread.
+// Runs in the disk thread.
 
 static int sync_data(const struct trace_file *file)
 {
@@ -187,7 +187,7 @@ static void work_for_file(struct disk_job *job)
         file->job_result = sync_data(file);
 }
 
-// Takes over what the thread has done.
+// Takes over the thread's result.
 static void collect(struct trace_file *file)
 {
     file->sent += file->job_written;
@@ -264,7 +264,7 @@ struct trace_file *trace_file_free(struct trace_file *file)
     return NULL;
 }
 
-// The end of the last whole frame among the first `sent` bytes of the output buffer.
+// Returns the end of the last whole frame among the first `sent` bytes of the output buffer.
 static size_t last_border(const struct trace_file *file)
 {
     const uint8_t *start = file->out, *end = file->out + file->sent, *border = start;
@@ -278,13 +278,13 @@ static size_t last_border(const struct trace_file *file)
     return (size_t)(border - start);
 }
 
-// Somebody may make room, or a folder writable again.
+// Returns whether the failure may pass: somebody may make room, or make a folder writable again.
 static bool may_pass(int r)
 {
     return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS;
 }
 
-// Where there is no room, it matters where that is.
+// If there is no room, the message needs the full path.
 static const char *full_name(const struct trace_file *file, char ret[PATH_MAX])
 {
     char self[64];
@@ -296,7 +296,7 @@ static const char *full_name(const struct trace_file *file, char ret[PATH_MAX])
     return ret;
 }
 
-// Ends writing for good. A packet that is half out is taken back where that is possible.
+// Ends writing for good. Takes back a half written packet if possible.
 static int fail(struct trace_file *file, int r, struct err *err)
 {
     file->failed = r;
@@ -325,8 +325,8 @@ static int refuse(const struct trace_file *file, struct err *err)
     return err_errno(err, file->failed, "%s: not written any more", file->name);
 }
 
-// Number of bytes, or a negative errno. Pipes take PIPE_BUF bytes without blocking when they are
-// writable at all.
+// Writes some bytes. Returns their number or a negative errno. A writable pipe takes PIPE_BUF bytes
+// without blocking.
 static ssize_t write_some(const struct trace_file *file)
 {
     size_t size = file->used - file->sent;
@@ -356,7 +356,7 @@ static int fail_or_wait(struct trace_file *file, int r, struct err *err)
     return TRACE_FILE_NO_ROOM;
 }
 
-// 0 when all finished frames are written, and with `sync` on the disk.
+// Returns 0 when all finished frames are written, and with `sync` are on the disk.
 static int drain_on_disk(struct trace_file *file, bool sync, struct err *err)
 {
     if (file->job.busy)
@@ -409,7 +409,7 @@ static void deflate_input(struct trace_file *file, const void *data, size_t size
     file->zlib.next_in = data;
     file->zlib.avail_in = (uInt)size;
     int z = deflate(&file->zlib, flush);
-    // chunk_bound bytes of room are set aside for every chunk, so there is no way to fail.
+    // chunk_bound bytes of room are reserved for every chunk, so this cannot fail.
     assert(z == (flush == Z_FINISH ? Z_STREAM_END : Z_OK) && file->zlib.avail_in == 0);
     (void)z;
 }
@@ -439,7 +439,7 @@ static void close_chunk(struct trace_file *file)
     file->chunk_open = false;
 }
 
-// Whether the file keeps within its limit with `bytes` more of framed packets.
+// Returns whether the file stays within its limit with `bytes` more of framed packets.
 static bool fits(struct trace_file *file, size_t bytes, bool compress)
 {
     uint64_t limit = file->options.max_size_bytes;
@@ -452,7 +452,7 @@ static bool fits(struct trace_file *file, size_t bytes, bool compress)
     return file->accepted + more <= limit;
 }
 
-// Makes sure that `bytes` fit behind the finished frames.
+// Makes `bytes` of room behind the finished frames.
 static int make_room(struct trace_file *file, size_t bytes, struct err *err)
 {
     if (file->used < WRITE_BYTES && bytes <= file->capacity - file->used)
@@ -512,7 +512,7 @@ int trace_file_add(struct trace_file *file, const struct packet_view *packet, st
     if (compress && file->chunk_open && file->chunk_input + framed > CHUNK_MAX)
         close_chunk(file);
     if (!fits(file, framed, compress)) {
-        close_chunk(file); // known to be smaller than it could have become
+        close_chunk(file); // it turned out smaller than its maximum
         if (!fits(file, framed, compress)) {
             file->full = true;
             return TRACE_FILE_FULL;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is killed tears the packet that it was writing. A machine that loses power may
-// leave more: blocks that belong to the file but were never written read as zeros. So frames are
-// not only counted: what a packet consists of has to be well-formed fields, as far as it fits into
-// the window. The first packet that is not ends the trace.
+// A killed process cuts the packet that it was writing. A machine that loses power may leave more
+// damage: blocks that belong to the file but were never written read as zeros. So frames are not
+// only counted: the content of a packet must be well-formed fields, as far as it fits into the
+// window. The first malformed packet ends the trace.
 #include "producer/trace/trace_repair.h"
 
 #include <errno.h>
@@ -51,8 +51,8 @@ static bool is_well_formed(const uint8_t *body, size_t size)
     return !reader.error;
 }
 
-// The size of the frame that `p` begins with, of a file that has `left` bytes from there; 0: it is
-// none. `end` is that of the window.
+// Returns the size of the frame at `p`, in a file that has `left` bytes from there; 0 if it is not
+// a frame. `end` is the end of the window.
 static uint64_t frame_at(const uint8_t *p, const uint8_t *end, uint64_t left)
 {
     const uint8_t *start = p;
@@ -79,7 +79,7 @@ static int find_end(int fd, uint64_t start, uint64_t size, struct trace_repair *
             return (int)n;
         const uint8_t *p = window, *end = window + n;
         uint64_t frame = 1;
-        // A frame that the window cuts is looked at again from its beginning.
+        // A frame that the window cuts is examined again from its beginning.
         while (p < end && (frame = frame_at(p, end, size - at)) && frame <= (uint64_t)(end - p)) {
             p += frame;
             at += frame;

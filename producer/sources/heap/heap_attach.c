@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The helper ends by itself after some seconds, and is not ended before: it may have borrowed a
-// thread. The one for VMs may wait for half a minute, and ends in good order when it is told to. A
-// helper's end closes the socket, so one descriptor tells all there is.
+// The helper ends itself after some seconds. It is not ended earlier, because it may have borrowed
+// a thread. The helper for VMs may wait for half a minute, and ends in order when it is told to. A
+// helper's end closes the socket, so one descriptor reports everything.
 //
-// A helper that does not answer in time hangs in a file system of its process's making. It is
-// killed, and nobody waits for that: a thread that it may have borrowed goes on by itself.
+// A helper that does not answer in time hangs in a file system of its process's owner. It is
+// killed, and nothing waits for its end: a thread that it may have borrowed goes on by itself.
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/ground/self_guard.h"
 
@@ -30,9 +30,9 @@
 #include "producer/heap/attach_abi.h"
 #include "producer/sources/heap/heap_library.h"
 
-#define NATIVE_MAX (15 * NSEC_PER_SEC) // that the helpers may take
+#define NATIVE_MAX (15 * NSEC_PER_SEC) // maximum time of the helpers
 #define JAVA_MAX   (75 * NSEC_PER_SEC)
-#define FINISH_MAX (5 * NSEC_PER_SEC) // and when somebody waits
+#define FINISH_MAX (5 * NSEC_PER_SEC) // the same, if a caller waits
 #define WAIT_MAX   (2 * NSEC_PER_SEC)
 
 extern char **environ;
@@ -60,7 +60,7 @@ nsec_t heap_attach_stopped(const struct heap_attach *attach)
     return attach->stopped;
 }
 
-// In a session of its own, which does not have the priority of the recorder's.
+// Starts the helper in a session of its own, without the priority of the recorder's session.
 static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct err *err)
 {
     posix_spawn_file_actions_t actions;
@@ -74,7 +74,7 @@ static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct
         return err_errno(err, r, "%s", file);
     }
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    // A helper that hangs must not keep whoever waits for the end of the recorder's streams.
+    // A hanging helper must not block readers that wait for the end of the recorder's streams.
     for (int std = 0; std < 3 && r == 0; std++)
         r = -posix_spawn_file_actions_addopen(&actions, std, "/dev/null", O_RDWR, 0);
     if (r == 0 && fd >= 0)
@@ -231,7 +231,7 @@ static int attach_new(const struct heap_attach_env *env, nsec_t max, int32_t pid
     return 0;
 }
 
-// `r`: of the helper's start.
+// `r` is the result of the helper's start.
 static int attach_begun(int r, struct heap_attach *attach, struct heap_attach **ret)
 {
     if (r < 0)

@@ -27,9 +27,9 @@
 #define WEIGHT_MAX   ((UINT64_C(1) << WEIGHT_BITS) - 1)
 #define MAPPINGS_MAX 65535
 #define REL_PC_BITS  48
-#define TEXT_EXTRA   64 // what a text takes beside its bytes, about
+#define TEXT_EXTRA   64 // approximate memory of a text beside its bytes
 #define METHODS_MAX  (1u << 20)
-#define METHOD_BYTES (UINT64_C(64) << 20) // of their names
+#define METHOD_BYTES (UINT64_C(64) << 20) // of method names
 
 VEC_DEFINE(address_vec, uint64_t);
 
@@ -39,7 +39,7 @@ static void forget_addresses(struct heap_book *book)
     map64_clear(&book->site_of_stack);
 }
 
-// 0, -ENOMEM, or -ENOSPC: it is new, and there is no room for more.
+// Returns 0, -ENOMEM, or -ENOSPC if the text is new and there is no room for more.
 static int add_text(struct heap_book *book, const char *text, size_t size, uint32_t *ret)
 {
     struct book_room *room = book->room;
@@ -124,7 +124,7 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
     }
     r = push_mapping(book, &mapping);
     if (r == 0)
-        forget_addresses(book); // those that belonged to nothing may be in it
+        forget_addresses(book); // addresses without a mapping may be in it
     return r;
 }
 
@@ -196,7 +196,7 @@ static int method_frame_of(struct heap_book *book, uint64_t number, uint32_t *re
     return 0;
 }
 
-// A return address belongs to the call before it.
+// A return address belongs to the call in front of it.
 static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *ret)
 {
     uint64_t pc = return_address - 1;
@@ -279,7 +279,7 @@ struct book_peak heap_book_at_peak(const struct heap_book *book, const struct bo
     return (struct book_peak){site->allocated - site->freed, site->n_allocs - site->n_frees};
 }
 
-// Before a site changes.
+// Call it before a site changes.
 static void keep_peak(struct heap_book *book, struct book_site *site)
 {
     if (!book->below_peak || site->peak == book->peak)
@@ -343,7 +343,7 @@ static int add_alloc(struct heap_book *book, const struct ring_record *record)
     uint64_t *live = map64_get_or_add(&book->live, record->address, packed, &is_new);
     if (!live)
         return -ENOMEM;
-    // The address was given out again: what was there has been freed unseen.
+    // The address was handed out again, so its old sample was freed unseen.
     if (!is_new)
         count_free(book, *live);
     else if (book->room)

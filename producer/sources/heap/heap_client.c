@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring that makes no sense ends its client's profile (buffer_corrupted). A process that ended is
-// read to its end and kept until the recording stops: its profile is in every dump.
+// A malformed ring ends its client's profile (buffer_corrupted). The ring of an ended process is
+// read to its end and kept until the recording stops, so its profile is in every dump.
 //
-// A free that found no room in the ring is missing there, and its sample would live for ever. When
-// some were lost the book is compared with the client's table: before each dump, and between dumps
-// so that it takes a part of the time at most.
+// If a free found no room in the ring, its sample would live for ever. So after losses the book is
+// compared with the client's table: before each dump, and between dumps for at most a part of the
+// time.
 #include "producer/sources/heap/heap_client.h"
 
 #include <errno.h>
@@ -26,10 +26,10 @@
 #define RECORDS_A_LOOK (1u << 18)
 #define LOOK_MAX       (200 * NSEC_PER_MSEC)
 #define LAST_LOOK_MAX  (2 * NSEC_PER_SEC)
-#define TIME_STRIDE    64 // records, between two looks at the clock
+#define TIME_STRIDE    64 // records between two looks at the clock
 #define LOOKS_AT_END   16
 #define SILENCE_MAX    (2 * NSEC_PER_SEC)
-#define RECONCILE_REST 20 // times what it takes, between two of them
+#define RECONCILE_REST 20 // pause between two comparisons, in multiples of the time of one
 
 struct heap_client *heap_client_free(struct heap_client *client)
 {
@@ -147,7 +147,7 @@ static int add_heap(struct heap_client *client, const struct ring_record *record
 {
     struct client_heap **place = &client->heaps[record->heap];
     if (*place)
-        return 0; // told twice
+        return 0; // reported twice
     if (!(*place = memory_calloc(1, sizeof(**place))))
         return -ENOMEM;
     memcpy((*place)->name, record->named->name, sizeof((*place)->name));
@@ -160,7 +160,7 @@ static int add_sample(struct heap_client *client, const struct ring_record *reco
 {
     struct client_heap *heap = client->heaps[record->heap];
     if (!heap && (record->heap > 0 || client->is_java))
-        return 0; // nobody told of it
+        return 0; // never reported
     if (heap)
         heap->n_samples += record->kind == HEAP_ALLOC;
     if (!heap || client->is_java)
@@ -206,7 +206,7 @@ static void read_records(struct heap_client *client, bool is_last, nsec_t until)
 {
     struct ring_record record;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
-    // A process that is gone may have left its ring to others, who write on.
+    // An ended process may have left its ring to other processes, which write on.
     uint64_t n_max = is_last ? client->ring.bytes / HEAP_RECORD_ALIGN : RECORDS_A_LOOK;
     nsec_t end = now + (is_last ? LAST_LOOK_MAX : LOOK_MAX);
     end = until < end ? until : end;
@@ -217,7 +217,7 @@ static void read_records(struct heap_client *client, bool is_last, nsec_t until)
     }
 }
 
-// A free that is lost belongs to a sample that is read here at the latest, if all is read.
+// The sample of a lost free is read here at the latest, if everything is read.
 static void drain(struct heap_client *client, bool is_last, nsec_t until)
 {
     const struct heap_header *header = client->ring.header;
@@ -253,12 +253,12 @@ static nsec_t until_of(nsec_t max)
     return max == NSEC_MAX ? NSEC_MAX : nsec_now(CLOCK_MONOTONIC) + max;
 }
 
-// Of a process that lives, what its threads are just writing is left to them.
+// Records that the threads of a live process are just writing are not waited for.
 void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
 {
     nsec_t until = until_of(max);
     ring_reader_stop(&client->ring);
-    bool exited = heap_client_has_exited(client); // perhaps killed in the midst of a free
+    bool exited = heap_client_has_exited(client); // perhaps killed in the middle of a free
     uint64_t end = atomic_load(&client->ring.header->write_pos);
     drain(client, exited, until);
     for (int i = 0; i < LOOKS_AT_END && !exited && client->ring.pos < end; i++)
@@ -269,7 +269,7 @@ void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
     client->socket_fd = close_fd(client->socket_fd);
     client->ended = true;
     client->disconnected = disconnected || exited;
-    // Where hooks are still to be taken out, the ring is what tells whether they are.
+    // If hooks must still be taken out, the ring tells when that is done.
     if (client->disconnected)
         ring_reader_close(&client->ring);
 }

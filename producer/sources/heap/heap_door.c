@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that finds no socket goes on without a wait, and wakes nobody; so the socket is there
-// only while it has guests.
+// A program that finds no socket continues without a wait and wakes nobody. So the socket exists
+// only while a recording wants programs.
 #include "producer/sources/heap/heap_door.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 
-#define GUESTS_A_ROUND 16 // of the loop, which has more to do
+#define GUESTS_A_ROUND 16 // per round of the loop, which has other work
 #define REST           (100 * NSEC_PER_MSEC)
 
 int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
@@ -52,7 +52,7 @@ static void socket_ready(void *userdata, uint32_t events)
         ask_guests(door, fd);
         close_fd(fd);
     }
-    // Who waits at the door would wake the loop again at once.
+    // A waiting program would wake the loop again at once.
     if (fd < 0 && unix_socket_lacks(-errno) && loop_set_io(door->io, 0) == 0)
         loop_set_timer(door->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
 }

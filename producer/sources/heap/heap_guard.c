@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory is the process's own: what is resident and not shared, so the rings, which are shared with
-// the programs and sized by the config, do not count. CPU time is that of the process since the
-// profile began.
+// Memory means resident memory that is not shared. So the rings, which are shared with the programs
+// and sized by the config, do not count. CPU time is that of the process since the profile began.
 #include "producer/sources/heap/heap_guard.h"
 
 #include <unistd.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// To stop a recording is quick, to get hold of a thread in another process is not: helpers do that
-// in processes of their own, and their ends are events like others. Only heap_host_free() waits for
-// them, so that a recorder that has ended leaves nothing behind.
+// Stopping a recording is quick; borrowing a thread in another process is not. Helper processes do
+// the latter, and the loop handles their ends as events. Only heap_host_free() waits for them, so
+// that a recorder that has ended leaves nothing behind.
 //
-// Native programs and Java VMs come through doors of their own: one process may come through both,
-// and has a profile for each.
+// Native programs and Java VMs have sockets of their own: one process may use both, and has a
+// profile for each.
 #include "producer/sources/heap/heap_host.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ struct departure {
     struct heap_host *host; // borrowed
     int32_t pid;
     pid_t helper;
-    int pidfd; // owned; -1: the kernel has no such thing
+    int pidfd; // owned; -1: the kernel has no pidfds
     struct loop_io *io;
 };
 VEC_DEFINE(departure_vec, struct departure *);
@@ -88,7 +88,7 @@ void heap_host_leave(struct heap_host *host, const void *userdata)
     heap_door_leave(&host->java_door, userdata);
 }
 
-// Processes that are let go.
+// Processes that are being released.
 
 static void departure_end(struct departure *departure)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process is asked about once a second, and only the last answer before a dump goes into the
-// trace, at the time when it came.
+// A process is asked about once a second. Only the last answer before a dump goes into the trace,
+// with the time of its arrival.
 #include "producer/sources/heap/heap_malloc_info.h"
 
 #include <string.h>

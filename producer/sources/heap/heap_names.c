@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One question of a client is under way at a time: some hundred frames of one file. Its answer is
-// written into the frames, and the next one is asked.
+// One request per client runs at a time, for some hundred frames of one file. Its answer is written
+// into the frames, then the next request follows.
 //
-// Roots are kept here, too, because a helper that takes the place of one that was killed has none.
-// Most processes have the same: a root is known by its mount, its inode and its path, which the
-// kernel tells without asking anybody. The helper has each root longer than the recorder, so that
-// the last hold on a mount of somebody else's is not the recorder's.
+// Roots are kept here, too, because a helper that replaces a killed one has none. Most processes
+// have the same root. A root is identified by its mount, inode and path, which the kernel tells
+// without blocking. The helper holds each root longer than the recorder, so that the recorder never
+// has the last reference to another user's mount.
 #include "producer/sources/heap/heap_names.h"
 
 #include <errno.h>
@@ -27,15 +27,15 @@
 
 #define NAME_ASKED   (STRSET_NONE - 1)
 #define NAME_MISSING (STRSET_NONE - 2)
-#define NAMES_TIME   (10 * NSEC_PER_SEC) // that a file's symbols may take
+#define NAMES_TIME   (10 * NSEC_PER_SEC) // maximum time for a file's symbols
 #define HOLDS_MAX    8
-#define NAME_EXTRA   64 // what a text takes beside its bytes, about
+#define NAME_EXTRA   64 // approximate memory of a text beside its bytes
 
 struct names_asked {
-    struct heap_names *names;   // borrowed, as these
-    struct heap_client *client; // NULL: it is gone
+    struct heap_names *names;   // borrowed, as the next members
+    struct heap_client *client; // NULL: the client is gone
     struct heap_book *book;
-    uint64_t root; // the number that the helper was told
+    uint64_t root; // the helper's number
     uint32_t frames[NAMES_A_QUESTION], n;
 };
 
@@ -81,7 +81,7 @@ static uint64_t key_of_root(int fd)
     return hash_bytes(parts, sizeof(parts));
 }
 
-// Its place and one; 0: there is no room. `fd` is taken over.
+// Returns its index plus one, or 0 if there is no room. Takes over `fd`.
 static uint32_t root_add(struct heap_names *names, int fd)
 {
     uint64_t key = key_of_root(fd);
@@ -103,7 +103,7 @@ static struct names_root *root_of(struct heap_names *names, const struct heap_cl
     return client->names.root ? &names->roots.items[client->names.root - 1] : NULL;
 }
 
-// The first process is named; the trace has them all.
+// Logs the first process; the trace has all of them.
 static void tell_refusal(struct heap_names *names, struct heap_client *client)
 {
     client->names.is_refused = true;
@@ -149,7 +149,7 @@ static uint32_t keep_text(struct heap_names *names, const struct heap_client *cl
     return id == STRSET_NONE ? NAME_MISSING : id;
 }
 
-// Of the book's frames that have been asked for, or none of which can be.
+// Skips frames of the book that have been asked for, or cannot be.
 static void move_on(struct heap_book *book)
 {
     while (book->n_named < book->frames.n && book->frames.items[book->n_named].name != STRSET_NONE)
@@ -179,7 +179,7 @@ static bool may_have_names(const struct heap_names *names, const struct heap_boo
     return path[0] == '/' && !heap_settings_skip_names(names->settings, path);
 }
 
-// Frames of one mapping, from the first that is new on.
+// Gathers the frames of one mapping, from the first new one on.
 static void gather(const struct heap_names *names, struct heap_book *book,
                    struct names_asked *asked)
 {
@@ -225,7 +225,7 @@ static size_t write_question(const struct names_asked *asked, uint8_t *bytes)
     return (size_t)(at - bytes) + id->size + path->size;
 }
 
-// Frames from the `from`th on.
+// Sets the frames from `from` on.
 static void set_all(const struct names_asked *asked, uint32_t from, uint32_t name)
 {
     for (uint32_t i = from; i < asked->n; i++)
@@ -332,7 +332,7 @@ static bool send_question(struct names_asked *asked, const struct foreign_ask *a
     return false;
 }
 
-// Gives the helper the root. False: it has to do without.
+// Passes the root to the helper. Returns false if the helper must do without it.
 static bool send_root(struct names_asked *asked, const struct names_root *root)
 {
     struct client_names *own = &asked->client->names;
@@ -355,7 +355,7 @@ static bool send_names(struct names_asked *asked, const struct names_root *root)
                                     .size = write_question(asked, bytes),
                                     .fd = -1,
                                     .time_max = NAMES_TIME};
-    set_all(asked, 0, NAME_MISSING); // unless there is an answer
+    set_all(asked, 0, NAME_MISSING); // the default, without an answer
     return send_question(asked, &ask, found);
 }
 

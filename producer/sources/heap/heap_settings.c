@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A field that would change what is recorded and cannot be followed is refused: a profile that is
-// not what was asked for misleads. Two are met by nature: children after fork are never part of
-// their parent's profile and never end it, and what a child allocates after vfork lies in its
+// A field that would change the recording and is not supported is refused: a profile that differs
+// from the request is misleading. Two fields hold automatically: children after fork are never part
+// of their parent's profile and never end it, and allocations of a child after vfork are in its
 // parent's heap.
 #include "producer/sources/heap/heap_settings.h"
 
@@ -65,7 +65,7 @@ static int want_named(const Pb__HeapprofdConfig *config, struct heap_settings *r
     return r;
 }
 
-// The Java heap is nothing that native programs are asked for.
+// The Java heap is not requested from native programs.
 static void split_java(struct heap_settings *ret)
 {
     struct ring_options *ring = &ret->ring;
@@ -170,7 +170,7 @@ int heap_settings_read(const Pb__DataSourceConfig *config, struct heap_settings 
     return r == 0 ? read_targets(heap, ret, err) : r;
 }
 
-// Of a path up to `@`, what is behind the last slash.
+// Cuts a path at `@` and takes the part behind the last slash.
 static void program_name(const char *argument, char *ret, size_t ret_size)
 {
     size_t size = strcspn(argument, "@");

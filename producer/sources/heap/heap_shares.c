@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A profile of a running process takes three descriptors at most. Half of what there are is for
-// everything else that the recorder does.
+// A profile of a running process takes at most three descriptors. Half of the descriptors are
+// reserved for the recorder's other work.
 #include "producer/sources/heap/heap_shares.h"
 
 #include <sys/resource.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// glibc maps an arena as 64 MiB, aligned, of which the end may not be touched yet; a thread's stack
-// has a guard at its lower end. Both are one mmap() whose parts the kernel shows side by side. What
-// comes behind a mapping decides about arenas, so a mapping is counted when the next one begins.
+// glibc maps an arena as 64 aligned MiB, whose end may not be accessible yet. A thread's stack has
+// a guard at its lower end. Both are one mmap() whose parts the kernel lists side by side. The
+// mapping behind a mapping decides whether it is an arena, so a mapping is counted when the next
+// one begins.
 //
-// The text can be long and the kernel makes it line by line: it is read in pieces, and nothing but
-// the sums is kept.
+// The text can be long, and the kernel makes it line by line. It is read in pieces, and only the
+// sums are kept.
 #include "producer/sources/heap/heap_smaps.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@
 #define NAME_STACK       "[anon:thread stack]"
 #define NAME_LIBRARY     "[anon:" HEAP_LIBRARY_FILE "]"
 #define NAME_REST        "[others]"
-#define LIBRARY_DATA_MAX (UINT64_C(34) << 20) // of libmmheap.so, behind its file
+#define LIBRARY_DATA_MAX (UINT64_C(34) << 20) // of libmmheap.so, behind its file mappings
 #define BYTES_A_NUMBER   6                    // of the varint of a size in kB up to 4 TiB
 
 static const struct {

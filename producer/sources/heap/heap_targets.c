@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pid may be used again: the start time tells processes apart. A process that is no target now
-// may become one by executing another program, so it is looked at each time.
+// A pid may be reused: the start time distinguishes processes. A process that is no target now may
+// become one by executing another program, so it is examined each time.
 #include "producer/sources/heap/heap_targets.h"
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
     char text[TEXT_MAX];
     ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/cmdline", pid);
     text[n > 0 ? n : 0] = 0;
-    if (n <= 0 || !heap_settings_match(settings, pid, text)) // threads of the kernel have none
+    if (n <= 0 || !heap_settings_match(settings, pid, text)) // kernel threads have none
         return false;
     if (str_ends_with(text, "/" HEAP_ATTACH_HELPER) ||
         str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // with `all`

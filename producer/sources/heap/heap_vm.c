@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A helper has the VM load its agent, which may take long; the socket is the VM's own. So the VM
-// may come before the helper has ended, and what it does is of no matter any more then. A helper
+// A helper makes the VM load its agent, which may take long. The VM itself uses the socket. So the
+// VM may connect before the helper has ended; then the helper's result no longer matters. A helper
 // that nobody waits for is left to the host.
 #include "producer/sources/heap/heap_vm.h"
 
@@ -17,11 +17,11 @@
 #include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/vm_job.h"
 
-#define COMES_WITHIN (3 * NSEC_PER_SEC) // of its being asked
+#define COMES_WITHIN (3 * NSEC_PER_SEC) // maximum time between request and connection
 
 struct heap_vm {
     int32_t pid;
-    struct loop *loop; // borrowed, as these
+    struct loop *loop; // borrowed, as the next members
     struct foreign *foreign;
     struct heap_host *host; // borrowed
     struct summons summons;
@@ -82,7 +82,7 @@ static int vm_ask(struct heap_vm *vm, struct err *err)
     int r = loop_add_io(vm->loop, vm->summons.listen_fd, EPOLLIN, vm_comes, vm, &vm->io);
     if (r < 0)
         return err_errno(err, r, "a socket for process %d", vm->pid);
-    // The agent puts the suffix behind the name itself.
+    // The agent appends the suffix itself.
     snprintf(options, sizeof(options), "trace=%s/%.*s,once", vm->summons.place.folder,
              (int)(sizeof(HEAP_SUMMONS_PREFIX) - 1 + 16), vm->summons.place.name);
     const struct heap_attach_env env = {vm->loop, vm->foreign};
@@ -147,7 +147,7 @@ struct heap_vm *heap_vm_free(struct heap_vm *vm)
 {
     if (!vm)
         return NULL;
-    if (vm->is_opening) { // what the helper opens has to be closed
+    if (vm->is_opening) { // the socket that the helper opens must be closed
         vm->is_freed = true;
         return NULL;
     }

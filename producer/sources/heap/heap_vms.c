@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process becomes a VM some time after it began, and may do so late by executing one. Those that
-// are named are looked at as long as they are none; where all processes are meant, only the young.
-// A VM that takes no agents may still be starting; an old one is asked, which says what is wrong.
+// A process becomes a VM some time after its start, perhaps late, by executing one. Processes that
+// are named are examined as long as they are not VMs; if all processes are selected, only young
+// ones are. A VM that takes no agents may still be starting. An old one is asked nevertheless, so
+// that the error says what is wrong.
 //
-// An agent that was there from the start comes by itself, within a second.
+// An agent that was present from the start asks by itself within a second.
 #include "producer/sources/heap/heap_vms.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
         heap_vms_forget(vms, pid);
 }
 
-// False: later.
+// Returns false if it must be tried later.
 static bool vm_begin(struct heap_vms *vms, int32_t pid)
 {
     const struct heap_vms_env *env = &vms->env;
@@ -76,7 +77,7 @@ static void state_known(void *userdata, int result, const void *answer, size_t s
         return;
     bool is_young = nsec_now(CLOCK_BOOTTIME) - heap_targets_began(vms->env.proc, look->pid) < YOUNG;
     if (result < 0)
-        look->is_done = true; // the helper has told why
+        look->is_done = true; // the helper has reported why
     else if (result == VM_NONE)
         look->is_done = !is_young && vms->env.settings->config->all;
     else if (result == VM_READY || !is_young)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to be known of the process, and the signal, is the helper's work (wake_job.h). The
-// signal is sent once more: a process that is just taking its hooks out cannot follow.
+// The helper examines the process and sends the signal (wake_job.h). The signal is sent a second
+// time, because a process that is just taking its hooks out cannot follow the first.
 //
-// A helper with much to do sends late. So the time that a process has begins when the signal is
-// sent, not when the helper is asked to.
+// A busy helper sends late. So the time of a process begins when the signal is sent, not when the
+// helper is asked.
 #include "producer/sources/heap/heap_wake.h"
 
 #include <errno.h>
@@ -22,17 +22,17 @@
 #include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/wake_job.h"
 
-#define TIME_MAX (80 * NSEC_PER_MSEC) // from each of the signals on
+#define TIME_MAX (80 * NSEC_PER_MSEC) // from each signal on
 
 struct heap_wake {
     int32_t pid;
     int signal;
     struct summons summons;
     struct loop *loop;
-    struct foreign_call *call; // NULL: none is under way; not that of the second signal
+    struct foreign_call *call; // NULL: none is under way; not the call of the second signal
     bool is_opening, is_freed;
-    int fd;    // owned; the process's
-    int pidfd; // owned; -1: the kernel has no such thing
+    int fd;    // owned; to the process
+    int pidfd; // owned; -1: the kernel has no pidfds
     struct loop_io *listen_io, *io, *end_io;
     struct loop_timer *timer;
     bool sent_again;
@@ -70,7 +70,7 @@ static void signal_sent(void *userdata, int result, const void *answer, size_t s
     (void)answer, (void)size;
     close_fd(fd);
     wake->call = NULL;
-    // The second of them tells nothing: the first has come through.
+    // A failure of the second signal does not matter: the first one was sent.
     if (result < 0 && !wake->sent_again)
         tell_failure(wake, result);
     else
@@ -85,7 +85,7 @@ static int ask_for_signal(struct heap_wake *wake)
     return ask(wake, FOREIGN_WAKE_SEND, &asked, sizeof(asked), signal_sent, NULL);
 }
 
-// The process comes.
+// The process connects.
 
 static void fd_ready(void *userdata, uint32_t events)
 {
@@ -205,7 +205,7 @@ struct heap_wake *heap_wake_free(struct heap_wake *wake)
 {
     if (!wake)
         return NULL;
-    if (wake->is_opening) { // what the helper opens has to be closed
+    if (wake->is_opening) { // the socket that the helper opens must be closed
         wake->is_freed = true;
         return NULL;
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process may see other files under the same paths than the recorder does (containers), and may
-// be gone. So its root is held from its beginning on, and its files are looked up there and nowhere
-// else. A file that has lost its symbols has them in a debug file: in the process's root, or in
-// this machine's own folder for them, whose files are found by build id alone.
+// A process may see different files under the same paths than the recorder (containers), and may
+// have ended. So its root is held from its beginning on, and its files are looked up only there. A
+// stripped file has its symbols in a debug file: in the process's root, or in this machine's own
+// folder, whose files are found by build id only.
 //
-// Files are known by what they are, not by what they are called, and opened with the rights of the
-// process. What is kept of them makes room when others come; a file of another build than the
-// program says is none.
+// Files are identified by device and inode, not by name, and are opened with the rights of the
+// process. Cached symbols are dropped when others need the room. A file with another build id than
+// the program's counts as missing.
 #include "producer/sources/heap/names_job.h"
 
 #include <errno.h>
@@ -29,12 +29,12 @@
 
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id/"
 #define ROOTS_MAX    1024
-#define KNOWN_MAX    4096 // names of files, with what they led to
+#define KNOWN_MAX    4096 // file names with their results
 
 struct held_root {
     uint64_t number;
     int fd;          // owned
-    struct statx is; // its mount, and what it is there
+    struct statx is; // its mount, and its identity there
 };
 VEC_DEFINE(held_root_vec, struct held_root);
 
@@ -48,7 +48,7 @@ struct symbol_file {
 };
 VEC_DEFINE(symbol_file_vec, struct symbol_file *);
 
-// What a question led to, so that the file is found again when its name is gone.
+// The result of a request, so that the file is found again when its name is gone.
 struct known_file {
     uint64_t key, number;
 };
@@ -62,7 +62,7 @@ struct names_state {
     int own_root_fd;
 };
 
-// A question, taken apart.
+// A parsed request.
 struct names_question {
     const struct names_ask *ask;
     const uint64_t *pcs;
@@ -84,7 +84,7 @@ static struct names_state *state_of(struct foreign_worker *worker)
 
 // Roots.
 
-// Processes of other mount namespaces see other things below the same folder, in other mounts.
+// Processes in other mount namespaces see other files below the same folder, in other mounts.
 static bool is_same(const struct statx *a, const struct statx *b)
 {
     return (a->stx_mask & b->stx_mask & STATX_MNT_ID) && a->stx_mnt_id == b->stx_mnt_id &&
@@ -102,7 +102,7 @@ static uint64_t hold(struct names_state *state, int *fd)
     vec_foreach(&state->roots, root)
         if (is_same(&root->is, &is))
             return root->number;
-    // Numbers of another helper before this one mean nothing here.
+    // Numbers of an earlier helper are invalid here.
     uint64_t number = (uint64_t)getpid() << 32 | ++state->n_roots;
     struct held_root fresh = {number, *fd, is};
     if (state->roots.n >= ROOTS_MAX) {
@@ -185,7 +185,7 @@ static int file_read(struct names_state *state, uint64_t payer, int fd, const st
                                  .size = st->st_size,
                                  .modified = st->st_mtim,
                                  .number = ++state->n_files};
-    // What is no file of symbols is remembered, too: it has none.
+    // A file without symbols is remembered, too.
     int r = elf_symbols_read(fd, is_trusted ? ELF_TABLE_MAX : NAMES_TABLE_MAX, &file->symbols);
     file->bytes = sizeof(*file) + elf_symbols_bytes(&file->symbols);
     if (!is_trusted)
@@ -205,7 +205,7 @@ static bool is_of_build(const struct symbol_file *file, const struct names_quest
             memcmp(symbols->build_id, q->id, q->ask->id_size) == 0);
 }
 
-// As `ids` (NULL: as this process), below `root_fd`.
+// Opens a file below `root_fd`, as `ids` (NULL: as this process).
 static int file_open(struct names_state *state, const struct names_question *q, int root_fd,
                      const char *path, bool as_process, struct symbol_file **ret)
 {
@@ -229,7 +229,7 @@ static int file_open(struct names_state *state, const struct names_question *q, 
     return r == 0 && !is_of_build(*ret, q) ? -ESTALE : r;
 }
 
-// Takes the place of what the file itself has, if it has more.
+// Uses the debug file instead of the file itself if it has more symbols.
 static void find_debug_file(struct names_state *state, const struct names_question *q, int root_fd,
                             struct symbol_file **file)
 {
@@ -253,7 +253,7 @@ static void find_debug_file(struct names_state *state, const struct names_questi
         *file = found;
         return;
     }
-    // It may have made room for what was read meanwhile.
+    // Reading the debug file may have pushed the file out of the cache.
     *file = NULL;
     vec_foreach(&state->files, kept)
         if ((*kept)->number == number)
@@ -297,7 +297,7 @@ static int file_find(struct names_state *state, const struct names_question *q,
     return (*ret)->symbols.n > 0 ? 0 : r;
 }
 
-// The question.
+// Handling a request.
 
 static int take_apart(const struct foreign_request *request, struct names_question *ret)
 {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interned data comes first, for all processes, then the samples; so a reader that goes through the
-// packets once has everything that a sample names. A dump is cut into packets where one is full;
-// all but its last ProfilePacket say that it goes on.
+// Interned data comes first, for all processes, then the samples. So a reader that goes through the
+// packets once has everything that a sample refers to. A dump is split where a packet is full; all
+// but its last ProfilePacket say that it continues.
 //
-// Samples are totals since the profile began. trace_processor subtracts the totals of the dump
-// before, and forgets these totals where the sequence's state begins anew. So the state begins once
-// in a recording: the ids of texts, mappings, frames and callstacks stay, and a dump brings the
+// Samples are totals since the profile began. trace_processor subtracts the totals of the previous
+// dump, and drops these totals where the sequence's state begins anew. So the state begins once per
+// recording: the ids of texts, mappings, frames and callstacks stay, and a dump has only the
 // interned data that no dump before had. A ring keeps all interned data beside itself.
 //
-// The state has to begin anew in two cases. After a loss, readers take nothing until then. And the
-// interned data may outgrow its part of the room beside the ring; it would push out the process
-// names of other sources, and its own beginning. The packets beyond this part are not kept, and the
+// The state must begin anew in two cases. After a loss, readers ignore everything until then. And
+// the interned data may outgrow its part of the room beside the ring: it would displace the process
+// names of other sources, and its own beginning. Packets beyond this part are not kept, and the
 // next dump begins anew.
 #include "producer/sources/heap/profile_writer.h"
 
@@ -21,9 +21,9 @@
 #include "protos/fields.h"
 
 #define PACKET_ROOM     (64u << 10)
-#define PACKET_ROOM_MIN 16384 // one callstack, or one path
-#define KEY_INTERNED    1     // of what outlives the ring
-#define PART_OF_STORE   2     // one in so many bytes of the room beside the ring
+#define PACKET_ROOM_MIN 16384 // for one callstack or one path
+#define KEY_INTERNED    1     // key of the data that survive the ring
+#define PART_OF_STORE   2     // maximum part of the room beside the ring
 #define SITE_IIDS       (UINT32_MAX / 2)
 
 static const uint32_t text_fields[PROFILE_TEXT_KINDS] = {
@@ -35,7 +35,7 @@ static const uint32_t text_fields[PROFILE_TEXT_KINDS] = {
 struct dump {
     struct profile_writer *profile;
     struct packet_writer *writer;
-    struct wire_writer *w; // of the open packet; NULL: none is open
+    struct wire_writer *w; // of the open packet; NULL: none
     size_t mark;           // of its interned_data
     nsec_t now, now_coarse;
     bool failed;
@@ -83,7 +83,7 @@ static void end_interned(struct dump *dump)
     dump->w = NULL;
 }
 
-// Calls `write` until what it wrote is in a packet, which is a new one at the second try.
+// Calls `write` until its output is in a packet, which is a new one at the second try.
 #define WRITE_INTERNED(dump, ...)                                                                  \
     for (int try_ = 0; try_ < 2 && ((dump)->w || begin_interned(dump)); try_++) {                  \
         size_t checkpoint_ = wire_checkpoint((dump)->w);                                           \
@@ -163,7 +163,7 @@ static uint64_t intern_mapping(struct dump *dump, struct heap_book *book,
     return mapping->iid;
 }
 
-// Of code that belongs to no file: it spans everything, so that its frames keep their addresses.
+// For code without a file: one mapping spans everything, so that frames keep their addresses.
 static uint64_t intern_nowhere(struct dump *dump, struct heap_book *book, const char *path)
 {
     if (book->nowhere_iid)
@@ -228,7 +228,7 @@ static bool has_samples(const struct book_site *site)
     return site->n_allocs > 0;
 }
 
-// Ids of an earlier state mean nothing in this one.
+// Ids of an earlier state are invalid in this one.
 static void forget_ids(const struct profile_writer *profile, struct heap_book *book)
 {
     if (book->state == profile->state)
@@ -353,7 +353,8 @@ static void put_sample(const struct dump *dump, struct wire_writer *w, const str
     wire_end(w, mark);
 }
 
-// One ProfilePacket from site *at on; *at is behind the last site that it has. False: refused.
+// Writes one ProfilePacket from site *at on, and moves *at behind its last site. Returns false if
+// it is refused.
 static bool write_part(struct dump *dump, const struct profile_process *process, size_t *at,
                        bool is_last_process)
 {
@@ -410,7 +411,7 @@ static void begin_state(struct profile_writer *profile)
     packet_writer_clear_state(profile->writer);
 }
 
-// The writer may have dropped packets of others that share its sequence.
+// The writer may have dropped packets of other users of its sequence.
 static bool is_state_good(const struct profile_writer *profile)
 {
     return profile->state && !profile->failed && profile->n_sites < SITE_IIDS &&

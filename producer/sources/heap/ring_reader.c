@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The position up to which there is something to read comes from the client; it is believed only as
-// far as the ring is long. What has been read is zeroed before the room is given back, so a word
-// that is not zero was written by this lap's owner.
+// The client sets the write position; it is believed only within the length of the ring. Read bytes
+// are zeroed before the room is given back, so a word that is not zero was written in the present
+// lap.
 //
-// Room is given back in larger pieces: each time costs all threads of the client a miss.
+// Room is given back in larger pieces, because each time costs all threads of the client a cache
+// miss.
 //
-// A thread can be stopped for good between reserving and completing (a handler that jumps out, a
-// debugger). Its record is passed over after a while: its size is known from the beginning.
+// A thread can be stopped for ever between reserving and completing a record (a handler that jumps
+// out, a debugger). The record is skipped after a while; its size is known from the beginning.
 #include "producer/sources/heap/ring_reader.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include "common/cleanup.h"
 #include "producer/heap/heap_owner.h"
 
-#define GIVEN_BACK    32 // parts of the ring
+#define GIVEN_BACK    32 // parts of the ring that are given back at a time
 #define INTERVAL_LONG 65536
 #define BUSY_MAX      (2 * NSEC_PER_SEC)
 #define RECORD_MAX    (sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64)
@@ -32,7 +33,7 @@ _Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeo
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-// The shortest interval says how many samples memory may have.
+// Returns the shortest interval, which limits how many samples memory may have.
 static uint64_t shortest_interval(const struct ring_options *options)
 {
     uint64_t shortest = options->interval_bytes ? options->interval_bytes : UINT64_MAX;
@@ -44,7 +45,7 @@ static uint64_t shortest_interval(const struct ring_options *options)
     return others && others < shortest ? others : shortest;
 }
 
-// A sixteenth of the interval, or where that is long a 64th: then the filter is small anyway.
+// A sixteenth of the interval, or a 64th of a long interval, for which the filter is small anyway.
 static uint32_t table_shift(const struct ring_options *options)
 {
     uint32_t shift = HEAP_TABLE_SHIFT_MIN;
@@ -114,7 +115,7 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
     *ret = (struct ring_reader){
         .fd = fd, .bytes = options->bytes, .table_shift = table_shift(options)};
     int r = 0;
-    // Only a memfd has seals, so its pages are never fetched from anywhere.
+    // Only a memfd has seals, so its pages never come from a file system.
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_MEMORY_BYTES(options->bytes) ||
         (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
         r = err_set(err, -EPROTO, "its shared memory is not as it should be");
@@ -167,7 +168,7 @@ static bool give_up(struct ring_reader *ring)
     return false;
 }
 
-// Of the copy, whose size is right. False: it makes no sense.
+// Checks the copy, whose size is right. Returns false if the record is malformed.
 static bool judge(const void *copy, size_t size, struct ring_record *ret)
 {
     const struct heap_record *head = copy;
@@ -219,7 +220,7 @@ static bool judge(const void *copy, size_t size, struct ring_record *ret)
     }
 }
 
-// True: the record is to be passed over.
+// Returns true if the record must be skipped.
 static bool is_stuck(struct ring_reader *ring, nsec_t now, bool is_last)
 {
     if (!is_last && ring->busy_since == 0)
@@ -229,7 +230,7 @@ static bool is_stuck(struct ring_reader *ring, nsec_t now, bool is_last)
 
 static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, struct ring_record *ret)
 {
-    // A program that fills what is passed over as fast as it is read must not keep the reader.
+    // A program that refills the ring as fast as it is read must not keep the reader busy.
     uint64_t begin = ring->pos;
     for (uint64_t used; !ring->corrupted && ring->pos - begin <= ring->bytes &&
                         (used = ring_reader_used(ring)) > 0;) {
@@ -239,7 +240,7 @@ static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, stru
             atomic_load_explicit(&((struct heap_record *)place)->word, memory_order_acquire);
         uint32_t size = word & ~HEAP_RECORD_DONE;
         if (word == 0) {
-            // Whose size nobody knows: nothing behind it can be found.
+            // A record of unknown size: nothing behind it can be found.
             if (is_stuck(ring, now, is_last)) {
                 ring->n_skipped++;
                 return is_last ? false : give_up(ring);
@@ -249,7 +250,8 @@ static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, stru
         if (size < sizeof(struct heap_record) || size % HEAP_RECORD_ALIGN || size > used ||
             size > ring->bytes - at)
             return give_up(ring);
-        bool is_done = word & HEAP_RECORD_DONE; // before that, its writer may be at its kind
+        bool is_done =
+            word & HEAP_RECORD_DONE; // before that, its writer may still be writing the kind
         if (!is_done && !is_stuck(ring, now, is_last))
             return false;
         if (!is_done || ((const struct heap_record *)place)->kind == HEAP_PAD) {
@@ -320,7 +322,7 @@ void ring_reader_close(struct ring_reader *ring)
     struct heap_header *copy =
         ring->closed ? NULL : aligned_alloc(_Alignof(struct heap_header), sizeof(*copy));
     if (!copy)
-        return; // later, with the rest
+        return; // later, together with the rest
     memcpy(copy, ring->header, sizeof(*copy));
     munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
     ring->header = copy;

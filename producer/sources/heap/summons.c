@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who connects is judged by its pid. The socket is closed here before the helper lets go of its
-// folder: the last hold on a mount of somebody else's is the helper's.
+// A connecting process is checked by its pid. The socket is closed here before the helper releases
+// its folder, so that the helper has the last reference to another user's mount.
 #include "producer/sources/heap/summons.h"
 
 #include <errno.h>

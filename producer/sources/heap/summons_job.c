@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder is the process's, in mounts of its making: whatever has the socket's name a moment
-// later may be anything. So nothing is done to that name. The socket has its owner and mode before
-// it has a name: it is made with the process's ids for file systems, which may do there what the
-// process may do. Its mode is that of the socket's descriptor, without the mask.
+// The folder belongs to the process, in mounts that the process may have made. A moment later the
+// socket's name may lead to anything. So no operation uses this name. The socket has its owner and
+// mode before it has a name: it is made with the process's file-system ids, which have only the
+// process's rights. Its mode is that of the socket's descriptor, without the umask.
 //
-// The folder is held until the recorder has closed the socket, so that the last hold on a mount of
-// somebody else's is never the recorder's.
+// The folder is held until the recorder has closed the socket, so that the recorder never has the
+// last reference to another user's mount.
 #include "producer/sources/heap/summons_job.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static struct place_vec *places_of(struct foreign_worker *worker)
     return *worker->state;
 }
 
-// In place->folder_fd, with this process's ids. *ret_fd is owned.
+// Binds in place->folder_fd, with this process's ids. *ret_fd is owned.
 static int bind_there(const struct place *place, int *ret_fd)
 {
     char path[64];
@@ -68,7 +68,7 @@ static int open_folder(int root_fd, const char *name)
     return foreign_open(root_fd, name + 1, O_PATH | O_DIRECTORY, &folder, NULL);
 }
 
-// What is done in between is done by the process's user.
+// What happens until the ids are returned is done as the process's user.
 static int become(const struct summons_request *asked, struct foreign_ids *ret_own)
 {
     *ret_own = (struct foreign_ids){geteuid(), getegid()};
@@ -134,7 +134,7 @@ static void remove_place(struct place *place)
     place->folder_fd = close_fd(place->folder_fd);
 }
 
-// Of a helper that is no more.
+// Removes the name of a helper that no longer exists.
 static void remove_strange(const struct foreign_worker *worker, const struct summons_place *at)
 {
     struct foreign_ids own;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The map of a VM's memory and the folders of its root are read here, because both may block.
+// The memory map of a VM and the folders of its root are read here, because both may block.
 #include "producer/sources/heap/vm_job.h"
 
 #include <stdio.h>

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program may lose its handler at any moment, by executing another one: the default signal does
-// nothing then, others would end it. It goes to one thread, right after the process has shown that
-// the handler is the library's, and the kernel that the thread lets it through; a thread that runs
-// is preferred, because one that waits in poll() or the like gets EINTR.
+// A program may lose its handler at any moment, by executing another program. Then the default
+// signal has no effect, but other signals would kill the program. So the signal goes to one thread,
+// directly after two checks: the process shows that the handler is the library's, and the kernel
+// shows that the thread does not block the signal. A running thread is preferred, because a thread
+// that waits in poll() or a similar call gets EINTR.
 //
-// A program in a jail of its own making is left alone: nobody knows what the jail makes of the
-// system calls that it would take. The filter that a container has put around all its processes is
-// no such jail: the container's first process has the same. Its /proc is the container's to make,
-// and what it says there can do no more than have its own processes woken.
+// A program in a seccomp jail of its own is left alone: its jail may forbid the system calls of a
+// profile. The filter that a container puts around all its processes is not such a jail: the
+// container's first process has the same filter. The container controls its own /proc, but false
+// data there can only wake its own processes.
 //
-// All of this may block: the memory map of a process is locked as long as its page faults last, and
-// these may be served by a file system of its own.
+// All of this may block: the memory map of a process is locked during its page faults, and a file
+// system of its own may serve these.
 #include "producer/sources/heap/wake_job.h"
 
 #include <dirent.h>
@@ -31,13 +32,13 @@
 #include "producer/sources/heap/summons_job.h"
 
 #define STATUS_MAX  8192
-#define THREADS_MAX 512 // that are looked at
+#define THREADS_MAX 512 // maximum number of threads to examine
 
-// What the kernel says of a thread.
+// The kernel's description of a thread.
 struct thread_status {
     char state;
     uint64_t tracer, seccomp, filters, blocked, caught;
-    uint32_t uid, gid; // those that files are opened with
+    uint32_t uid, gid; // those for opening files
 };
 
 static uint64_t take_hex(struct span span)
@@ -90,7 +91,7 @@ static int read_status(const char *proc, const char *below, struct thread_status
     return parse_status(span_over(text, n > 0 ? (size_t)n : 0), ret);
 }
 
-// Of the first process that `pid` sees.
+// Reads the first process that `pid` sees.
 static int read_first(const char *proc, int32_t pid, struct thread_status *ret)
 {
     static const struct foreign_want regular = {.type = S_IFREG};
@@ -121,7 +122,8 @@ static void read_mark(const struct mapping *mapping, size_t at, int *ret_number,
         *ret_number = 0;
 }
 
-// The signal that the process waits for, or 0; *ret_version: of its library, 0 for those of old.
+// Returns the signal that the process waits for, or 0. *ret_version is its library's version, 0 for
+// old ones.
 static int marked_signal(const char *proc, int32_t pid, int *ret_version)
 {
     static const char mark[] = "/memfd:" HEAP_DORMANT_NAME;
@@ -148,8 +150,8 @@ static bool takes_signal(const struct thread_status *status, int number)
            strchr("RSDI", status->state);
 }
 
-// A thread that takes the signal, or 0. Any thread may be the next that allocates: where one has
-// put itself into a jail, none is the right one.
+// Returns a thread that takes the signal, or 0. Any thread may be the next to allocate: if one
+// thread has entered a jail, no thread is suitable.
 static int32_t find_thread(const char *proc, const struct wake_signal *wake)
 {
     char path[64], below[64];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The root directory of a process is held open, and so is its map: both can be read when the
-// process has ended, and in whatever mount namespace it lived. In its name the map has the pid that
-// the process knows of itself. Up to the first sight of a map the process may become another user,
-// get another name, and move to another root.
+// The root directory of a process is held open, and so is its map: both can be read after the
+// process has ended, in whatever mount namespace it lived. The map's name contains the pid that the
+// process itself sees. Until a map is first found, the process may change its user, its name, and
+// its root.
 //
-// /tmp belongs to everybody, so what lies there is judged: it must be a regular file, of the
-// process's own user or root's, no link, and not older than the process. An older one was left
-// behind by another process that had the pid. It is opened with the process's own rights: a process
-// may mount any file in the place of its map, and would have root read it.
+// /tmp is open to all users, so a file there is checked: it must be a regular file of the process's
+// own user or of root, not a link, and not older than the process. An older file was left by an
+// earlier process with the same pid. The file is opened with the process's own rights: a process
+// could mount any file in the place of its map, and have root read it.
 #include "producer/sources/perf_map/perf_map_file.h"
 
 #include <errno.h>
@@ -28,14 +28,14 @@
 
 #define TEXT_MAX    4096
 #define START_FIELD 22
-#define SLACK_S     2 // clocks of file systems are coarse
+#define SLACK_S     2 // file-system clocks are coarse
 
 uint64_t perf_map_start_ticks(const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
     ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/stat", pid);
     text[n > 0 ? n : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); // what is in parentheses may hold anything
+    const char *name_end = strrchr(text, ')'); // the name in parentheses may contain anything
     if (!name_end)
         return 0;
     struct span rest = span_over(name_end + 1, strlen(name_end + 1)), word;
@@ -46,7 +46,7 @@ uint64_t perf_map_start_ticks(const char *proc, int32_t pid)
     return span_take_u64(&rest, &ticks) ? ticks : 0;
 }
 
-// The last number of NSpid: the innermost namespace's.
+// Returns the last number of NSpid: that of the innermost namespace.
 static int32_t inner_pid(const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
@@ -62,7 +62,7 @@ static int32_t inner_pid(const char *proc, int32_t pid)
     return last <= INT32_MAX ? (int32_t)last : pid;
 }
 
-// An app's process is called after its package, perhaps with :PART behind it.
+// An app's process is named after its package, perhaps followed by :PART.
 static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
 {
     char text[TEXT_MAX];
@@ -115,7 +115,7 @@ void perf_map_file_refresh(struct perf_map_file *file, const char *proc)
     }
 }
 
-// Links are followed within the process's root only, and not at the end.
+// Links are followed only within the process's root, and not at the end of the path.
 static int open_below(struct perf_map_file *file, const char *path, struct stat *ret_st)
 {
     const struct perf_map_process *process = &file->process;
@@ -136,7 +136,7 @@ static int open_below(struct perf_map_file *file, const char *path, struct stat 
     return fd;
 }
 
-// Beside the map of which `path` is the place. -1: there is none.
+// Opens the file beside the map at `path`. Returns -1 if there is none.
 static int times_open(struct perf_map_file *file, const char *path)
 {
     char times[PERF_MAP_PATH_MAX + 8];
@@ -145,7 +145,7 @@ static int times_open(struct perf_map_file *file, const char *path)
     return fd < 0 ? -1 : fd;
 }
 
-// Opens the map at `path` if it is not the one that is being read.
+// Opens the map at `path` unless it is being read already.
 static bool place_try(struct perf_map_file *file, const char *path)
 {
     struct stat st;
@@ -192,7 +192,7 @@ static size_t lines_read(int fd, uint64_t offset, char *buffer, size_t size, boo
     const char *newline = memrchr(buffer, '\n', (size_t)n);
     if (newline)
         return (size_t)(newline - buffer) + (size_t)1;
-    // A line that fills the buffer is cut: it is no symbol, whatever it is.
+    // A line that fills the buffer is cut: it is not a symbol.
     return last || (size_t)n == size ? (size_t)n : 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Roots and maps are held between the questions: both can be read when the process has ended. A
-// helper that takes the place of another one opens the maps of those that live again, and goes on
-// where the other has read up to.
+// Roots and maps are held between requests: both can be read after the process has ended. A helper
+// that replaces another one opens the maps of live processes again, and continues where the other
+// one stopped.
 #include "producer/sources/perf_map/perf_map_job.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A map is as valuable as the last line in it, and its process may end at any moment. So each map
-// is read a piece at a time while it grows, a last time when its process has gone, and what is left
-// when the recording ends. What the buffer refuses is read again at the next look.
+// The value of a map depends on its last lines, and its process may end at any moment. So each map
+// is read piece by piece while it grows, once more when its process has ended, and to its end when
+// the recording ends. Pieces that the buffer refuses are read again at the next look.
 //
-// A helper reads: one map has one question under way at a time, and a look that finds much asks
-// again until it has had its share. A map that does not answer keeps nobody else from theirs.
+// A helper reads. One map has one request under way at a time, and a look that finds much data asks
+// again until the map has had its share. A map that does not answer does not delay the others.
 //
-// In a ring the pieces are kept beside it, as far as there is room: without the old ones, old
+// A ring keeps the pieces beside itself, as far as there is room: without the old pieces, old
 // samples have no names.
 #include "producer/sources/perf_map/perf_map_source.h"
 
@@ -33,10 +33,10 @@
 #define PERIOD_MS     500
 #define PERIOD_MIN_MS 10
 #define MAX_MAP_KB    65536
-#define LOOK_BYTES    ((size_t)4 << 20) // of a map, each time: others wait meanwhile
+#define LOOK_BYTES    ((size_t)4 << 20) // of one map per look: others wait meanwhile
 #define MAPS_MAX      1024
-#define MAPS_OF_ONE   256 // user
-#define SHARE_OF_ONE  4   // times max_map_kb, of one user
+#define MAPS_OF_ONE   256 // per user
+#define SHARE_OF_ONE  4   // multiples of max_map_kb, per user
 #define CMDLINE_MAX   4096
 #define FLUSH_WAIT    (500 * NSEC_PER_MSEC)
 #define STOP_WAIT     (3 * NSEC_PER_SEC)
@@ -50,14 +50,14 @@ struct watched_map {
     uint64_t payer;
     char path[PERF_MAP_PATH_MAX];
     uint32_t id; // 0: none yet
-    int root_fd; // owned; -1: the helper has it
+    int root_fd; // owned; -1: the helper holds it
     struct foreign_call *call;
-    size_t rest;     // bytes that may come at this look
-    uint64_t n_left; // bytes that were there at the last answer, and have not come
-    bool is_whole;   // there was nothing more when it was read for the last time
+    size_t rest;     // bytes that may still come at this look
+    uint64_t n_left; // unread bytes at the last answer
+    bool is_whole;   // the last reading reached the end
     bool is_refused, is_allowed;
-    bool is_forbidden;      // to the requester
-    bool cut_told, is_done; // done: nothing more comes
+    bool is_forbidden;      // for the requester
+    bool cut_told, is_done; // is_done: no more data will come
 };
 VEC_DEFINE(watched_map_vec, struct watched_map *);
 
@@ -71,8 +71,8 @@ struct perf_map_source {
     nsec_t period;
     uint64_t max_bytes, n_packets, n_lost;
     uint64_t n_unread, unread_bytes; // ends of maps that were not read
-    uint64_t n_allowed;              // processes whose files may be looked at
-    char problem[256];               // why the first process may not be looked at
+    uint64_t n_allowed;              // processes whose files may be read
+    char problem[256];               // why the first process may not be read
     uint32_t n_maps;
     bool full_told, is_stopping;
 };
@@ -155,7 +155,7 @@ static bool piece_write(struct perf_map_source *maps, const struct watched_map *
     return packet_writer_end_retained(maps->env.writer, PACKET_RETAIN_APPEND, map->id);
 }
 
-// The first one is told; the trace has them all.
+// Logs the first refusal; the trace has all of them.
 static void refusal_tell(struct watched_map *map, const char *why, const char *how)
 {
     struct perf_map_source *maps = map->maps;
@@ -244,7 +244,7 @@ static void cut_tell(struct perf_map_source *maps, struct watched_map *map, cons
                     map->ask.process.pid, (unsigned long long)(maps->max_bytes / 1024));
 }
 
-// False: no more of it can be taken now.
+// Returns false if no more can be taken now.
 static bool piece_take(struct perf_map_source *maps, struct watched_map *map, enum piece piece,
                        const char *text, size_t size)
 {
@@ -272,7 +272,7 @@ static void ignore(void *userdata, int result, const void *answer, size_t size, 
     close_fd(fd);
 }
 
-// Of a map that nobody will ask for any more: what is missing at its end.
+// Reports what is missing at the end of a map that will not be read any more.
 static void end_tell(struct watched_map *map)
 {
     struct perf_map_source *maps = map->maps;
@@ -295,7 +295,7 @@ static void map_forget(struct watched_map *map)
     foreign_helper_ask(map->maps->env.helper, &ask, ignore, NULL, NULL, NULL);
 }
 
-// False: nothing more comes at this look.
+// Returns false if no more data come at this look.
 static bool news_take(struct watched_map *map, const struct perf_map_news *news)
 {
     struct perf_map_source *maps = map->maps;
@@ -313,12 +313,12 @@ static bool news_take(struct watched_map *map, const struct perf_map_news *news)
     size_t n = (size_t)news->n_text + news->n_times;
     map->rest -= n < map->rest ? n : map->rest;
     map->n_left = news->n_left > n ? news->n_left - n : 0;
-    // What does not fit is told where that is found.
+    // Data that do not fit are reported where that is found.
     map->is_whole = map->ask.last && (n == 0 || map->n_left == 0 || !goes_on);
     return goes_on && n > 0 && map->rest > 0;
 }
 
-// Whether the process's files may be looked at; it is told where they may not.
+// Notes whether the process's files may be read, and logs a refusal.
 static void right_take(struct watched_map *map, int result, bool is_refused)
 {
     if (is_refused || result == -EACCES || result == -EPERM) {
@@ -327,7 +327,7 @@ static void right_take(struct watched_map *map, int result, bool is_refused)
         map->is_allowed = true;
         map->maps->n_allowed++;
     }
-    if (result == -ESRCH) // it ended before it could be looked at
+    if (result == -ESRCH) // it ended before it could be examined
         map->is_whole = true;
 }
 
@@ -459,7 +459,7 @@ static void perf_map_stop(struct source *source)
     listening_end(maps);
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + STOP_WAIT;
     processes_look(maps);
-    foreign_helper_settle(maps->env.helper, deadline); // those that are under way are not the last
+    foreign_helper_settle(maps->env.helper, deadline); // the running requests are not the last ones
     maps->is_stopping = true;
     vec_foreach(&maps->maps, map)
         map_ask(*map, maps->max_bytes);
@@ -500,7 +500,7 @@ static void perf_map_counts(const struct source *source, struct source_counts *r
     const struct perf_map_source *maps = (const struct perf_map_source *)source;
     *ret = (struct source_counts){.events = maps->n_packets,
                                   .events_lost = maps->n_lost + maps->n_unread};
-    // Those of a profile are looked at for what they may have; nobody has asked for them.
+    // Maps of profiled processes are optional: nobody has asked for them.
     if (maps->config && maps->problem[0] && maps->n_allowed == 0)
         ret->problem = maps->problem;
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that have ended before they were looked up. While events are recorded the kernel remembers
-// the names of tasks that caused some (saved_cmdlines), also when they have ended. It does not say
-// which process a thread was of, so such a task is written as a process of its own: the programs
-// that a shell runs by the hundred are, and they are what ends so soon. Where events of scheduling
-// and of new tasks are recorded, those tell more, and nothing is written here.
+// Tasks that ended before they were looked up. While events are recorded, the kernel remembers the
+// names of tasks that caused some (saved_cmdlines), even after their end. It does not say to which
+// process a thread belonged. So such a task is written as a process of its own. This is right for
+// the programs that a shell runs by the hundred, and these are the tasks that end so soon. If
+// events of scheduling and of new tasks are recorded, they say more, and nothing is written here.
 //
-// The kernel misses a name when two processors want to note one at the same moment. Such a task is
-// a process without a name.
+// The kernel misses a name if two processors want to note one at the same moment. Such a task
+// becomes a process without a name.
 //
-// The list is long and looked through as a whole, at most once a second.
+// The list is long and is read as a whole, at most once a second.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, (uint64_t)tid);
 }
 
-// A line is "PID NAME"; the name may hold blanks.
+// A line is "PID NAME"; the name may contain blanks.
 static void read_line(struct process_stats *ps, struct span line)
 {
     uint64_t tid;
@@ -74,7 +74,7 @@ static void read_line(struct process_stats *ps, struct span line)
         write_ended(ps, (int32_t)tid, name);
 }
 
-// The text comes in pieces of whole lines and of a part of one.
+// The text comes in pieces of whole lines and one partial line.
 static void read_names(struct process_stats *ps, int fd)
 {
     size_t kept = 0;
@@ -87,7 +87,7 @@ static void read_names(struct process_stats *ps, int fd)
             read_line(ps, line);
         kept = (size_t)(text.end - span_whole_lines(text).end);
         if (kept == sizeof(ps->status))
-            return; // no such line is made by the kernel
+            return; // the kernel makes no such line
         memmove(ps->status, text.end - kept, kept);
     }
 }
@@ -106,6 +106,6 @@ void ended_write(struct process_stats *ps, bool now)
     if (fd >= 0)
         read_names(ps, fd);
     for (size_t i = 0; i < ps->n_ended; i++)
-        write_ended(ps, ps->ended[i], span_over(NULL, 0)); // nobody knows the others
+        write_ended(ps, ps->ended[i], span_over(NULL, 0)); // the others are unknown
     ps->n_ended = 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory counters of all processes, at the poll period. A counter is written when it differs from
-// what was last written for its process; how long that memory lasts is the config's
-// proc_stats_cache_ttl_ms. A process whose counters all stay the same costs two reads and no bytes.
+// Memory counters of all processes, at the poll period. A counter is written if it differs from its
+// last written value; proc_stats_cache_ttl_ms of the config limits how long this value is
+// remembered. A process without changes costs two reads and no bytes.
 //
-// Kernel threads and zombies have no memory: they are looked at in every sixteenth poll only.
+// Kernel threads and zombies have no memory: they are examined only in every sixteenth poll.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "protos/fields.h"
 
 #define STATS_ROOM_WANTED (16u << 10)
-#define PROCESS_ROOM      320 // one process with all counters, and the packet's end
+#define PROCESS_ROOM      320 // one process with all counters, and the end of the packet
 #define FD_PATH_MAX       512
 #define FD_ROOM           (PROCESS_ROOM + FD_PATH_MAX + 32)
 #define N_POLLS_SKIPPED   16
@@ -33,7 +33,7 @@ void poll_end_packet(struct process_stats *ps)
     ps->stats = NULL;
 }
 
-// A packet with at least `room` left; NULL if the buffer refuses.
+// Returns a packet with at least `room` left, or NULL if the buffer refuses.
 static struct wire_writer *packet_with_room(struct process_stats *ps, size_t room)
 {
     if (ps->stats && wire_room(ps->stats) >= room)
@@ -76,7 +76,7 @@ void poll_write_end(struct process_stats *ps, const struct process *process)
     if (!process->is_shown)
         return;
     poll_end_packet(ps);
-    // Not at the time of the scan: it may have lived on for a part of that.
+    // Not the time of the scan: the process may have lived on during it.
     struct wire_writer *w =
         packet_writer_begin(ps->env.writer, nsec_now(CLOCK_BOOTTIME), PROCESS_ROOM);
     if (!w)
@@ -139,8 +139,8 @@ static void read_dmabuf(struct process_stats *ps, const struct process *process,
         process_counters_set(counters, COUNTER_DMABUF_RSS, (int64_t)(bytes / 1024));
 }
 
-// Opens a message of `process` in a packet with room for one more file, or keeps the one that is
-// open while it has room. *mark 0: none is open.
+// Opens a message of `process` in a packet with room for one more file, or keeps the open one while
+// it has room. *mark 0: none is open.
 static struct wire_writer *message_with_room(struct process_stats *ps,
                                              const struct process *process, size_t *mark)
 {
@@ -205,7 +205,7 @@ void poll_fds_of_all(struct process_stats *ps)
     poll_end_packet(ps);
 }
 
-// Without a descriptor that is bound to the process, its start time tells if it still is the same.
+// Without a descriptor that is bound to the process, its start time shows whether it is the same.
 static bool is_same(struct process_stats *ps, struct process *process)
 {
     if (process->fds[PROCESS_STATUS] >= 0)
@@ -221,8 +221,8 @@ static bool is_same(struct process_stats *ps, struct process *process)
     return known == 0 || known == times.start_ticks;
 }
 
-// The status of what `pid` is now, in ps->status; a process that it was before is ended. NULL:
-// gone.
+// Reads the present status of `pid` into ps->status; an earlier process with this pid is ended.
+// Returns NULL if the process is gone.
 static struct process *read_status(struct process_stats *ps, int32_t pid,
                                    struct process_status *ret, struct process_counters *counters)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ties names and counters of processes to a session. Other sources publish the thread ids that they
-// meet; here they are only queued, and looked up a batch at a time from the loop, so that draining
-// ftrace is never held up by /proc. What does not fit into the queue is left to be published again.
+// Connects names and counters of processes to a session. Other sources publish the thread ids that
+// they meet. Here they are only queued, and looked up in batches from the loop, so that /proc never
+// delays the reading of ftrace. Ids that do not fit into the queue will be published again.
 #include "producer/sources/process_stats/process_stats_source.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static void drain(void *userdata, nsec_t due, uint64_t n_due)
     struct process_stats *ps = userdata;
     look_up_batch(ps, N_BATCH);
     if (ps->n_pending)
-        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // others come first
+        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // other work comes first
 }
 
 static void pid_seen(void *userdata, int32_t pid)
@@ -86,7 +86,7 @@ static bool has_quirk(const Pb__ProcessStatsConfig *config, Pb__ProcessStatsConf
     return false;
 }
 
-// True if the kernel has /proc/self/FILE.
+// Returns true if the kernel has /proc/self/FILE.
 static bool has_own_file(const struct process_stats *ps, const char *field, const char *file)
 {
     struct text_file opened;
@@ -99,8 +99,8 @@ static bool has_own_file(const struct process_stats *ps, const char *field, cons
     return r == 0;
 }
 
-// Some files of a process are shown to its owner and to root only; process 1 tells if we are root
-// enough.
+// Some files of a process are shown only to its owner and to root. Process 1 shows whether our
+// rights are sufficient.
 static void check_others(const struct process_stats *ps, const char *field, const char *file)
 {
     char byte;

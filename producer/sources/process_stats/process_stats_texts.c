@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of processes are chosen by the processes: stat's may hold blanks and parentheses, so its
-// fields are counted from the last ')'. status escapes newlines and backslashes in names, so its
-// lines can be trusted to be lines; names are given out as they are.
+// Processes choose their names: the name in stat may contain blanks and parentheses, so fields are
+// counted from the last ')'. status escapes newlines and backslashes in names, so its lines are
+// reliable; names are returned unescaped.
 #include "producer/sources/process_stats/process_stats_texts.h"
 
 #include "protos/fields.h"
@@ -97,7 +97,7 @@ static uint32_t number_u32(struct span value)
     return span_take_u64(&value, &number) ? (uint32_t)number : 0;
 }
 
-// A backslash and the one after it, or an n, stand for a backslash and a newline.
+// An escaped backslash or n stands for a backslash or a newline.
 static void take_name(struct span value, char ret[COMM_BYTES_MAX])
 {
     size_t n = 0;
@@ -111,7 +111,8 @@ static void take_name(struct span value, char ret[COMM_BYTES_MAX])
     ret[n] = '\0';
 }
 
-// One line, told by its first letter before names are compared. False: nothing of interest is
+// Handles one line, selected by its first letter before names are compared. Returns false if no
+// interesting line follows, on any kernel.
 // behind it, whatever the kernel.
 static bool take_status_line(struct span key, struct span value, struct process_status *status,
                              struct process_counters *counters)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pids are reused. An open file of /proc/PID is bound to the process and not to the number: reading
-// it fails with ESRCH from the moment that the process is gone. So the files that are polled stay
-// open, which also saves open and close in every poll, and a reused pid cannot be mistaken. Where
-// descriptors run out, the start time tells two owners of a pid apart.
+// Pids are reused. An open file of /proc/PID is bound to the process, not to the number: reading it
+// fails with ESRCH as soon as the process is gone. So the polled files stay open. That also saves
+// open and close in every poll, and a reused pid cannot be mistaken. Without free descriptors, the
+// start time distinguishes two owners of a pid.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -98,7 +98,7 @@ int process_read(struct process_stats *ps, struct process *process, enum process
     return 0;
 }
 
-// A packet that says nothing and, when the ring passes over it, takes away what `key` kept.
+// Writes an empty packet. When the ring passes over it, it removes what `key` kept.
 static void forget(struct process_stats *ps, uint64_t key)
 {
     poll_end_packet(ps);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names. Every process and every thread is a packet of its own, kept beside the ring under its own
-// key, so that a name lives as long as anything that may need it, and a new name replaces the old.
+// key. So a name lives as long as anything that may need it, and a new name replaces the old one.
 //
-// A process that dies loses its command line before it disappears. What was written while it lived
-// is better than what a zombie still tells, and is left as it is.
+// A dying process loses its command line before it disappears. The names that were written during
+// its life are better than those of a zombie, and are left unchanged.
 #include <limits.h>
 #include <stdio.h>
 
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 
-#define PROCESS_ROOM 768 // beside the arguments: ids of 32 nested namespaces, twice, and names
+#define PROCESS_ROOM 768 // without the arguments: ids of 32 nested namespaces, twice, and names
 #define THREAD_ROOM  384
 
 static void write_thread_message(const struct process_stats *ps, struct wire_writer *w, int32_t tid,
@@ -105,7 +105,7 @@ static void write_thread(struct process_stats *ps, int32_t tid, const struct pro
         map64_set(&ps->threads, (uint64_t)tid, process_mark(process));
 }
 
-// True if `tid` was written as a thread of this very process.
+// Returns true if `tid` was written as a thread of exactly this process.
 static bool thread_is_written(const struct process_stats *ps, int32_t tid,
                               const struct process *process)
 {

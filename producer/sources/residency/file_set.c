@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A scan is a walk over a list of work: each path (through glob, then fts for directories), then
-// each process (through its maps). Every iterator in it can pause, so a slice costs no more than
-// its deadline plus one step; the slow single steps are one glob() and the reading of one
-// directory.
+// A scan walks over a list of work: each path (through glob, then fts for folders), then each
+// process (through its maps). Every iterator can pause, so a slice takes no longer than its
+// deadline plus one step. The slow single steps are one glob() and the reading of one folder.
 //
-// A library that a hundred processes map must not be opened a hundred times a scan: what a maps
-// line names (device and inode) is looked up in `mapped` first, which remembers both files in the
-// set and, for the length of a scan, what was refused. The device in maps is the file system's and
-// can differ from st_dev (btrfs, overlayfs), so these keys have a table of their own and the set's
-// identity is always what fstat() says.
+// A library that a hundred processes map must not be opened a hundred times per scan. So the device
+// and inode of a maps line are first looked up in `mapped`, which remembers files in the set and,
+// during a scan, refused files. The device in maps is the file system's and can differ from st_dev
+// (btrfs, overlayfs). So these keys have a table of their own, and the set's identity of a file is
+// always that of fstat().
 #include "producer/sources/residency/file_set.h"
 
 #include <dirent.h>
@@ -27,7 +26,7 @@
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/probe.h"
 
-// Descriptors that the rest of the program may need.
+// Descriptors reserved for the rest of the program.
 #define FDS_RESERVED 256
 #define PATH_ROOM    8192
 #define MAPPED_MAX   65536
@@ -129,7 +128,7 @@ const struct residency_files *file_set_files(const struct file_set *set)
     return &set->files;
 }
 
-// Only the first scan complains, so that a missing path is one line, not one per scan.
+// Only the first scan logs, so that a missing path is one line, not one per scan.
 #define scan_complain(set, ...)                                                                    \
     do {                                                                                           \
         if ((set)->scan == 1)                                                                      \
@@ -166,7 +165,7 @@ static bool has_room(struct file_set *set)
     return false;
 }
 
-// Takes `fd` over. 0 or -ENOMEM; *ret stays NULL when the file is not wanted.
+// Takes over `fd`. Returns 0 or -ENOMEM. *ret stays NULL if the file is not wanted.
 static int add_opened(struct file_set *set, const char *path, const char *open_path, int fd,
                       const struct stat *st, bool by_path, struct residency_file **ret)
 {
@@ -228,7 +227,7 @@ static int add_path(struct file_set *set, const char *path)
     return add_opened(set, path, path, fd, &st, true, &file);
 }
 
-// One entry of a directory tree. fts has its stat, so most of what is not wanted is never opened.
+// Adds one entry of a folder tree. fts has its stat, so most unwanted files are never opened.
 static int add_tree_entry(struct file_set *set, const FTSENT *entry)
 {
     if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
@@ -257,12 +256,12 @@ static void begin_path(struct file_set *set, char *path)
     set->glob = (glob_t){0};
     set->glob_position = 0;
     set->stage = SCAN_GLOB;
-    // Without a match glob() returns the pattern itself, which may be a file called "a[1]".
+    // Without a match glob() returns the pattern itself, which may be a file named "a[1]".
     if (is_glob(path) && glob(path, GLOB_NOSORT | GLOB_NOCHECK, NULL, &set->glob) != 0)
         scan_complain(set, "linux.page_residency: %s: cannot be expanded", path);
 }
 
-// The next name of the present path: a match, or the path itself.
+// Returns the next name of the present path: a match, or the path itself.
 static char *next_name(struct file_set *set)
 {
     char *path = set->options.paths[set->position];
@@ -312,7 +311,7 @@ static int step_names(struct file_set *set)
     return 0;
 }
 
-// Whether argv[0] of the process, or its base name, matches one of the patterns.
+// Returns whether argv[0] of the process, or its base name, matches one of the patterns.
 static bool cmdline_matches(const struct file_set *set, int32_t pid)
 {
     char path[PATH_ROOM], text[4096];
@@ -354,12 +353,12 @@ static int list_pids(struct file_set *set)
     return r;
 }
 
-// In set->mapped: the id of a file, or with REFUSED the scan in which it was not wanted.
+// In set->mapped: the id of a file, or with REFUSED the scan in which the file was refused.
 #define REFUSED (UINT64_C(1) << 63)
 
-// By its address range first: that leads to the very file, be it deleted or in another mount
-// namespace, but takes privileges. Then by its name below the process's root. Of a process with
-// mounts of its user's making, no file is asked anything: it may never answer.
+// Opens the file by its address range first: that leads to the right file even if it was deleted or
+// is in another mount namespace, but needs privileges. Otherwise by its name below the process's
+// root. If the process has mounts made by its user, no file is asked anything: it may never answer.
 static int open_mapping(const struct file_set *set, int32_t pid, const struct mapping *mapping,
                         const char *path, char *open_path, int *ret_fd, struct stat *st)
 {
@@ -369,7 +368,7 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
              (unsigned long long)mapping->start, (unsigned long long)mapping->end);
     int n = snprintf(open_path, PATH_ROOM, "%s/%d/root%s", proc, pid, path);
     CLEANUP(close_fdp) int held_fd = open(link, O_PATH | O_CLOEXEC);
-    if (foreign_has_own_mounts(proc, pid)) // by now
+    if (foreign_has_own_mounts(proc, pid)) // made meanwhile
         return -EPERM;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", held_fd);
     if (held_fd >= 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
@@ -379,7 +378,7 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
     int r = residency_open(AT_FDCWD, open_path, ret_fd, st);
     if (r < 0)
         return r;
-    // Same file system and another inode: the name leads to another file by now.
+    // Same file system and another inode: the name leads to another file now.
     if (st->st_dev == makedev(mapping->major, mapping->minor) && st->st_ino != mapping->inode) {
         *ret_fd = close_fd(*ret_fd);
         return -ESTALE;
@@ -461,14 +460,14 @@ static int step_maps(struct file_set *set)
     return 0;
 }
 
-// One step; *ret_done when there is none left.
+// Does one step; *ret_done if none is left.
 static int step(struct file_set *set, bool *ret_done)
 {
     switch (set->stage) {
     case SCAN_IDLE:
         set->scan++;
         set->position = 0;
-        if (set->mapped.n > MAPPED_MAX) // what was refused long ago is in it, too
+        if (set->mapped.n > MAPPED_MAX) // old refusals are in it, too
             map64_clear(&set->mapped);
         set->stage = SCAN_PATHS;
         return 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counts that decide whether anything changed are those of one cachestat; the counts of an
-// exact result are those of its runs. When pages move between the two, they disagree, and so the
-// next look does not find "the same counts" and probes again: the rule errs towards looking.
+// The counts that decide whether anything changed come from one cachestat; the counts of an exact
+// result come from its runs. If pages move between the two, they disagree, so the next look does
+// not find "the same counts" and probes again: in doubt the rule probes.
 #include "producer/sources/residency/look.h"
 
 #include "common/vec.h"
@@ -14,7 +14,7 @@ bool look_counts_equal(const struct residency_counts *a, const struct residency_
            a->recently_evicted == b->recently_evicted && a->has_cachestat == b->has_cachestat;
 }
 
-// Whether the counts give no reason to think that a page came or went.
+// Returns whether the counts give no sign of a page that came or went.
 static bool seems_unchanged(const struct residency_counts *now, const struct look_memory *memory)
 {
     const struct residency_counts *before = &memory->counts;
@@ -37,7 +37,7 @@ static bool spans(const struct page_ranges *ranges, uint64_t pages)
                  : ranges->n == 0;
 }
 
-// None or all of the pages: the count alone is exact.
+// None or all of the pages are resident: the count alone is exact.
 static enum look_result finish_uniform(struct look *look, const struct look_memory *memory)
 {
     uint64_t cached = look->counts.cached;
@@ -68,7 +68,7 @@ static enum look_result begin_walk(struct look *look, struct residency_probe *pr
     return walk(look, probe, options, fd, deadline);
 }
 
-// The counts are as before: verify, or let it be for this time.
+// The counts are unchanged: verifies the runs, or skips that this time.
 static enum look_result look_closer(struct look *look, struct residency_probe *probe,
                                     const struct look_options *options,
                                     const struct look_memory *memory, int fd, uint32_t stagger,

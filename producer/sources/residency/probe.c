@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What things cost (measured, tests/bench/residency_probe): a cachestat(2) call 0.2 us and some 8
-// ns for each entry of the page cache's tree, an entry being a folio of one to thousands of pages;
-// a mincore(2) some 24 ns for each page, however large the folios are. So an answer of "all" or
-// "none" saves at least two thirds of the reading, and usually nearly all; an answer in between was
-// for nothing, and costs up to a third of what has to be read off then.
+// The costs (measured by tests/bench/residency_probe): a cachestat(2) call takes 0.2 us, and about
+// 8 ns for each entry of the page cache's tree; an entry is a folio of one to thousands of pages. A
+// mincore(2) call takes about 24 ns for each page, whatever the size of the folios. So an answer of
+// "all" or "none" saves at least two thirds of the reading, and usually nearly all. An answer in
+// between is useless, and costs up to a third of the reading that follows.
 //
 // Hence the walk: from left to right, in spans that are aligned to their size, and with a balance.
-// A uniform span pays in what it saved, a mixed one takes out what it cost, and asking takes a
-// balance. Two uniform spans in a row double the next one, a mixed one makes it four times smaller,
-// down to a leaf of 256 pages, which mincore reads off. Where nothing is left the walk reads chunks
-// off without asking, until a chunk ends in a long uniform stretch. So asking never costs more than
-// it has saved, but for a few pages, and the worst mixture is no dearer than a plain mincore. For
-// the same reason nothing is counted beforehand.
+// A uniform span adds what it saved to the balance, and a mixed span subtracts what it cost. A
+// question requires a positive balance. Two uniform spans in a row double the next span. A mixed
+// one makes it four times smaller, down to a leaf of 256 pages, which mincore reads. If the balance
+// is used up, the walk reads chunks without questions, until a chunk ends in a long uniform
+// stretch. So questions never cost more than they have saved, except for a few pages, and the worst
+// mixture costs no more than plain mincore. For the same reason nothing is counted beforehand.
 //
-// What a count implies about pages that were not asked for by themselves is never inferred: pages
-// come and go meanwhile, and the difference to an older count would claim what nobody saw.
+// The count of a range is never used to infer the state of pages that were not asked for: pages
+// come and go meanwhile, and the difference to an older count would claim something that was never
+// observed.
 //
-// Two ways to a wrong answer must stay closed. For files that the caller neither owns nor may
-// write, mincore calls every page resident: may_mincore() applies the kernel's own rule, and
-// without permission cachestat alone goes down to the single page, or, where it refuses too (EPERM,
-// since 6.15), the answer is "unknown". And on hugetlbfs mincore tells about page tables, not about
-// the cache; cachestat refuses (EOPNOTSUPP): unknown again.
+// Two ways to a wrong answer must stay closed. First, for files that the caller neither owns nor
+// may write, mincore calls every page resident. may_mincore() applies the kernel's own rule.
+// Without permission, cachestat alone goes down to the single page; if it refuses too (EPERM, since
+// 6.15), the answer is "unknown". Second, on hugetlbfs mincore reports page tables, not the cache;
+// cachestat refuses (EOPNOTSUPP): again "unknown".
 //
-// The mapping that mincore needs is PROT_NONE and one window long, so memory and page tables do not
-// grow with the file, and mlockall(MCL_FUTURE) does not read the file in.
+// The mapping for mincore is PROT_NONE and one window long. So memory and page tables do not grow
+// with the file, and mlockall(MCL_FUTURE) does not read the file in.
 #include "producer/sources/residency/probe.h"
 
 #include <fcntl.h>
@@ -44,15 +45,15 @@
 #define HUGETLBFS_MAGIC 0x958458f6
 #endif
 
-#define LEAF_PAGES   256   // a mixed span of this size is not divided any more
+#define LEAF_PAGES   256   // a mixed span of this size is not divided further
 #define SPAN_MAX     16384 // of one cachestat in a walk
 #define BALANCE_MAX  (2 * SPAN_MAX)
-#define COUNT_PAGES  65536 // of one cachestat for counts: 0.7 ms where folios are single pages
-#define CHUNK_MIN    1024  // read off at once in mixed surroundings, twice as much each time
+#define COUNT_PAGES  65536 // of one cachestat for counts: 0.7 ms if folios are single pages
+#define CHUNK_MIN    1024  // read at once in mixed surroundings; doubles each time
 #define CHUNK_MAX    16384 // of one mincore
-#define CALM_PAGES   1024  // a uniform stretch that makes asking promising again
+#define CALM_PAGES   1024  // after a uniform stretch of this length, questions are worthwhile again
 #define GROW_AFTER   2     // uniform spans in a row until the span doubles
-#define OVERFLOW_UID 65534 // what ids without a mapping look like in a user namespace
+#define OVERFLOW_UID 65534 // how unmapped ids look in a user namespace
 
 #define WINDOW_BYTES ((uint64_t)(sizeof(void *) > 4 ? 1 << 30 : 1 << 25))
 
@@ -69,12 +70,12 @@ struct residency_probe {
     size_t page_size;
     bool use_cachestat, use_mincore;
     bool has_fowner;     // CAP_FOWNER is effective
-    bool initial_userns; // and means every file
+    bool initial_userns; // and applies to every file
     struct residency_probe_stats stats;
     uint8_t vector[CHUNK_MAX]; // mincore's answer
 };
 
-// One residency_probe_walk().
+// The state of one residency_probe_walk().
 struct walk {
     struct residency_probe *probe;
     int fd;
@@ -111,8 +112,8 @@ static bool in_initial_userns(void)
 
 int residency_probe_new(enum residency_method method, struct residency_probe **ret)
 {
-    // The call exists if it complains about the descriptor; ENOSYS or a seccomp filter's EPERM
-    // come first.
+    // The call exists if it complains about the descriptor. ENOSYS, or EPERM of a seccomp filter,
+    // would come first.
     bool has_cachestat = syscall(SYS_cachestat, -1, NULL, NULL, 0) < 0 && errno == EBADF;
     if (method == RESIDENCY_CACHESTAT && !has_cachestat)
         return -ENOSYS;
@@ -152,7 +153,7 @@ void residency_probe_get_stats(const struct residency_probe *probe,
     *ret = probe->stats;
 }
 
-// O_NOATIME is for owners; everybody else opens without it.
+// Only owners may use O_NOATIME; all others open without it.
 static int open_readonly(int dir_fd, const char *path)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -164,8 +165,8 @@ static int open_readonly(int dir_fd, const char *path)
 
 int residency_open(int dir_fd, const char *path, int *ret_fd, struct stat *ret_stat)
 {
-    // An O_PATH descriptor names the file without opening it, so that what is no regular file is
-    // never opened at all.
+    // An O_PATH descriptor names the file without opening it, so that a file that is not regular is
+    // never opened.
     CLEANUP(close_fdp) int name_fd = openat(dir_fd, path, O_PATH | O_CLOEXEC);
     if (name_fd < 0)
         return -errno;
@@ -202,7 +203,8 @@ static int look_up(struct residency_probe *probe, int fd, uint64_t start, uint64
     return errno == EPERM || errno == EOPNOTSUPP ? RESIDENCY_E_UNKNOWN : -errno;
 }
 
-// Whether mincore() tells this caller the truth about the file: the kernel's can_do_mincore().
+// Returns whether mincore() tells this caller the truth about the file: the kernel's
+// can_do_mincore().
 static bool may_mincore(const struct residency_probe *probe, int fd)
 {
     struct stat st;
@@ -247,7 +249,7 @@ static int window_open(struct walk *walk, uint64_t page)
     return 0;
 }
 
-// Reads [start, end) off with mincore; at most CHUNK_MAX.
+// Reads [start, end) with mincore; at most CHUNK_MAX pages.
 static int read_off(struct walk *walk, uint64_t start, uint64_t end)
 {
     struct residency_probe *probe = walk->probe;
@@ -271,7 +273,7 @@ static int read_off(struct walk *walk, uint64_t start, uint64_t end)
     return 0;
 }
 
-// Whether mincore can be trusted and the file can be mapped.
+// Returns whether mincore can be trusted and the file can be mapped.
 static bool can_read_off(struct walk *walk)
 {
     struct residency_walk *at = walk->at;
@@ -283,7 +285,7 @@ static bool can_read_off(struct walk *walk)
     return at->mincore == RESIDENCY_MINCORE_TRUSTED;
 }
 
-// Everything before `page` has been looked at.
+// All pages before `page` have been probed.
 static int advance(struct walk *walk, uint64_t page)
 {
     walk->at->next = page;
@@ -307,14 +309,14 @@ static int halve(struct walk *walk, uint64_t start, uint64_t end)
     return r ? r : halve(walk, middle, end);
 }
 
-// The end of the span at `start` that is aligned to its size.
+// Returns the end of the span at `start` that is aligned to its size.
 static uint64_t span_end(const struct walk *walk, uint64_t start, uint64_t span)
 {
     uint64_t end = start / span * span + span;
     return end < walk->at->end ? end : walk->at->end;
 }
 
-// How many of the pages [start, end), just looked at, are alike up to `end`.
+// Returns how many of the just probed pages [start, end) are alike up to `end`.
 static uint64_t last_stretch(const struct page_ranges *ranges, uint64_t start, uint64_t end)
 {
     const struct page_range *last = ranges->n ? &ranges->items[ranges->n - 1] : NULL;
@@ -322,7 +324,7 @@ static uint64_t last_stretch(const struct page_ranges *ranges, uint64_t start, u
     return end - (border > start ? border : start);
 }
 
-// In mixed surroundings: reads a chunk off without asking for its count.
+// In mixed surroundings: reads a chunk without asking for its count.
 static int step_chunk(struct walk *walk, uint64_t *ret_end)
 {
     struct residency_walk *at = walk->at;
@@ -337,7 +339,7 @@ static int step_chunk(struct walk *walk, uint64_t *ret_end)
     return r;
 }
 
-// The span at walk->at->next holds all or none.
+// All or none of the span at walk->at->next is resident.
 static int pass_uniform(struct walk *walk, uint64_t end, bool resident)
 {
     struct residency_walk *at = walk->at;
@@ -351,7 +353,7 @@ static int pass_uniform(struct walk *walk, uint64_t end, bool resident)
     return resident ? page_ranges_append(walk->ranges, at->next, end) : 0;
 }
 
-// Asks for the count of a span; *ret_end stays at the start if it must be divided.
+// Asks for the count of a span. *ret_end stays at the start if the span must be divided.
 static int step_span(struct walk *walk, uint64_t *ret_end)
 {
     struct residency_walk *at = walk->at;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which packets a wrapped ring still needs, and therefore their keys: the introduction of a file
-// (replaced when it is introduced again), its last complete list with the differences since (a
-// complete list replaces, differences append; with counts only, the last sample), the descriptor of
-// its track and the track's last value. So the end of a ring tells the state of a file that has not
-// changed for hours. When a file is gone, one packet per key takes what is kept with it.
+// The keys follow from the packets that a wrapped ring still needs: the introduction of a file
+// (replaced by a new introduction), its last complete list with the differences since (a complete
+// list replaces, differences append; with counts only, the last sample), the descriptor of its
+// track, and the track's last value. So even the end of a ring has the state of a file that has not
+// changed for hours. When a file is gone, one packet per key removes what is kept.
 //
-// The first part of a list replaces, further parts append under the same key: parts travel
+// The first part of a list replaces; further parts append under the same key, so that parts stay
 // together.
 #include "producer/sources/residency/residency_packets.h"
 
@@ -73,7 +73,7 @@ static bool has_runs(const struct residency_sample *sample)
     return sample->kind == SAMPLE_COMPLETE || sample->kind == SAMPLE_CHANGED;
 }
 
-// What only the first part of a sample says.
+// Writes the fields that only the first part of a sample has.
 static void put_head(struct wire_writer *w, const struct residency_sample *sample)
 {
     switch (sample->kind) {
@@ -94,7 +94,8 @@ static void put_head(struct wire_writer *w, const struct residency_sample *sampl
     put_counts(w, &sample->counts);
 }
 
-// One packet with the runs from *first on; *first advances. False if it was refused.
+// Writes one packet with the runs from *first on and advances *first. Returns false if it was
+// refused.
 static bool write_part(struct packet_writer *writer, const struct residency_sample *sample,
                        uint32_t part, size_t *first)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two kinds of work share the loop with other sources: rounds (a look at every file, once a period)
-// and scans (which files there are). Both are cut into slices of a millisecond with a pause between
-// them, and a look at one large file can itself be interrupted, so nobody's period suffers. A round
-// goes before a scan; a scan only appends files, so a round may run in the midst of it, and files
-// are removed only when no round is in progress.
+// Two kinds of work share the loop with other sources: rounds (a look at every file, once per
+// period) and scans (finding the files). Both are cut into slices of a millisecond with pauses in
+// between, and a look at one large file can itself be interrupted. So no other source is delayed. A
+// round goes before a scan. A scan only appends files, so a round may run during a scan. Files are
+// removed only when no round is in progress.
 //
-// What a reader knows is tracked per file: whether it was introduced, and whether the chain of
-// differences is whole. Whenever a packet was refused, the next sample with runs is complete.
+// The knowledge of readers is tracked per file: whether the file was introduced, and whether the
+// chain of differences is complete. Whenever a packet was refused, the next sample with runs is
+// complete.
 #include "producer/sources/residency/residency_sampler.h"
 
 #include <errno.h>
@@ -32,9 +33,9 @@
 #define START_SCAN_MAX    (100 * NSEC_PER_MSEC)
 #define FLUSH_MAX         (200 * NSEC_PER_MSEC) // others wait meanwhile
 #define STOP_MAX          NSEC_PER_SEC
-#define LIST_PART_OF_RING 8 // one list of runs never takes more of the buffer
+#define LIST_PART_OF_RING 8 // one list of runs never takes more than this part of the buffer
 
-// What belongs to one residency_file (its `user`).
+// The data of one residency_file (its `user`).
 struct watched {
     struct look_memory memory;
     uint64_t revision;
@@ -44,7 +45,7 @@ struct watched {
     bool told;        // readers have the counts, or the state below
     enum look_result told_result;
     int told_error;
-    uint64_t told_bytes; // counter track
+    uint64_t told_bytes; // last value of the counter track
     bool told_counter;
 };
 
@@ -66,10 +67,10 @@ struct sampler {
     bool in_round, in_scan, in_look, sweep_due, started;
     bool long_list_logged, unknown_logged;
     size_t position; // of the round, in the files
-    int look_fd;     // borrowed or to be released: file_set_release()
+    int look_fd;     // borrowed, or to be released with file_set_release()
     nsec_t round_started, scan_ended;
     uint32_t n_changed;
-    uint32_t n_missed; // rounds, since the last one was written
+    uint32_t n_missed; // rounds since the last written one
     uint64_t n_samples, n_lost;
 };
 
@@ -131,7 +132,8 @@ static bool write_sample(struct sampler *sampler, struct residency_sample *sampl
     return watched->told;
 }
 
-// The runs are in the memory; `difference` (NULL: unknown) leads to them from what readers have.
+// Writes the runs, which are in the memory. `difference` (NULL: unknown) leads to them from the
+// readers' state.
 static void tell_runs(struct sampler *sampler, const struct residency_file *file,
                       struct watched *watched, const struct page_ranges *difference)
 {
@@ -146,7 +148,8 @@ static void tell_runs(struct sampler *sampler, const struct residency_file *file
     watched->n_differences = sample.kind == SAMPLE_CHANGED ? watched->n_differences + 1 : 0;
 }
 
-// A list that would crowd everything else out of the buffer is not written; its counts are.
+// Returns whether a list would displace everything else in the buffer. Then only its counts are
+// written.
 static bool is_too_long(struct sampler *sampler, const struct residency_file *file,
                         const struct page_ranges *runs)
 {
@@ -170,7 +173,7 @@ static void tell_counts(struct sampler *sampler, const struct residency_file *fi
         watched->n_differences++;
 }
 
-// UNKNOWN and ERROR are said when they begin.
+// Writes UNKNOWN and ERROR when they begin.
 static void tell_state(struct sampler *sampler, const struct residency_file *file,
                        struct watched *watched, enum look_result result)
 {
@@ -192,13 +195,13 @@ static void tell_state(struct sampler *sampler, const struct residency_file *fil
     sampler->unknown_logged |= result == LOOK_UNKNOWN;
 }
 
-// Whether two results mean the same to a reader: runs that were looked at, or only counts.
+// Returns whether two results mean the same to a reader: runs, or only counts.
 static bool is_same_kind(enum look_result a, enum look_result b)
 {
     return a == b || (a == LOOK_SAME && b == LOOK_RUNS) || (a == LOOK_RUNS && b == LOOK_SAME);
 }
 
-// What leads from the remembered runs to those just found; NULL: nothing does.
+// Returns the difference from the remembered runs to the new ones, or NULL if there is none.
 static const struct page_ranges *
 difference_to(struct sampler *sampler, const struct watched *watched, enum look_result result)
 {
@@ -268,7 +271,7 @@ static void forget_file(void *userdata, struct residency_file *file)
     file->user = NULL;
 }
 
-// A file ended by itself. Another may have taken its name: look soon, but not all the time.
+// A file ended by itself. Another may have taken its name: scan soon, but not all the time.
 static void note_gone(struct sampler *sampler, struct residency_file *file)
 {
     file->gone = sampler->sweep_due = true;
@@ -277,7 +280,7 @@ static void note_gone(struct sampler *sampler, struct residency_file *file)
         loop_set_timer(sampler->rescan_timer, soon > now ? soon : now, sampler->rescan_period);
 }
 
-// The size at the beginning of a look; false: the file is gone, or cannot be looked at.
+// Gets the size at the beginning of a look. Returns false if the file is gone or cannot be read.
 static bool begin_look(struct sampler *sampler, struct residency_file *file, uint64_t *ret_pages)
 {
     struct stat st;
@@ -306,7 +309,7 @@ static bool begin_look(struct sampler *sampler, struct residency_file *file, uin
     return true;
 }
 
-// False: the deadline has passed in the middle of this file.
+// Returns false if the deadline has passed in the middle of this file.
 static bool look_at(struct sampler *sampler, struct residency_file *file, nsec_t deadline)
 {
     if (!file->user && !(file->user = calloc(1, sizeof(struct watched))))
@@ -332,7 +335,7 @@ static void sweep(struct sampler *sampler)
     file_set_sweep(sampler->files, forget_file, sampler);
 }
 
-// False: there is more to do.
+// Returns false if there is more to do.
 static bool continue_round(struct sampler *sampler, nsec_t deadline)
 {
     const struct residency_files *files = file_set_files(sampler->files);
@@ -371,7 +374,7 @@ static void continue_scan(struct sampler *sampler, nsec_t deadline)
         log_warning(sampler->env.log, "linux.page_residency: looking files up: %s", strerror(-r));
 }
 
-// Works on what there is until `deadline`, a round first.
+// Works until `deadline`, on rounds first.
 static void work(struct sampler *sampler, nsec_t deadline)
 {
     bool in_time = !sampler->in_round || continue_round(sampler, deadline);
@@ -414,7 +417,7 @@ static void on_rescan(void *userdata, nsec_t due, uint64_t n_due)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-// A whole round, as far as `most` allows.
+// Does a whole round, as far as `most` permits.
 static void sample_now(struct sampler *sampler, nsec_t most)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + most;
@@ -467,7 +470,7 @@ static void page_residency_clear_state(struct source *source)
         if (watched)
             watched->introduced = false;
     }
-    // Readers have nothing until the next look: let it be now, from the first file on.
+    // Readers have nothing until the next look. So look now, from the first file on.
     end_look(sampler);
     begin_round(sampler);
     loop_set_timer(sampler->work_timer, nsec_now(CLOCK_BOOTTIME), 0);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The enum's own names are the table: a line belongs to the value whose name has the same letters
-// and digits, case, underscores and parentheses aside ("Active(anon)" and MEMINFO_ACTIVE_ANON). The
-// few that the schema spells differently are aliases.
+// and digits, without regard to case, underscores and parentheses ("Active(anon)" and
+// MEMINFO_ACTIVE_ANON). The few that the schema spells differently are aliases.
 //
-// A place is remembered as an offset. Numbers grow and shrink a digit at a time, so what was found
-// moves the guess for what follows; the name must stand at the guessed place, at the beginning of a
-// line and with its separator behind it, or the lines are searched. Nothing is ever taken for a
-// counter without its name having been compared.
+// A place is remembered as an offset. Numbers grow and shrink by digits, so the shift of one place
+// is applied to the next guess. The name must be at the guessed place, at the start of a line and
+// with its separator; otherwise the lines are searched. A number is used only after its name was
+// compared.
 #include "producer/sources/sys_stats/counter_keys.h"
 
 #include <ctype.h>
@@ -83,7 +83,7 @@ static bool same_letters(struct span line_name, const char *enum_name)
     }
 }
 
-// The enum value of a line's name, 0 if it has none.
+// Returns the enum value of a line's name, or 0.
 static uint32_t key_of_name(const struct counter_kind *kind, struct span name)
 {
     for (const struct counter_alias *alias = kind->aliases; alias->name; alias++) {
@@ -133,8 +133,8 @@ static void want_name(const struct counter_set *set, bool *extra, const char *st
         extra[value->value] = true;
 }
 
-// Kernels split counters by kind of page and merged or split them by zone: a counter that is not
-// there is stood in for by those whose name has such a suffix more or less.
+// Kernels split counters by kind of page, and merged or split them by zone. A missing counter is
+// replaced by those whose names have such a suffix more or less.
 static void want_successors(const struct counter_set *set, bool *extra, const char *name)
 {
     static const char *const suffixes[] = {"_ANON",   "_FILE",    "_DMA",    "_DMA32",
@@ -192,7 +192,7 @@ int counter_set_learn(struct counter_set *set, struct span text)
     return 0;
 }
 
-// True if the line of `place` begins at `pos`.
+// Returns true if the line of `place` begins at `pos`.
 static bool stands_at(const struct counter_set *set, const struct counter_place *place,
                       struct span text, const char *pos)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Polls counters of the whole machine. Every kind has a period of its own and keeps to its own
-// grid, which begins when the source starts: kind k is due at start + i * period. One timer is set
-// to the next moment at which anything is due; kinds that are due together share a packet. Grid
-// points that the process slept through are not made up for; they are counted as lost.
+// Polls counters of the whole machine. Every kind has a period and a grid of its own, which begins
+// when the source starts: kind k is due at start + i * period. One timer is set to the next moment
+// at which anything is due. Kinds that are due together share a packet. Grid points that the
+// process slept through are not made up for; they count as lost.
 //
-// A sample reads into one buffer and writes straight into the trace. The room that each kind takes
-// is learned: when a packet overflows, nothing of it is kept and the same kinds are sampled again
-// with twice the room.
+// A sample reads into one buffer and writes straight into the trace. The room that each kind needs
+// is learned: if a packet overflows, it is dropped, and the same kinds are sampled again with twice
+// the room.
 #include "producer/sources/sys_stats/sys_stats_source.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 #define ROOM_BYTES_MIN   512u
 #define ROOM_BYTES_MAX   (1u << 20)
 
-// In the order in which a packet holds them.
+// In the order of a packet.
 enum poll_kind {
     POLL_MEMINFO,
     POLL_VMSTAT,
@@ -48,10 +48,10 @@ enum poll_kind {
 #define N_PSI 3
 
 struct poll {
-    nsec_t period; // 0: not asked for, or nothing to read
+    nsec_t period; // 0: not requested, or nothing to read
     nsec_t due;
-    size_t n_room; // bytes that a sample of this kind takes, with some to spare
-    bool failed;   // said so once
+    size_t n_room; // bytes of a sample of this kind, with some spare
+    bool failed;   // the log says so
 };
 
 struct sys_stats {
@@ -62,7 +62,7 @@ struct sys_stats {
     struct loop_timer *timer;
     char *buffer; // owned
     size_t n_buffer;
-    struct text_file files[N_POLLS]; // of the kinds that are one file
+    struct text_file files[N_POLLS]; // of kinds with a single file
     struct text_file psi[N_PSI];
     struct counter_set meminfo, vmstat;
     struct sysfs_values sysfs[N_POLLS];
@@ -96,7 +96,7 @@ static const struct poll_class poll_classes[N_POLLS] = {
     [POLL_SLAB] = {"slab", "/slabinfo", 512, -1, PERIOD(slab)},
 };
 
-// Where each enum sysfs_kind is looked for.
+// The paths of each enum sysfs_kind.
 static const char *const sysfs_places[] = {
     [SYSFS_CPUFREQ] = "/sys/devices/system/cpu/cpu*/cpufreq",
     [SYSFS_CPUIDLE] = "/sys/devices/system/cpu/cpu*/cpuidle",
@@ -116,7 +116,7 @@ static const struct psi_class psi_classes[N_PSI] = {
     {"/pressure/memory", PB_PSI_RESOURCE_MEMORY_SOME, PB_PSI_RESOURCE_MEMORY_FULL},
 };
 
-// The text of `file` up to its last newline, in the buffer, which grows for texts that fill it.
+// Reads the text of `file` up to its last newline into the buffer, which grows if a text fills it.
 static int read_text(struct sys_stats *stats, const struct text_file *file, struct span *ret)
 {
     for (;;) {
@@ -135,7 +135,7 @@ static int read_text(struct sys_stats *stats, const struct text_file *file, stru
     }
 }
 
-// Something of this kind cannot be had: one line, and what would allow it.
+// Logs once that something of this kind is not available, and what would permit it.
 static void report_absent(struct sys_stats *stats, enum poll_kind kind, const char *where, int r)
 {
     const char *hint = "";
@@ -222,7 +222,7 @@ static void write_poll(struct sys_stats *stats, enum poll_kind kind, struct wire
 
 static size_t room_for(const struct sys_stats *stats, uint32_t due)
 {
-    size_t n_room = 64; // of what is around the kinds
+    size_t n_room = 64; // without the kinds
     for (enum poll_kind kind = 0; kind < N_POLLS; kind++)
         if (due & 1u << kind)
             n_room += stats->polls[kind].n_room;
@@ -260,7 +260,7 @@ static void sample(struct sys_stats *stats, uint32_t due)
     }
 }
 
-// Moves each kind that is due at `now` to its next grid point and returns them as bits.
+// Moves each kind that is due at `now` to its next grid point. Returns these kinds as bits.
 static uint32_t take_due(struct sys_stats *stats, nsec_t now, nsec_t *ret_next)
 {
     uint32_t due = 0;
@@ -303,7 +303,7 @@ static void report_counters(struct sys_stats *stats, enum poll_kind kind,
                  poll_classes[kind].name, names.text);
 }
 
-// Opens the file of `kind` and proves that it can be read.
+// Opens the file of `kind` and checks that it can be read.
 static int open_file(struct sys_stats *stats, enum poll_kind kind)
 {
     const struct poll_class *class = &poll_classes[kind];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The formats are fixed by the kernel's documentation (proc.rst, iostats.rst, psi.rst) and only
-// ever grow at the end of a line, so every line is read by position and what is behind the known
-// fields is ignored. A message that cannot be completed is rolled back: no half entries in the
-// trace.
+// The kernel's documentation (proc.rst, iostats.rst, psi.rst) defines the formats, which only ever
+// grow at the end of a line. So every line is read by position, and anything behind the known
+// fields is ignored. A message that cannot be completed is rolled back: the trace has no half
+// entries.
 #include "producer/sources/sys_stats/sys_stats_texts.h"
 
 #include "common/elements.h"
@@ -113,7 +113,7 @@ void buddyinfo_text_write(struct span text, struct wire_writer *w)
     }
 }
 
-// Column (from 0, behind major, minor and name) of each field, in the order of the columns.
+// The column of each field (from 0, behind major, minor and name), in the order of the columns.
 struct disk_column {
     uint8_t column;
     uint8_t field;
@@ -150,7 +150,7 @@ void diskstats_text_write(struct span text, struct wire_writer *w)
 #define SLAB_COLUMN_PAGES_PER_SLAB 5
 #define SLAB_COLUMN_NUM_SLABS      14
 
-// Version 2 of the format; its two header lines begin with "slabinfo" and "#".
+// Version 2 of the format. Its two header lines begin with "slabinfo" and "#".
 void slabinfo_text_write(struct span text, struct wire_writer *w)
 {
     struct span line, name, word;

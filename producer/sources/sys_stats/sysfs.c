@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A machine with many cpus has thousands of idle states, and a process has often only 1024 file
-// descriptors: a limited number of files stays open, the rest is opened for each sample. The fd of
-// a cpu that went offline is dead for ever, so a failed read leads to one attempt to open the path
-// again.
+// A machine with many cpus has thousands of idle states, and a process often has only 1024 file
+// descriptors. So a limited number of files stays open; the others are opened for each sample. The
+// descriptor of a cpu that went offline never works again, so after a failed read the path is
+// opened again once.
 #include "producer/sources/sys_stats/sysfs.h"
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ static int add_value(struct sysfs_values *values, const char *name, uint32_t ind
     return sysfs_value_vec_push(&values->values, value);
 }
 
-// PREFIX + decimal number and nothing else.
+// Matches PREFIX + decimal number and nothing else.
 static bool numbered(const char *entry, const char *prefix, uint32_t *ret)
 {
     uint32_t number;
@@ -175,7 +175,7 @@ static int find_values(struct sysfs_values *values, const char *sys)
     return 0;
 }
 
-// Opens what may stay open and tells how many files there are to read at all.
+// Opens the files that may stay open. Returns how many files there are in all.
 static size_t open_values(struct sysfs_values *values)
 {
     size_t n_readable = 0, n_open = 0;
@@ -272,7 +272,8 @@ static void write_thermal(const struct sysfs_value *value, const char *text, ssi
     wire_string(w, PB_SysStats_ThermalZone_name, value->name);
     struct span span = span_over(text, n > 0 ? (size_t)n : 0);
     uint64_t millidegrees;
-    if (span_take_u64(&span, &millidegrees)) // the field has no sign: frost is left out
+    if (span_take_u64(&span,
+                      &millidegrees)) // the field has no sign: negative temperatures are left out
         wire_uint(w, PB_SysStats_ThermalZone_temp, millidegrees / 1000);
     if (value->type)
         wire_string(w, PB_SysStats_ThermalZone_type, value->type);
@@ -301,7 +302,7 @@ static void write_idle_state(const struct sysfs_value *value, const char *text, 
     wire_end(w, mark);
 }
 
-// Values are sorted by cpu: the states of one cpu are neighbours.
+// Values are sorted by cpu, so that the states of one cpu are adjacent.
 static void write_cpuidle(struct sysfs_values *values, struct wire_writer *w)
 {
     char text[N_TEXT_MAX];
@@ -316,7 +317,7 @@ static void write_cpuidle(struct sysfs_values *values, struct wire_writer *w)
     }
 }
 
-// The place in the list is the cpu's number; numbers that the machine does not have count 0.
+// The position in the list is the cpu's number. Missing cpus count 0.
 static void write_cpufreq(struct sysfs_values *values, struct wire_writer *w)
 {
     char text[N_TEXT_MAX];

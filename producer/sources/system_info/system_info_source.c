@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Written once when the session starts, and again when readers are told to forget: the packets
-// outlive the ring.
+// Written once when the session starts, and again when readers are told to drop their state. The
+// packets survive the wrap of a ring.
 #include "producer/sources/system_info/system_info_source.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "producer/sources/system_info/system_info_texts.h"
 #include "protos/fields.h"
 
-#define TEXT_BYTES       (1u << 20) // cpuinfo of a thousand cpus takes 1.5 KB each
+#define TEXT_BYTES       (1u << 20) // cpuinfo takes 1.5 KB per cpu
 #define FREQUENCY_BYTES  4096
 #define FREQUENCIES_ROOM (256u << 10) // of all cpus
 
@@ -129,7 +129,7 @@ static size_t write_interrupt_message(const struct system_info *info, struct spa
 typedef size_t (*write_message_fn)(const struct system_info *info, struct span text,
                                    struct wire_writer *w);
 
-// Encodes apart: how large it becomes cannot be told from the text, and a small ring has no room to
+// Encodes separately: the text does not tell the encoded size, and a small ring has no room to
 // spare.
 static void write_message(struct system_info *info, struct span text, write_message_fn write,
                           enum retained_key key)
@@ -153,7 +153,7 @@ static void write_message(struct system_info *info, struct span text, write_mess
     info->n_written += packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, key);
 }
 
-// One packet from one file of /proc.
+// Writes one packet from one file of /proc.
 static void write_packet(struct system_info *info, const char *path, write_message_fn write,
                          enum retained_key key)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/cpuinfo differs by architecture: x86 has a `model name` per cpu; arm64 has identifiers per
+// /proc/cpuinfo differs by architecture. x86 has a `model name` per cpu. arm64 has identifiers per
 // cpu and, on older kernels, one `Processor` line for all. Blocks end with an empty line, but on
-// some kernels the lines that speak for all follow one directly.
+// some kernels the common lines follow a block directly.
 //
-// A line of /proc/interrupts has no fixed columns behind the counts: the chip's name may hold
-// blanks. What the handlers are called comes after the word for the trigger.
+// A line of /proc/interrupts has no fixed columns behind the counts: the chip's name may contain
+// blanks. The names of the handlers follow the word for the trigger.
 #include "producer/sources/system_info/system_info_texts.h"
 
 #include <stdio.h>
@@ -117,7 +117,7 @@ static bool is_trigger(struct span word)
            span_ends_with(word, "-level") || span_ends_with(word, "-fasteoi");
 }
 
-// The name at the end of a line whose `line` begins behind the interrupt's number.
+// Takes the name at the end of a line; `line` begins behind the interrupt's number.
 static bool take_irq_name(struct span line, unsigned n_cpus, struct span *ret)
 {
     struct span word;
@@ -128,7 +128,7 @@ static bool take_irq_name(struct span line, unsigned n_cpus, struct span *ret)
             continue; // counts
         if (is_trigger(word))
             behind_trigger = word.end;
-        last = i > n_cpus ? word.pos : NULL; // one word alone is the chip
+        last = i > n_cpus ? word.pos : NULL; // a single word is the chip
     }
     const char *start = behind_trigger ? behind_trigger : last;
     if (!start)
