@@ -85,11 +85,11 @@ struct foreign_helper {
     int fd;                  // owned; -1
     struct loop_io *io;
     struct loop_timer *timer;
-    struct call_vec waiting;      // owned, in the order they came
-    struct foreign_call *current; // owned; under way
-    nsec_t due;                   // CLOCK_BOOTTIME, of the current one
-    uint64_t progress;            // of its process, when it was looked at
-    uint64_t queued;              // nanoseconds that its process had waited for a processor then
+    struct call_vec waiting;      // owned, in the order of arrival
+    struct foreign_call *current; // owned; the running call
+    nsec_t due;                   // CLOCK_BOOTTIME, for the running call
+    uint64_t progress;            // of its process, at the last check
+    uint64_t queued;              // nanoseconds that its process had then waited for a processor
     uint64_t n_calls, last_payer;
     unsigned n_starts; // since the last answer
     bool is_ready;     // the process has said that it is ready
@@ -454,7 +454,7 @@ static uint64_t progress_of(const struct foreign_helper *helper, bool *ret_runs)
     return ticks[0] + ticks[1] + n_read;
 }
 
-// What the current call has waited for a processor, up to now.
+// Returns how long the running call has waited for a processor, up to now.
 static nsec_t time_queued(const struct foreign_helper *helper)
 {
     char text[96];
@@ -465,7 +465,7 @@ static nsec_t time_queued(const struct foreign_helper *helper)
     return is_known ? (nsec_t)(queued - helper->queued) : 0;
 }
 
-// True: the current call has some more time.
+// Returns true if the running call gets some more time.
 static bool gets_on(struct foreign_helper *helper)
 {
     const struct foreign_call *call = helper->current;

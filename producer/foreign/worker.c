@@ -137,7 +137,7 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     struct bench bench = {.worker = {.proc = proc}, .jobs = jobs};
     become_nobodys();
     bench.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
-    // Its time begins now: a busy machine may have taken long to start it.
+    // Its time begins now: on a busy machine the start may have taken long.
     const struct foreign_message hello = {.number = FOREIGN_HELLO,
                                           .queued = (uint64_t)time_queued(&bench)};
     foreign_message_send(FOREIGN_SOCKET_FD, &hello, NULL, 0, -1);

@@ -15,11 +15,11 @@
 #define FOREIGN_HELLO 0 // the message number with which a helper says that it is ready
 
 struct foreign_message {
-    uint32_t job;    // of a request
-    int32_t result;  // of an answer
-    uint64_t number; // the same of both
-    // Of an answer: nanoseconds of the job, without those in which its process could have run and
-    // others had the processor; and all of the latter since its process began.
+    uint32_t job;    // in a request
+    int32_t result;  // in an answer
+    uint64_t number; // the same in request and answer
+    // In an answer: nanoseconds of the job, without the time in which its process could run and
+    // others had the processor; and all such time since its process began.
     uint64_t taken, queued;
 };
 

@@ -127,8 +127,8 @@ extern const struct source_class
 bool source_class_is(const struct source_class *class, const char *name);
 const struct source_class *source_class_find(const char *name); // NULL: no such source
 
-// The class that reads the field of DataSourceConfig; NULL: nobody does.
+// Returns the class that reads the field of DataSourceConfig, or NULL.
 const struct source_class *source_class_of_config(const char *field);
 
-// The names and aliases of all classes, NULL-terminated: at most `n` - 1 of them, n > 0.
+// Fills in the names and aliases of all classes, NULL-terminated: at most `n` - 1 names, n > 0.
 void source_class_names(const char **ret, size_t n);
