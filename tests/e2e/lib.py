@@ -9,6 +9,7 @@ import functools
 import os
 import pathlib
 import signal
+import shutil
 import subprocess
 import time
 import unittest
@@ -90,7 +91,7 @@ def memory_cgroup(limit_bytes):
             pass
         group.rmdir()
     else:
-        raise unittest.SkipTest("no memory cgroup can be made here")
+        raise unittest.SkipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
     try:
         yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
     finally:
@@ -123,6 +124,12 @@ def end_vm(vm):
     vm.wait()
     for name in (f".java_pid{vm.pid}", f"perf-{vm.pid}.map", f"perf-{vm.pid}.map.times", f"hsperfdata_root/{vm.pid}"):
         pathlib.Path("/tmp", name).unlink(missing_ok=True)
+
+
+def needs_program(*names):
+    """Skip where a program is missing that scripts/install-deps, and so ./check, installs."""
+    missing = [name for name in names if not shutil.which(name)]
+    return unittest.skipIf(missing, f"needs {' and '.join(missing)}, which scripts/install-deps installs")
 
 
 def needs_root(test):

@@ -149,7 +149,7 @@ class WithoutDaemon(Case):
         self.root.chmod(0o755)
         argv = [lib.MMTRACE, "bugreport", "-o", "-", "--traces", self.folder]
         if lib.run("setpriv", "--reuid=65534", "--clear-groups", lib.MMTRACE, "--version").returncode != 0:
-            self.skipTest("an unprivileged user cannot run the build")
+            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
         done = lib.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv, text=False,
                        env={**os.environ, **self.sockets})
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -7,7 +7,6 @@ in test_survival.py.
 import collections
 import contextlib
 import random
-import shutil
 import subprocess
 import time
 import unittest
@@ -50,7 +49,7 @@ class Calls(unittest.TestCase):
 
     def check_calls(self, numbers):
         if not can_trace():
-            self.skipTest("needs strace, and to be allowed to trace")
+            self.skipTest("needs strace, which scripts/install-deps installs, and to be allowed to trace")
         for name in NAMES:
             self.check(name, [("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
                                f"inject={call}:error={error}:when={number}")
@@ -63,7 +62,7 @@ class Calls(unittest.TestCase):
     def test_many_calls_that_fail(self):
         self.check_calls(NUMBERS)
 
-    @unittest.skipUnless(shutil.which("prlimit"), "needs prlimit")
+    @lib.needs_program("prlimit")
     def test_few_descriptors(self):
         for name in NAMES:
             self.check(name, [("prlimit", f"--nofile={n}") for n in (*range(3, 16), 64)])

@@ -351,7 +351,7 @@ class OtherLibraries(Heap):
     def test_static(self):
         self.check(self.build("cc", "-static"), "it is a static program")
 
-    @unittest.skipUnless(shutil.which("musl-gcc"), "needs musl-gcc")
+    @lib.needs_program("musl-gcc")
     def test_musl(self):
         program = self.build("musl-gcc")
         self.check(program, "its C library is musl")
@@ -361,7 +361,7 @@ class OtherLibraries(Heap):
         self.assertEqual((mixed.returncode, mixed.stdout), (0, "as ever\n" * 2), mixed.stderr)
         self.assertIn("keep_small", mixed.stderr)
 
-    @unittest.skipUnless(shutil.which("musl-gcc"), "needs musl-gcc")
+    @lib.needs_program("musl-gcc")
     def test_a_static_program_of_musl(self):
         self.check(self.build("musl-gcc", "-static"), "it is a static program")
 

@@ -14,6 +14,7 @@ import time
 import unittest
 
 import states
+import lib
 from lib import MMTRACE, run
 from test_heap import HELPER, Heap
 
@@ -157,7 +158,7 @@ class Running(Heap):
         out, n = self.attach_often(["xz", "-T4", "-1", "--block-size=256KiB", "-c"], piece)
         self.assertTrue(lzma.decompress(out) == piece * n)
 
-    @unittest.skipUnless(shutil.which("git"), "git is not here")
+    @lib.needs_program("git")
     def test_git(self):
         folder = self.dir / "repository"
         folder.mkdir()

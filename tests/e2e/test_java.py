@@ -132,7 +132,7 @@ class Java(unittest.TestCase):
     def setUpClass(cls):
         cls.home = jdk()
         if not cls.home:
-            raise unittest.SkipTest("no JDK: no javac")
+            raise unittest.SkipTest("needs javac, which scripts/install-deps installs (default-jdk-headless)")
         cls.folder = tempfile.TemporaryDirectory(prefix="mmtrace-java-")
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)

@@ -39,7 +39,7 @@ def newest_jdk():
     return max(homes, key=java_version, default=JDK)
 
 
-@unittest.skipUnless(AGENT.exists() and JDK, "the Java agent is not in this build: no JDK was found")
+@unittest.skipUnless(AGENT.exists() and JDK, "the Java agent is not in this build: needs a JDK, which scripts/install-deps installs, and a new configuration")
 class JavaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

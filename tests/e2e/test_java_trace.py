@@ -27,7 +27,7 @@ duration_ms: {}
 """
 
 
-@unittest.skipUnless(AGENT.exists() and shutil.which("javac"), "the Java agent is not in this build: no JDK was found")
+@unittest.skipUnless(AGENT.exists() and shutil.which("javac"), "the Java agent is not in this build: needs a JDK, which scripts/install-deps installs, and a new configuration")
 class JavaTrace(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -97,7 +97,7 @@ class Resources(Limits):
         except OSError:
             runs = False
         if not runs:
-            self.skipTest("another user cannot run the build")
+            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
         done = self.convert(preexec_fn=alone)
         self.assertEqual(done.returncode, 1, "a thread was started in spite of the limit")
         self.assertIn("no thread can be started: Resource temporarily unavailable", done.stderr)

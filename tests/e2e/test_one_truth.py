@@ -413,14 +413,14 @@ class OneTruth(unittest.TestCase):
 
     # Runtimes.
 
-    @unittest.skipUnless(shutil.which("javac"), "no JDK: no javac")
+    @lib.needs_program("javac")
     def test_java(self):
         self.assertEqual(lib.run("javac", "--release", "17", "-d", self.dir, *JAVA.glob("*.java")).returncode, 0)
         self.command("heap", "-q", "-i", "4k", "-c", "300", "--heaps", "libc.malloc,com.android.art", "-o", self.trace, "--",
                      "java", "-cp", self.dir, "Allocations", "keep", "50000")
         self.agree("heap_profile_allocation")
 
-    @unittest.skipUnless(shutil.which("node"), "node is not installed")
+    @lib.needs_program("node")
     def test_perf_maps(self):
         app = self.dir / "app.js"
         app.write_text("const kept = [];\nfunction hungry(i) { kept.push(Buffer.allocUnsafeSlow(100000 + i)); }\n"

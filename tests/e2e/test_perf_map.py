@@ -13,6 +13,7 @@ import time
 import unittest
 
 import states
+import lib
 from lib import BUILD, MMSQL, MMTRACE, needs_namespaces, needs_root, run, wait_for
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
@@ -63,7 +64,7 @@ class Case(unittest.TestCase):
 
 
 @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
-@unittest.skipUnless(shutil.which("node"), "node is not installed")
+@lib.needs_program("node")
 class Node(Case):
     """A real runtime: native allocations have the JavaScript functions that made them."""
 
@@ -95,7 +96,7 @@ class Node(Case):
 
 
 @unittest.skipUnless(LIBRARY.exists() and AGENT.exists(), "libmmheap.so or libtiallocsample.so is not in this build")
-@unittest.skipUnless(shutil.which("javac"), "no JDK: no javac")
+@lib.needs_program("javac")
 class Jvm(Case):
     """A real VM whose agent writes the map: native allocations have the Java methods that made them."""
 

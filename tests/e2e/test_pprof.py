@@ -107,7 +107,7 @@ class Pprof(unittest.TestCase):
             self.assertEqual((done.returncode, text in done.stderr), (code, True), done.stderr)
         self.assertTrue(pathlib.Path("/dev/full").exists())
 
-    @unittest.skipUnless(has_pprof(), "needs Go's pprof (Debian: golang-go)")
+    @unittest.skipUnless(has_pprof(), "needs Go's pprof: scripts/install-deps installs golang-go")
     def test_pprof_reads_it(self):
         self.write()
         done = lib.run("go", "tool", "pprof", "-top", "-sample_index=alloc_space", self.out)

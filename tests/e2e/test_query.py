@@ -149,7 +149,7 @@ class Functions(Case):
         self.assertEqual(self.ask("SELECT s.id, a.name FROM slice s JOIN ancestor_slice(s.id) a WHERE s.depth = 1", db=db).split()[1:],
                          ["1,a"])
 
-    @unittest.skipUnless(shutil.which("protoc"), "protoc is not installed")
+    @lib.needs_program("protoc")
     def test_args_are_those_of_the_view(self):
         """The table that hides the view, joined and alone; a set of more values than a row has is among them."""
         many = "".join(f'debug_annotations {{ name: "k{i}" uint_value: {i} }}' for i in range(200))
@@ -179,7 +179,7 @@ class Functions(Case):
         out = self.ask("SELECT count(*) AS n, count(key) AS k FROM (VALUES (NULL), (-5)) LEFT JOIN args ON arg_set_id = column1")
         self.assertEqual(out, "n,k\n2,0\n")
 
-    @unittest.skipUnless(shutil.which("sqlite3"), "the sqlite3 shell is not installed")
+    @lib.needs_program("sqlite3")
     @unittest.skipIf("asan" in lib.run("ldd", EXTENSION).stdout, "a sanitizer's library must be loaded first")
     def test_extension(self):
         done = lib.run("sqlite3", "-bail", self.db, f".load {EXTENSION}", "SELECT STR_SPLIT('a b', ' ', 1)",

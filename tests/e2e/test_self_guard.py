@@ -119,7 +119,7 @@ class Recorder(unittest.TestCase):
     @lib.needs_root
     def test_a_budget_goes_to_the_program_first(self):
         if not os.access(lib.MMTRACE, os.X_OK) or lib.run("setpriv", "--reuid", "65534", "test", "-x", lib.MMTRACE).returncode:
-            self.skipTest("others cannot run the program where it was built")
+            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
         proc = self.record(preexec_fn=as_nobody(4 << 20))
         self.assertIn(self.nice(proc), range(0, 20))
         lib.wait_for(lambda: 0 < self.locked_kb(proc) <= 4096, "locked memory within its budget")

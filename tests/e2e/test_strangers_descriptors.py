@@ -141,7 +141,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 """
 
 
-@unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+@lib.needs_program("cc")
 class PassedDescriptorsBefore616(PassedDescriptors):
     """The same where the kernel cannot refuse descriptors (before Linux 6.16)."""
 

@@ -152,7 +152,7 @@ class Rights(unittest.TestCase):
                           f'heapprofd_config {{ pid: {process.pid} sampling_interval_bytes: 4096 }} }} }}')
         return lib.run(lib.MMTRACE, "record", "-c", config, "-o", daemon.root / "trace", env=daemon.env)
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_shipped_unit(self):
         """M9: what a source cannot do under the shipped unit is the command's error; the rest is recorded."""
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
@@ -165,7 +165,7 @@ class Rights(unittest.TestCase):
         done = lib.run(lib.MMTRACE, "record", "-c", config, "-t", "1s", "-o", daemon.root / "trace", env=daemon.env)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_group_of_the_socket(self):
         """Where the socket cannot be given to the group, it is the owner's alone, and the log says so."""
         capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
@@ -180,7 +180,7 @@ class Rights(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
                 daemon.status()
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_unit_with_its_addition(self):
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service",
                                                         lib.ROOT / "configs" / "systemd" / "heap.conf"))
@@ -204,7 +204,7 @@ class Rights(unittest.TestCase):
         maps = [packet.one("perf_map") for packet in lib.of_kind(lib.decode(trace), "perf_map")]
         return process.pid, done, maps
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_maps_under_the_shipped_unit(self):
         """Left out, but not in silence: the log, the exit code and the trace say so."""
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
@@ -216,7 +216,7 @@ class Rights(unittest.TestCase):
         self.assertIn("heap.conf", daemon.said())
         self.assertEqual([(m.one("pid"), m.one("refused")) for m in maps], [(pid, True)])
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_maps_with_the_addition(self):
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service",
                                                         lib.ROOT / "configs" / "systemd" / "heap.conf"))
@@ -224,7 +224,7 @@ class Rights(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([(m.one("pid"), m.one("text")) for m in maps], [(pid, "10 8 compiled\n")], maps)
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
     def test_names_under_the_shipped_unit(self):
         """Functions of another user's program have no names then; the log and the trace say so."""

@@ -97,7 +97,7 @@ class Files(unittest.TestCase):
         self.assertEqual(trace.stat().st_mode & 0o777, 0o600)
         self.assertEqual(trace.parent.stat().st_mode & 0o777, 0o700)
 
-    @unittest.skipUnless(shutil.which("strace"), "needs strace")
+    @lib.needs_program("strace")
     def test_on_the_disk_before_the_name(self):
         """A reset must not leave a name with nothing behind it."""
         armed = self.dir / "armed"
@@ -246,7 +246,7 @@ class Watchdog(unittest.TestCase):
             client.connect(str(daemon.run_dir / "producer.sock"))
         return daemon
 
-    @unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+    @lib.needs_program("cc")
     def test_loop_that_hangs(self):
         if lib.is_sanitized():
             self.skipTest("a sanitizer wants to be loaded first")
@@ -256,7 +256,7 @@ class Watchdog(unittest.TestCase):
         del daemon.env["LD_PRELOAD"]
         daemon.start().ready()  # nothing stands in the way of the next one
 
-    @unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+    @lib.needs_program("cc")
     def test_sigterm_to_a_loop_that_hangs(self):
         if lib.is_sanitized():
             self.skipTest("a sanitizer wants to be loaded first")

@@ -400,7 +400,7 @@ class ArmedAndEnded(Armed):
 
     def test_wrote_means_on_the_disk(self):
         if not shutil.which("strace") or lib.run("strace", "-V").returncode != 0:
-            self.skipTest("needs strace")
+            self.skipTest("needs strace, which scripts/install-deps installs")
         self.arm("one", TRIGGERED % 500)
         daemon = self.start()
         calls = self.root / "calls"
@@ -493,7 +493,7 @@ class Reset(Armed):
     def test_power_is_lost(self):
         """A file system that forgets what was not synced."""
         if not shutil.which("mkfs.ext4"):
-            self.skipTest("needs mkfs.ext4")
+            self.skipTest("needs mkfs.ext4, which scripts/install-deps installs (e2fsprogs)")
         image, self.traces = self.root / "image", self.root / "mount"
         self.traces.mkdir()
         with open(image, "wb") as file:
@@ -643,7 +643,7 @@ def memory_cgroup(test):
         test.addCleanup(lambda: wait_for(lambda: remove_folder(path), "the cgroup stays"))
         if (path / limit).exists():
             return path, path / limit
-    return test.skipTest("needs a memory cgroup")
+    return test.skipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
 
 
 def remove_folder(path):

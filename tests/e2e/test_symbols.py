@@ -27,7 +27,7 @@ INLINED_LINE = 3  # of leaf()'s body
 
 @unittest.skipUnless("libdw" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout,
                      "mmsql is built without libdw")
-@unittest.skipUnless(shutil.which("g++") and shutil.which("objcopy"), "needs g++ and binutils")
+@lib.needs_program("g++", "objcopy")
 class Symbols(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="symbols-"))

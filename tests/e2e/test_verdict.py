@@ -382,7 +382,7 @@ class OutOfMemory(Case):
         super().setUp()
         group = memory_group()
         if not group:
-            self.skipTest("no memory cgroup can be made here")
+            self.skipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
         self.addCleanup(group.rmdir)
         hog = subprocess.Popen([sys.executable, "-c", HOG], stdin=subprocess.PIPE)
         self.addCleanup(hog.stdin.close)

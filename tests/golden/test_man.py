@@ -67,7 +67,7 @@ class ManPages(unittest.TestCase):
             self.assertGreater(len(verbs), 3)
             self.assertEqual(set(verbs_of_page((FOLDER / f"{name}.1").read_text())), verbs)
 
-    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    @unittest.skipUnless(shutil.which("mandoc"), "needs mandoc, which scripts/install-deps installs")
     def test_pages_are_well_formed(self):
         for page in sorted(FOLDER.glob("*.1")):
             with self.subTest(page=page.name):
@@ -75,7 +75,7 @@ class ManPages(unittest.TestCase):
                                       stderr=subprocess.STDOUT, check=False, text=True)
                 self.assertEqual(lint.stdout, "")
 
-    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    @unittest.skipUnless(shutil.which("mandoc"), "needs mandoc, which scripts/install-deps installs")
     def test_each_form_stands_on_a_line_of_its_own(self):
         for program in map(pathlib.Path, PROGRAMS):
             with self.subTest(program=program.name):

@@ -258,7 +258,7 @@ static void test_full_disk(void **state)
     static char noise[1 << 20];
     (void)state;
     if (access("/dev/full", W_OK) < 0)
-        skip();
+        skip_because("there is no /dev/full");
     struct bugreport *report = begin();
     for (size_t i = 0; i < sizeof(noise); i++)
         noise[i] = (char)((i * 2654435761u) >> 13);

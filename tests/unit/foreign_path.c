@@ -121,7 +121,7 @@ static void what_another_user_makes_is_that_users(void **state)
     struct foreign_ids own;
     struct stat st;
     if (geteuid() != 0)
-        skip();
+        skip_because("needs root");
     folder_make_new(&f);
     assert_int_equal(fchmodat(f.fd, ".", 0777, 0), 0);
     text_make(&f, "of_root", "text");

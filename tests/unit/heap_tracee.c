@@ -3,17 +3,13 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/rseq.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <setjmp.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #define STOPS 50
 
@@ -95,10 +91,11 @@ static void test_a_thread_in_a_restartable_sequence(void **state)
 {
     (void)state;
     if (__rseq_size == 0)
-        skip(); // the kernel has none, or the environment says so
+        skip_because(
+            "no restartable sequences: the kernel has none, or GLIBC_TUNABLES forbids them");
     int n = count(start(stay_in_sequence));
     if (n < 0)
-        skip(); // this user may not trace
+        skip_because("this user may not trace");
     assert_true(n > STOPS / 2);
 }
 
@@ -107,7 +104,7 @@ static void test_a_thread_in_none(void **state)
     (void)state;
     int n = count(start(spin));
     if (n < 0)
-        skip();
+        skip_because("this user may not trace");
     assert_int_equal(n, 0);
 }
 

@@ -146,7 +146,7 @@ static struct residency_probe_stats stats_of_walk(int fd, uint64_t pages)
     CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
     assert_int_equal(residency_probe_new(RESIDENCY_AUTO, &probe), 0);
     if (!residency_has_cachestat(probe))
-        skip();
+        skip_because("the kernel has no cachestat (6.5)");
     struct residency_counts counts;
     struct residency_probe_stats stats;
     CLEANUP(page_ranges_done) struct page_ranges ranges = {0};
@@ -220,7 +220,7 @@ static void verify_sees_a_silent_exchange(void **state)
     CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
     assert_int_equal(residency_probe_new(RESIDENCY_AUTO, &probe), 0);
     if (!residency_has_cachestat(probe))
-        skip();
+        skip_because("the kernel has no cachestat (6.5)");
     CLEANUP(close_fdp) int fd = make_file((off_t)(100 * PAGE));
     write_pages(fd, 10, 5);
     struct residency_counts counts;
@@ -265,7 +265,7 @@ static void strangers_files_are_unknown_not_resident(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip();
+        skip_because("needs root");
     CLEANUP(close_fdp) int owned = make_file((off_t)(64 * PAGE));
     char link[32];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", owned);
@@ -324,7 +324,7 @@ static void huge_pages_are_unknown(void **state)
     (void)state;
     CLEANUP(close_fdp) int fd = memfd_create("residency", MFD_CLOEXEC | MFD_HUGETLB);
     if (fd < 0 || ftruncate(fd, 4 << 20) < 0)
-        skip();
+        skip_because("the kernel has no huge pages for files in memory");
     for (int method = RESIDENCY_AUTO; method <= RESIDENCY_CACHESTAT; method++) {
         CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
         if (residency_probe_new(method, &probe) == -ENOSYS)
@@ -376,7 +376,7 @@ static void counts_split_dirty_from_clean(void **state)
     CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
     assert_int_equal(residency_probe_new(RESIDENCY_AUTO, &probe), 0);
     if (!residency_has_cachestat(probe))
-        skip();
+        skip_because("the kernel has no cachestat (6.5)");
     struct residency_counts counts;
     for (int attempt = 0; attempt < 20; attempt++) {
         CLEANUP(close_fdp) int fd = make_file((off_t)(100 * PAGE));

@@ -198,7 +198,7 @@ static void test_strangers_files(void **state)
     struct trace_history history;
     (void)state;
     if (geteuid() != 0)
-        skip();
+        skip_because("needs root");
     put("root.pftrace", 10, HOUR);
     put("stranger.pftrace", 10, 2 * HOUR);
     assert_int_equal(chown(in_scratch("stranger.pftrace"), 12345, 12345), 0);

@@ -9,3 +9,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+// Skips the test, and says in the log what is missing.
+#define skip_because(why)                                                                          \
+    do {                                                                                           \
+        print_message("skipped: %s\n", why);                                                       \
+        skip();                                                                                    \
+    } while (0)
