@@ -13,7 +13,7 @@ FROM _track t JOIN args a ON a.arg_set_id = t.dimension_arg_set_id AND a.key = '
 
 -- Tracks of slices of GPUs, and of what is about to be shown.
 --   scope: The same as type.
---   description: What it shows.
+--   description: Description of the track.
 --   context_id: Context, where the track has one.
 CREATE VIEW gpu_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, dimension_arg_set_id, machine_id, type AS scope,
@@ -27,7 +27,7 @@ WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'g
 
 -- What ran on GPUs, was submitted to them, and what their drivers logged.
 --   context_id: Context of the graphics library.
---   render_target: Handle of what is rendered to.
+--   render_target: Handle of the render target.
 --   render_target_name: Its name.
 --   render_pass: Handle of the render pass.
 --   render_pass_name: Its name.
@@ -62,10 +62,10 @@ SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, 
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type IN ('gpu_render_stage', 'vulkan_events', 'gpu_log');
 
 -- Events of the buffers that are shown, and the phases that frames go through.
---   layer_name: Layer that it is of.
+--   layer_name: Layer.
 --   frame_number: Number of the frame.
---   queue_to_acquire_time: From its queueing until the GPU was done with it (ns).
---   acquire_to_latch_time: From then until it was taken for display (ns).
+--   queue_to_acquire_time: Time from queueing until the GPU finished the frame (ns).
+--   acquire_to_latch_time: Time from then until the frame was taken for display (ns).
 --   latch_to_present_time: From then until now (ns).
 CREATE VIEW frame_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
@@ -100,18 +100,18 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 --   surface_frame_token: Frame of the process; NULL: of the screen itself.
 --   upid: Process.
 --   layer_name: Layer.
---   present_type: Whether it was shown on time.
+--   present_type: Whether the frame was shown on time.
 --   on_time_finish: 1 if the process was done with it on time.
 --   gpu_composition: 1 if the GPU put it together.
---   jank_type: What was wrong, by Android's own judgement.
+--   jank_type: Kind of error, by Android's own judgement.
 --   jank_severity_type: How bad that was.
 --   prediction_type: Whether the expectation was still valid.
---   jank_tag: Whose fault it was.
+--   jank_tag: Part of the system that was at fault.
 --   jank_tag_experimental: The same by newer rules.
---   jank_score: How bad it was, as a number.
+--   jank_score: Severity, as a number.
 --   latched_unsignaled_count: Layers that were shown before the GPU was done with them.
 --   addressable_unsignaled_latch_count: Layers of which that could have been.
---   latched_fence_state: Whether the GPU was done with it when it was taken.
+--   latched_fence_state: Whether the GPU had finished the frame when it was taken.
 CREATE VIEW actual_frame_timeline_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
        (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')

@@ -6,7 +6,7 @@
 -- From when to when each machine was recorded: what is open at the end of its trace ends there, whatever other
 -- traces are in the database.
 --   machine_id: Machine.
---   trace_id: Trace that it is in.
+--   trace_id: Trace.
 --   start_ts: First moment with data (ns).
 --   end_ts: Last moment with data (ns).
 CREATE VIEW machine_bounds AS
@@ -20,7 +20,7 @@ SELECT m.machine_id, m.trace_id, t.start_ts, t.end_ts FROM trace_machine m JOIN 
 --   upid: Process of the thread.
 --   thread_name: Name of the thread.
 --   process_name: Name of the process.
---   cause: Why it began, as far as the trace tells.
+--   cause: Cause, if the trace has it.
 --   allocation_order: An allocation of 2^this pages wanted the memory.
 --   gfp_flags: The kernel's flags of that allocation.
 --   reclaimed_pages: Pages that it freed (direct and memcg reclaim).
@@ -94,7 +94,7 @@ GROUP BY e.kind, coalesce(e.upid, -1 - e.utid);
 --   ts: Begin of the span, a reading (ns).
 --   dur: Until the next reading (ns).
 --   name: Counter.
---   value: What it was at the begin.
+--   value: Value at the begin.
 --   change: By how much it changed; NULL if a counter that only grows went back.
 --   per_second: The change in a second.
 --   is_level: 1: a level that goes up and down (nr_*); 0: counts events since boot.
@@ -118,7 +118,7 @@ SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level,
 --   upid: Process.
 --   pid: Process id.
 --   process_name: Name of the process.
---   name: What of it: mem.rss, mem.rss.anon, mem.swap, ...
+--   name: Kind of memory: mem.rss, mem.rss.anon, mem.swap, ...
 --   size_bytes: Memory (bytes).
 --   change_bytes: Since the reading before (bytes).
 --   machine_id: Machine.
@@ -325,7 +325,7 @@ LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id LEFT JOIN mapped m ON m.
 --   self_bytes: Growth by allocations that this function itself made; negative: it shrank.
 --   growth_bytes: Growth by allocations below this function.
 --   growth_count: The same as a number of allocations.
---   total_bytes: What is allocated below it since the profile began.
+--   total_bytes: Memory allocated below the node since the profile began.
 CREATE VIEW heap_growth AS
 WITH RECURSIVE
 named AS MATERIALIZED (
@@ -464,7 +464,7 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 --   process_name: Its name.
 --   ts: Moment: of a look at its mappings, or, where there was none, of a dump (ns).
 --   layer: profile, allocator, process, or difference between them.
---   part: What is counted; parts of the process are kinds of mappings.
+--   part: Part of the memory; parts of the process are kinds of mappings.
 --   bytes: How much; for a difference, how much more the process has than the layer above.
 --   meaning: What that is.
 CREATE VIEW memory_account AS

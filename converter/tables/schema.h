@@ -60,7 +60,7 @@
     C(clock_snapshot, ts, INT, "When, in trace time (ns).")                                        \
     C(clock_snapshot, clock_id, INT, "Number of the clock, as in the trace.")                      \
     C(clock_snapshot, clock_name, TEXT, "Name of the clock, if it is a well-known one.")           \
-    C(clock_snapshot, clock_value, INT, "What that clock showed, in its own unit.")                \
+    C(clock_snapshot, clock_value, INT, "Value of this clock, in its own unit.")                   \
     C(clock_snapshot, snapshot_id, INT, "Readings of one moment share this.")                      \
     C(clock_snapshot, machine_id, INT, "Machine.")
 
@@ -85,7 +85,7 @@
     K(filedescriptor, id, "Row.")                                                                  \
     G(filedescriptor, ufd, INT, "id", "The same as id.")                                           \
     C(filedescriptor, fd, INT, "Number of the file descriptor.")                                   \
-    C(filedescriptor, ts, INT, "When it was seen (ns).")                                           \
+    C(filedescriptor, ts, INT, "Time (ns).")                                                       \
     C(filedescriptor, upid, INT, "Process.")                                                       \
     C(filedescriptor, path, TEXT, "File.")
 
@@ -124,20 +124,20 @@
 
 #define COLUMNS_metadata(K, C, G)                                                                  \
     K(metadata, id, "Row.")                                                                        \
-    C(metadata, name, TEXT, "What the fact is about.")                                             \
+    C(metadata, name, TEXT, "Subject of the value.")                                               \
     C(metadata, key_type, TEXT, "single: one row has this name; multi: there may be more.")        \
-    C(metadata, int_value, INT, "The fact, if it is a number.")                                    \
-    C(metadata, str_value, TEXT, "The fact, if it is a text.")                                     \
-    C(metadata, machine_id, INT, "Machine it is about, if it is about one.")                       \
-    C(metadata, trace_id, INT, "Trace it is about, if it is about one.")
+    C(metadata, int_value, INT, "The value, if it is a number.")                                   \
+    C(metadata, str_value, TEXT, "The value, if it is a text.")                                    \
+    C(metadata, machine_id, INT, "Machine, if the row is about one machine.")                      \
+    C(metadata, trace_id, INT, "Trace, if the row is about one trace.")
 
 #define COLUMNS_process(K, C, G)                                                                   \
     K(process, upid, "Unique number of the process in this trace.")                                \
     G(process, id, INT, "upid", "The same as upid.")                                               \
     C(process, pid, INT, "Process id; may be reused.")                                             \
     C(process, name, TEXT, "Name.")                                                                \
-    C(process, start_ts, INT, "When it started (ns), if the trace saw that.")                      \
-    C(process, end_ts, INT, "When it ended (ns), if the trace saw that.")                          \
+    C(process, start_ts, INT, "Start (ns), if the trace has it.")                                  \
+    C(process, end_ts, INT, "End (ns), if the trace has it.")                                      \
     C(process, parent_upid, INT, "Process that started it.")                                       \
     C(process, uid, INT, "User id.")                                                               \
     C(process, android_appid, INT, "Android application id, made from uid.")                       \
@@ -152,7 +152,8 @@
     C(sched_slice, dur, INT, "How long it ran (ns); -1: to the end of the trace.")                 \
     G(sched_slice, cpu, INT, "ucpu & 4095", "Processor.")                                          \
     C(sched_slice, utid, INT, "Thread.")                                                           \
-    C(sched_slice, end_state, TEXT, "State it went into: R runnable, S sleeping, D blocked, ...")  \
+    C(sched_slice, end_state, TEXT,                                                                \
+      "State after the slice: R runnable, S sleeping, D blocked, ...")                             \
     C(sched_slice, priority, INT, "The kernel's priority; 120 is usual, less runs first.")         \
     C(sched_slice, ucpu, INT, "Processor, see cpu.id.")
 
@@ -163,8 +164,8 @@
     C(slice, track_id, INT, "Track.")                                                              \
     C(slice, category, TEXT, "Category.")                                                          \
     C(slice, name, TEXT, "Name.")                                                                  \
-    C(slice, depth, INT, "How deep it is nested; 0 is the outermost.")                             \
-    C(slice, parent_id, INT, "Slice around it.")                                                   \
+    C(slice, depth, INT, "Depth of nesting; 0 is the outermost.")                                  \
+    C(slice, parent_id, INT, "Parent slice.")                                                      \
     C(slice, arg_set_id, INT, "Further values, see args.")                                         \
     C(slice, thread_ts, INT, "CPU time of the thread at its begin (ns).")                          \
     C(slice, thread_dur, INT, "CPU time it took (ns).")                                            \
@@ -175,13 +176,13 @@
 
 #define COLUMNS_stats(K, C, G)                                                                     \
     K(stats, id, "Row.")                                                                           \
-    C(stats, name, TEXT, "What is counted.")                                                       \
+    C(stats, name, TEXT, "Counted quantity.")                                                      \
     C(stats, key, INT, "Number of the name.")                                                      \
-    C(stats, idx, INT, "Processor or buffer that the value is of, if it is of one.")               \
+    C(stats, idx, INT, "Processor or buffer of the value, if there is one.")                       \
     C(stats, severity, TEXT, "info, notice, data_loss or error.")                                  \
     C(stats, source, TEXT, "trace: recorded; analysis: found while converting.")                   \
     C(stats, value, INT, "Value.")                                                                 \
-    C(stats, description, TEXT, "What it means.")                                                  \
+    C(stats, description, TEXT, "Meaning.")                                                        \
     C(stats, machine_id, INT, "Machine.")                                                          \
     C(stats, trace_id, INT, "Trace.")
 
@@ -190,8 +191,8 @@
     G(thread, id, INT, "utid", "The same as utid.")                                                \
     C(thread, tid, INT, "Thread id; may be reused.")                                               \
     C(thread, name, TEXT, "Name.")                                                                 \
-    C(thread, start_ts, INT, "When it started (ns), if the trace saw that.")                       \
-    C(thread, end_ts, INT, "When it ended (ns), if the trace saw that.")                           \
+    C(thread, start_ts, INT, "Start (ns), if the trace has it.")                                   \
+    C(thread, end_ts, INT, "End (ns), if the trace has it.")                                       \
     C(thread, upid, INT, "Process it belongs to, if known.")                                       \
     C(thread, is_main_thread, INT, "1 if it is the first thread of its process.")                  \
     C(thread, is_idle, INT, "1 if it stands for a processor with nothing to do.")                  \
@@ -208,7 +209,7 @@
     C(thread_state, io_wait, INT, "1 if it waited for a disk.")                                    \
     C(thread_state, blocked_function, TEXT, "Kernel function it waited in.")                       \
     C(thread_state, waker_utid, INT, "Thread that woke it.")                                       \
-    C(thread_state, waker_id, INT, "What the waker was doing, see thread_state.id.")               \
+    C(thread_state, waker_id, INT, "State of the waker, see thread_state.id.")                     \
     C(thread_state, irq_context, INT, "1 if it was woken from an interrupt.")                      \
     C(thread_state, ucpu, INT, "Processor, see cpu.id.")
 
@@ -219,15 +220,16 @@
 #define COLUMNS__track(K, C, G)                                                                    \
     K(_track, id, "Track.")                                                                        \
     C(_track, name, TEXT, "Name.")                                                                 \
-    C(_track, type, TEXT, "Kind of track: what made it.")                                          \
-    C(_track, dimension_arg_set_id, INT, "What tells it from others of its type, see args.")       \
-    C(_track, parent_id, INT, "Track above it.")                                                   \
+    C(_track, type, TEXT, "Kind of track, by its source.")                                         \
+    C(_track, dimension_arg_set_id, INT,                                                           \
+      "Dimensions that distinguish tracks of one type, see args.")                                 \
+    C(_track, parent_id, INT, "Parent track.")                                                     \
     C(_track, source_arg_set_id, INT, "Further values, see args.")                                 \
     C(_track, machine_id, INT, "Machine.")                                                         \
     C(_track, track_group_id, INT, "Tracks that are shown as one share this.")                     \
     C(_track, is_counter, INT, "1 for counters, 0 for slices.")                                    \
     C(_track, unit, TEXT, "Unit of the counter's values.")                                         \
-    C(_track, description, TEXT, "What it shows.")                                                 \
+    C(_track, description, TEXT, "Description of the track.")                                      \
     C(_track, upid, INT, "Process it belongs to.")                                                 \
     C(_track, utid, INT, "Thread it belongs to.")                                                  \
     C(_track, cpu, INT, "Processor it belongs to.")

@@ -20,19 +20,23 @@
     C(android_game_intervention_list, standard_mode_supported, INT,                                \
       "1 if there is a standard mode.")                                                            \
     C(android_game_intervention_list, standard_mode_downscale, REAL, "Factor of its resolution.")  \
-    C(android_game_intervention_list, standard_mode_use_angle, INT, "1 if it renders by ANGLE.")   \
+    C(android_game_intervention_list, standard_mode_use_angle, INT,                                \
+      "1 if the app renders by ANGLE.")                                                            \
     C(android_game_intervention_list, standard_mode_fps, REAL,                                     \
-      "Frames per second that it allows.")                                                         \
+      "Frames per second that the value allows.")                                                  \
     C(android_game_intervention_list, perf_mode_supported, INT,                                    \
       "1 if there is a performance mode.")                                                         \
     C(android_game_intervention_list, perf_mode_downscale, REAL, "Factor of its resolution.")      \
-    C(android_game_intervention_list, perf_mode_use_angle, INT, "1 if it renders by ANGLE.")       \
-    C(android_game_intervention_list, perf_mode_fps, REAL, "Frames per second that it allows.")    \
+    C(android_game_intervention_list, perf_mode_use_angle, INT, "1 if the app renders by ANGLE.")  \
+    C(android_game_intervention_list, perf_mode_fps, REAL,                                         \
+      "Frames per second that the value allows.")                                                  \
     C(android_game_intervention_list, battery_mode_supported, INT,                                 \
       "1 if there is a battery mode.")                                                             \
     C(android_game_intervention_list, battery_mode_downscale, REAL, "Factor of its resolution.")   \
-    C(android_game_intervention_list, battery_mode_use_angle, INT, "1 if it renders by ANGLE.")    \
-    C(android_game_intervention_list, battery_mode_fps, REAL, "Frames per second that it allows.")
+    C(android_game_intervention_list, battery_mode_use_angle, INT,                                 \
+      "1 if the app renders by ANGLE.")                                                            \
+    C(android_game_intervention_list, battery_mode_fps, REAL,                                      \
+      "Frames per second that the value allows.")
 
 #define COLUMNS_package_list(K, C, G)                                                              \
     K(package_list, id, "Row.")                                                                    \

@@ -31,8 +31,8 @@
     T(proc_vmstat, "Counters of memory management at one moment (/proc/vmstat).")                  \
     T(proc_zoneinfo, "Watermarks and counters of zones at one moment (/proc/zoneinfo).")           \
     T(trace, "The traces in this database.")                                                       \
-    T(trace_machine,                                                                               \
-      "Machines of each trace: no two traces share one, so this tells their rows apart.")          \
+    T(trace_machine, "Machines of each trace. No two traces share a machine, so machine_id "       \
+                     "distinguishes their rows.")                                                  \
     T(verdict, "The verdict on each trace: at most five sentences, the most important first.")
 
 #define COLUMNS_alloc_log(K, C, G)                                                                 \
@@ -78,7 +78,7 @@
     C(input_file, size_bytes, INT,                                                                 \
       "Size, inflated (bytes); for an archive, the size of the archive.")                          \
     C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
-    C(input_file, trace_id, INT, "Trace, see trace; NULL: it is none.")
+    C(input_file, trace_id, INT, "Trace, see trace; NULL: the file is no trace.")
 
 #define COLUMNS_kernel_log(K, C, G)                                                                \
     K(kernel_log, id, "Row, in the order of the log.")                                             \
@@ -127,7 +127,7 @@
     K(pinconfig_rule, id, "Row, in the order of the file.")                                        \
     C(pinconfig_rule, pinconfig_id, INT, "File it is in, see pinconfig.")                          \
     C(pinconfig_rule, line, INT, "Line of the file.")                                              \
-    C(pinconfig_rule, pattern, TEXT, "What the name of a file in an archive contains.")            \
+    C(pinconfig_rule, pattern, TEXT, "Text that the names of files in an archive contain.")        \
     C(pinconfig_rule, offset_bytes, INT, "Begin of a range in that file; NULL: all of it.")        \
     C(pinconfig_rule, size_bytes, INT, "Size of the range.")
 
@@ -205,7 +205,7 @@
     C(proc_zoneinfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                          \
     C(proc_zoneinfo, node, INT, "Node.")                                                           \
     C(proc_zoneinfo, zone, TEXT, "Zone; NULL: of the whole node.")                                 \
-    C(proc_zoneinfo, cpu, INT, "Processor whose list of free pages it is of; NULL: of none.")      \
+    C(proc_zoneinfo, cpu, INT, "Processor of the list of free pages; NULL: none.")                 \
     C(proc_zoneinfo, name, TEXT, "The kernel's name of the value: free, min, low, high.")          \
     C(proc_zoneinfo, value, INT, "Pages; counters of allocations (numa_*): events since boot.")
 
@@ -218,7 +218,7 @@
     C(trace, n_packets, INT, "Packets in it.")                                                     \
     C(trace, start_ts, INT, "First moment with data (ns), as other tables have it.")               \
     C(trace, end_ts, INT, "Last moment with data (ns).")                                           \
-    C(trace, ts_shift, INT, "What was added to its times, to be on the clock of the first trace.") \
+    C(trace, ts_shift, INT, "Shift of its times onto the clock of the first trace (ns).")          \
     C(trace, realtime_offset, INT, "Real time minus trace time (ns), where the trace tells it.")
 
 #define COLUMNS_trace_machine(K, C, G)                                                             \
@@ -233,4 +233,4 @@
     C(verdict, ts, INT, "When it began (ns); NULL: it has no time.")                               \
     C(verdict, dur, INT, "For how long (ns).")                                                     \
     C(verdict, text, TEXT, "The sentence.")                                                        \
-    C(verdict, query, TEXT, "SQL that shows what the sentence is made from.")
+    C(verdict, query, TEXT, "SQL that shows the rows behind the sentence.")

@@ -29,13 +29,13 @@
       "memory, 6 compute, 7 ray tracing; others as their name says.")                              \
     C(gpu_counter_group, track_id, INT, "Counter, see gpu_counter_track.")                         \
     C(gpu_counter_group, name, TEXT, "Name of the group, if the trace has one.")                   \
-    C(gpu_counter_group, description, TEXT, "What it is about.")
+    C(gpu_counter_group, description, TEXT, "Subject.")
 
 #define COLUMNS_vulkan_memory_allocations(K, C, G)                                                 \
     K(vulkan_memory_allocations, id, "Row.")                                                       \
     C(vulkan_memory_allocations, arg_set_id, INT, "Further values, see args.")                     \
     C(vulkan_memory_allocations, source, TEXT,                                                     \
-      "What tells it: DRIVER, DEVICE, GPU_DEVICE_MEMORY, GPU_BUFFER or GPU_IMAGE.")                \
+      "Source: DRIVER, DEVICE, GPU_DEVICE_MEMORY, GPU_BUFFER or GPU_IMAGE.")                       \
     C(vulkan_memory_allocations, operation, TEXT,                                                  \
       "CREATE, DESTROY, BIND, DESTROY_BOUND or ANNOTATIONS.")                                      \
     C(vulkan_memory_allocations, timestamp, INT, "When (ns).")                                     \

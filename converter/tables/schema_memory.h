@@ -33,15 +33,15 @@
     K(memory_snapshot_node, id, "Row.")                                                            \
     C(memory_snapshot_node, process_snapshot_id, INT,                                              \
       "Its process, see process_memory_snapshot; pid 0 has the shared memory.")                    \
-    C(memory_snapshot_node, parent_node_id, INT, "Node around it.")                                \
-    C(memory_snapshot_node, path, TEXT, "Name, with those of the nodes around it.")                \
+    C(memory_snapshot_node, parent_node_id, INT, "Parent node.")                                   \
+    C(memory_snapshot_node, path, TEXT, "Name, with the names of its parent nodes.")               \
     C(memory_snapshot_node, size, INT, "Bytes.")                                                   \
     C(memory_snapshot_node, effective_size, INT, "Bytes, without those that owners of it have.")   \
     C(memory_snapshot_node, arg_set_id, INT, "Further values, see args.")
 
 #define COLUMNS_page_residency_change(K, C, G)                                                     \
     K(page_residency_change, id, "Row.")                                                           \
-    C(page_residency_change, ts, INT, "When the look began that saw it (ns).")                     \
+    C(page_residency_change, ts, INT, "Begin of the look that saw the page run (ns).")             \
     C(page_residency_change, file_id, INT, "File, see page_residency_file.")                       \
     C(page_residency_change, sample_id, INT, "Sample that saw it, see page_residency_sample.")     \
     C(page_residency_change, came, INT, "1: the pages came in; 0: they went.")                     \
@@ -106,7 +106,8 @@
     C(profiler_smaps, upid, INT, "Process.")                                                       \
     C(profiler_smaps, ts, INT, "When (ns).")                                                       \
     C(profiler_smaps, path, TEXT, "Mapped file or kind of memory.")                                \
-    C(profiler_smaps, path_trimmed, TEXT, "The path without what differs between installations.")  \
+    C(profiler_smaps, path_trimmed, TEXT,                                                          \
+      "The path without the parts that differ between installations.")                             \
     C(profiler_smaps, aggregate_count, INT, "Mappings in this row.")                               \
     C(profiler_smaps, is_deleted, INT, "1 if the file was deleted.")                               \
     C(profiler_smaps, size_kb, INT, "Address space (KiB).")                                        \

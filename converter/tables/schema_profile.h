@@ -35,19 +35,19 @@
     C(android_heap_graph_java_oome_details, total_bytes_free, INT, "Free in the heap.")            \
     C(android_heap_graph_java_oome_details, free_bytes_until_oom, INT,                             \
       "By how much the heap could still grow.")                                                    \
-    C(android_heap_graph_java_oome_details, error_msg, TEXT, "What the error says.")
+    C(android_heap_graph_java_oome_details, error_msg, TEXT, "Text of the error.")
 
 #define COLUMNS_heap_graph_thread_callsite(K, C, G)                                                \
     K(heap_graph_thread_callsite, id, "Row.")                                                      \
     C(heap_graph_thread_callsite, heap_graph_id, INT, "Heap, see heap_graph.")                     \
     C(heap_graph_thread_callsite, utid, INT, "Thread.")                                            \
-    C(heap_graph_thread_callsite, callsite_id, INT, "Where it was, see stack_profile_callsite.")
+    C(heap_graph_thread_callsite, callsite_id, INT, "Call stack, see stack_profile_callsite.")
 
 #define COLUMNS_heap_graph(K, C, G)                                                                \
     K(heap_graph, id, "Row.")                                                                      \
     C(heap_graph, ts, INT, "When (ns).")                                                           \
     C(heap_graph, upid, INT, "Process.")                                                           \
-    C(heap_graph, dump_reason, TEXT, "Why, where it is known.")                                    \
+    C(heap_graph, dump_reason, TEXT, "Cause, if known.")                                           \
     C(heap_graph, heap_size, INT, "Bytes allocated in the heap.")                                  \
     C(heap_graph, truncated, INT, "1 if packets of the dump are missing.")
 
@@ -71,10 +71,10 @@
     C(heap_graph_object, reachable, INT, "1 if a root leads to it.")                               \
     C(heap_graph_object, heap_type, TEXT, "Part of the heap it is in.")                            \
     C(heap_graph_object, type_id, INT, "Its class.")                                               \
-    C(heap_graph_object, root_type, TEXT, "Why it is kept, if it is a root.")                      \
+    C(heap_graph_object, root_type, TEXT, "Why the object is kept, if the object is a root.")      \
     C(heap_graph_object, root_distance, INT,                                                       \
       "References from the nearest root; -1: none leads to it.")                                   \
-    C(heap_graph_object, object_data_id, INT, "What it holds, see heap_graph_object_data.")
+    C(heap_graph_object, object_data_id, INT, "Contents, see heap_graph_object_data.")
 
 #define COLUMNS_heap_graph_object_data(K, C, G)                                                    \
     K(heap_graph_object_data, id, "Row.")                                                          \
@@ -101,7 +101,7 @@
 
 #define COLUMNS_heap_graph_reference(K, C, G)                                                      \
     K(heap_graph_reference, id, "Row.")                                                            \
-    C(heap_graph_reference, reference_set_id, INT, "Same for what one object refers to.")          \
+    C(heap_graph_reference, reference_set_id, INT, "Equal for the references of one object.")      \
     C(heap_graph_reference, owner_id, INT, "Object that refers.")                                  \
     C(heap_graph_reference, owned_id, INT, "Object it refers to; NULL: nothing.")                  \
     C(heap_graph_reference, field_name, TEXT, "Field, with its class.")                            \
@@ -132,7 +132,7 @@
     C(malloc_arena, arena, INT,                                                                    \
       "Number of the arena, from 0; NULL: allocations that have a mapping of their own.")          \
     C(malloc_arena, system_bytes, INT, "Taken from the kernel.")                                   \
-    C(malloc_arena, max_system_bytes, INT, "The most it was; NULL where it is not kept.")          \
+    C(malloc_arena, max_system_bytes, INT, "Maximum; NULL if the maximum is not kept.")            \
     C(malloc_arena, free_bytes, INT, "Free in the arena, its unused end included.")                \
     C(malloc_arena, free_chunks, INT, "In so many pieces.")                                        \
     C(malloc_arena, fast_bytes, INT, "Free, and not yet joined with the free memory beside it.")   \
@@ -193,7 +193,7 @@
 #define COLUMNS__profiler_sample(K, C, G)                                                          \
     K(_profiler_sample, id, "Sample.")                                                             \
     C(_profiler_sample, ts, INT, "When (ns).")                                                     \
-    C(_profiler_sample, source, TEXT, "What took the sample.")                                     \
+    C(_profiler_sample, source, TEXT, "Recorder of the sample.")                                   \
     C(_profiler_sample, task_context_id, INT,                                                      \
       "Thread or task it was taken in, see stack_sample_task_context.")                            \
     C(_profiler_sample, execution_context_id, INT,                                                 \
@@ -209,8 +209,8 @@
 
 #define COLUMNS__profiler_session(K, C, G)                                                         \
     K(_profiler_session, id, "Session.")                                                           \
-    C(_profiler_session, source, TEXT, "What took the samples.")                                   \
-    C(_profiler_session, timebase_unit, TEXT, "Unit of what it samples by.")                       \
+    C(_profiler_session, source, TEXT, "Recorder of the samples.")                                 \
+    C(_profiler_session, timebase_unit, TEXT, "Unit of the sampling interval.")                    \
     C(_profiler_session, cmdline, TEXT, "Command line that started it.")
 
 #define COLUMNS__profiler_task_context(K, C, G)                                                    \

@@ -64,7 +64,7 @@
 #define COLUMNS_v8_js_script(K, C, G)                                                              \
     K(v8_js_script, v8_js_script_id, "Unique number of the script.")                               \
     C(v8_js_script, v8_isolate_id, INT, "Instance, see v8_isolate.")                               \
-    C(v8_js_script, internal_script_id, INT, "Number of it in its instance.")                      \
+    C(v8_js_script, internal_script_id, INT, "Number within its instance.")                        \
     C(v8_js_script, script_type, TEXT, "NORMAL, EVAL, MODULE, ...")                                \
     C(v8_js_script, name, TEXT, "Name: where it came from.")                                       \
     C(v8_js_script, source, TEXT, "Text of the script.")
@@ -87,6 +87,6 @@
 #define COLUMNS_v8_wasm_script(K, C, G)                                                            \
     K(v8_wasm_script, v8_wasm_script_id, "Unique number of the module.")                           \
     C(v8_wasm_script, v8_isolate_id, INT, "Instance, see v8_isolate.")                             \
-    C(v8_wasm_script, internal_script_id, INT, "Number of it in its instance.")                    \
+    C(v8_wasm_script, internal_script_id, INT, "Number within its instance.")                      \
     C(v8_wasm_script, url, TEXT, "Where it came from.")                                            \
     C(v8_wasm_script, wire_bytes_base64, TEXT, "The module itself, in base64.")
