@@ -36,11 +36,9 @@ static uint32_t type_get(struct import *im, uint32_t name)
 {
     struct descriptors *all = descriptors_of(im);
     bool is_new;
-    const uint64_t *type = map64_get_or_add(&all->types, name, all->n_types, &is_new);
-    if (!type) {
-        import_fail(im, -ENOMEM);
+    const uint64_t *type = import_map_get(im, &all->types, name, all->n_types, &is_new);
+    if (!type)
         return TYPE_NONE;
-    }
     all->n_types += is_new;
     return (uint32_t)*type;
 }
@@ -52,7 +50,7 @@ static uint32_t full_name(struct import *im, const struct wire_field *name)
     if (!name->size || *name->data != '.')
         strbuf_add_char(&text, '.');
     strbuf_add(&text, field_text(name), name->size);
-    return strset_add(&im->strings, text.text, text.size);
+    return import_strbuf_keep(im, &text);
 }
 
 static void field_add(struct import *im, uint32_t type, const struct wire_field *message,
@@ -94,7 +92,7 @@ static bool enum_add(struct import *im, const struct strbuf *scope,
     strbuf_add(&full, scope->text ? scope->text : "", scope->size);
     strbuf_add_char(&full, '.');
     strbuf_add(&full, field_text(name), name->size);
-    uint32_t type = type_get(im, strset_add(&im->strings, full.text, full.size));
+    uint32_t type = type_get(im, import_strbuf_keep(im, &full));
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     wire_foreach(&reader, &field) {

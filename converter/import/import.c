@@ -23,6 +23,19 @@ struct slice_name import_text_keep(struct import *im, const char *text, size_t s
     return (struct slice_name){.text = kept ? kept : "", .size = kept ? size : 0};
 }
 
+bool import_strbuf_whole(struct import *im, const struct strbuf *text)
+{
+    import_fail(im, text->failed ? -ENOMEM : 0);
+    return !text->failed;
+}
+
+uint32_t import_strbuf_keep(struct import *im, const struct strbuf *text)
+{
+    if (!import_strbuf_whole(im, text))
+        return STRSET_NONE;
+    return strset_add(&im->strings, text->text ? text->text : "", text->size);
+}
+
 uint32_t thread_track_get(struct import *im, int64_t utid)
 {
     struct track_spec spec = {.type = "thread_execution",

@@ -3,6 +3,7 @@
 // The state of a conversion that importers share.
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,6 +80,16 @@ static inline bool import_failed(const struct import *im)
     return im->failure->code < 0;
 }
 
+// The value of `key`, which is `initial` if the key is new. NULL: the conversion must end.
+static inline uint64_t *import_map_get(struct import *im, struct map64 *map, uint64_t key,
+                                       uint64_t initial, bool *ret_new)
+{
+    uint64_t *value = map64_get_or_add(map, key, initial, ret_new);
+    if (!value)
+        import_fail(im, -ENOMEM);
+    return value;
+}
+
 // A row has this time.
 static inline void import_bounds(struct import *im, int64_t ts)
 {
@@ -134,6 +145,12 @@ static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track
     import_bounds(im, ts);
     return id;
 }
+
+// False: memory ran out when the text was put together, and the conversion must end.
+bool import_strbuf_whole(struct import *im, const struct strbuf *text);
+
+// The id of a text that was put together, in strings. STRSET_NONE: the conversion must end.
+uint32_t import_strbuf_keep(struct import *im, const struct strbuf *text);
 
 // A text that is made up and outlives its packet.
 __attribute__((format(printf, 2, 3))) struct slice_name import_text(struct import *im,

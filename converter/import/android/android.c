@@ -53,7 +53,7 @@ static void log_event(struct import *im, int64_t packet_ts, const struct wire_fi
     int64_t utid = processes_update_thread(&im->processes, (uint32_t)field_u64(&event.tid),
                                            (uint32_t)field_u64(&event.pid));
     uint32_t priority = (uint8_t)field_u64(&event.prio);
-    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+    uint32_t id = import_strbuf_keep(im, &text);
     struct cell *row = database_row(im->db, TABLE_logs, NULL);
     cell_int(row, COL_logs_ts, ts);
     cell_text(row, COL_logs_log_source, "android_logcat");

@@ -201,7 +201,7 @@ static struct arg jank_arg(struct import *im, const char *key, const struct wire
     for (size_t i = 0; i < ELEMENTS(janks); i++)
         if (jank & janks[i].bit)
             strbuf_addf(&text, "%s%s", text.size ? ", " : "", janks[i].name);
-    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+    uint32_t id = import_strbuf_keep(im, &text);
     return arg_text(key, strset_text(&im->strings, id), text.size);
 }
 

@@ -193,8 +193,8 @@ static void buffer_latched(struct import *im, struct frames *frames,
     phase_begin(im, event, buffer->track);
 }
 
-static int buffer_presented(struct import *im, struct frames *frames,
-                            const struct buffer_event *event, struct buffer *buffer)
+static void buffer_presented(struct import *im, struct frames *frames,
+                             const struct buffer_event *event, struct buffer *buffer)
 {
     if (buffer->phase == PHASE_SF) {
         phase_end(im, event->ts, buffer->track);
@@ -206,7 +206,7 @@ static int buffer_presented(struct import *im, struct frames *frames,
         phase_end(im, event->ts, (uint32_t)*shown);
     uint32_t track = phase_track(im, frames, "Display_", false, event);
     phase_begin(im, event, track);
-    return layer == STRSET_NONE ? -ENOMEM : map64_set(&frames->displays, layer, track);
+    import_fail(im, layer == STRSET_NONE ? -ENOMEM : map64_set(&frames->displays, layer, track));
 }
 
 static struct buffer *buffer_get(struct frames *frames, const struct buffer_event *event)
@@ -222,11 +222,13 @@ static struct buffer *buffer_get(struct frames *frames, const struct buffer_even
     return &frames->buffers.items[id];
 }
 
-static int event_read(struct import *im, struct frames *frames, const struct buffer_event *event)
+static void event_read(struct import *im, struct frames *frames, const struct buffer_event *event)
 {
     struct buffer *buffer = buffer_get(frames, event);
-    if (!buffer)
-        return -ENOMEM;
+    if (!buffer) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (event->type == PB_ACQUIRE_FENCE)
         buffer->acquire_ts = event->ts;
     else if (event->type == PB_QUEUE)
@@ -239,20 +241,21 @@ static int event_read(struct import *im, struct frames *frames, const struct buf
     switch (event->type) {
     case PB_DEQUEUE:
         buffer_dequeued(im, frames, event, buffer);
-        return 0;
+        return;
     case PB_QUEUE:
         buffer_queued(im, frames, event, buffer);
-        return 0;
+        return;
     case PB_ACQUIRE_FENCE:
         buffer_acquired(im, event, buffer);
-        return 0;
+        return;
     case PB_LATCH:
         buffer_latched(im, frames, event, buffer);
-        return 0;
+        return;
     case PB_PRESENT_FENCE:
-        return buffer_presented(im, frames, event, buffer);
+        buffer_presented(im, frames, event, buffer);
+        return;
     default:
-        return 0;
+        return;
     }
 }
 
@@ -278,7 +281,7 @@ static void frames_sorted(struct import *im, const struct packet *packet)
         .layer_name = field_present(layer) ? (struct slice_name){field_text(layer), layer->size}
                                            : slice_name("no_layer_name"),
     };
-    import_fail(im, event_read(im, packet->own, &event));
+    event_read(im, packet->own, &event);
 }
 
 static void frames_done(void *state)

@@ -322,11 +322,9 @@ static struct slice_name text_keep(struct import *im, struct modem *modem,
     if (!event->text.size || modem->n_made_bytes > MADE_BYTES_MAX)
         return without;
     size_t n = im->strings.n;
-    uint32_t id = strset_add(&im->strings, event->text.text, event->text.size);
-    if (event->text.failed || id == STRSET_NONE) {
-        import_fail(im, -ENOMEM);
+    uint32_t id = import_strbuf_keep(im, &event->text);
+    if (id == STRSET_NONE)
         return without;
-    }
     if (im->strings.n > n)
         modem->n_made_bytes += event->text.size;
     return (struct slice_name){.text = strset_text(&im->strings, id), .size = event->text.size};

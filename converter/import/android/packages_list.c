@@ -43,7 +43,8 @@ int packages_see(struct import *im, const struct wire_field *name, int64_t uid, 
     return 0;
 }
 
-static int package_read(struct import *im, struct packages *state, const struct wire_field *message)
+static void package_read(struct import *im, struct packages *state,
+                         const struct wire_field *message)
 {
     MESSAGE(part, PackagesList_PackageInfo, message);
     const struct wire_field *name = &part.name;
@@ -55,20 +56,23 @@ static int package_read(struct import *im, struct packages *state, const struct 
         field_i64(&part.version_code),
     };
     size_t n = state->seen.n;
-    if (strset_add(&state->seen, (const char *)key, sizeof(key)) == STRSET_NONE)
-        return -ENOMEM;
+    if (strset_add(&state->seen, (const char *)key, sizeof(key)) == STRSET_NONE) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (state->seen.n == n)
-        return 0;
+        return;
     bool is_new;
-    if (packages_see(im, name, key[1], &is_new) < 0)
-        return -ENOMEM;
+    if (packages_see(im, name, key[1], &is_new) < 0) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     struct cell *row = database_row(im->db, TABLE_package_list, NULL);
     cell_bytes(row, COL_package_list_package_name, name->data, name->size);
     cell_int(row, COL_package_list_uid, key[1]);
     cell_int(row, COL_package_list_debuggable, key[2]);
     cell_int(row, COL_package_list_profileable_from_shell, key[3]);
     cell_int(row, COL_package_list_version_code, key[4]);
-    return 0;
 }
 
 static void packages_list_now(struct import *im, const struct packet *packet)
@@ -76,16 +80,14 @@ static void packages_list_now(struct import *im, const struct packet *packet)
     struct packages *state = packet->own;
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field)) {
+    while (!import_failed(im) && wire_next(&reader, &field)) {
         if (field.number == PB_PackagesList_packages)
-            r = package_read(im, state, &field);
+            package_read(im, state, &field);
         else if (field.number == PB_PackagesList_parse_error && field.value)
             stats_add(&im->stats, STAT_packages_list_has_parse_errors, 1);
         else if (field.number == PB_PackagesList_read_error && field.value)
             stats_add(&im->stats, STAT_packages_list_has_read_errors, 1);
     }
-    import_fail(im, r);
 }
 
 static void packages_list_done(void *state)

@@ -367,8 +367,8 @@ static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wi
 }
 
 // The form that older Perfetto writes: names and values in every event.
-static int legacy_generic_write(struct import *im, struct ftrace *ftrace,
-                                const struct ftrace_event *event, int64_t utid)
+static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
+                                 const struct ftrace_event *event, int64_t utid)
 {
     struct wire_field name = {0}, field;
     struct arg args[ARGS_MAX];
@@ -393,12 +393,13 @@ static int legacy_generic_write(struct import *im, struct ftrace *ftrace,
     }
     uint32_t kind;
     int r = legacy_kind(im, ftrace, &name, args, n, slots, &kind);
-    if (r < 0)
-        return r;
+    if (r < 0) {
+        import_fail(im, r);
+        return;
+    }
     struct cell *row = row_add(im, ftrace, kind, event->ts, event->cpu, utid);
     for (size_t i = 0; i < n; i++)
         ftrace_row_set(&ftrace->rows, row, slots[i], &args[i]);
-    return 0;
 }
 
 // What follows from an event beyond its row.
@@ -451,7 +452,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
         event_apply(im, machine, &event, bound);
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == PB_FtraceEvent_generic)
-        import_fail(im, legacy_generic_write(im, ftrace, &event, utid));
+        legacy_generic_write(im, ftrace, &event, utid);
     else if (event.type)
         typed_write(im, ftrace, &event, utid);
     else

@@ -100,12 +100,11 @@ static void inet_sock_set_state(struct import *im, const struct ftrace_event *ev
         to < 0 || to >= N_TCP_STATES || from < 0 || from >= N_TCP_STATES)
         return;
     bool is_new;
-    const uint64_t *stream = map64_get_or_add(
-        &network->streams, (uint64_t)ftrace_int(event, "skaddr"), network->streams.n + 1, &is_new);
-    if (!stream) {
-        import_fail(im, -ENOMEM);
+    const uint64_t *stream =
+        import_map_get(im, &network->streams, (uint64_t)ftrace_int(event, "skaddr"),
+                       network->streams.n + 1, &is_new);
+    if (!stream)
         return;
-    }
     struct slice_name name = import_text(im, "TCP stream#%u", (uint32_t)*stream);
     struct track_spec track = {
         .type = "net_socket_set_state",

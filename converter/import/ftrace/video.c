@@ -78,11 +78,7 @@ static struct arg flags_arg(struct import *im, const char *key, uint32_t bits,
     for (size_t i = 0; i < n; i++)
         if (flag_is_set(&flags[i], bits))
             strbuf_addf(&text, "%s%s", text.size ? "|" : "", flags[i].name);
-    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
-    if (text.failed || id == STRSET_NONE) {
-        import_fail(im, -ENOMEM);
-        return arg_text(key, "", 0);
-    }
+    uint32_t id = import_strbuf_keep(im, &text);
     return arg_text(key, strset_text(&im->strings, id), text.size);
 }
 

@@ -42,12 +42,14 @@ static int list_add(struct gpu_events *events, int64_t *head, int64_t slice)
     return r;
 }
 
-int gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice)
+void gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice)
 {
     struct gpu_events *events = gpu_events_of(im);
     struct gpu_event *event = event_get(events, number);
-    if (!event)
-        return -ENOMEM;
+    if (!event) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     const struct gpu_event_slice *slices = events->slices.items;
     bool is_before = end == GPU_EVENT_SUBMITTED;
     if (end == GPU_EVENT_RAN) {
@@ -55,14 +57,16 @@ int gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, in
         flow_add(im, slice, event->awaited);
         for (int64_t i = event->followed; i >= 0; i = slices[i].next)
             flow_add(im, slice, slices[i].slice);
-        return list_add(events, &event->ran, slice);
+        import_fail(im, list_add(events, &event->ran, slice));
+        return;
     }
     for (int64_t i = event->ran; i >= 0; i = slices[i].next)
         flow_add(im, is_before ? slice : slices[i].slice, is_before ? slices[i].slice : slice);
-    if (end == GPU_EVENT_FOLLOWED)
-        return list_add(events, &event->followed, slice);
+    if (end == GPU_EVENT_FOLLOWED) {
+        import_fail(im, list_add(events, &event->followed, slice));
+        return;
+    }
     *(is_before ? &event->submitted : &event->awaited) = slice;
-    return 0;
 }
 
 void gpu_events_done(struct gpu_events *events)

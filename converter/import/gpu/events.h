@@ -44,7 +44,7 @@ extern const struct importer importer_render_stages; // has the state
 // Those of the machine at hand.
 struct gpu_events *gpu_events_of(const struct import *im);
 
-// The slice is an end of the event of that number on the machine at hand. 0 or -ENOMEM.
-int gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice);
+// The slice is an end of the event of that number on the machine at hand.
+void gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice);
 
 void gpu_events_done(struct gpu_events *events);

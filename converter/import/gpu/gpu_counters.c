@@ -186,8 +186,8 @@ static void group_counters(struct import *im, const struct gpu_counters *all,
 }
 
 // `is_strict`: a counter may be described once.
-static int spec_read(struct import *im, struct gpu_counters *all, uint64_t number, uint32_t gpu,
-                     const struct groups *groups, const struct wire_field *message, bool is_strict)
+static void spec_read(struct import *im, struct gpu_counters *all, uint64_t number, uint32_t gpu,
+                      const struct groups *groups, const struct wire_field *message, bool is_strict)
 {
     MESSAGE(spec, GpuCounterDescriptor_GpuCounterSpec, message);
     uint64_t key = number << 32 | (uint32_t)field_u64(&spec.counter_id);
@@ -195,22 +195,24 @@ static int spec_read(struct import *im, struct gpu_counters *all, uint64_t numbe
     if (!is_whole || (is_strict && map64_find(&all->by_id, key))) {
         if (is_strict)
             stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
-        return 0;
+        return;
     }
     struct counter counter = {
         .track = counter_track(im, gpu, message, &spec),
         .is_forwards = field_u64(&spec.value_direction) == PB_VALUE_DIRECTION_FORWARDS_LOOKING,
     };
-    if (!map64_get_or_add(&all->by_id, key, all->counters.n, &is_new))
-        return -ENOMEM;
+    if (!map64_get_or_add(&all->by_id, key, all->counters.n, &is_new)) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (!is_new)
-        return 0;
+        return;
     counter_groups(im, counter.track, groups, message);
-    return counter_vec_push(&all->counters, counter);
+    import_fail(im, counter_vec_push(&all->counters, counter));
 }
 
-static int descriptor_read(struct import *im, struct gpu_counters *all, uint64_t number,
-                           uint32_t gpu, const struct wire_field *descriptor, bool is_strict)
+static void descriptor_read(struct import *im, struct gpu_counters *all, uint64_t number,
+                            uint32_t gpu, const struct wire_field *descriptor, bool is_strict)
 {
     CLEANUP(groups_done) struct groups groups = {0};
     int r = groups_read(&groups, descriptor);
@@ -218,30 +220,31 @@ static int descriptor_read(struct import *im, struct gpu_counters *all, uint64_t
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_GpuCounterDescriptor_specs)
-            r = spec_read(im, all, number, gpu, &groups, &field, is_strict);
+            spec_read(im, all, number, gpu, &groups, &field, is_strict);
     if (r == 0)
         group_counters(im, all, number, descriptor);
-    return r;
+    import_fail(im, r);
 }
 
-static int interned_read(struct import *im, struct gpu_counters *all, const struct packet *packet,
-                         uint64_t iid)
+static void interned_read(struct import *im, struct gpu_counters *all, const struct packet *packet,
+                          uint64_t iid)
 {
     uint64_t key[2] = {packet->state->epoch, iid};
     if (strset_find(&all->descriptors, (const char *)key, sizeof(key)) != STRSET_NONE)
-        return 0;
+        return;
     struct wire_field whole = interned_message(
         generation_find(packet->state, PB_InternedData_gpu_counter_descriptors, iid));
     MESSAGE(interned, InternedGpuCounterDescriptor, &whole);
     if (!field_present(&interned.counter_descriptor)) {
         stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
-        return 0;
+        return;
     }
     uint32_t number = strset_add(&all->descriptors, (const char *)key, sizeof(key));
-    return number == STRSET_NONE
-               ? -ENOMEM
-               : descriptor_read(im, all, number, (uint32_t)field_u64(&interned.gpu_id),
-                                 &interned.counter_descriptor, false);
+    if (number == STRSET_NONE)
+        import_fail(im, -ENOMEM);
+    else
+        descriptor_read(im, all, number, (uint32_t)field_u64(&interned.gpu_id),
+                        &interned.counter_descriptor, false);
 }
 
 static void counters_now(struct import *im, const struct packet *packet)
@@ -249,36 +252,38 @@ static void counters_now(struct import *im, const struct packet *packet)
     struct gpu_counters *all = packet->own;
     MESSAGE(event, GpuCounterEvent, packet->message);
     if (field_present(&event.counter_descriptor_iid)) {
-        import_fail(im, interned_read(im, all, packet, field_u64(&event.counter_descriptor_iid)));
+        interned_read(im, all, packet, field_u64(&event.counter_descriptor_iid));
         return;
     }
     if (!field_present(&event.counter_descriptor))
         return;
     uint32_t number = strset_add(&all->descriptors, (const char *)whole_trace, sizeof(whole_trace));
-    import_fail(im, number == STRSET_NONE
-                        ? -ENOMEM
-                        : descriptor_read(im, all, number, (uint32_t)field_u64(&event.gpu_id),
-                                          &event.counter_descriptor, true));
+    if (number == STRSET_NONE)
+        import_fail(im, -ENOMEM);
+    else
+        descriptor_read(im, all, number, (uint32_t)field_u64(&event.gpu_id),
+                        &event.counter_descriptor, true);
 }
 
-static int value_push(struct import *im, struct gpu_counters *all, int64_t ts,
-                      const struct counter *counter, double value)
+static void value_push(struct import *im, struct gpu_counters *all, int64_t ts,
+                       const struct counter *counter, double value)
 {
     if (counter->is_forwards) {
         counter_push(im, ts, counter->track, value, ARG_SET_NONE);
-        return 0;
+        return;
     }
     struct waiting waiting = {.track = counter->track, .ts = ts};
     bool is_new;
     const uint64_t *index =
-        map64_get_or_add(&all->by_track, counter->track, all->waiting.n, &is_new);
+        import_map_get(im, &all->by_track, counter->track, all->waiting.n, &is_new);
     if (!index)
-        return -ENOMEM;
-    if (is_new)
-        return waiting_vec_push(&all->waiting, waiting);
+        return;
+    if (is_new) {
+        import_fail(im, waiting_vec_push(&all->waiting, waiting));
+        return;
+    }
     counter_push(im, all->waiting.items[*index].ts, counter->track, value, ARG_SET_NONE);
     all->waiting.items[*index] = waiting;
-    return 0;
 }
 
 static bool has_timestamp(const struct packet *packet)
@@ -304,8 +309,7 @@ static void counters_sorted(struct import *im, const struct packet *packet)
     uint64_t number = strset_find(&all->descriptors, used, sizeof(key));
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    int r = 0;
-    while (r == 0 && number != STRSET_NONE && wire_next(&reader, &field)) {
+    while (!import_failed(im) && number != STRSET_NONE && wire_next(&reader, &field)) {
         MESSAGE(part, GpuCounterEvent_GpuCounter, &field);
         bool has_double = field_present(&part.double_value);
         if (field.number != PB_GpuCounterEvent_counters || !field_present(&part.counter_id) ||
@@ -314,13 +318,12 @@ static void counters_sorted(struct import *im, const struct packet *packet)
         const uint64_t *index =
             map64_find(&all->by_id, number << 32 | (uint32_t)field_u64(&part.counter_id));
         if (index)
-            r = value_push(im, all, packet->ts, &all->counters.items[*index],
-                           field_present(&part.int_value) ? (double)field_i64(&part.int_value)
-                                                          : field_double(&part.double_value));
+            value_push(im, all, packet->ts, &all->counters.items[*index],
+                       field_present(&part.int_value) ? (double)field_i64(&part.int_value)
+                                                      : field_double(&part.double_value));
         else if (field_present(iid))
             stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
     }
-    import_fail(im, r);
 }
 
 // As Perfetto: nothing is known of the time after the last value.

@@ -119,7 +119,7 @@ static void uuid_set(struct import *im, struct cell *row, const struct wire_fiel
     CLEANUP(strbuf_done) struct strbuf text = {0};
     for (size_t i = 0; i < uuid->size; i++)
         strbuf_addf(&text, "%02x", uuid->data[i]);
-    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+    uint32_t id = import_strbuf_keep(im, &text);
     if (text.size)
         cell_text(row, COL_gpu_uuid, strset_text(&im->strings, id));
 }

@@ -116,8 +116,8 @@ static int queue_describe(struct render_stages *stages, uint64_t id,
     return 0;
 }
 
-static int specifications_read(struct import *im, struct render_stages *stages, uint32_t gpu,
-                               const struct wire_field *message)
+static void specifications_read(struct import *im, struct render_stages *stages, uint32_t gpu,
+                                const struct wire_field *message)
 {
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
@@ -138,7 +138,7 @@ static int specifications_read(struct import *im, struct render_stages *stages, 
                     (struct described){gpu_text(part.name), gpu_text(part.description)});
         }
     }
-    return r;
+    import_fail(im, r);
 }
 
 static uint32_t pid_of(const struct packet *packet, const union message_GpuRenderStageEvent *event)
@@ -326,7 +326,7 @@ static struct slice_name subpasses_name(struct import *im, const struct wire_fie
         for (unsigned bit = 0; bit < 64; bit++)
             if (mask >> bit & 1)
                 strbuf_addf(&text, "%s%u", text.size ? "," : "", base + bit);
-    uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
+    uint32_t id = import_strbuf_keep(im, &text);
     return (struct slice_name){strset_text(&im->strings, id), text.size};
 }
 
@@ -370,9 +370,9 @@ static void event_args(struct stage_args *args, const struct render_stages *stag
     launch_args(args, &event->launch);
 }
 
-static int stage_add(struct import *im, struct render_stages *stages, const struct packet *packet,
-                     const struct wire_field *message,
-                     const union message_GpuRenderStageEvent *event, const struct queue *queue)
+static void stage_add(struct import *im, struct render_stages *stages, const struct packet *packet,
+                      const struct wire_field *message,
+                      const union message_GpuRenderStageEvent *event, const struct queue *queue)
 {
     uint32_t gpu = (uint32_t)field_u64(&event->gpu_id);
     int64_t dur = field_i64(&event->duration);
@@ -392,13 +392,12 @@ static int stage_add(struct import *im, struct render_stages *stages, const stru
         track_explain(im, spec.track, &queue->text);
     int64_t slice = slice_add(&im->slices, &spec);
     if (slice == SLICE_NONE)
-        return 0;
-    int r = gpu_event_add(im, field_u64(&event->event_id), GPU_EVENT_RAN, slice);
+        return;
+    gpu_event_add(im, field_u64(&event->event_id), GPU_EVENT_RAN, slice);
     struct values waits = values_of(message, PB_GpuRenderStageEvent_event_wait_ids);
     uint64_t number;
-    for (size_t n = 0; r == 0 && n < WAITS_MAX && values_next(&waits, &number); n++)
-        r = gpu_event_add(im, number, GPU_EVENT_FOLLOWED, slice);
-    return r;
+    for (size_t n = 0; n < WAITS_MAX && values_next(&waits, &number); n++)
+        gpu_event_add(im, number, GPU_EVENT_FOLLOWED, slice);
 }
 
 static void stages_now(struct import *im, const struct packet *packet)
@@ -412,13 +411,10 @@ static void stages_sorted(struct import *im, const struct packet *packet)
     struct render_stages *stages = packet->own;
     MESSAGE(event, GpuRenderStageEvent, packet->message);
     uint32_t gpu = (uint32_t)field_u64(&event.gpu_id);
-    int r = specifications_read(im, stages, gpu, &event.specifications);
+    specifications_read(im, stages, gpu, &event.specifications);
     struct queue queue;
-    if (r < 0 || !field_present(&event.event_id) || !queue_of(im, stages, packet, &event, &queue)) {
-        import_fail(im, r);
-        return;
-    }
-    import_fail(im, stage_add(im, stages, packet, packet->message, &event, &queue));
+    if (field_present(&event.event_id) && queue_of(im, stages, packet, &event, &queue))
+        stage_add(im, stages, packet, packet->message, &event, &queue);
 }
 
 struct gpu_events *gpu_events_of(const struct import *im)

@@ -68,8 +68,8 @@ static void driver_push(struct import *im, struct memory *memory, int64_t upid,
              memory->driver[scope]);
 }
 
-static int device_push(struct import *im, struct memory *memory, int64_t upid,
-                       const union message_VulkanMemoryEvent *event)
+static void device_push(struct import *im, struct memory *memory, int64_t upid,
+                        const union message_VulkanMemoryEvent *event)
 {
     uint64_t operation = field_u64(&event->operation);
     bool is_bind = field_u64(&event->source) != PB_SOURCE_DEVICE_MEMORY, is_new;
@@ -77,11 +77,11 @@ static int device_push(struct import *im, struct memory *memory, int64_t upid,
                        : sign_of(operation, PB_OP_CREATE, PB_OP_DESTROY);
     uint32_t type = (uint32_t)field_u64(&event->memory_type);
     if (!sign)
-        return 0;
+        return;
     uint64_t *sum =
-        map64_get_or_add(is_bind ? &memory->bound : &memory->allocated, type, 0, &is_new);
+        import_map_get(im, is_bind ? &memory->bound : &memory->allocated, type, 0, &is_new);
     if (!sum)
-        return -ENOMEM;
+        return;
     *sum += (uint64_t)sign * field_u64(&event->memory_size);
     char name[80];
     snprintf(name, sizeof(name), "vulkan.mem.device.memory.type.%u.%s", type,
@@ -89,22 +89,23 @@ static int device_push(struct import *im, struct memory *memory, int64_t upid,
     sum_push(im, field_i64(&event->timestamp), upid,
              is_bind ? "vulkan_device_mem_bind" : "vulkan_device_mem_allocation",
              dimension_int("vulkan_memory_type", type), name, *sum);
-    return 0;
 }
 
-static int sums_push(struct import *im, struct memory *memory, int64_t upid,
-                     const union message_VulkanMemoryEvent *event)
+static void sums_push(struct import *im, struct memory *memory, int64_t upid,
+                      const union message_VulkanMemoryEvent *event)
 {
     switch (field_u64(&event->source)) {
     case PB_SOURCE_DRIVER:
         driver_push(im, memory, upid, event);
-        return 0;
+        return;
     case PB_SOURCE_DEVICE_MEMORY:
     case PB_SOURCE_BUFFER:
-    case PB_SOURCE_IMAGE:
-        return device_push(im, memory, upid, event);
+    case PB_SOURCE_IMAGE: {
+        device_push(im, memory, upid, event);
+        return;
+    }
     default:
-        return 0;
+        return;
     }
 }
 
@@ -166,7 +167,7 @@ static void memory_sorted(struct import *im, const struct packet *packet)
     };
     MESSAGE(event, VulkanMemoryEvent, packet->message);
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&event.pid));
-    int r = sums_push(im, packet->own, upid, &event);
+    sums_push(im, packet->own, upid, &event);
     int64_t set = annotations_read(im, packet, packet->message);
     struct wire_field caller = {0};
     if (field_present(&event.caller_iid))
@@ -184,7 +185,6 @@ static void memory_sorted(struct import *im, const struct packet *packet)
     cell_field(row, COL_vulkan_memory_allocations_function_name, &caller);
     if (field_present(&event.allocation_scope))
         cell_text(row, COL_vulkan_memory_allocations_scope, word(scopes, &event.allocation_scope));
-    import_fail(im, r);
 }
 
 static void memory_done(void *state)
@@ -221,15 +221,15 @@ struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type,
     return name ? (struct slice_name){name->text, name->size} : (struct slice_name){0};
 }
 
-static int object_name(struct import *im, const struct wire_field *message)
+static void object_name(struct import *im, const struct wire_field *message)
 {
     MESSAGE(object, VulkanApiEvent_VkDebugUtilsObjectName, message);
     struct wire_field name = gpu_text(object.object_name);
     struct map64 *names = names_of(im, (int32_t)field_u64(&object.object_type));
     if (!names) // of no kind that anything is shown with
-        return 0;
+        return;
     uint32_t id = strset_add(&im->strings, field_text(&name), name.size);
-    return id == STRSET_NONE ? -ENOMEM : map64_set(names, field_u64(&object.object), id);
+    import_fail(im, id == STRSET_NONE ? -ENOMEM : map64_set(names, field_u64(&object.object), id));
 }
 
 static void submit_add(struct import *im, int64_t ts, const struct wire_field *message)
@@ -271,9 +271,8 @@ static void api_sorted(struct import *im, const struct packet *packet)
     MESSAGE(event, VulkanApiEvent, packet->message);
     if (field_present(&event.vk_queue_submit))
         submit_add(im, packet->ts, &event.vk_queue_submit);
-    import_fail(im, field_present(&event.vk_debug_utils_object_name)
-                        ? object_name(im, &event.vk_debug_utils_object_name)
-                        : 0);
+    if (field_present(&event.vk_debug_utils_object_name))
+        object_name(im, &event.vk_debug_utils_object_name);
 }
 
 const struct importer importer_vulkan_memory = {

@@ -43,17 +43,19 @@ static int graph_note(struct heap_graphs *state, const struct graph *graph)
     return 0;
 }
 
-static int graph_finish(struct import *im, struct heap_graphs *state, struct graph *graph)
+static void graph_finish(struct import *im, struct heap_graphs *state, struct graph *graph)
 {
     if (!graph->failed && graph->has_begun)
         graph_resolve(im, graph);
-    if (graph->failed)
-        return -ENOMEM;
+    if (graph->failed) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (!graph->has_begun)
-        return 0;
-    int r = graph_write(im, graph, &state->ids);
+        return;
+    graph_write(im, graph, &state->ids);
     import_bounds(im, graph->ts);
-    return r < 0 ? r : graph_note(state, graph);
+    import_fail(im, graph_note(state, graph));
 }
 
 static struct graph *graph_of(struct heap_graphs *state, uint32_t sequence)
@@ -111,9 +113,8 @@ static void heap_graph_sorted(struct import *im, const struct packet *packet)
     map64_remove(&state->open, packet->sequence_id);
     if (!graph->has_begun)
         graph_begin(im, graph, upid, packet->ts);
-    int r = graph_finish(im, state, graph);
+    graph_finish(im, state, graph);
     graph_free(graph);
-    import_fail(im, r);
 }
 
 static void heap_graph_finish(struct import *im, void *userdata)
@@ -121,11 +122,10 @@ static void heap_graph_finish(struct import *im, void *userdata)
     struct heap_graphs *state = userdata;
     size_t cursor = 0;
     const struct map64_slot *slot;
-    int r = 0;
     if (state->open.n)
         stats_add(&im->stats, STAT_heap_graph_non_finalized_graph, 1);
-    while (r == 0 && (slot = map64_next(&state->open, &cursor)))
-        r = graph_finish(im, state, (struct graph *)(uintptr_t)slot->value);
+    while (!import_failed(im) && (slot = map64_next(&state->open, &cursor)))
+        graph_finish(im, state, (struct graph *)(uintptr_t)slot->value);
     vec_foreach(&state->rows, graph) {
         struct cell *row = database_row(im->db, TABLE_heap_graph, NULL);
         cell_int(row, COL_heap_graph_ts, graph->ts);
@@ -134,7 +134,6 @@ static void heap_graph_finish(struct import *im, void *userdata)
         if (graph->has_size)
             cell_int(row, COL_heap_graph_heap_size, graph->heap_size);
     }
-    import_fail(im, r);
 }
 
 static void heap_graph_done(void *userdata)

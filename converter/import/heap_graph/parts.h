@@ -113,7 +113,7 @@ void graph_malformed(struct import *im, const struct graph *graph);
 // sizes: once the dump is whole. Sets graph->failed if memory is out.
 void graph_resolve(struct import *im, struct graph *graph);
 
-// Rows of classes, objects, references and bitmaps; moves *ids on. 0 or -ENOMEM.
-int graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
+// Rows of classes, objects, references and bitmaps; moves *ids on.
+void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
 
 void graph_free(struct graph *graph);

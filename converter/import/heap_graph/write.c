@@ -55,7 +55,7 @@ static void classes_write(struct import *im, const struct graph *graph, const st
 }
 
 // Rows of data of the objects that are bitmaps, by object in *ret.
-static int bitmaps_write(struct import *im, const struct graph *graph, struct map64 *ret)
+static void bitmaps_write(struct import *im, const struct graph *graph, struct map64 *ret)
 {
     static const struct {
         const char *name, *type;
@@ -84,7 +84,7 @@ static int bitmaps_write(struct import *im, const struct graph *graph, struct ma
         if (map64_set(ret, bitmap->object, (uint64_t)id) < 0)
             r = -ENOMEM;
     }
-    return r;
+    import_fail(im, r);
 }
 
 static void objects_write(struct import *im, const struct graph *graph, const struct graph_ids *ids,
@@ -136,10 +136,10 @@ static void refs_write(struct import *im, const struct graph *graph, const struc
     }
 }
 
-int graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids)
+void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids)
 {
     struct map64 bitmaps = {0};
-    int r = bitmaps_write(im, graph, &bitmaps);
+    bitmaps_write(im, graph, &bitmaps);
     classes_write(im, graph, ids);
     objects_write(im, graph, ids, &bitmaps);
     map64_done(&bitmaps);
@@ -147,5 +147,4 @@ int graph_write(struct import *im, const struct graph *graph, struct graph_ids *
     ids->n_classes += (int64_t)graph->types.n;
     ids->n_objects += (int64_t)graph->objects.n;
     ids->n_refs += (int64_t)graph->refs.n;
-    return r;
 }

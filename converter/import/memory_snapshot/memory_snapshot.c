@@ -35,7 +35,7 @@ static const char *key_of(struct import *im, uint32_t name, const char *part)
     CLEANUP(strbuf_done) struct strbuf key = {0};
     strbuf_add_str(&key, strset_text(&im->strings, name));
     strbuf_add_str(&key, part);
-    return strset_text(&im->strings, strset_add(&im->strings, key.text, key.size));
+    return strset_text(&im->strings, import_strbuf_keep(im, &key));
 }
 
 static int64_t node_args(struct import *im, const struct memory_graph *graph,
@@ -146,10 +146,10 @@ static void snapshot_write(struct import *im, struct memory_snapshots *state,
 }
 
 // The snapshot at hand is complete.
-static int snapshot_finish(struct import *im, struct memory_snapshots *state)
+static void snapshot_finish(struct import *im, struct memory_snapshots *state)
 {
     if (!state->is_open || !state->processes.n)
-        return 0;
+        return;
     struct memory_graph graph;
     int r = memory_graph_make(&graph, &im->strings, state->processes.items, state->processes.n);
     if (r == 0)
@@ -161,29 +161,28 @@ static int snapshot_finish(struct import *im, struct memory_snapshots *state)
     memory_graph_done(&graph);
     state->is_open = false;
     process_message_vec_clear(&state->processes);
-    return r;
+    import_fail(im, r);
 }
 
 static void memory_snapshot_sorted(struct import *im, const struct packet *packet)
 {
     struct memory_snapshots *state = packet->own;
-    int r = state->ts != packet->ts ? snapshot_finish(im, state) : 0;
+    if (state->ts != packet->ts)
+        snapshot_finish(im, state);
     MESSAGE(head, MemoryTrackerSnapshot, packet->message);
     state->is_open = true;
     state->ts = packet->ts;
     state->level = field_u64(&head.level_of_detail);
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    while (r == 0 && wire_next(&reader, &field))
+    wire_foreach(&reader, &field)
         if (field.number == PB_MemoryTrackerSnapshot_process_memory_dumps)
-            r = process_message_vec_push(&state->processes, field);
-    import_fail(im, r);
+            import_fail(im, process_message_vec_push(&state->processes, field));
 }
 
 static void memory_snapshot_finish(struct import *im, void *userdata)
 {
-
-    import_fail(im, snapshot_finish(im, userdata));
+    snapshot_finish(im, userdata);
 }
 
 static void memory_snapshot_done(void *userdata)

@@ -109,23 +109,22 @@ static uint32_t uid_track(struct import *im, uint32_t uid, uint32_t cluster)
     return tracks_get(&im->tracks, &spec);
 }
 
-static int uid_push(struct import *im, struct uids *all, const struct sequence_uids *uids,
-                    uint32_t uid, uint32_t cluster)
+static void uid_push(struct import *im, struct uids *all, const struct sequence_uids *uids,
+                     uint32_t uid, uint32_t cluster)
 {
     const struct map64 *ms = is_grouped(uid) ? &all->used_ms : &uids->ms;
     uint32_t shown = uid_group(uid);
     const uint64_t *value = map64_find(ms, uid_key(shown, cluster));
-    return value ? sparse_counters_push(im, &all->counters, uid_track(im, shown, cluster),
-                                        (double)*value)
-                 : 0;
+    if (value)
+        sparse_counters_push(im, &all->counters, uid_track(im, shown, cluster), (double)*value);
 }
 
-static int total_push(struct import *im, struct uids *all, const struct map64 *totals,
-                      const char *type, uint32_t cluster)
+static void total_push(struct import *im, struct uids *all, const struct map64 *totals,
+                       const char *type, uint32_t cluster)
 {
     const uint64_t *value = map64_find(totals, cluster);
     if (!value)
-        return 0;
+        return;
     char name[64];
     int size = snprintf(name, sizeof(name), "CPU for %s CL%u", type, cluster);
     struct track_spec spec = {
@@ -137,7 +136,7 @@ static int total_push(struct import *im, struct uids *all, const struct map64 *t
         .name = name,
         .name_size = (size_t)size,
     };
-    return sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec), (double)*value);
+    sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec), (double)*value);
 }
 
 struct uid_values {
@@ -199,11 +198,11 @@ static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
     sparse_counters_round(&all->counters, packet->ts);
     values = uid_values_of(packet->message, uids->n_clusters);
     while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms)) {
-        r = uid_push(im, all, uids, uid, cluster);
+        uid_push(im, all, uids, uid, cluster);
         if (r == 0)
-            r = total_push(im, all, &all->system_ms, "System", cluster);
+            total_push(im, all, &all->system_ms, "System", cluster);
         if (r == 0)
-            r = total_push(im, all, &all->apps_ms, "Apps", cluster);
+            total_push(im, all, &all->apps_ms, "Apps", cluster);
     }
     import_fail(im, r);
 }

@@ -67,8 +67,8 @@ static int lock_name(struct import *im, struct sequence_locks *locks,
     return 0;
 }
 
-static int lock_push(struct import *im, struct wakelocks *all, const struct sequence_locks *locks,
-                     uint64_t lock)
+static void lock_push(struct import *im, struct wakelocks *all, const struct sequence_locks *locks,
+                      uint64_t lock)
 {
     static const char *const types[1 << TYPE_BITS] = {"unknown", "kernel", "native", "unknown"};
     const uint64_t *held_ms = map64_find(&locks->held_ms, lock >> TYPE_BITS);
@@ -84,9 +84,9 @@ static int lock_push(struct import *im, struct wakelocks *all, const struct sequ
         .name_size = name->size,
     };
     // As Perfetto: nanoseconds, whatever the unit says.
-    return held_ms ? sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec),
-                                          (double)NSEC_PER_MSEC * (double)*held_ms)
-                   : 0;
+    if (held_ms)
+        sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec),
+                             (double)NSEC_PER_MSEC * (double)*held_ms);
 }
 
 static bool lock_next(struct values *ids, struct values *times, uint64_t *ret_id, uint64_t *ret_ms)
@@ -94,8 +94,8 @@ static bool lock_next(struct values *ids, struct values *times, uint64_t *ret_id
     return values_next(ids, ret_id) && values_next(times, ret_ms);
 }
 
-static int held_add(struct import *im, struct sequence_locks *locks,
-                    const struct wire_field *message)
+static void held_add(struct import *im, struct sequence_locks *locks,
+                     const struct wire_field *message)
 {
     struct values ids = values_of(message, PB_KernelWakelockData_wakelock_id),
                   times = values_of(message, PB_KernelWakelockData_time_held_millis);
@@ -107,12 +107,11 @@ static int held_add(struct import *im, struct sequence_locks *locks,
             continue;
         }
         bool is_new;
-        uint64_t *held = map64_get_or_add(&locks->held_ms, *lock >> TYPE_BITS, 0, &is_new);
+        uint64_t *held = import_map_get(im, &locks->held_ms, *lock >> TYPE_BITS, 0, &is_new);
         if (!held)
-            return -ENOMEM;
+            return;
         *held += ms;
     }
-    return 0;
 }
 
 static void wakelocks_sorted(struct import *im, const struct packet *packet)
@@ -126,7 +125,7 @@ static void wakelocks_sorted(struct import *im, const struct packet *packet)
         if (field.number == PB_KernelWakelockData_wakelock)
             r = lock_name(im, locks, &field);
     if (r == 0)
-        r = held_add(im, locks, packet->message);
+        held_add(im, locks, packet->message);
     MESSAGE(data, KernelWakelockData, packet->message);
     for (size_t i = 0; i < ELEMENTS(errors); i++)
         stats_add(&im->stats, errors[i], field_u64(&data.error_flags) >> i & 1);
@@ -134,11 +133,12 @@ static void wakelocks_sorted(struct import *im, const struct packet *packet)
     struct values ids = values_of(packet->message, PB_KernelWakelockData_wakelock_id),
                   times = values_of(packet->message, PB_KernelWakelockData_time_held_millis);
     uint64_t id, ms;
-    while (r == 0 && lock_next(&ids, &times, &id, &ms)) {
-        const uint64_t *lock = map64_find(&locks->by_id, (uint32_t)id);
-        r = lock ? lock_push(im, all, locks, *lock) : 0;
-    }
     import_fail(im, r);
+    while (!import_failed(im) && lock_next(&ids, &times, &id, &ms)) {
+        const uint64_t *lock = map64_find(&locks->by_id, (uint32_t)id);
+        if (lock)
+            lock_push(im, all, locks, *lock);
+    }
 }
 
 static void wakelocks_done(void *state)

@@ -87,14 +87,14 @@ static const uint64_t *rail_find(const struct rails *rails, uint64_t session, ui
                                         : NULL;
 }
 
-static int rail_describe(struct import *im, struct rails *rails, uint64_t session,
-                         const struct wire_field *message)
+static void rail_describe(struct import *im, struct rails *rails, uint64_t session,
+                          const struct wire_field *message)
 {
     MESSAGE(part, PowerRails_RailDescriptor, message);
     const struct wire_field *raw = &part.rail_name, *system = &part.subsys_name;
     uint32_t index = (uint32_t)field_u64(&part.index);
     if (index > INDEX_MAX)
-        return 0;
+        return;
     CLEANUP(strbuf_done) struct strbuf name = {0};
     rail_name(raw, &name);
     struct track_spec spec = {
@@ -111,7 +111,7 @@ static int rail_describe(struct import *im, struct rails *rails, uint64_t sessio
         arg_text("subsystem_name", system->data, system->size),
     };
     track_describe(&im->tracks, track, args, 2);
-    return rail_set(rails, session, index, track);
+    import_fail(im, rail_set(rails, session, index, track));
 }
 
 static void rails_now(struct import *im, const struct packet *packet)
@@ -119,11 +119,9 @@ static void rails_now(struct import *im, const struct packet *packet)
     MESSAGE(part, PowerRails, packet->message);
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_PowerRails_rail_descriptor)
-            r = rail_describe(im, packet->own, field_u64(&part.session_uuid), &field);
-    import_fail(im, r);
+            rail_describe(im, packet->own, field_u64(&part.session_uuid), &field);
 }
 
 static void energy_push(struct import *im, const struct rails *rails, uint64_t session,

@@ -12,27 +12,27 @@ void sparse_counters_round(struct sparse_counters *counters, int64_t ts)
     counters->ts = ts;
 }
 
-int sparse_counters_push(struct import *im, struct sparse_counters *counters, uint32_t track,
-                         double value)
+void sparse_counters_push(struct import *im, struct sparse_counters *counters, uint32_t track,
+                          double value)
 {
     bool is_new;
     const uint64_t *index =
-        map64_get_or_add(&counters->by_track, track, counters->values.n, &is_new);
+        import_map_get(im, &counters->by_track, track, counters->values.n, &is_new);
     if (!index)
-        return -ENOMEM;
+        return;
     struct sparse_value now = {.value = value, .round = counters->round};
     if (is_new) {
         counter_push(im, counters->ts, track, value, ARG_SET_NONE);
-        return sparse_value_vec_push(&counters->values, now);
+        import_fail(im, sparse_value_vec_push(&counters->values, now));
+        return;
     }
     struct sparse_value *last = &counters->values.items[*index];
     if (last->value == value)
-        return 0;
+        return;
     if (last->round + 1 < counters->round)
         counter_push(im, counters->before_ts, track, last->value, ARG_SET_NONE);
     counter_push(im, counters->ts, track, value, ARG_SET_NONE);
     *last = now;
-    return 0;
 }
 
 void sparse_counters_done(struct sparse_counters *counters)

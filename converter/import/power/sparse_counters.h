@@ -28,8 +28,7 @@ struct sparse_counters {
 // Everything that is not pushed until the next round has kept its value.
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts);
 
-// 0 or -ENOMEM.
-int sparse_counters_push(struct import *im, struct sparse_counters *counters, uint32_t track,
-                         double value);
+void sparse_counters_push(struct import *im, struct sparse_counters *counters, uint32_t track,
+                          double value);
 
 void sparse_counters_done(struct sparse_counters *counters);

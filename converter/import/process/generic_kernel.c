@@ -105,8 +105,8 @@ static void closed_write(struct import *im, const struct closed_slice *closed, c
     sched_slice_write(im, closed->cpu, &closed->slice, slice_dur(closed), state);
 }
 
-static int closed_keep(struct import *im, struct tasks *tasks, const struct task *task,
-                       const struct sched_cpu *slice)
+static void closed_keep(struct import *im, struct tasks *tasks, const struct task *task,
+                        const struct sched_cpu *slice)
 {
     struct closed_slice closed = {.slice = *slice, .cpu = task->cpu, .end_ts = task->ts};
     const uint64_t *known = map64_find(&tasks->closed_of, (uint64_t)slice->last_utid);
@@ -116,11 +116,12 @@ static int closed_keep(struct import *im, struct tasks *tasks, const struct task
         if (old->slice.running)
             closed_write(im, old, NULL);
         *old = closed;
-        return 0;
+        return;
     }
     int r = closed_slice_vec_push(&tasks->closed, closed);
-    return r < 0 ? r
-                 : map64_set(&tasks->closed_of, (uint64_t)slice->last_utid, tasks->closed.n - 1);
+    import_fail(
+        im,
+        r < 0 ? r : map64_set(&tasks->closed_of, (uint64_t)slice->last_utid, tasks->closed.n - 1));
 }
 
 // Whether the task's end was still to be told.
@@ -135,12 +136,11 @@ static bool closed_end(struct import *im, struct tasks *tasks, const struct task
     return true;
 }
 
-static int task_start(struct import *im, struct tasks *tasks, const struct task *task,
-                      struct sched_cpu *cpu)
+static void task_start(struct import *im, struct tasks *tasks, const struct task *task,
+                       struct sched_cpu *cpu)
 {
-    int r = 0;
     if (cpu->running) {
-        r = closed_keep(im, tasks, task, cpu);
+        closed_keep(im, tasks, task, cpu);
         thread_states_set(&im->thread_states, task->ts, cpu->last_utid, NULL, -1);
     }
     *cpu = (struct sched_cpu){
@@ -151,16 +151,14 @@ static int task_start(struct import *im, struct tasks *tasks, const struct task 
         .last_utid = task->utid,
         .last_tid = task->tid,
     };
-    return r;
 }
 
-static int task_enter(struct import *im, struct tasks *tasks, const struct task *task)
+static void task_enter(struct import *im, struct tasks *tasks, const struct task *task)
 {
     struct sched_cpu *cpu = &tasks->cpus.items[task->cpu];
     const char *state = state_text(task->state);
-    int r = 0;
     if (task->state == RUNNING) {
-        r = task_start(im, tasks, task, cpu);
+        task_start(im, tasks, task, cpu);
     } else if (cpu->running && cpu->last_tid == task->tid) {
         struct closed_slice closed = {.slice = *cpu, .cpu = task->cpu, .end_ts = task->ts};
         closed_write(im, &closed, state);
@@ -168,12 +166,11 @@ static int task_enter(struct import *im, struct tasks *tasks, const struct task 
         *cpu = (struct sched_cpu){.last_utid = UTID_NONE};
     } else if (closed_end(im, tasks, task)) {
         thread_states_correct(&im->thread_states, task->utid, state);
-        return 0;
+        return;
     }
     if (!thread_states_set(&im->thread_states, task->ts, task->utid, state,
                            task->state == RUNNING ? (int64_t)ucpu_of(im, task->cpu) : -1))
         stats_add(&im->stats, STAT_generic_task_state_invalid_order, 1);
-    return r;
 }
 
 static void task_sorted(struct import *im, const struct packet *packet)
@@ -201,7 +198,7 @@ static void task_sorted(struct import *im, const struct packet *packet)
         return;
     if (task.state == RUNNING)
         cpus_see(im, task.cpu);
-    import_fail(im, task_enter(im, tasks, &task));
+    task_enter(im, tasks, &task);
 }
 
 static void tasks_finish(struct import *im, void *state)

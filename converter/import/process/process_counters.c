@@ -155,9 +155,7 @@ static void process_counters_write(struct import *im, void *state)
     strbuf_add_str(&sql, "UPDATE counter SET track_id = (SELECT new FROM temp.moved WHERE old = "
                          "track_id) WHERE track_id IN (SELECT old FROM temp.moved);"
                          "DROP TABLE temp.moved;");
-    if (sql.failed)
-        import_fail(im, -ENOMEM);
-    else
+    if (import_strbuf_whole(im, &sql))
         database_later(im->db, TABLE_counter, sql.text);
 }
 

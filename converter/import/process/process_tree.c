@@ -58,12 +58,12 @@ static void cmdline_read(const struct wire_field *process, int32_t ppid, struct 
         ret->name_size = (size_t)(blank - text);
 }
 
-static int process_read(struct import *im, int64_t ts, const struct wire_field *field,
-                        struct map64 *kernel_threads)
+static void process_read(struct import *im, int64_t ts, const struct wire_field *field,
+                         struct map64 *kernel_threads)
 {
     MESSAGE(process, ProcessTree_Process, field);
     if (!field_present(&process.cmdline))
-        return 0;
+        return;
     struct processes *processes = &im->processes;
     uint32_t pid = (uint32_t)field_u64(&process.pid);
     uint32_t ppid = (uint32_t)field_u64(&process.ppid);
@@ -75,8 +75,11 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
     bool failed = text.cmdline.failed || name == STRSET_NONE || all == STRSET_NONE;
     strbuf_done(&text.cmdline);
     if (failed || (ppid == KTHREADD_PID && map64_set(kernel_threads, pid, 1) < 0) ||
-        pid_namespaces_process(pid_namespaces_of(im), pid, field, PB_ProcessTree_Process_nspid) < 0)
-        return -ENOMEM;
+        pid_namespaces_process(pid_namespaces_of(im), pid, field, PB_ProcessTree_Process_nspid) <
+            0) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
 
     int64_t parent = processes_process(processes, ppid);
     int64_t upid = processes_process(processes, pid);
@@ -102,11 +105,10 @@ static int process_read(struct import *im, int64_t ts, const struct wire_field *
     if (field_present(is_kthread))
         row->is_kthread = field_u64(is_kthread) ? FACT_TRUE : FACT_FALSE;
     (void)ts;
-    return 0;
 }
 
-static int thread_read(struct import *im, const struct wire_field *field,
-                       const struct map64 *kernel_threads)
+static void thread_read(struct import *im, const struct wire_field *field,
+                        const struct map64 *kernel_threads)
 {
     MESSAGE(thread, ProcessTree_Thread, field);
     uint32_t tid = (uint32_t)field_u64(&thread.tid);
@@ -117,34 +119,31 @@ static int thread_read(struct import *im, const struct wire_field *field,
         pid_namespaces_thread(pid_namespaces_of(im), tgid, tid, field, PB_ProcessTree_Thread_nstid);
     if (r == -ENOENT)
         stats_add(&im->stats, STAT_namespaced_thread_missing_process, 1);
-    else if (r < 0)
-        return r;
+    else
+        import_fail(im, r);
     if (!field_present(name))
-        return 0;
+        return;
     size_t size = name->size;
     if (tid == tgid && map64_find(kernel_threads, tid))
         size = worker_name_size(field_text(name), size);
     uint32_t id = strset_add(&im->strings, field_text(name), size);
     processes_name_thread(&im->processes, processes_thread(&im->processes, tid), id,
                           NAME_PROCESS_TREE);
-    return id == STRSET_NONE ? -ENOMEM : 0;
 }
 
 static void process_tree_sorted(struct import *im, const struct packet *packet)
 {
     CLEANUP(map64_done) struct map64 kernel_threads = {0};
     struct wire_field field;
-    int r = 0;
     // Threads are told of after their processes, wherever they stand in the message.
     struct wire_reader reader = wire_sub(packet->message);
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_ProcessTree_processes)
-            r = process_read(im, packet->ts, &field, &kernel_threads);
+            process_read(im, packet->ts, &field, &kernel_threads);
     reader = wire_sub(packet->message);
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_ProcessTree_threads)
-            r = thread_read(im, &field, &kernel_threads);
-    import_fail(im, r);
+            thread_read(im, &field, &kernel_threads);
 }
 
 const struct importer importer_process_tree = {

@@ -177,7 +177,7 @@ uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t packag
         strbuf_add_str(&real, "[]");
     if (is_class)
         strbuf_add_char(&real, '>');
-    return strset_add(&im->strings, real.text ? real.text : "", real.size);
+    return import_strbuf_keep(im, &real);
 }
 
 uint32_t deobfuscated_field(struct import *im, const char *name)
@@ -192,7 +192,7 @@ uint32_t deobfuscated_field(struct import *im, const char *name)
         strbuf_add_char(&real, '.');
     }
     strbuf_add(&real, found->real_name.text, found->real_name.size);
-    return strset_add(&im->strings, real.text ? real.text : "", real.size);
+    return import_strbuf_keep(im, &real);
 }
 
 struct deobfuscation *deobfuscation_of(const struct import *im)

@@ -59,7 +59,7 @@ static uint32_t joined_name(struct import *im, const struct wire_field *class_na
         strbuf_add_char(&name, '.');
     }
     strbuf_add(&name, field_text(member), member->size);
-    return strset_add(&im->strings, name.text ? name.text : "", name.size);
+    return import_strbuf_keep(im, &name);
 }
 
 static void method_add(struct import *im, struct methods *methods, uint32_t package,
@@ -173,7 +173,7 @@ static uint32_t names_join(struct import *im, const struct method *const *method
             strbuf_add_str(&all, " | ");
         strbuf_add_str(&all, names[i]);
     }
-    return strset_add(&im->strings, all.text ? all.text : "", all.size);
+    return import_strbuf_keep(im, &all);
 }
 
 static void frame_deobfuscate(struct import *im, struct methods *methods, struct stack_frame *frame)

@@ -126,8 +126,8 @@ static void sample_count(struct totals *now, const union message_ProfilePacket_H
 }
 
 // `is_last`: nothing that the sample refers to is still to come.
-static int sample_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
-                       const struct dump *dump, const struct wire_field *message, bool is_last)
+static void sample_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
+                        const struct dump *dump, const struct wire_field *message, bool is_last)
 {
     MESSAGE(sample, ProfilePacket_HeapSample, message);
     uint64_t callstack = field_u64(&sample.callstack_id);
@@ -135,16 +135,20 @@ static int sample_read(struct import *im, struct profile *profile, struct heap_s
     struct stack_source own = stack_source_profile_packet(&with_own),
                         interned = stack_source_interned(&sequence->state);
     bool is_own = stacks_has_callstack(&own, callstack);
-    if (!is_last && !is_own && !stacks_has_callstack(&interned, callstack))
-        return late_sample_vec_push(&sequence->late, (struct late_sample){*dump, *message});
+    if (!is_last && !is_own && !stacks_has_callstack(&interned, callstack)) {
+        import_fail(im,
+                    late_sample_vec_push(&sequence->late, (struct late_sample){*dump, *message}));
+        return;
+    }
     int64_t callsite = stacks_callsite(im, is_own ? &own : &interned, callstack);
     if (callsite == CALLSITE_NONE)
-        return 0;
+        return;
     struct heap_site *site = site_get(profile, sequence, dump, callsite);
-    if (!site)
-        return -ENOMEM;
+    if (!site) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     sample_count(&site->now, &sample, dump->counts_at_max);
-    return 0;
 }
 
 static void allocation_write(struct import *im, const struct heap_site *site, int64_t count,
@@ -182,12 +186,11 @@ static void site_write(struct import *im, struct heap_site *site)
 }
 
 // What was gathered of the dump becomes rows.
-static int dump_finish(struct import *im, struct profile *profile, struct heap_sequence *sequence)
+static void dump_finish(struct import *im, struct profile *profile, struct heap_sequence *sequence)
 {
-    int r = 0;
-    for (size_t i = 0; i < sequence->late.n && r == 0; i++) {
+    for (size_t i = 0; i < sequence->late.n && !import_failed(im); i++) {
         const struct late_sample *late = &sequence->late.items[i];
-        r = sample_read(im, profile, sequence, &late->dump, &late->message, true);
+        sample_read(im, profile, sequence, &late->dump, &late->message, true);
     }
     for (uint32_t i = sequence->first_touched; i != SITE_NONE;
          i = profile->sites.items[i].next_touched)
@@ -195,7 +198,6 @@ static int dump_finish(struct import *im, struct profile *profile, struct heap_s
     sequence->first_touched = sequence->last_touched = SITE_NONE;
     late_sample_vec_done(&sequence->late);
     interned_table_done(&sequence->own);
-    return r;
 }
 
 static int64_t coarse_time(struct import *im, const struct wire_field *timestamp, int64_t otherwise)
@@ -302,8 +304,8 @@ static void dump_stats(struct import *im, struct profile *profile, const struct 
                  field_i64(&own.client_spinlock_blocked_us));
 }
 
-static int dump_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
-                     const struct packet *packet, const struct wire_field *message)
+static void dump_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
+                      const struct packet *packet, const struct wire_field *message)
 {
     MESSAGE(head, ProfilePacket_ProcessHeapSamples, message);
     const struct wire_field *heap = &head.heap_name;
@@ -318,20 +320,18 @@ static int dump_read(struct import *im, struct profile *profile, struct heap_seq
     };
     if (field_present(timestamp) &&
         !import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(timestamp), &dump.ts))
-        return 0;
+        return;
     dump.upid = processes_process(&im->processes, pid);
     header_write(im, profile, &dump, &head.start_timestamp, heap->size != 0);
     dump_stats(im, profile, &dump, &head, pid, packet->ts);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
-    int r = 0;
     // The number of `knows_frees` is too high for a table of fields; it comes before the samples.
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_ProcessHeapSamples_samples)
-            r = sample_read(im, profile, sequence, &dump, &field, false);
+            sample_read(im, profile, sequence, &dump, &field, false);
         else if (field.number == PB_ProfilePacket_ProcessHeapSamples_knows_frees)
             dump.knows_frees = field.value != 0;
-    return r;
 }
 
 // Packets of a sequence are numbered.
@@ -360,26 +360,24 @@ static void profile_packet_sorted(struct import *im, const struct packet *packet
     struct wire_field field;
     while (r == 0 && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_process_dumps)
-            r = dump_read(im, profile, sequence, packet, &field);
+            dump_read(im, profile, sequence, packet, &field);
     index_check(im, sequence, &head.index);
     sequence->is_open = field_u64(&head.continued) != 0;
     if (r == 0 && !sequence->is_open)
-        r = dump_finish(im, profile, sequence);
+        dump_finish(im, profile, sequence);
     import_fail(im, r);
 }
 
 static void profile_packet_finish(struct import *im, void *state)
 {
     struct profile *profile = state;
-    int r = 0;
-    for (size_t i = 0; i < profile->sequences.n && r == 0; i++) {
+    for (size_t i = 0; i < profile->sequences.n && !import_failed(im); i++) {
         struct heap_sequence *sequence = &profile->sequences.items[i];
         if (!sequence->is_open)
             continue;
         stats_add(&im->stats, STAT_heapprofd_non_finalized_profile, 1);
-        r = dump_finish(im, profile, sequence);
+        dump_finish(im, profile, sequence);
     }
-    import_fail(im, r);
 }
 
 static void profile_packet_done(void *state)

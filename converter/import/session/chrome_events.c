@@ -43,15 +43,15 @@ static bool value_read(const union message_ChromeMetadata *part, struct arg *ret
     return true;
 }
 
-static int fact_read(struct import *im, uint32_t bundle, const struct wire_field *message,
-                     struct arg_vec *args)
+static void fact_read(struct import *im, uint32_t bundle, const struct wire_field *message,
+                      struct arg_vec *args)
 {
     MESSAGE(part, ChromeMetadata, message);
     const struct wire_field *name = &part.name;
     struct arg arg;
     if (!value_read(&part, &arg)) {
         stats_add(&im->stats, STAT_empty_chrome_metadata, 1);
-        return 0;
+        return;
     }
     // Several instances of Chrome may have written into the trace.
     char prefix[24] = "cr-";
@@ -63,30 +63,29 @@ static int fact_read(struct import *im, uint32_t bundle, const struct wire_field
     else
         metadata_add_text(&im->metadata, key, arg.text, arg.size);
     uint32_t text = strset_add(&im->strings, field_text(name), name->size);
-    if (text == STRSET_NONE)
-        return -ENOMEM;
+    if (text == STRSET_NONE) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     arg.key = strset_text(&im->strings, text);
-    return arg_vec_push(args, arg);
+    import_fail(im, arg_vec_push(args, arg));
 }
 
-static int facts_read(struct import *im, struct bundles *state, int64_t ts,
-                      const struct wire_field *message)
+static void facts_read(struct import *im, struct bundles *state, int64_t ts,
+                       const struct wire_field *message)
 {
     CLEANUP(arg_vec_done) struct arg_vec args = {0};
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     uint32_t bundle = ++state->n;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_ChromeEventBundle_metadata)
-            r = fact_read(im, bundle, &field, &args);
-    if (r == 0)
-        raw_write(im, ts, "chrome_event.metadata", args.items, args.n);
-    return r;
+            fact_read(im, bundle, &field, &args);
+    raw_write(im, ts, "chrome_event.metadata", args.items, args.n);
 }
 
 // Chrome cuts the text where it likes.
-static int kernel_text_read(struct import *im, int64_t ts, const struct wire_field *message)
+static void kernel_text_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     struct wire_reader reader = wire_sub(message);
@@ -103,13 +102,10 @@ static int kernel_text_read(struct import *im, int64_t ts, const struct wire_fie
     }
     struct arg arg = arg_text("data", piece.data, piece.size);
     if (n > 1) {
-        uint32_t id = strset_add(&im->strings, text.text ? text.text : "", text.size);
-        if (text.failed || id == STRSET_NONE)
-            return -ENOMEM;
+        uint32_t id = import_strbuf_keep(im, &text);
         arg = arg_text("data", strset_text(&im->strings, id), text.size);
     }
     raw_write(im, ts, "chrome_event.legacy_system_trace", &arg, 1);
-    return 0;
 }
 
 static void json_read(struct import *im, int64_t ts, const struct wire_field *message)
@@ -126,19 +122,17 @@ static void json_read(struct import *im, int64_t ts, const struct wire_field *me
 static void bundle_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(bundle, ChromeEventBundle, packet->message);
-    int r = 0;
     if (field_present(&bundle.metadata))
-        r = facts_read(im, packet->own, packet->ts, packet->message);
-    if (r == 0 && field_present(&bundle.legacy_ftrace_output))
-        r = kernel_text_read(im, packet->ts, packet->message);
+        facts_read(im, packet->own, packet->ts, packet->message);
+    if (field_present(&bundle.legacy_ftrace_output))
+        kernel_text_read(im, packet->ts, packet->message);
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_ChromeEventBundle_legacy_json_trace)
             json_read(im, packet->ts, &field);
         else if (field.number == PB_ChromeEventBundle_trace_events)
             stats_add(&im->stats, STAT_mmsql_chrome_events_left_out, 1);
-    import_fail(im, r);
 }
 
 const struct importer importer_chrome_events = {

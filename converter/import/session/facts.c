@@ -73,7 +73,7 @@ static void ui_state_now(struct import *im, const struct packet *packet)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     base64_add(&text, packet->message->data, packet->message->size);
-    if (!text.failed)
+    if (import_strbuf_whole(im, &text))
         metadata_set_text(&im->metadata, "ui_state", text.text, text.size);
 }
 
@@ -127,7 +127,7 @@ static void trials_read(struct import *im, char letter, const struct wire_field 
         strbuf_addf(&text, "{ name: %u, group: %u } ", (uint32_t)field_u64(&trial.name),
                     (uint32_t)field_u64(&trial.group));
     }
-    if (text.size && !text.failed)
+    if (import_strbuf_whole(im, &text) && text.size)
         metadata_add_text(&im->metadata, chrome_name(im, letter, "field_trial_hashes"), text.text,
                           text.size);
 }
@@ -154,7 +154,7 @@ static void chrome_now(struct import *im, const struct packet *packet)
         return;
     CLEANUP(strbuf_done) struct strbuf text = {0};
     base64_add(&text, background->data, background->size);
-    if (!text.failed)
+    if (import_strbuf_whole(im, &text))
         metadata_add_text(&im->metadata, "cr-background_tracing_metadata",
                           text.text ? text.text : "", text.size);
     MESSAGE(inner, BackgroundTracingMetadata, background);

@@ -92,7 +92,7 @@ static struct slice_name interned(struct import *im, struct metatrace *state,
     return (struct slice_name){.text = strset_text(&im->strings, (uint32_t)*text), .size = size};
 }
 
-static int texts_read(struct import *im, struct metatrace *state, const struct wire_field *message)
+static void texts_read(struct import *im, struct metatrace *state, const struct wire_field *message)
 {
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
@@ -104,10 +104,11 @@ static int texts_read(struct import *im, struct metatrace *state, const struct w
         uint32_t text = strset_add(&im->strings, field_text(value), value->size);
         bool is_new; // the first text of a number stays
         if (text == STRSET_NONE ||
-            !map64_get_or_add(&state->texts, field_u64(&part.iid), text, &is_new))
-            return -ENOMEM;
+            !map64_get_or_add(&state->texts, field_u64(&part.iid), text, &is_new)) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
     }
-    return 0;
 }
 
 struct pair {
@@ -135,7 +136,7 @@ static bool same_key(const struct pair_vec *pairs, size_t i, size_t j)
 }
 
 // The values of a key that comes several times are an array.
-static int pairs_write(struct import *im, const struct pair_vec *pairs, struct arg_vec *ret)
+static void pairs_write(struct import *im, const struct pair_vec *pairs, struct arg_vec *ret)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     size_t index = 0;
@@ -144,24 +145,25 @@ static int pairs_write(struct import *im, const struct pair_vec *pairs, struct a
         bool goes_on = same_key(pairs, i, i + 1);
         strbuf_clear(&text);
         strbuf_add(&text, pair->key.text, pair->key.size);
-        uint32_t flat = strset_add(&im->strings, text.text, text.size);
+        uint32_t flat = import_strbuf_keep(im, &text);
         if (goes_on || index)
             strbuf_addf(&text, "[%zu]", index);
-        uint32_t key = strset_add(&im->strings, text.text, text.size);
+        uint32_t key = import_strbuf_keep(im, &text);
         index = goes_on ? index + 1 : 0;
-        if (text.failed || flat == STRSET_NONE || key == STRSET_NONE)
-            return -ENOMEM;
+        if (flat == STRSET_NONE || key == STRSET_NONE)
+            return;
         struct arg arg =
             arg_text(strset_text(&im->strings, key), pair->value.text, pair->value.size);
         arg.flat_key = strset_text(&im->strings, flat);
-        if (arg_vec_push(ret, arg) < 0)
-            return -ENOMEM;
+        if (arg_vec_push(ret, arg) < 0) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
     }
-    return 0;
 }
 
-static int args_read(struct import *im, struct metatrace *state, const struct wire_field *message,
-                     struct arg_vec *ret)
+static void args_read(struct import *im, struct metatrace *state, const struct wire_field *message,
+                      struct arg_vec *ret)
 {
     CLEANUP(pair_vec_done) struct pair_vec pairs = {0};
     struct wire_reader reader = wire_sub(message);
@@ -184,13 +186,15 @@ static int args_read(struct import *im, struct metatrace *state, const struct wi
                 field_present(value_iid) ? interned(im, state, value_iid) : text_of(&part.value),
             .place = pairs.n,
         };
-        if (pair_vec_push(&pairs, pair) < 0)
-            return -ENOMEM;
+        if (pair_vec_push(&pairs, pair) < 0) {
+            import_fail(im, -ENOMEM);
+            return;
+        }
         key_bytes += pair.key.size;
     }
     if (pairs.n)
         qsort(pairs.items, pairs.n, sizeof(*pairs.items), pair_compare);
-    return pairs_write(im, &pairs, ret);
+    pairs_write(im, &pairs, ret);
 }
 
 static struct slice_name known_name(struct import *im, const struct wire_field *id,
@@ -246,13 +250,10 @@ static void metatrace_sorted(struct import *im, const struct packet *packet)
     struct metatrace *state = packet->own;
     CLEANUP(arg_vec_done) struct arg_vec args = {0};
     MESSAGE(event, PerfettoMetatrace, packet->message);
-    int r = texts_read(im, state, packet->message);
-    if (r == 0)
-        r = args_read(im, state, packet->message, &args);
-    if (r < 0) {
-        import_fail(im, r);
+    texts_read(im, state, packet->message);
+    args_read(im, state, packet->message, &args);
+    if (import_failed(im))
         return;
-    }
     if (field_present(&event.event_id) || field_present(&event.event_name) ||
         field_present(&event.event_name_iid))
         slice_write(im, state, packet->ts, &event, &args);

@@ -12,24 +12,25 @@ struct provenance {
     struct map64 seen; // buffer and sequence
 };
 
-static int sequence_read(struct import *im, struct provenance *state, uint32_t buffer,
-                         const struct wire_field *message)
+static void sequence_read(struct import *im, struct provenance *state, uint32_t buffer,
+                          const struct wire_field *message)
 {
     MESSAGE(part, TraceProvenance_Sequence, message);
     const struct wire_field *producer = &part.producer_id;
     uint32_t sequence = (uint32_t)field_u64(&part.id);
     bool is_new;
-    if (!map64_get_or_add(&state->seen, (uint64_t)buffer << 32 | sequence, 0, &is_new))
-        return -ENOMEM;
+    if (!map64_get_or_add(&state->seen, (uint64_t)buffer << 32 | sequence, 0, &is_new)) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     if (!is_new)
-        return 0;
+        return;
     struct cell *row = database_row(im->db, TABLE_trace_sequence, NULL);
     cell_int(row, COL_trace_sequence_trace_id, 0);
     cell_int(row, COL_trace_sequence_sequence, sequence);
     cell_int(row, COL_trace_sequence_buffer, buffer);
     if (field_present(producer))
         cell_int(row, COL_trace_sequence_producer, (int32_t)field_u64(producer));
-    return 0;
 }
 
 static void provenance_now(struct import *im, const struct packet *packet)
@@ -37,17 +38,15 @@ static void provenance_now(struct import *im, const struct packet *packet)
     struct wire_reader buffers = wire_sub(packet->message), sequences;
     struct wire_field buffer, sequence;
     uint32_t n = 0;
-    int r = 0;
-    while (r == 0 && wire_next(&buffers, &buffer)) {
+    while (!import_failed(im) && wire_next(&buffers, &buffer)) {
         if (buffer.number != PB_TraceProvenance_buffers)
             continue;
         sequences = wire_sub(&buffer);
-        while (r == 0 && wire_next(&sequences, &sequence))
+        while (!import_failed(im) && wire_next(&sequences, &sequence))
             if (sequence.number == PB_TraceProvenance_Buffer_sequences)
-                r = sequence_read(im, packet->own, n, &sequence);
+                sequence_read(im, packet->own, n, &sequence);
         n++;
     }
-    import_fail(im, r);
 }
 
 static void provenance_done(void *state)

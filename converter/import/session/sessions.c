@@ -60,11 +60,9 @@ static void session_sorted(struct import *im, const struct packet *packet)
         .n_args = ELEMENTS(args),
     };
     bool is_new;
-    uint64_t *now = map64_get_or_add(&sessions->states, field_u64(&event.session_id), 0, &is_new);
-    if (!now) {
-        import_fail(im, -ENOMEM);
+    uint64_t *now = import_map_get(im, &sessions->states, field_u64(&event.session_id), 0, &is_new);
+    if (!now)
         return;
-    }
     if (*now == state && state != PB_ConcurrentSessionEvent_STATE_DISABLED) {
         slice_add_args(&im->slices, &spec);
         return;

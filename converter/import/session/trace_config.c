@@ -27,25 +27,26 @@ static void counted_free(void *failed, void *memory)
     free(memory);
 }
 
-// 0 or -ENOMEM. A message that is no config is printed as nothing.
-static int config_print(struct import *im, const struct wire_field *message)
+// A message that is no config is printed as nothing.
+static void config_print(struct import *im, const struct wire_field *message)
 {
     bool failed = false;
     ProtobufCAllocator allocator = {counted_alloc, counted_free, &failed};
     if (message->size > PRINTED_MAX)
-        return 0;
+        return;
     ProtobufCMessage *config = protobuf_c_message_unpack(&pb__trace_config__descriptor, &allocator,
                                                          message->size, message->data);
-    if (!config)
-        return failed ? -ENOMEM : 0;
+    if (!config) {
+        import_fail(im, failed ? -ENOMEM : 0);
+        return;
+    }
     CLEANUP(strbuf_done) struct strbuf text = {0};
     pbtext_print(config, &text);
     protobuf_c_message_free_unpacked(config, &allocator);
     if (text.size && text.text[text.size - 1] == '\n')
         text.size--;
-    if (!text.failed)
+    if (import_strbuf_whole(im, &text))
         metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
-    return text.failed ? -ENOMEM : 0;
 }
 
 // How it was written into a file.
@@ -106,11 +107,10 @@ static void trace_config_now(struct import *im, const struct packet *packet)
         else if (field.number == PB_TraceConfig_trace_attributes)
             attributes_read(im, &field);
     }
-    int r = config_print(im, packet->message);
+    config_print(im, packet->message);
     written_read(im, packet->own, packet->message);
     if (!metadata_has(&im->metadata, "trace_uuid"))
         trace_uuid_set(im, field_u64(&msb), field_u64(&lsb));
-    import_fail(im, r);
 }
 
 const struct importer importer_trace_config = {

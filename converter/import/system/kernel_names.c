@@ -66,28 +66,31 @@ static int name_add(struct strset *set, struct strbuf *key, const uint64_t numbe
     return set->n > n;
 }
 
-static int mount_add(struct import *im, struct inodes *state, uint64_t device,
-                     const struct wire_field *path)
+static void mount_add(struct import *im, struct inodes *state, uint64_t device,
+                      const struct wire_field *path)
 {
     int r = name_add(&state->mounts, &state->key, (uint64_t[]){device, 0}, path);
-    if (r <= 0)
-        return r;
+    if (r <= 0) {
+        import_fail(im, r);
+        return;
+    }
     struct cell *row = database_row(im->db, TABLE_inode_mount, NULL);
     cell_int(row, COL_inode_mount_device, (int64_t)device);
     cell_field(row, COL_inode_mount_path, path);
     cell_int(row, COL_inode_mount_machine_id, im->machine->number);
-    return 0;
 }
 
-static int path_add(struct import *im, struct inodes *state, uint64_t device,
-                    const union message_InodeFileMap_Entry *entry, const struct wire_field *path)
+static void path_add(struct import *im, struct inodes *state, uint64_t device,
+                     const union message_InodeFileMap_Entry *entry, const struct wire_field *path)
 {
     static const char *const types[] = {[PB_FILE] = "FILE", [PB_DIRECTORY] = "DIRECTORY"};
     uint64_t inode = field_u64(&entry->inode_number);
     uint64_t type = field_u64(&entry->type);
     int r = name_add(&state->paths, &state->key, (uint64_t[]){device, inode}, path);
-    if (r <= 0)
-        return r;
+    if (r <= 0) {
+        import_fail(im, r);
+        return;
+    }
     struct cell *row = database_row(im->db, TABLE_inode_path, NULL);
     cell_int(row, COL_inode_path_device, (int64_t)device);
     cell_int(row, COL_inode_path_inode, (int64_t)inode);
@@ -95,25 +98,22 @@ static int path_add(struct import *im, struct inodes *state, uint64_t device,
         cell_text(row, COL_inode_path_type, types[type]);
     cell_field(row, COL_inode_path_path, path);
     cell_int(row, COL_inode_path_machine_id, im->machine->number);
-    return 0;
 }
 
-static int entry_read(struct import *im, struct inodes *state, uint64_t device,
-                      const struct wire_field *message)
+static void entry_read(struct import *im, struct inodes *state, uint64_t device,
+                       const struct wire_field *message)
 {
     MESSAGE(entry, InodeFileMap_Entry, message);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     size_t n_paths = 0;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field))
+    while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_InodeFileMap_Entry_paths && field.type == WIRE_BYTES) {
-            r = path_add(im, state, device, &entry, &field);
+            path_add(im, state, device, &entry, &field);
             n_paths++;
         }
-    if (r == 0 && !n_paths)
-        r = path_add(im, state, device, &entry, &(struct wire_field){0});
-    return r;
+    if (!n_paths)
+        path_add(im, state, device, &entry, &(struct wire_field){0});
 }
 
 static void inodes_now(struct import *im, const struct packet *packet)
@@ -123,16 +123,14 @@ static void inodes_now(struct import *im, const struct packet *packet)
     uint64_t device = field_u64(&map.block_device_id);
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field)) {
+    while (!import_failed(im) && wire_next(&reader, &field)) {
         if (field.type != WIRE_BYTES)
             continue;
         if (field.number == PB_InodeFileMap_mount_points)
-            r = mount_add(im, state, device, &field);
+            mount_add(im, state, device, &field);
         else if (field.number == PB_InodeFileMap_entries)
-            r = entry_read(im, state, device, &field);
+            entry_read(im, state, device, &field);
     }
-    import_fail(im, r);
 }
 
 static void inodes_done(void *userdata)

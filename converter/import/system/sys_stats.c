@@ -306,8 +306,8 @@ static void disk_differences(struct import *im, int64_t ts, const struct wire_fi
     disk_push(im, ts, device, "flush_time", "ms", since(now->flush_ms, before->flush_ms));
 }
 
-static int diskstat(struct import *im, struct sys_stats *state, int64_t ts,
-                    const struct wire_field *field)
+static void diskstat(struct import *im, struct sys_stats *state, int64_t ts,
+                     const struct wire_field *field)
 {
     MESSAGE(value, SysStats_DiskStat, field);
     const struct wire_field *device = &value.device_name;
@@ -322,13 +322,16 @@ static int diskstat(struct import *im, struct sys_stats *state, int64_t ts,
         .flush_ms = field_i64(&value.flush_time_ms),
     };
     uint32_t id = strset_add(&state->disk_names, field_text(device), device->size);
-    if (id == STRSET_NONE)
-        return -ENOMEM;
-    if (id == state->disks.n)
-        return disk_vec_push(&state->disks, now);
+    if (id == STRSET_NONE) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
+    if (id == state->disks.n) {
+        import_fail(im, disk_vec_push(&state->disks, now));
+        return;
+    }
     disk_differences(im, ts, device, &now, &state->disks.items[id]);
     state->disks.items[id] = now;
-    return 0;
 }
 
 static void psi(struct import *im, int64_t ts, const struct wire_field *field)
@@ -404,10 +407,9 @@ static void sys_stats_sorted(struct import *im, const struct packet *packet)
     struct sys_stats *state = packet->own;
     int64_t ts = packet->ts;
     uint32_t cpu = 0;
-    int r = 0;
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
-    while (r == 0 && wire_next(&reader, &field)) {
+    while (!import_failed(im) && wire_next(&reader, &field)) {
         switch (field.number) {
         case PB_SysStats_meminfo:
             meminfo(im, ts, &field);
@@ -446,7 +448,7 @@ static void sys_stats_sorted(struct import *im, const struct packet *packet)
             buddyinfo(im, ts, &field);
             break;
         case PB_SysStats_disk_stat:
-            r = diskstat(im, state, ts, &field);
+            diskstat(im, state, ts, &field);
             break;
         case PB_SysStats_psi:
             psi(im, ts, &field);
@@ -462,7 +464,6 @@ static void sys_stats_sorted(struct import *im, const struct packet *packet)
             break;
         }
     }
-    import_fail(im, r);
 }
 
 static void sys_stats_done(void *userdata)

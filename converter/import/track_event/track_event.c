@@ -238,7 +238,7 @@ static void gpu_numbers_read(struct event *event, int64_t slice, struct values n
 {
     uint64_t number;
     for (size_t n = 0; n < GPU_NUMBERS_MAX && values_next(&numbers, &number); n++)
-        import_fail(event->im, gpu_event_add(event->im, number, end, slice));
+        gpu_event_add(event->im, number, end, slice);
 }
 
 // What the slice submitted to a GPU, and what it waited for.

@@ -26,7 +26,7 @@ static struct arg path_arg(struct import *im, const struct wire_field *field)
     for (size_t i = 0; i < path.size; i++)
         if (path.text[i] == '\\')
             path.text[i] = '/';
-    uint32_t id = strset_add(&im->strings, path.text ? path.text : "", path.size);
+    uint32_t id = import_strbuf_keep(im, &path);
     const char *kept = strset_text(&im->strings, id);
     struct arg arg = arg_text(NULL, kept, kept ? path.size : 0);
     strbuf_done(&path);
@@ -106,7 +106,7 @@ static void log_message(struct event *event, struct arg_writer *writer)
         MESSAGE(place, SourceLocation, &location);
         strbuf_add(&text, field_text(&place.file_name), place.file_name.size);
         strbuf_addf(&text, ":%u", (uint32_t)field_u64(&place.line_number));
-        tag = strset_add(&im->strings, text.text ? text.text : "", text.size);
+        tag = import_strbuf_keep(im, &text);
         location_put(writer, "log_message", &location, true);
     }
     uint64_t level = field_u64(priority);

@@ -143,7 +143,7 @@ static struct slice_name scope_text(const struct event *event, char phase)
         strbuf_add(&text, category.text ? category.text : "", category.size);
         strbuf_add_char(&text, ':');
         strbuf_add(&text, field_text(scope), scope->size);
-        uint32_t id = strset_add(&event->im->strings, text.text ? text.text : "", text.size);
+        uint32_t id = import_strbuf_keep(event->im, &text);
         strbuf_done(&text);
         return event_string(event, id);
     }

@@ -74,7 +74,7 @@ static void categories_read(struct import *im, struct described_track *track,
         strbuf_add(&all, field_text(&category), category.size);
     }
     if (all.size)
-        track->category = strset_add(&im->strings, all.text, all.size);
+        track->category = import_strbuf_keep(im, &all);
 }
 
 static void counter_read(struct import *im, struct described_track *track,

@@ -56,11 +56,7 @@ static uint32_t v8_text(struct import *im, const union message_V8String *string)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     text_add(&text, string);
-    uint32_t id =
-        text.failed ? STRSET_NONE : strset_add(&im->strings, text.text ? text.text : "", text.size);
-    if (id == STRSET_NONE)
-        import_fail(im, -ENOMEM);
-    return id;
+    return import_strbuf_keep(im, &text);
 }
 
 void v8_cell_text(struct import *im, struct cell *row, size_t column,
@@ -69,9 +65,7 @@ void v8_cell_text(struct import *im, struct cell *row, size_t column,
     CLEANUP(strbuf_done) struct strbuf text = {0};
     MESSAGE(part, V8String, message);
     text_add(&text, &part);
-    if (text.failed)
-        import_fail(im, -ENOMEM);
-    else
+    if (import_strbuf_whole(im, &text))
         cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
                    text.size);
 }
@@ -82,9 +76,7 @@ void v8_cell_base64(struct import *im, struct cell *row, size_t column,
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (bytes->data)
         base64_add(&text, bytes->data, bytes->size);
-    if (text.failed)
-        import_fail(im, -ENOMEM);
-    else
+    if (import_strbuf_whole(im, &text))
         cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
                    text.size);
 }
