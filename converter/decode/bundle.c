@@ -46,19 +46,22 @@ struct run {
     size_t next_sorted;
 };
 
-// The time stamp is the first field of an event that Perfetto writes; any place is accepted.
-static bool event_ts(struct wire_reader event, int64_t *ret)
+// The time stamp is the first field of an event that Perfetto writes, and passed over there; any
+// place is accepted.
+static bool event_ts(struct wire_reader *event, int64_t *ret)
 {
     uint64_t value;
-    if (event.pos < event.end && *event.pos == (PB_FtraceEvent_timestamp << 3 | WIRE_VARINT)) {
-        const uint8_t *pos = event.pos + 1;
-        if (wire_get_long_varint(&pos, event.end, &value)) {
+    if (event->pos < event->end && *event->pos == (PB_FtraceEvent_timestamp << 3 | WIRE_VARINT)) {
+        const uint8_t *pos = event->pos + 1;
+        if (wire_get_long_varint(&pos, event->end, &value)) {
+            event->pos = pos;
             *ret = (int64_t)value;
             return true;
         }
     }
+    struct wire_reader whole = *event;
     struct wire_field field;
-    wire_foreach(&event, &field) {
+    wire_foreach(&whole, &field) {
         if (field.number == PB_FtraceEvent_timestamp && field.type == WIRE_VARINT) {
             *ret = (int64_t)field.value;
             return true;
@@ -99,6 +102,7 @@ static void measure_compact(const struct wire_field *field, struct bundle_measur
 void bundle_measure(struct wire_reader bundle, struct bundle_measure *ret)
 {
     *ret = (struct bundle_measure){.messages[RUN_EVENTS] = bundle};
+    struct wire_reader event;
     struct wire_field field;
     uint16_t kind = field_kind_of(packet_kind, PB_TracePacket_ftrace_events);
     uint16_t event_kind = field_kind_of(kind, PB_FtraceEventBundle_event);
@@ -109,11 +113,12 @@ void bundle_measure(struct wire_reader bundle, struct bundle_measure *ret)
             ret->damaged |= !message_is_intact(wire_sub(&field), field_kind_of(kind, field.number));
         switch (field.number) {
         case PB_FtraceEventBundle_event:
-            if (field.type == WIRE_BYTES && event_ts(wire_sub(&field), &ts))
+            event = wire_sub(&field);
+            if (field.type == WIRE_BYTES && event_ts(&event, &ts))
                 measure_add(&ret->runs[RUN_EVENTS], ts, &last);
             else
                 ret->n_untimed++;
-            ret->damaged |= !message_is_intact(wire_sub(&field), event_kind);
+            ret->damaged |= !message_is_intact(event, event_kind);
             break;
         case PB_FtraceEventBundle_cpu:
             ret->has_cpu = true;
@@ -180,7 +185,8 @@ static bool event_next(struct run *run, struct run_record *ret)
         if (field.number != PB_FtraceEventBundle_event || field.type != WIRE_BYTES)
             continue;
         ret->event = wire_sub(&field);
-        if (event_ts(ret->event, &ret->ts))
+        struct wire_reader event = ret->event;
+        if (event_ts(&event, &ret->ts))
             return true;
     }
     run->damaged |= run->bundle.error;
