@@ -372,23 +372,6 @@ static void binder_return(struct import *im, const struct ftrace_event *event)
     }
 }
 
-static void binder_transaction_alloc_buf(struct import *im, const struct ftrace_event *event)
-{
-    struct arg args[] = {
-        arg_uint("data size", (uint64_t)ftrace_int(event, "data_size")),
-        arg_uint("offsets size", (uint64_t)ftrace_int(event, "offsets_size")),
-    };
-    struct slice_spec spec = {
-        .ts = event->ts,
-        .track = ftrace_own_track(im, event),
-        .category = slice_name("binder"),
-        .name = slice_name("binder transaction"),
-        .args = args,
-        .n_args = 2,
-    };
-    slice_add_args(&im->slices, &spec);
-}
-
 static void lock_slice(struct import *im, const struct ftrace_event *event, const char *ended,
                        const char *begun)
 {
@@ -430,10 +413,15 @@ static void binder_unlock(struct import *im, const struct ftrace_event *event)
         lock_slice(im, event, "binder lock held", NULL);
 }
 
+static const struct ftrace_form forms[] = {
+    {"binder_transaction_alloc_buf", FORM_ARGS, .category = "binder", .name = "binder transaction",
+     .args = "data size=data_size, offsets size=offsets_size"},
+    {0},
+};
+
 static const struct ftrace_handler handlers[] = {
     {"binder_transaction", binder_transaction},
     {"binder_transaction_received", binder_transaction_received},
-    {"binder_transaction_alloc_buf", binder_transaction_alloc_buf},
     {"binder_command", binder_command},
     {"binder_return", binder_return},
     {"binder_lock", binder_lock},
@@ -455,6 +443,7 @@ static void binder_done(void *state)
 
 const struct ftrace_subject ftrace_binder = {
     .handlers = handlers,
+    .forms = forms,
     .state_size = sizeof(struct binder),
     .done = binder_done,
 };

@@ -19,7 +19,7 @@
 
 enum source { FROM_NOTHING, FROM_FIELD, FROM_CPU, FROM_PID, FROM_NAME, FROM_NUMBER };
 enum shape { PLAIN, LOW, SIGNED, HEX, TRUTH, FUNCTION, THREAD, PROCESS, CHOICE };
-enum comparison { ALWAYS, LESS, LESS_OR_EQUAL, EQUAL, NOT_EQUAL, GREATER_OR_EQUAL, GREATER };
+enum comparison { LESS = 1, EQUAL = 2, GREATER = 4 }; // any of them
 
 // A row that is being read.
 struct reading {
@@ -181,10 +181,10 @@ static int condition_read(struct reading *reading, const char *at, struct form *
 {
     static const struct {
         const char *sign;
-        enum comparison comparison;
+        uint8_t comparison;
     } signs[] = {
-        {"<=", LESS_OR_EQUAL}, {">=", GREATER_OR_EQUAL}, {"!=", NOT_EQUAL}, {"<", LESS},
-        {"=", EQUAL},          {">", GREATER},
+        {"<=", LESS | EQUAL}, {">=", GREATER | EQUAL}, {"!=", LESS | GREATER}, {"<", LESS},
+        {"=", EQUAL},         {">", GREATER},
     };
     bool is_not = *at == '!';
     size_t size = strcspn(at + is_not, "<=>!");
@@ -192,7 +192,7 @@ static int condition_read(struct reading *reading, const char *at, struct form *
     int r = value_read(reading, at + is_not, size, &form->condition);
     if (r < 0)
         return r;
-    form->comparison = is_not ? EQUAL : NOT_EQUAL;
+    form->comparison = is_not ? EQUAL : LESS | GREATER;
     if (!*sign)
         return 0;
     for (size_t i = 0; i < ELEMENTS(signs); i++)
@@ -422,25 +422,11 @@ static size_t args_make(struct import *im, const struct forms *forms, const stru
 
 static bool is_met(const struct form *form, const struct ftrace_event *event)
 {
-    if (form->comparison == ALWAYS)
+    if (form->condition.source == FROM_NOTHING)
         return true;
     int64_t number = number_of(&form->condition, event);
-    switch ((enum comparison)form->comparison) {
-    case LESS:
-        return number < form->compared;
-    case LESS_OR_EQUAL:
-        return number <= form->compared;
-    case EQUAL:
-        return number == form->compared;
-    case NOT_EQUAL:
-        return number != form->compared;
-    case GREATER_OR_EQUAL:
-        return number >= form->compared;
-    case GREATER:
-        return number > form->compared;
-    default:
-        return true;
-    }
+    int order = number < form->compared ? LESS : number == form->compared ? EQUAL : GREATER;
+    return form->comparison & order;
 }
 
 static void counter_apply(struct import *im, const struct forms *forms, const struct form *form,
@@ -478,6 +464,8 @@ void form_apply(struct import *im, const struct forms *forms, const struct form 
         slice_begin(&im->slices, &spec);
     else if (form->row->action == FORM_END)
         slice_end(&im->slices, &spec);
+    else if (form->row->action == FORM_ARGS)
+        slice_add_args(&im->slices, &spec);
     else
         slice_add(&im->slices, &spec);
 }

@@ -30,7 +30,8 @@
 struct ftrace_event;
 struct import;
 
-enum form_action { FORM_BEGIN, FORM_END, FORM_MOMENT, FORM_COUNTER };
+// FORM_ARGS adds args to the open slice of that category and name.
+enum form_action { FORM_BEGIN, FORM_END, FORM_MOMENT, FORM_ARGS, FORM_COUNTER };
 
 // What is NULL does not apply.
 struct ftrace_form {
@@ -80,7 +81,7 @@ VEC_DEFINE(form_item_vec, struct form_item);
 struct form {
     const struct ftrace_form *row; // borrowed
     struct form_value condition, ts, value;
-    uint8_t comparison;
+    uint8_t comparison; // of the condition's value with `compared`
     int64_t compared;
     struct form_part key, args;             // of items
     struct form_part track, category, name; // of texts
