@@ -149,10 +149,17 @@ static int archive_open(struct archive *archive)
     return archive->zip ? 0 : -EBADMSG;
 }
 
+static bool is_without_memory(int code)
+{
+    return code == UNZ_INTERNALERROR || code == Z_MEM_ERROR;
+}
+
 static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *err)
 {
     struct archive *archive = source;
     int n = unzReadCurrentFile(archive->zip, buffer, (unsigned)size);
+    if (is_without_memory(n))
+        return err_errno(err, -ENOMEM, "zip");
     if (n < 0)
         return err_set(err, -EBADMSG, "the data is damaged (zip error %d)", n);
     bool is_much = (uint64_t)n > archive->left || (uint64_t)n > archive->work;
@@ -179,11 +186,6 @@ static void problem_note(struct archive *archive, const char *name, bool damaged
     if (asprintf(&text, "%s!%s: %s", archive->path, printable, why) < 0)
         text = NULL;
     left_out->texts[left_out->n - 1] = text;
-}
-
-static bool is_without_memory(int code)
-{
-    return code == UNZ_INTERNALERROR || code == Z_MEM_ERROR;
 }
 
 // The entry's first bytes. -EBADMSG: it cannot be read at all.
