@@ -223,11 +223,11 @@ class Import(unittest.TestCase):
                 self.assertNotIn('#include "converter/import/', path.read_text())
 
     def test_each_importer_has_a_row(self):
-        rows = re.findall(r"^    &importer_(\w+),", (self.HERE / "importers.c").read_text(), re.MULTILINE)
+        rows = re.findall(r"^    I\((\w+)\)", (self.HERE / "importers.c").read_text(), re.MULTILINE)
         defined = self.defined("importer")
         self.assertGreater(len(defined), 80)
         for name, path in defined.items():
-            self.assertIn(name, rows, f"{path.name}: add &importer_{name} to converter/import/importers.c")
+            self.assertIn(name, rows, f"{path.name}: add I({name}) to converter/import/importers.c")
 
     def test_each_subject_of_ftrace_has_a_row(self):
         text = (self.HERE / "ftrace/meson.build").read_text()
