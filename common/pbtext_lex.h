@@ -12,8 +12,7 @@
 enum pbtext_token_type {
     PBTEXT_END,
     PBTEXT_IDENTIFIER,
-    PBTEXT_NUMBER, // starts with a digit or a point; may turn out not to be a number when it is
-                   // read
+    PBTEXT_NUMBER, // starts with a digit or a point; the reader checks the rest
     PBTEXT_STRING, // with its quotes, closed on its line
     PBTEXT_SYMBOL, // one character
 };

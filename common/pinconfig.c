@@ -103,14 +103,14 @@ static int number_next(struct parser *p, const char *what, uint64_t *ret)
 {
     char digits[32];
     if (!word_next(p))
-        return fail_at_word(p, "a number is missing behind '%s'", what);
+        return fail_at_word(p, "a number is missing after '%s'", what);
     if (p->word.size >= sizeof(digits))
-        return fail_at_word(p, "this is no number");
+        return fail_at_word(p, "this is not a number");
     memcpy(digits, p->word.at, p->word.size);
     digits[p->word.size] = '\0';
     int r = strlen(digits) == p->word.size ? str_parse_u64(digits, ret) : -EINVAL;
     if (r < 0)
-        return fail_at_word(p, r == -ERANGE ? "the number is too large" : "this is no number");
+        return fail_at_word(p, r == -ERANGE ? "the number is too large" : "this is not a number");
     return 0;
 }
 
@@ -118,7 +118,7 @@ static int number_next(struct parser *p, const char *what, uint64_t *ret)
 static int name_next(struct parser *p, char **ret)
 {
     if (!word_find(p, false))
-        return fail_at_word(p, "a name is missing behind 'file'");
+        return fail_at_word(p, "a name is missing after 'file'");
     struct word name = p->word;
     if (*p->at == '"') {
         name.at = ++p->at;
@@ -128,7 +128,7 @@ static int name_next(struct parser *p, char **ret)
             return fail_at_word(p, "the quote is not closed");
         name.size = (size_t)(p->at++ - name.at);
         if (p->at < p->end && !is_blank(*p->at))
-            return fail_at_word(p, "a name in quotes ends with them");
+            return fail_at_word(p, "text follows the closing quote");
     } else {
         while (p->at < p->end && !is_blank(*p->at))
             p->at++;
@@ -160,12 +160,12 @@ static int range_read(struct parser *p)
 {
     struct pinconfig_range range = {.line = p->word.line};
     if (!p->config->files.n)
-        return fail_at_word(p, "a range stands behind the file that it belongs to");
+        return fail_at_word(p, "a range must follow the file that it belongs to");
     int r = number_next(p, "offset", &range.offset);
     if (r < 0)
         return r;
     if (!word_next(p) || !(word_is(p, "len") || word_is(p, "length")))
-        return fail_at_word(p, "'len' is expected behind an offset");
+        return fail_at_word(p, "'len' must follow an offset");
     r = number_next(p, "len", &range.length);
     if (r < 0)
         return r;
@@ -179,9 +179,9 @@ static int range_read(struct parser *p)
 static int unknown_word(struct parser *p)
 {
     if (word_is(p, "len") || word_is(p, "length"))
-        return fail_at_word(p, "a length stands behind its offset");
+        return fail_at_word(p, "a length must follow its offset");
     return fail_at_word(p, "'file' or 'offset' is expected%s",
-                        p->config->files.n ? "; a name with blanks stands in double quotes" : "");
+                        p->config->files.n ? "; put a name with blanks into double quotes" : "");
 }
 
 int pinconfig_parse(const char *text, size_t size, const char *name, struct pinconfig *ret,
@@ -203,7 +203,7 @@ int pinconfig_parse(const char *text, size_t size, const char *name, struct pinc
             return r;
     }
     if (!config.files.n)
-        return err_set(err, -EBADMSG, "%s: no pinconfig: it names no file", name);
+        return err_set(err, -EBADMSG, "%s: not a pinconfig: it names no file", name);
     *ret = config;
     config = (struct pinconfig){0};
     return 0;

@@ -20,8 +20,8 @@ int pinlist_parse(const void *bytes, size_t size, const char *name, struct pinli
     const uint8_t *at = bytes;
     pinlist_clear(ret);
     if (size % PINLIST_PAIR_BYTES)
-        return err_set(err, -EBADMSG, "%s: no pinlist: %zu bytes are no whole number of pairs",
-                       name, size);
+        return err_set(err, -EBADMSG,
+                       "%s: not a pinlist: %zu bytes are not a whole number of pairs", name, size);
     size_t n = size / PINLIST_PAIR_BYTES;
     int r = pinlist_reserve(ret, n);
     if (r < 0)

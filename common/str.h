@@ -40,8 +40,8 @@ static inline bool str_starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// Returns how many of the first `max` bytes of a UTF-8 text form whole characters. 0 if `text` is
-// NULL.
+// Returns the size of `text` in UTF-8, cut behind the last whole character within `max` bytes.
+// Returns 0 if `text` is NULL.
 static inline size_t str_cut(const char *text, size_t size, size_t max)
 {
     if (!text || size <= max)

@@ -41,20 +41,21 @@ bool unix_socket_refuses_fds(int fd);
 // Removes the path that unix_socket_listen() made.
 void unix_socket_remove(const char *name);
 
-// Room for the descriptors beside one message.
+// The control buffer for the descriptors of one message.
 #define UNIX_PASSED_MAX 8 // the kernel drops the rest
 union unix_passing {
     struct cmsghdr header;
     char space[CMSG_SPACE(UNIX_PASSED_MAX * sizeof(int))];
 };
 
-// Puts the descriptor `fd` (borrowed, -1: none) beside a message that is to be sent.
+// Attaches the descriptor `fd` (borrowed; -1: none) to a message before it is sent.
 void unix_socket_pass(struct msghdr *message, union unix_passing *room, int fd);
 
-// The first descriptor that came beside a message (owned), else -1; further ones are closed.
+// Returns the first descriptor of a received message (owned), or -1. Further ones are closed.
 int unix_socket_passed(struct msghdr *message);
 
-// One message with the descriptor `passed_fd` (borrowed, -1: none). 0 or a negative errno.
+// Sends one message with the descriptor `passed_fd` (borrowed; -1: none). Returns 0 or a negative
+// errno.
 int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags);
 
 // Receives one message. Returns the number of bytes, 0 at the end, or a negative errno. *ret_fd is

@@ -139,7 +139,7 @@ static int get(struct reader *reader, uint64_t offset, void *ret, size_t size)
 
 static int no_zip(struct reader *reader)
 {
-    return err_set(reader->err, -EBADMSG, "%s: no zip: it has no directory at its end",
+    return err_set(reader->err, -EBADMSG, "%s: not a zip: it has no directory at its end",
                    reader->zip_name);
 }
 

@@ -34,7 +34,7 @@ static int judge(const struct reported_trace *trace, nsec_t left, struct strbuf 
         .cancel_fd = -1,
     };
     if (left <= 0)
-        return err_set(err, -ETIMEDOUT, "no verdict: the others took all the time");
+        return err_set(err, -ETIMEDOUT, "no verdict: the other verdicts took all the time");
     return verdict_of_fd(&request, ret, err);
 }
 

@@ -263,8 +263,9 @@ static void note_history(struct gathering *gathering, const struct trace_history
                    "Finished traces: of the last %s, at most %" PRIu32 " and %.1f MB together",
                    age_text(limits->age, age), limits->files, (double)limits->bytes / (1 << 20));
     if (gathering->state && !gathering->state_is_trusted && !gathering->options->n_folders)
-        bugreport_note(report, "The tracing service is another user's: what it says of its folders "
-                               "is not used.");
+        bugreport_note(
+            report,
+            "The tracing service belongs to another user: its list of folders is not used.");
     if (history->n_old)
         bugreport_note(report, "%" PRIu32 " are older and left out.", history->n_old);
     if (history->n_beyond)

@@ -165,7 +165,7 @@ static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
     bool reading = service_count_unread(daemon->service, READ_PATIENCE) > 0;
     if (writing && late)
         log_warning(&daemon->log,
-                    "sessions did not end in time, what they have not written is lost; the next "
+                    "sessions did not end in time, their unwritten data are lost; the next "
                     "start closes the parts of their files");
     if ((!writing && !reading) || late) {
         size_t n_unread = service_count_unread(daemon->service, NSEC_MAX);

@@ -379,7 +379,7 @@ static int profile(struct heap_run *run, struct err *err)
         return CLI_FAILED;
     if (memory_was_refused()) {
         err_errno(err, -ENOMEM, "%s", out_name(run));
-        err_hint(err, -ENOMEM, "what is there is a readable trace, which may lack something");
+        err_hint(err, -ENOMEM, "the file is a readable trace, which may be incomplete");
         return CLI_FAILED;
     }
     if (n_processes > 0 && problem[0])
@@ -393,8 +393,9 @@ static int profile(struct heap_run *run, struct err *err)
     else
         err_set(err, -ESRCH, "no process was profiled");
     if (command && !obstacle)
-        err_hint(err, -ESRCH,
-                 "static programs, and those of another C library than glibc, cannot be");
+        err_hint(
+            err, -ESRCH,
+            "static programs, and programs with another C library than glibc, cannot be profiled");
     return CLI_FAILED;
 }
 

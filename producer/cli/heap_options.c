@@ -202,7 +202,8 @@ static int check(const struct heap_options *o, struct err *err)
         return err_hint(err, -EINVAL, "mmtrace heap -- COMMAND, or --pid, or --name");
     }
     if (o->block_timeout_us && o->no_block)
-        return err_set(err, -EINVAL, "--block-client-timeout: nobody waits with --no-block-client");
+        return err_set(err, -EINVAL,
+                       "--block-client-timeout: has no effect with --no-block-client");
     return 0;
 }
 

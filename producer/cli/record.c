@@ -147,7 +147,8 @@ static int check_config(struct record *record, struct err *err)
     const struct record_options *o = &record->options;
     if (o->detach_key && !record->config.trace->write_into_file) {
         err_set(err, -EINVAL, "--detach: the config has no write_into_file: true");
-        return err_hint(err, -EINVAL, "nobody would be there to read the buffers; or give -s SIZE");
+        return err_hint(err, -EINVAL,
+                        "add it, or give -s SIZE: otherwise nothing reads the buffers");
     }
     if (record->config.trace->trigger_config && !o->check && !record->client)
         log_warning(&record->log,
@@ -350,8 +351,7 @@ static void explain_no_room(const struct record *record, int r, struct err *err)
                   strlen(full ? full : record->out_name));
     err_set(err, r, "%s: %s: %" PRIu64 " of %" PRIu64 " recorded bytes are in the file", name,
             strerror(-r), counts.file_bytes, counts.bytes);
-    err_hint(err, r,
-             "what is there is a readable trace; make room, or name a file elsewhere with -o");
+    err_hint(err, r, "the file is a readable trace; make room, or name another file with -o");
     free(full);
 }
 
@@ -384,7 +384,7 @@ static int run(struct record *record, struct err *err)
     if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS)
         explain_no_room(record, r, err);
     if (r == 0 && record->interrupted)
-        r = err_set(err, -EINTR, "%s: interrupted, what was not written yet is lost",
+        r = err_set(err, -EINTR, "%s: interrupted, data that were not written yet are lost",
                     record->out_name);
     return r;
 }
@@ -434,7 +434,7 @@ static int record_here(struct record *record, struct err *err)
         return CLI_FAILED;
     if (memory_was_refused()) {
         err_errno(err, -ENOMEM, "%s", record->out_name);
-        err_hint(err, -ENOMEM, "what is there is a readable trace, which may lack something");
+        err_hint(err, -ENOMEM, "the file is a readable trace, which may be incomplete");
         return CLI_FAILED;
     }
     record->is_whole = true;

@@ -288,9 +288,9 @@ static int check_service_options(const struct record_options *o, struct err *err
     if (o->action == RECORD_ACTION_RECORD)
         return 0;
     if (o->config_path || o->light.n_events > 0 || o->detach_key || background)
-        return err_set(err, -EINVAL,
-                       "what speaks of another session takes no config, and neither "
-                       "--detach nor --background");
+        return err_set(
+            err, -EINVAL,
+            "options for another session take no config, no --detach and no --background");
     if (o->action == RECORD_ACTION_CLONE && !o->out_path) {
         err_set(err, -EINVAL, "no output file");
         return err_hint(err, -EINVAL, "give one with -o FILE");

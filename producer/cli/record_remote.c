@@ -248,7 +248,8 @@ static int handle_signals(struct run *run)
         if (end_signal_repeats(&run->end_signal))
             continue;
         if (run->stopping)
-            return err_set(run->err, -EINTR, "interrupted, what was not written yet is lost");
+            return err_set(run->err, -EINTR,
+                           "interrupted, data that were not written yet are lost");
         send_stop(run);
     }
     return 0;
@@ -473,7 +474,7 @@ static void explain_loss(const struct run *run, int r)
     }
     err_set(run->err, r, "%s: no trace: the tracing service died, and the recording with it", name);
     err_hint(run->err, r,
-             "-s SIZE, or write_into_file in a config, has it written while it is recorded");
+             "-s SIZE, or write_into_file in a config, writes the trace during the recording");
 }
 
 static bool is_lost(int r)

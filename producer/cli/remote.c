@@ -216,8 +216,9 @@ int remote_clone_session(struct ipc_client *client, const struct remote_clone *c
     *ret_in_file = response->was_write_into_file;
     if (!response->success)
         r = err_set(err, -EREMOTEIO, "%s",
-                    response->error && response->error[0] ? response->error
-                                                          : "the service could not clone it");
+                    response->error && response->error[0]
+                        ? response->error
+                        : "the service could not clone the session");
     protobuf_c_message_free_unpacked(reply, NULL);
     return r;
 }

@@ -124,7 +124,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         return 0;
     }
     if (!value[0])
-        return err_set(err, -EINVAL, "an empty name is no trigger");
+        return err_set(err, -EINVAL, "a trigger must have a name");
     if (o->n_names == NAMES_MAX)
         return err_set(err, -EINVAL, "more than %d triggers", NAMES_MAX);
     o->names[o->n_names++] = (char *)(uintptr_t)value;

@@ -151,7 +151,8 @@ int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err)
     *ret = status.process;
     ret->root_fd = ret->tmp_fd = -1;
     if (!maps_look(pid, ret->agent))
-        return err_set(err, -ENOEXEC, "%d: no Java VM, or not one that may be looked at", (int)pid);
+        return err_set(err, -ENOEXEC, "%d: not a Java VM, or one that this user may not examine",
+                       (int)pid);
     if (!status.takes_sigquit)
         return err_set(
             err, -ENOEXEC,

@@ -90,7 +90,7 @@ static int set_quota(struct file_options *options, const char *value, struct err
         return 0;
     int r = str_parse_size(value, &options->quota_bytes);
     if (r < 0)
-        return err_set(err, -EINVAL, "--quota %s: no number of bytes", value);
+        return err_set(err, -EINVAL, "--quota %s: not a number of bytes", value);
     if (options->quota_bytes == 0)
         options->quota_bytes = PINLIST_NO_QUOTA;
     return 0;
@@ -108,14 +108,14 @@ static int set_pid(struct file_options *options, const char *value, struct err *
 static int set_watch(struct file_options *options, const char *value, struct err *err)
 {
     if (str_parse_duration(value, &options->watch) < 0 || options->watch < WATCH_MIN)
-        return err_set(err, -EINVAL, "--watch %s: no time of at least 10 ms", value);
+        return err_set(err, -EINVAL, "--watch %s: not a time of at least 10 ms", value);
     return 0;
 }
 
 static int set_times(struct file_options *options, const char *value, struct err *err)
 {
     if (str_parse_u64(value, &options->watch_times) < 0 || options->watch_times == 0)
-        return err_set(err, -EINVAL, "--times %s: no number of looks", value);
+        return err_set(err, -EINVAL, "--times %s: not a number of looks", value);
     return 0;
 }
 
@@ -233,7 +233,7 @@ static const char *conflict(const struct file_options *o)
                      o->pinconfig || o->dump))
         return "--watch goes with --zip, --pid, --json and -v only";
     bool looks = o->gen_probe || o->zip || o->pid || o->watch || o->json || o->map || o->svg;
-    return looks ? NULL : "a file that is no zip takes --gen-probe";
+    return looks ? NULL : "a file that is not a zip needs --gen-probe";
 }
 
 int file_options_parse(int argc, char **argv, struct file_options *ret, struct err *err)

@@ -220,7 +220,7 @@ int gather_evidence(const struct mmsql *mmsql, const struct gather_subject *subj
         return r;
     if (!ret->n_samples && !ret->n_events) {
         err_set(err, -ENOENT, "%s: the recording says nothing about it", subject->path);
-        return err_hint(err, -ENOENT, "--recorded-as names the file as it was called there");
+        return err_hint(err, -ENOENT, "--recorded-as gives the file's name in the recording");
     }
     return 0;
 }

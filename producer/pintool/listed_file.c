@@ -61,7 +61,7 @@ int listed_file_open(const char *list_path, const char *path, struct listed_file
     struct stat st;
     r = residency_open(AT_FDCWD, path, &ret->fd, &st);
     if (r == -EINVAL)
-        return err_set(err, r, "%s: no regular file", path);
+        return err_set(err, r, "%s: not a regular file", path);
     if (r < 0)
         return err_errno(err, r, "%s", path);
     ret->size_bytes = (uint64_t)st.st_size;

@@ -117,7 +117,7 @@ int subject_look(const struct target *target, const struct subject_plan *plan, s
     struct stat st;
     int r = target_open(target, &fd, &st);
     if (r == -EINVAL)
-        return err_set(err, r, "%s: no regular file", target->path);
+        return err_set(err, r, "%s: not a regular file", target->path);
     if (r == -ESTALE)
         return err_set(err, r, "%s: the process maps an older file of this name", target->path);
     if (r < 0)

@@ -187,8 +187,8 @@ static void note_unknown(struct run *run, const struct subject *subject)
         run->n_unknown++;
         return;
     }
-    err_set(&err, 0, "%s: what of it is in memory is unknown", subject->target->path);
-    err_hint(&err, 0, "the kernel tells it to the file's owner, and to who may write to it");
+    err_set(&err, 0, "%s: it is unknown which of its pages are in memory", subject->target->path);
+    err_hint(&err, 0, "the kernel tells this only the file's owner and users who may write to it");
     fail(run, &err);
 }
 

@@ -62,7 +62,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
         return err_set(err, -EINVAL, "\"%s\": there is a file already", value);
     if (id == OPTION_SECONDS) {
         if (str_parse_duration(value, &line->time) < 0)
-            return err_set(err, -EINVAL, "\"%s\" is no length of time, like 10s", value);
+            return err_set(err, -EINVAL, "\"%s\" is not a time like 10s", value);
         line->has_time = true;
     }
     line->quiet |= id == OPTION_QUIET;
@@ -75,12 +75,12 @@ static int take_own_list(struct command_line *line, struct err *err)
 {
     bool is_zip;
     if (str_eq(line->list, "-"))
-        return err_set(err, -EINVAL, "a file is needed behind the pinlist from standard input");
+        return err_set(err, -EINVAL, "a file is needed after the pinlist from standard input");
     int r = pinlist_file_is_zip(line->list, &is_zip);
     if (r < 0)
         return err_errno(err, r, "%s", line->list);
     if (!is_zip)
-        return err_set(err, -EINVAL, "%s is no APK, so a file is needed behind it", line->list);
+        return err_set(err, -EINVAL, "%s is not an APK, so a file is needed after it", line->list);
     line->file = line->list;
     return 0;
 }

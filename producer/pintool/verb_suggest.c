@@ -72,7 +72,7 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     if (text)
         *text = value;
     if (id == OPTION_QUOTA && (str_parse_size(value, &line->quota_bytes) < 0 || !line->quota_bytes))
-        return err_set(err, -EINVAL, "--quota %s: no number of bytes", value);
+        return err_set(err, -EINVAL, "--quota %s: not a number of bytes", value);
     line->allow_empty |= id == OPTION_ALLOW_EMPTY;
     line->explain |= id == OPTION_EXPLAIN;
     line->json |= id == OPTION_JSON;
@@ -172,7 +172,7 @@ static int look_at_file(struct suggestion *s, struct err *err)
     if (r == 0)
         r = residency_open(AT_FDCWD, path, &s->fd, &s->st);
     if (r == -EINVAL)
-        return err_set(err, r, "%s: no regular file", path);
+        return err_set(err, r, "%s: not a regular file", path);
     if (r < 0)
         return err_errno(err, r, "%s", path);
     s->page_size = residency_page_size(s->probe);
@@ -243,7 +243,7 @@ static int write_pinconfig(const struct suggestion *s, const struct page_ranges 
     CLEANUP(coverages_done) struct coverages entries = {0};
     const char *path = s->line->emit_pinconfig;
     if (!s->is_zip)
-        return err_set(err, -EINVAL, "%s: no zip: --emit-pinconfig writes ranges of entries",
+        return err_set(err, -EINVAL, "%s: not a zip: --emit-pinconfig writes ranges of entries",
                        s->line->file);
     vec_foreach(&s->zip.entries, entry) {
         struct part part = {

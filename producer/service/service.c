@@ -590,7 +590,8 @@ int service_read_begin(struct service *service, uint64_t session_id, struct err 
     if (!member)
         return no_session(err, session_id);
     if (session_get_settings(member->session)->write_into_file && !member->is_clone)
-        return err_set(err, -EINVAL, "session %" PRIu64 " writes into a file, which holds it all",
+        return err_set(err, -EINVAL,
+                       "session %" PRIu64 " writes into a file, which has the whole trace",
                        session_id);
     member->moved_at = boot_now(service);
     session_read_begin(member->session);

@@ -169,7 +169,7 @@ static int check_exclusive(const struct service *service, const Pb__TraceConfig 
         if (is_live(member) && prio > 0 && prio >= config->exclusive_prio)
             return err_set(err, -EBUSY,
                            "exclusive_prio: session %" PRIu64 " has %" PRIu32
-                           " and keeps out what has no more",
+                           " and excludes sessions without a higher value",
                            member->id, prio);
     }
     return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The user who asked for a recording. Of other users' processes and files, the recorder shows only
-// what this user could see without it.
+// The user who asked for a recording. The recorder shows only those processes and
+// files of other users that this user could see without the recorder.
 #pragma once
 
 #include <stdbool.h>

@@ -548,7 +548,8 @@ int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint
         read_at(from_fd, file->out, left < WRITE_BYTES ? (size_t)left : WRITE_BYTES, *offset);
     if (n < 0) {
         fail(file, (int)n, NULL);
-        return err_errno(err, (int)n, "%s: what it begins with cannot be copied", file->name);
+        return err_errno(err, (int)n, "%s: the earlier part of the trace cannot be copied",
+                         file->name);
     }
     file->copying = true;
     file->used = (size_t)n;

@@ -166,9 +166,9 @@ class WithoutDaemon(Case):
         os.chown(self.folder / "strangers.pftrace", 12345, 12345)
         self.report("--traces", self.folder)
         self.assertEqual(self.traces(), [])
-        self.assertIn("/link.pftrace: not read: no regular file\n", self.index)
+        self.assertIn("/link.pftrace: not read: not a regular file\n", self.index)
         for name in ("second", "strangers"):
-            self.assertIn(f"/{name}.pftrace: not read: another owner, or a second name\n", self.index)
+            self.assertIn(f"/{name}.pftrace: not read: another owner, or a second link\n", self.index)
 
 
 @lib.needs_root

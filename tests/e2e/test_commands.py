@@ -152,7 +152,7 @@ class WithoutService(Commands):
             ("--stop goes with --attach", "record", "-c", "config", "-o", "x", "--stop"),
             ("does not go with --background", "record", "-c", "config", "-d", "--detach=x"),
             ("no standard output", "record", "-c", "config", "-o", "-", "-d"),
-            ("takes no config", "record", "-c", "config", "--attach=x"),
+            ("take no config", "record", "-c", "config", "--attach=x"),
             ("not the number", "record", "--clone", "x", "-o", "x"),
             ("not an open file", "record", "-c", "config", "-o", "x", "--notify-fd", "77"),
         ):
@@ -226,7 +226,7 @@ class WithoutService(Commands):
         self.assertIn("index.txt", report.namelist())
 
     def test_bugreport_replaces_files_only(self):
-        self.fail_with(1, "no regular file", "bugreport", "-o", "/dev/null")
+        self.fail_with(1, "not a regular file", "bugreport", "-o", "/dev/null")
         self.fail_with(1, "none/x.zip", "bugreport", "-o", "none/x.zip")
 
     @lib.needs_root

@@ -369,7 +369,7 @@ class Crash(unittest.TestCase):
             daemon.wait(daemon.instances)
             self.assertEqual(dead.instances(), [])
             self.assertEqual([path.name for path in (root / "run").glob(f"ftrace-{dead.pid}-*")], [])
-            self.assertIn(f"undid what process {dead.pid}-", daemon.said())
+            self.assertIn(f"undid changes that process {dead.pid}-", daemon.said())
             self.assertEqual(daemon.end(), 0, daemon.said())
 
 

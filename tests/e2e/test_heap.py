@@ -610,7 +610,7 @@ class Attach(Heap):
         PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
         if libc.ptrace(PTRACE_SEIZE, process.pid, None, None) != 0:
             self.skipTest("ptrace is not allowed here")
-        self.check_refused(process, "a debugger has it")
+        self.check_refused(process, "a debugger traces it")
 
     def test_a_process_that_ended(self):
         process = self.start("true")

@@ -260,7 +260,7 @@ class Attach(JavaTest):
         with lib.Popen(["sleep", "60"]) as sleeper:
             result = run(MMTRACE, "java", sleeper.pid)
             self.assertEqual(result.returncode, 1)
-            self.assertIn("no Java VM", result.stderr)
+            self.assertIn("not a Java VM", result.stderr)
             self.assertIsNone(sleeper.poll())
             sleeper.kill()
 

@@ -177,7 +177,7 @@ class Probe(Case):
     def test_files_that_are_none(self):
         os.mkfifo(self.dir / "fifo")
         done = self.pintool("file", "fifo", "/dev/null", "--gen-probe", code=1)
-        self.assertEqual(done.stderr.count("no regular file"), 2)
+        self.assertEqual(done.stderr.count("not a regular file"), 2)
         self.assertEqual(self.pintool("file", ".", "--gen-probe").stdout, "")
 
     def test_standard_output_that_is_full(self):
@@ -333,7 +333,7 @@ class Zip(Case):
         (self.dir / "apps" / "note.txt").write_text("no zip")
         done = self.pintool("file", "apps", "--zip", "--gen-probe", "--dump")
         self.assertEqual(done.stdout.count("----Unfiltered file coverages----"), 2)
-        self.assertIn("1 files could not be looked at; the first: apps/note.txt: no zip", done.stderr)
+        self.assertIn("1 files could not be looked at; the first: apps/note.txt: not a zip", done.stderr)
 
 
 class HostileZip(Case):
@@ -403,7 +403,7 @@ class HostileZip(Case):
             whole.writestr("b", b"y" * 50, compress_type=zipfile.ZIP_DEFLATED)
         data = (self.dir / "whole.zip").read_bytes()
         for size in range(0, len(data), 3):
-            self.assertIn("no zip", self.run_zip(data[:size], 1).stderr)
+            self.assertIn("not a zip", self.run_zip(data[:size], 1).stderr)
 
 
 class Beyond4GiB(Case):
@@ -658,7 +658,7 @@ class Watch(Case):
         done = self.pintool("file", "apps", "--zip", "--watch", "0.1", "--times", "2")
         self.assertEqual(done.stdout.count("\n"), 1)
         self.assertIn(" apps/a.apk resident(B)=", done.stdout)
-        self.assertIn("no zip", self.pintool("file", "apps/note.txt", "--zip", "--watch", "1", code=1).stderr)
+        self.assertIn("not a zip", self.pintool("file", "apps/note.txt", "--zip", "--watch", "1", code=1).stderr)
 
     def test_process_that_ends(self):
         path = self.file("mapped.bin", 4 * PAGE)
@@ -707,7 +707,7 @@ class Watch(Case):
 
         path.write_bytes(data[:PAGE])
         done = self.pintool("file", "app.apk", "--zip", "--watch", "100ms", code=1)
-        self.assertIn("no zip", done.stderr)
+        self.assertIn("not a zip", done.stderr)
 
     def test_so_many_looks(self):
         self.file("a.so", PAGE)

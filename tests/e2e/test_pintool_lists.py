@@ -255,12 +255,12 @@ class InsideAnApk(ListCase):
         self.assertIn("no assets/pinlist.meta in it", self.pintool("pinlist", "app.apk", code=1).stderr)
         self.assertIn("no assets/pinlist.meta in it", self.pintool("lock", "app.apk", code=1).stderr)
         self.embed(data=GOOD[:-1])
-        self.assertIn("no whole number of pairs", self.pintool("pinlist", "app.apk", code=1).stderr)
+        self.assertIn("not a whole number of pairs", self.pintool("pinlist", "app.apk", code=1).stderr)
         write_zip(self.dir / "app.apk", *self.entries)
         self.embed(method=zipfile.ZIP_LZMA)
         self.assertIn("compressed by method 14", self.pintool("pinlist", "app.apk", code=1).stderr)
         self.good("fake.apk")
-        self.assertIn("no zip", self.pintool("pinlist", "fake.apk", code=1).stderr)
+        self.assertIn("not a zip", self.pintool("pinlist", "fake.apk", code=1).stderr)
 
     def hostile(self, data, *, method=0, size=None, crc=0, times=1):
         """A zip with a pinlist that claims to be `size` bytes."""

@@ -274,8 +274,8 @@ static void garbage_gets_an_error_and_the_end(void **state)
         {"\xff\xff\xff\xff", 4, "too long"},
         {"\x00\x00\x00\x80", 4, "too long"},
         {"\xfd\xff\x01\x00", 4, "too long"},
-        {"\x04\x00\x00\x00\xff\xff\xff\xff", 8, "no IPCFrame"},
-        {"\x02\x00\x00\x00\x1a\x7f", 6, "no IPCFrame"},
+        {"\x04\x00\x00\x00\xff\xff\xff\xff", 8, "not an IPCFrame"},
+        {"\x02\x00\x00\x00\x1a\x7f", 6, "not an IPCFrame"},
     };
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
         int fd = join(f);

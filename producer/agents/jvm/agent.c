@@ -413,7 +413,7 @@ struct code_request {
     int64_t ts;
 };
 
-// OUTER->INNER, as readers of such maps expect. Of a long chain the innermost methods stay.
+// OUTER->INNER, as readers of such maps expect. If the chain is too long, its innermost methods stay.
 static void inlined_put(void *userdata, const struct inlined_part *part)
 {
     const struct code_request *request = userdata;
@@ -612,7 +612,7 @@ static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
         return NULL;
     }
     if (!capabilities_take(agent)) {
-        say("this VM does not tell of allocations, or another agent has them");
+        say("this VM does not report allocations, or another agent receives them");
         agent_drop(agent);
         return NULL;
     }
@@ -646,7 +646,7 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
 static jint agent_turn(struct agent *agent, const struct agent_options *options)
 {
     if (!agent->link) {
-        say("allocations go into %s already; a recorder is turned away", agent->options.log_path);
+        say("allocations go into %s already; a recorder is refused", agent->options.log_path);
         return JNI_ERR;
     }
     trace_link_turn(agent->link, options);

@@ -179,7 +179,7 @@ static int make_file(struct bugreport *report, const char *path, struct err *err
     }
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return err_set(err, -EEXIST, "%s: there is something that is no regular file", path);
+        return err_set(err, -EEXIST, "%s: exists and is not a regular file", path);
     char name[PATH_MAX];
     int named = bugreport_partial_path(name, sizeof(name), path, getpid());
     if (named < 0)

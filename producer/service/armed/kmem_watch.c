@@ -266,7 +266,7 @@ static void psi_ready(void *userdata, uint32_t events)
     if (watch->resting)
         return;
     if (!(events & EPOLLPRI) || (events & EPOLLERR)) {
-        log_warning(watch->options.log, "pressure threshold \"%s\": the kernel gave it up",
+        log_warning(watch->options.log, "pressure threshold \"%s\": the kernel closed it",
                     psi->text);
         psi->failed = true;
         close_psi(psi);

@@ -42,8 +42,8 @@ static void problem_note(struct trace_history *history, const char *folder, cons
 {
     if (history->problems.size < PROBLEMS_MAX)
         strbuf_addf(&history->problems, "%s%s%s: %s\n", folder, name ? "/" : "", name ? name : "",
-                    r == -EPERM   ? "not read: another owner, or a second name"
-                    : r == -ENXIO ? "not read: no regular file"
+                    r == -EPERM   ? "not read: another owner, or a second link"
+                    : r == -ENXIO ? "not read: not a regular file"
                     : r == -EBUSY ? "not read: another process writes into it"
                                   : strerror(-r));
 }

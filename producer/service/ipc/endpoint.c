@@ -57,7 +57,7 @@ static int find_group(const char *name, gid_t *ret, struct err *err)
         return 0;
     }
     if (str_parse_u32(name, &number) < 0 || number == IPC_GROUP_NONE)
-        return err_set(err, -EINVAL, "group '%s': there is none", name);
+        return err_set(err, -EINVAL, "group '%s': no such group", name);
     *ret = number;
     return 0;
 }

@@ -119,7 +119,7 @@ static int add_frame(struct ipc_peer *peer, const Pb__IPCFrame *frame)
     if (peer->closing || peer->last_words)
         return 0;
     if (ipc_outbox_size(&peer->outbox) > OUTBOX_MAX) {
-        break_off(peer, "does not read what it is sent");
+        break_off(peer, "does not read its messages");
         return 0;
     }
     if (peer->outbox.capacity > SMALL && ipc_server_holds_too_much(peer->server, peer)) {
@@ -261,7 +261,7 @@ static void handle_frame(struct ipc_peer *peer, const uint8_t *bytes, size_t siz
 {
     Pb__IPCFrame *frame = pb__ipcframe__unpack(NULL, size, bytes);
     if (!frame) {
-        refuse(peer, "sent what is no IPCFrame");
+        refuse(peer, "sent bytes that are not an IPCFrame");
         return;
     }
     peer->connected = NSEC_MAX;
@@ -377,7 +377,7 @@ static void on_timer(void *userdata, nsec_t due, uint64_t n_due)
     peer->in_callback = true;
     if (!peer->closing && deadline_of(peer) <= nsec_now(CLOCK_MONOTONIC))
         break_off(peer, peer->connected != NSEC_MAX ? "said nothing"
-                        : peer->stalled != NSEC_MAX ? "does not read what it is sent"
+                        : peer->stalled != NSEC_MAX ? "does not read its messages"
                                                     : "did not finish its frame");
     go_on(peer);
     finish_callback(peer);

@@ -83,10 +83,11 @@ int ipc_socket_check_owner(int fd, const char *name, struct err *err)
     err_set(err, -EPERM,
             "socket '%s': user %u serves it, neither root nor the user of this command", name,
             credentials.uid);
-    return err_hint(err, -EPERM,
-                    "if this user may see and answer what you ask, set " IPC_SERVER_UID_VARIABLE
-                    "=%u",
-                    credentials.uid);
+    return err_hint(
+        err, -EPERM,
+        "if you trust this user to see and answer your requests, set " IPC_SERVER_UID_VARIABLE
+        "=%u",
+        credentials.uid);
 }
 
 void ipc_socket_make_directory(void)

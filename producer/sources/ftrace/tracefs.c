@@ -290,7 +290,7 @@ static void undo_all(const char *root, const struct tracefs_undos *undo, const s
     for (size_t i = undo->n; i-- > 0;) {
         int r = undo_one(root, &undo->items[i]);
         if (r < 0 && r != -ENOENT)
-            log_warning(log, "ftrace: %s/%s could not be put back: %s", root, undo->items[i].path,
+            log_warning(log, "ftrace: %s/%s could not be restored: %s", root, undo->items[i].path,
                         strerror(-r));
     }
 }
@@ -302,8 +302,8 @@ static int no_access(const char *path, int r, struct err *err)
     err_errno(err, r, "%s", path);
     if (r == -ENOMEM)
         err_hint(err, r,
-                 "the kernel has no memory to spare for a buffer; try again, or record into "
-                 "an instance that exists: instance_name");
+                 "the kernel has no memory for a buffer; try again, or set instance_name to an "
+                 "existing instance");
     if (r == -EACCES || r == -EPERM)
         err_hint(err, r,
                  "run as root, or let a group in: mount -o remount,gid=GROUP,mode=770 on "
@@ -509,7 +509,7 @@ static bool sweep_journal(const struct sweep *sweep, const char *path, const cha
     if (read) {
         undo_all(sweep->root, &undo, sweep->log);
         unlink(path);
-        log_info(sweep->log, "ftrace: undid what process %s left", process);
+        log_info(sweep->log, "ftrace: undid changes that process %s left behind", process);
     }
     undos_release(&undo);
     return read;

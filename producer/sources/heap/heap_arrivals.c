@@ -29,7 +29,7 @@ bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid)
     char why[64];
     if (requester_may_trace(heap->env.requester, heap->env.roots->proc, pid))
         return true;
-    snprintf(why, sizeof(why), "user %u, who records, may not trace it",
+    snprintf(why, sizeof(why), "user %u, who asked for the recording, may not trace it",
              (unsigned)heap->env.requester->uid);
     heap_arrivals_tell_problem(heap, pid, why);
     return false;

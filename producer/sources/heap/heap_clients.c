@@ -111,8 +111,8 @@ void heap_clients_log_jail(const struct heap_source *heap, const struct heap_cli
 {
     if (client->ended && atomic_load(&client->ring.header->gone) == HEAP_GONE_JAIL)
         log_info(heap->env.log,
-                 "linux.heap: process %d: its profile ends: it puts itself into a seccomp jail, "
-                 "which might end it for what a profile takes",
+                 "linux.heap: process %d: its profile ends: it enters a seccomp jail, which might "
+                 "kill it for the system calls of a profile",
                  client->pid);
 }
 
@@ -120,8 +120,8 @@ void heap_clients_log_silence(struct heap_source *heap, struct heap_client *clie
 {
     if (heap_client_stays_silent(client, is_last) && heap->n_silent++ == 0)
         log_warning(heap->env.log,
-                    "linux.heap: process %d is not profiled: it has asked for a profile and does "
-                    "not begin: perhaps it has another version of %s, until it is started anew",
+                    "linux.heap: process %d is not profiled: it asked for a profile but did not "
+                    "begin one: its %s may be of another version (restart the process)",
                     client->pid, HEAP_LIBRARY_FILE);
 }
 

@@ -112,8 +112,7 @@ static void tell_refusal(struct heap_names *names, struct heap_client *client)
     names->refusal_told = true;
     log_warning(names->log,
                 "linux.heap: process %d of user %u: the recorder may not look at its files "
-                "(" FOREIGN_RIGHTS_HINT "): its functions have no names, nor have those of other "
-                "such processes",
+                "(" FOREIGN_RIGHTS_HINT "): functions of this and similar processes have no names",
                 client->pid, (unsigned)client->names.ids.uid);
 }
 

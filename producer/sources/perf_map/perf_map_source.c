@@ -167,7 +167,7 @@ static void refusal_tell(struct watched_map *map, const char *why, const char *h
         return;
     snprintf(maps->problem, sizeof(maps->problem), "linux.perf_map: process %d of user %u: %s (%s)",
              map->ask.process.pid, (unsigned)map->ask.process.uid, why, how);
-    log_warning(maps->env.log, "%s; maps of other such processes are left out, too", maps->problem);
+    log_warning(maps->env.log, "%s; maps of similar processes are left out, too", maps->problem);
 }
 
 static void map_ask(struct watched_map *map, size_t limit);
@@ -175,7 +175,7 @@ static void map_ask(struct watched_map *map, size_t limit);
 static void requester_refuse(struct watched_map *map)
 {
     map->is_forbidden = true;
-    refusal_tell(map, "who asked for its perf map may not trace it", "root may");
+    refusal_tell(map, "the user who asked for its perf map may not trace it", "root may");
 }
 
 static void process_add(void *userdata, int32_t pid)

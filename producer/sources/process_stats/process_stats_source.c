@@ -129,7 +129,7 @@ static void read_config(struct process_stats *ps)
     if (!config->proc_stats_poll_ms &&
         (config->scan_smaps_rollup || config->record_process_runtime ||
          config->record_process_dmabuf_rss))
-        log_warning(ps->env.log, "linux.process_stats: counters are asked for but "
+        log_warning(ps->env.log, "linux.process_stats: counters are requested, but "
                                  "proc_stats_poll_ms is not set, so none are polled");
 }
 

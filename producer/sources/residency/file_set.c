@@ -220,8 +220,9 @@ static int add_path(struct file_set *set, const char *path)
     }
     if (!requester_may_read(set->options.requester, fd, &st)) {
         close_fd(fd);
-        scan_complain(set, "linux.page_residency: %s: user %u, who records, may not read it", path,
-                      (unsigned)set->options.requester->uid);
+        scan_complain(
+            set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
+            path, (unsigned)set->options.requester->uid);
         return 0;
     }
     return add_opened(set, path, path, fd, &st, true, &file);

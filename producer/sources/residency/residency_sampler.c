@@ -371,7 +371,7 @@ static void continue_scan(struct sampler *sampler, nsec_t deadline)
     sampler->sweep_due = true;
     sampler->scan_ended = nsec_now(CLOCK_BOOTTIME);
     if (r < 0)
-        log_warning(sampler->env.log, "linux.page_residency: looking files up: %s", strerror(-r));
+        log_warning(sampler->env.log, "linux.page_residency: search for files: %s", strerror(-r));
 }
 
 // Works until `deadline`, on rounds first.
@@ -495,7 +495,7 @@ static int page_residency_start(struct source *source, struct err *err)
     continue_scan(sampler, nsec_now(CLOCK_MONOTONIC) + START_SCAN_MAX);
     if (!sampler->in_scan && !file_set_files(sampler->files)->n)
         log_warning(sampler->env.log,
-                    "linux.page_residency: no file found yet; looked up again every %lld s",
+                    "linux.page_residency: no file found yet; the search is repeated every %lld s",
                     (long long)(sampler->rescan_period / NSEC_PER_SEC));
     return 0;
 }

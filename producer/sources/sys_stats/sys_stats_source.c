@@ -371,11 +371,10 @@ static void init_counters(struct sys_stats *stats)
         counter_set_init(&stats->vmstat, &counter_kind_vmstat, (const int *)config->vmstat_counters,
                          config->n_vmstat_counters);
     if (n_unknown)
-        log_warning(
-            stats->env.log,
-            "linux.sys_stats: %zu of the counters asked for have no name in this schema and "
-            "are passed over",
-            n_unknown);
+        log_warning(stats->env.log,
+                    "linux.sys_stats: %zu of the requested counters have no name in this schema "
+                    "and are skipped",
+                    n_unknown);
     for (size_t i = 0; i < config->n_stat_counters; i++)
         stats->stat_counters |= 1u << ((unsigned)config->stat_counters[i] & 31);
     if (config->n_stat_counters == 0)

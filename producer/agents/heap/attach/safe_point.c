@@ -3,7 +3,7 @@
 // A thread is safe if its whole stack is known and has none of these:
 // - unsafe code (unsafe_code.h);
 // - above the program's own code, a static function of the C library, unless the thread waits: this
-//   function may hold a lock, and nothing tells which. aligned_alloc() and pthread_join() leave no
+//   function may hold a lock, and it is unknown which lock. aligned_alloc() and pthread_join() leave no
 //   frame and jump to one;
 // - nothing but the C library: the thread is just starting or ending.
 //

@@ -59,11 +59,11 @@ static int check_state(int pid, struct err *err)
     if (state == 'T' || state == 't')
         return err_set(err, -EBUSY, "it is stopped");
     if (atoi(status_value(&status, "\nTracerPid:")) != 0)
-        return err_set(err, -EPERM, "a debugger has it");
+        return err_set(err, -EPERM, "a debugger traces it");
     if (atoi(status_value(&status, "\nSeccomp:")) != 0)
-        return err_set(err, -EPERM,
-                       "it is in a seccomp jail, which might end it for what "
-                       "attaching takes");
+        return err_set(
+            err, -EPERM,
+            "it is in a seccomp jail, which might kill it for the system calls of attaching");
     if (!strstr(status.text, "\nVmRSS:"))
         return err_set(err, -EINVAL, "it is a kernel thread, or ending");
     return 0;
