@@ -61,6 +61,14 @@ static void real_add(struct strbuf *out, double value)
         strbuf_add_str(out, ".0");
 }
 
+// The text of a cell that is not NULL. Without memory for it, `out` has failed.
+static const char *cell_string(sqlite3_stmt *statement, int column, struct strbuf *out)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    out->failed |= !text;
+    return text ? text : "";
+}
+
 static void table_cell_make(sqlite3_stmt *statement, int column, struct strbuf *out)
 {
     switch (sqlite3_column_type(statement, column)) {
@@ -77,8 +85,8 @@ static void table_cell_make(sqlite3_stmt *statement, int column, struct strbuf *
         strbuf_add_str(out, "'");
         return;
     }
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    for (; text && *text; text++)
+    const char *text = cell_string(statement, column, out);
+    for (; *text; text++)
         if (*text == '\n')
             strbuf_add_str(out, "\\n");
         else
@@ -221,10 +229,8 @@ static void csv_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
         blob_add(out, sqlite3_column_blob(statement, column),
                  sqlite3_column_bytes(statement, column));
         break;
-    default: {
-        const char *text = (const char *)sqlite3_column_text(statement, column);
-        csv_text(out, text ? text : "");
-    }
+    default:
+        csv_text(out, cell_string(statement, column, out));
     }
 }
 
@@ -251,7 +257,7 @@ static void json_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
         strbuf_add_str(out, "null");
         break;
     case SQLITE_INTEGER:
-        strbuf_add_str(out, (const char *)sqlite3_column_text(statement, column));
+        strbuf_add_str(out, cell_string(statement, column, out));
         break;
     case SQLITE_FLOAT:
         real = sqlite3_column_double(statement, column);
@@ -266,10 +272,8 @@ static void json_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
                  sqlite3_column_bytes(statement, column));
         strbuf_add_char(out, '"');
         break;
-    default: {
-        const char *text = (const char *)sqlite3_column_text(statement, column);
-        json_text(out, text ? text : "");
-    }
+    default:
+        json_text(out, cell_string(statement, column, out));
     }
 }
 
