@@ -3,6 +3,10 @@
 // How a failure travels. Functions return 0 or a negative errno. They describe the failure for a
 // person in a `struct err` that the caller owns. The program prints this text once, as `program:
 // what: why (what to do)`. Library code never prints.
+//
+// A failure leaves `*ret` untouched. The exception is a container of the caller that a function
+// fills (a vector, a string buffer): the container may hold a part, and the caller releases it in
+// any case.
 #pragma once
 
 #include <stdbool.h>

@@ -137,8 +137,11 @@ static int name_next(struct parser *p, char **ret)
     p->word.size = name.size;
     if (memchr(name.at, '\0', name.size))
         return fail_at_word(p, "a name cannot hold a null byte");
-    *ret = strndup(name.at, name.size);
-    return *ret ? 0 : err_errno(p->err, -ENOMEM, "%s", p->name);
+    char *copy = strndup(name.at, name.size);
+    if (!copy)
+        return err_errno(p->err, -ENOMEM, "%s", p->name);
+    *ret = copy;
+    return 0;
 }
 
 static int file_begin(struct parser *p)

@@ -221,9 +221,11 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
         if (strcasecmp(unit, units->name) != 0)
             continue;
         uint64_t below = fraction ? fraction_of(fraction, units->factor) : 0;
-        bool overflow = __builtin_mul_overflow(value, units->factor, ret) ||
-                        __builtin_add_overflow(*ret, below, ret);
-        return overflow ? -ERANGE : 0;
+        if (__builtin_mul_overflow(value, units->factor, &value) ||
+            __builtin_add_overflow(value, below, &value))
+            return -ERANGE;
+        *ret = value;
+        return 0;
     }
     return -EINVAL;
 }

@@ -19,9 +19,9 @@
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size)
 {
     size_t size = strlen(name);
-    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (size == 0 || size >= sizeof(ret->sun_path))
         return -EINVAL;
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(ret->sun_path, name, size);
     *ret_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + 1);
     if (*name == '@') {
@@ -33,8 +33,11 @@ int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *re
 
 int unix_socket_new(int type, int *ret_fd)
 {
-    *ret_fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return *ret_fd < 0 ? -errno : 0;
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    *ret_fd = fd;
+    return 0;
 }
 
 // Removes the path, unless a process listens there or the path is not a socket.

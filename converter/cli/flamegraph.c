@@ -146,7 +146,6 @@ static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *ar
                       const char **names, size_t *ret_n)
 {
     size_t n = 0;
-    *ret_n = 0;
     for (bool more = true; more && n < MAX_FRAMES;) {
         sqlite3_bind_int64(up, 1, callsite);
         more = sqlite3_step(up) == SQLITE_ROW;
@@ -173,7 +172,7 @@ static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_s
     const char *inner[MAX_FRAMES], *frames[MAX_FRAMES + 1];
     struct arena arena = {0};
     sqlite3_bind_int64(up, 2, sqlite3_column_int64(leaf, 5));
-    size_t n, k = 0;
+    size_t n = 0, k = 0;
     int r = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner, &n);
     if (sqlite3_column_int64(leaf, 4) > 1)
         frames[k++] = (const char *)sqlite3_column_text(leaf, 1);

@@ -181,8 +181,11 @@ static int row_ask(sqlite3 *handle, const char *sql, char *(*say)(sqlite3_stmt *
         return 0;
     if (code != SQLITE_ROW)
         return err_set(err, -EIO, "trace: %s", sqlite3_errmsg(handle));
-    *ret = say(statement);
-    return *ret ? 0 : err_errno(err, -ENOMEM, "trace");
+    char *said = say(statement);
+    if (!said)
+        return err_errno(err, -ENOMEM, "trace");
+    *ret = said;
+    return 0;
 }
 
 static char *same_say(sqlite3_stmt *row)
@@ -214,14 +217,17 @@ int trace_compare(struct sqlite3 *handle, const char *part, bool *ret_same, char
     char *attach = sqlite3_mprintf("ATTACH %Q AS part", part);
     int r = attach ? sql_run(handle, attach, part, err) : err_errno(err, -ENOMEM, "%s", part);
     sqlite3_free(attach);
-    *ret_same = false;
-    *ret_text = NULL;
     if (r < 0)
         return r;
-    r = row_ask(handle, same_sql, same_say, ret_text, err);
-    *ret_same = *ret_text != NULL;
-    if (r == 0 && !*ret_same)
-        r = row_ask(handle, overlap_sql, overlap_say, ret_text, err);
+    char *text = NULL;
+    r = row_ask(handle, same_sql, same_say, &text, err);
+    bool same = text != NULL;
+    if (r == 0 && !same)
+        r = row_ask(handle, overlap_sql, overlap_say, &text, err);
     sqlite3_exec(handle, "DETACH part", NULL, NULL, NULL);
-    return r;
+    if (r < 0)
+        return r;
+    *ret_same = same;
+    *ret_text = text;
+    return 0;
 }

@@ -136,9 +136,10 @@ int spill_view(struct spill *spill, size_t offset, size_t size, const uint8_t **
 
 int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err)
 {
-    *ret = NULL;
-    if (!spill->size)
+    if (!spill->size) {
+        *ret = NULL;
         return 0;
+    }
     if (!part_map(spill, 0, in_pages(spill->size)))
         return err_errno(err, -ENOMEM, "address space for %zu MiB of temporary data",
                          (spill->size >> 20) + 1);

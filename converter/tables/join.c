@@ -160,27 +160,29 @@ struct offsets {
 static int offsets_find(struct sqlite3 *handle, struct offsets *ret)
 {
     int r = 0;
-    *ret = (struct offsets){0};
+    struct offsets found = {0};
     for (enum table_id table = 0; table < N_TABLES; table++) {
-        ret->rows[table] = table_next_id(handle, table);
-        if (ret->rows[table] < 0)
-            return (int)ret->rows[table];
+        found.rows[table] = table_next_id(handle, table);
+        if (found.rows[table] < 0)
+            return (int)found.rows[table];
     }
-    ret->machines = sql_number_or_failure(
+    found.machines = sql_number_or_failure(
         handle,
         "SELECT max(m) + 1 FROM (SELECT max(id) m FROM main.machine UNION ALL "
         "SELECT max(machine_id) FROM main.process UNION ALL "
         "SELECT max(machine_id) FROM main.cpu UNION ALL "
         "SELECT max(machine_id) FROM main.trace_machine)",
         0, &r);
-    ret->snapshots = sql_number_or_failure(
+    found.snapshots = sql_number_or_failure(
         handle, "SELECT max(snapshot_id) + 1 FROM main.clock_snapshot", 0, &r);
-    ret->symbol_sets = sql_number_or_failure(
+    found.symbol_sets = sql_number_or_failure(
         handle, "SELECT max(symbol_set_id) + 1 FROM main.stack_profile_symbol", 0, &r);
-    ret->counter_sets = sql_number_or_failure(
+    found.counter_sets = sql_number_or_failure(
         handle, "SELECT max(counter_set_id) + 1 FROM main._profiler_counter_set", 0, &r);
-    ret->track_groups =
+    found.track_groups =
         sql_number_or_failure(handle, "SELECT max(track_group_id) + 1 FROM main._track", 0, &r);
+    if (r == 0)
+        *ret = found;
     return r;
 }
 
@@ -215,12 +217,14 @@ int join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret)
 {
     struct offsets offsets;
     int r = offsets_find(handle, &offsets);
+    if (r < 0)
+        return r;
     *ret = (struct id_shifts){0};
     for (enum table_id table = 0; table < N_TABLES; table++)
         for (size_t i = 0, n = 0; i < table_defs[table].n_columns; i++)
             if (!table_defs[table].columns[i].generated)
                 ret->add[table][n++] = column_shift(table, &table_defs[table].columns[i], &offsets);
-    return r;
+    return 0;
 }
 
 // What a stored column of the part becomes. Returns whether it becomes anything else.

@@ -264,16 +264,20 @@ int row_index_finish(struct row_index *index, const char *folder, struct pages *
                      struct row_index_result *ret)
 {
     struct scratch placed = {.budget = index->log.budget};
-    *ret = (struct row_index_result){0};
-    if (index->given_up || !index->n)
+    struct row_index_result written = {0};
+    if (index->given_up || !index->n) {
+        *ret = written;
         return 0;
+    }
     size_t n_groups = (size_t)index->n_groups;
     size_t *starts = calloc(2 * n_groups + 1, sizeof(*starts));
     int r = starts ? scratch_reserve(&placed, folder, index->n * entry_size(index)) : -ENOMEM;
     if (r == 0 && entries_place(index, starts, starts + n_groups + 1, &placed))
-        r = entries_write(index, &placed, pages, ret);
+        r = entries_write(index, &placed, pages, &written);
     free(starts);
     scratch_done(&placed);
+    if (r == 0)
+        *ret = written;
     return r;
 }
 

@@ -232,17 +232,22 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
         return -ENOMEM;
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
-    *ret = writer;
     for (size_t i = 0; i < N_INDEXES; i++) {
         writer->indexes[i].def = &index_defs[i];
         writer->index_of[index_defs[i].table] = &writer->indexes[i];
     }
+    int r = 0;
     if (folder && !(writer->folder = strdup(folder)))
-        return -ENOMEM;
-    int r = pages_init(&writer->pages, fd, first_page);
+        r = -ENOMEM;
+    if (r == 0)
+        r = pages_init(&writer->pages, fd, first_page);
     if (r == 0)
         r = thread_start(writer);
     writer->started = r == 0;
+    if (r == 0)
+        *ret = writer;
+    else
+        writer_free(writer);
     return r;
 }
 
@@ -336,16 +341,20 @@ static int index_finish(struct writer *writer, struct row_index *index,
 int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
                   struct writer_result *ret)
 {
-    *ret = (struct writer_result){0};
+    struct writer_result written = {0};
     int r = writer_drain(writer);
     for (size_t i = 0; i < N_TABLES && r == 0; i++)
-        r = sink_finish(writer, i, &ret->roots[i]);
+        r = sink_finish(writer, i, &written.roots[i]);
     for (size_t i = 0; i < N_INDEXES && r == 0; i++) {
         if (!not_indexed[index_defs[i].table])
-            r = index_finish(writer, &writer->indexes[i], &ret->indexes[i]);
+            r = index_finish(writer, &writer->indexes[i], &written.indexes[i]);
         row_index_done(&writer->indexes[i]);
     }
-    return r < 0 ? r : pages_finish(&writer->pages, application_id);
+    if (r == 0)
+        r = pages_finish(&writer->pages, application_id);
+    if (r == 0)
+        *ret = written;
+    return r;
 }
 
 int writer_finish_grown(struct writer *writer, const uint32_t roots[N_TABLES])

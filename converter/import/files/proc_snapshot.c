@@ -90,8 +90,11 @@ int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *er
     if (r < 0)
         return r;
     rows_text(&rows, COL_proc_snapshot_path, path, n);
-    *ret = rows_put(&rows);
-    return rows_error(&rows, err);
+    int64_t id = rows_put(&rows);
+    r = rows_error(&rows, err);
+    if (r == 0)
+        *ret = id;
+    return r;
 }
 
 // -- line by line --

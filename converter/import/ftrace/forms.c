@@ -116,7 +116,7 @@ static int template_read(struct reading *reading, const char *at, size_t size,
                          struct form_part *ret)
 {
     struct form_text_vec *texts = &reading->forms->texts;
-    *ret = (struct form_part){.first = (uint32_t)texts->n};
+    uint32_t first = (uint32_t)texts->n;
     for (const char *end = at + size; at < end;) {
         const char *open = memchr(at, '{', (size_t)(end - at));
         struct form_text text = {.text = at, .size = (size_t)((open ? open : end) - at)};
@@ -132,7 +132,7 @@ static int template_read(struct reading *reading, const char *at, size_t size,
             return r;
         at = open ? close + 1 : end;
     }
-    ret->n = (uint32_t)texts->n - ret->first;
+    *ret = (struct form_part){.first = first, .n = (uint32_t)texts->n - first};
     return 0;
 }
 
@@ -162,8 +162,8 @@ static int list_read(struct reading *reading, const char *at, struct form_part *
 {
     struct form_item_vec *lists = &reading->forms->lists;
     const char *list = at;
-    *ret = (struct form_part){.first = (uint32_t)lists->n};
-    for (; at && *at; ret->n++) {
+    struct form_part part = {.first = (uint32_t)lists->n};
+    for (; at && *at; part.n++) {
         struct form_item item = {0};
         const char *stop = strstr(at, ", ");
         size_t size = stop ? (size_t)(stop - at) : strlen(at);
@@ -174,7 +174,10 @@ static int list_read(struct reading *reading, const char *at, struct form_part *
             return r;
         at = stop ? stop + 2 : NULL;
     }
-    return ret->n > max ? wrong(reading, "too long", list, strlen(list)) : 0;
+    if (part.n > max)
+        return wrong(reading, "too long", list, strlen(list));
+    *ret = part;
+    return 0;
 }
 
 static int condition_read(struct reading *reading, const char *at, struct form *form)
