@@ -11,6 +11,7 @@
 
 #include "common/arena.h"
 #include "common/err.h"
+#include "common/text.h"
 
 struct map64_slot {
     uint64_t key;
@@ -63,6 +64,11 @@ struct strset {
 // Returns the id of `text`, which is added if it is new. Returns STRSET_NONE if memory ran out; the
 // set's `failed` stays true then, so that a caller can check once, at the end.
 uint32_t strset_add(struct strset *set, const char *text, size_t size);
+
+static inline uint32_t strset_add_text(struct strset *set, struct text text)
+{
+    return strset_add(set, text.at, text.size);
+}
 
 // Returns the id of `text`, or STRSET_NONE.
 uint32_t strset_find(const struct strset *set, const char *text, size_t size);

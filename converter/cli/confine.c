@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 
 #define NOBODY      65534
 #define DATA_MAX    ((rlim_t)512 << 20)
@@ -31,7 +32,8 @@ static int limit_set(int resource, rlim_t value)
 static void be_killed_first(void)
 {
     CLEANUP(close_fdp) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : write(fd, "1000", 4);
+    const struct text score = TEXT("1000");
+    ssize_t n = fd < 0 ? 0 : write(fd, score.at, score.size);
     (void)n;
 }
 

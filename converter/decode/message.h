@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "protos/messages.h"
 
@@ -50,6 +51,11 @@ static inline double field_double(const struct wire_field *field)
 static inline const char *field_text(const struct wire_field *field)
 {
     return field->data ? (const char *)field->data : "";
+}
+
+static inline struct text field_words(const struct wire_field *field)
+{
+    return (struct text){field_text(field), field->size};
 }
 
 // Values of a repeated number of a message, packed or not: begin with reader, number and type.

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/str.h"
 #include "converter/functions/arg_sets.h"
 #include "converter/symbols/demangle.h"
 
@@ -240,7 +241,7 @@ static bool pattern_translate(const char *from, char *to, size_t size)
             if (!as && n + 2 < size)
                 to[n++] = *from;
             from++;
-        } else if (strncmp(from, "(?:", 3) == 0) {
+        } else if (str_starts_with(from, "(?:")) {
             as = "(";
             from += 2;
         } else if (*from == '[' && !in_set) {

@@ -21,10 +21,10 @@ static void strbuf_cut(struct strbuf *buf, size_t size)
     }
 }
 
-bool arg_enter(struct arg_writer *writer, const char *name, size_t size, struct arg_place *ret)
+bool arg_enter(struct arg_writer *writer, struct text name, struct arg_place *ret)
 {
     *ret = (struct arg_place){writer->key.size, writer->flat_key.size};
-    if (writer->is_cut || writer->depth == ARG_DEPTH_MAX || size > KEY_BYTES_MAX) {
+    if (writer->is_cut || writer->depth == ARG_DEPTH_MAX || name.size > KEY_BYTES_MAX) {
         writer->is_cut = true;
         return false;
     }
@@ -33,8 +33,8 @@ bool arg_enter(struct arg_writer *writer, const char *name, size_t size, struct 
         strbuf_add_char(&writer->key, '.');
         strbuf_add_char(&writer->flat_key, '.');
     }
-    strbuf_add(&writer->key, name, size);
-    strbuf_add(&writer->flat_key, name, size);
+    strbuf_add(&writer->key, name.at, name.size);
+    strbuf_add(&writer->flat_key, name.at, name.size);
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/str.h"
+#include "common/text.h"
 #include "converter/import/import.h"
 
 #define ARG_DEPTH_MAX 16
@@ -31,7 +32,7 @@ struct arg_place {
 
 // Goes into the member `name` of what is at hand, or into an element; arg_leave() goes back. False:
 // too deep, and there is nothing to leave.
-bool arg_enter(struct arg_writer *writer, const char *name, size_t size, struct arg_place *ret);
+bool arg_enter(struct arg_writer *writer, struct text name, struct arg_place *ret);
 bool arg_enter_element(struct arg_writer *writer, size_t index, struct arg_place *ret);
 void arg_leave(struct arg_writer *writer, struct arg_place place);
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
@@ -54,6 +55,11 @@ static inline struct arg arg_text(const char *key, const void *text, size_t size
 {
     return (struct arg){
         .key = key, .text = text ? text : "", .size = text ? (uint32_t)size : 0, .type = ARG_TEXT};
+}
+
+static inline struct arg arg_of_text(const char *key, struct text text)
+{
+    return arg_text(key, text.at, text.size);
 }
 
 // Appends an arg to the array `args`, which has `n`. How many appends can meet is for the caller to

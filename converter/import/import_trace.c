@@ -100,7 +100,7 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
 {
     struct import *im = userdata;
     im->n_packets = result->n_packets;
-    metadata_set_text(&im->metadata, "trace_type", "proto", 5);
+    metadata_set_text(&im->metadata, "trace_type", TEXT("proto"));
     metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_size(im->input));
     if (result->has_trace_clock) {
         metadata_set_int(&im->metadata, "trace_time_clock_id", clock_id_of(im->clocks.trace_clock));

@@ -104,7 +104,7 @@ static void value_put(struct arg_writer *writer, const struct described_field *t
 {
     const struct strset_entry *name = &writer->im->strings.entries[type->name];
     struct arg_place place, element;
-    if (!arg_enter(writer, name->text, name->size, &place))
+    if (!arg_enter(writer, (struct text){name->text, name->size}, &place))
         return;
     bool entered = !type->repeated || arg_enter_element(writer, index, &element);
     if (entered && type->type == PB_TYPE_MESSAGE)

@@ -87,9 +87,10 @@ void metadata_set_int(struct metadata *metadata, const char *name, int64_t value
     fact_put(metadata, (struct fact){.name = name, .number = value});
 }
 
-void metadata_set_text(struct metadata *metadata, const char *name, const void *text, size_t size)
+void metadata_set_text(struct metadata *metadata, const char *name, struct text text)
 {
-    fact_put(metadata, (struct fact){.name = name, .text = text ? text : "", .size = size});
+    fact_put(metadata,
+             (struct fact){.name = name, .text = text.at ? text.at : "", .size = text.size});
 }
 
 void metadata_add_int(struct metadata *metadata, const char *name, int64_t value)
@@ -97,10 +98,11 @@ void metadata_add_int(struct metadata *metadata, const char *name, int64_t value
     fact_put(metadata, (struct fact){.name = name, .number = value, .multi = true});
 }
 
-void metadata_add_text(struct metadata *metadata, const char *name, const void *text, size_t size)
+void metadata_add_text(struct metadata *metadata, const char *name, struct text text)
 {
     fact_put(metadata,
-             (struct fact){.name = name, .text = text ? text : "", .size = size, .multi = true});
+             (struct fact){
+                 .name = name, .text = text.at ? text.at : "", .size = text.size, .multi = true});
 }
 
 void metadata_made(struct metadata *metadata, const char *name)

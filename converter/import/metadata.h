@@ -10,6 +10,7 @@
 
 #include "common/arena.h"
 #include "common/map.h"
+#include "common/text.h"
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
@@ -36,9 +37,9 @@ struct metadata {
 
 // Names must outlive the metadata. A single fact replaces what was set under its name before.
 void metadata_set_int(struct metadata *metadata, const char *name, int64_t value);
-void metadata_set_text(struct metadata *metadata, const char *name, const void *text, size_t size);
+void metadata_set_text(struct metadata *metadata, const char *name, struct text text);
 void metadata_add_int(struct metadata *metadata, const char *name, int64_t value);
-void metadata_add_text(struct metadata *metadata, const char *name, const void *text, size_t size);
+void metadata_add_text(struct metadata *metadata, const char *name, struct text text);
 // Of the fact of that name: the trace does not tell it.
 void metadata_made(struct metadata *metadata, const char *name);
 

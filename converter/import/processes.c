@@ -117,7 +117,7 @@ static void idle_add(struct processes *all)
     associate(all, utid, upid, true);
     thread_at(all, utid)->is_idle = true;
     map_put(all, &all->by_pid, 0, upid);
-    processes_name_thread(all, utid, strset_add(all->strings, "swapper", 7), NAME_CONSTANT);
+    processes_name_thread(all, utid, strset_add_text(all->strings, TEXT("swapper")), NAME_CONSTANT);
 }
 
 void processes_init(struct processes *all, struct strset *strings, struct failure *failure)

@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/text.h"
 
 #ifdef HAVE_MINIZIP
 #include <unzip.h>
@@ -32,9 +33,9 @@
 
 bool archive_recognise(const struct input *input)
 {
-    const uint8_t *bytes = input_bytes(input);
-    return input_size(input) >= 22 && memcmp(bytes, "PK", 2) == 0 &&
-           ((bytes[2] == 3 && bytes[3] == 4) || (bytes[2] == 5 && bytes[3] == 6));
+    struct text head = {(const char *)input_bytes(input), input_size(input)};
+    return head.size >= 22 &&
+           (text_starts_with(head, TEXT("PK\3\4")) || text_starts_with(head, TEXT("PK\5\6")));
 }
 
 void archive_files_free(struct archive_files *files)

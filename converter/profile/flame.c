@@ -27,7 +27,7 @@ int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t 
 {
     uint32_t at = 0;
     if (flame->nodes.n == 0) {
-        uint32_t all = strset_add(&flame->names, "all", 3);
+        uint32_t all = strset_add_text(&flame->names, TEXT("all"));
         if (all == STRSET_NONE || node_add(flame, FLAME_NONE, all) == FLAME_NONE)
             return -ENOMEM;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 
 #define DIMENSIONS_MAX 255
 
@@ -16,10 +17,10 @@ struct writer {
     char *at, *end; // room for the zero is behind `end`
 };
 
-static void put(struct writer *w, const char *text, size_t n)
+static void put(struct writer *w, struct text text)
 {
-    for (; n > 0 && w->at < w->end; n--, text++)
-        *w->at++ = *text == '/' ? '.' : *text;
+    for (size_t i = 0; i < text.size && w->at < w->end; i++)
+        *w->at++ = text.at[i] == '/' ? '.' : text.at[i];
 }
 
 static const char *primitive(char letter)
@@ -42,23 +43,23 @@ static const char *type_put(struct writer *w, const char *at)
     if (n_dimensions > DIMENSIONS_MAX || (!semicolon && (!*at || !name)))
         return NULL;
     if (semicolon)
-        put(w, at + 1, (size_t)(semicolon - at - 1));
+        put(w, (struct text){at + 1, (size_t)(semicolon - at - 1)});
     else
-        put(w, name, strlen(name));
+        put(w, text_from(name));
     for (size_t i = 0; i < n_dimensions; i++)
-        put(w, "[]", 2);
+        put(w, TEXT("[]"));
     return semicolon ? semicolon + 1 : at + 1;
 }
 
 static bool parameters_put(struct writer *w, const char *at)
 {
-    put(w, "(", 1);
+    put(w, TEXT("("));
     for (bool first = true; at && *at != ')'; first = false) {
         if (!first)
-            put(w, ", ", 2);
+            put(w, TEXT(", "));
         at = type_put(w, at);
     }
-    put(w, ")", 1);
+    put(w, TEXT(")"));
     return at && *at == ')';
 }
 
@@ -78,13 +79,13 @@ static bool method_put(struct writer *w, const char *name)
     if (!rest)
         return false;
     if (method != name) {
-        put(w, name + 1, (size_t)(colons - name - 1));
-        put(w, ".", 1);
+        put(w, (struct text){name + 1, (size_t)(colons - name - 1)});
+        put(w, TEXT("."));
     }
-    put(w, method, (size_t)(open - method));
+    put(w, (struct text){method, (size_t)(open - method)});
     if (!parameters_put(w, open + 1))
         return false;
-    put(w, rest, strlen(rest));
+    put(w, text_from(rest));
     return true;
 }
 

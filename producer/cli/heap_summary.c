@@ -24,6 +24,7 @@
 #include "common/file.h"
 #include "common/map.h"
 #include "common/str.h"
+#include "common/text.h"
 #include "common/vec.h"
 #include "common/wire.h"
 #include "producer/cli/demangler.h"
@@ -35,11 +36,6 @@
 #define ROWS_FEW   3
 #define SMALL_PART 100 // one part in so many
 #define NAME_SHOWN 200
-
-struct text {
-    const char *bytes; // borrowed from the trace
-    size_t size;
-};
 
 struct frame {
     uint64_t function, mapping, rel_pc;
@@ -259,10 +255,10 @@ static uint32_t name_of(struct summary *s, uint64_t frame_id)
         path = text_at(&s->paths, &s->path_ids, s->mappings.items[*mapping]);
     struct strbuf name CLEANUP(strbuf_done) = {0};
     if (function.size > 0)
-        strbuf_addf(&name, "%.*s (%.*s)", (int)function.size, function.bytes, (int)path.size,
-                    path.size ? path.bytes : "");
+        strbuf_addf(&name, "%.*s (%.*s)", (int)function.size, function.at, (int)path.size,
+                    path.size ? path.at : "");
     else
-        strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.bytes : "",
+        strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.at : "",
                     frame->rel_pc);
     if (!str_eq(strset_text(&s->heaps, s->heap), HEAP_MALLOC_NAME))
         strbuf_addf(&name, " [%s]", strset_text(&s->heaps, s->heap));
@@ -340,12 +336,12 @@ static int read_sample(struct summary *s, const struct wire_field *message)
 static int begin_heap(struct summary *s, struct wire_reader process)
 {
     struct wire_field f;
-    struct text name = {HEAP_MALLOC_NAME, strlen(HEAP_MALLOC_NAME)};
+    struct text name = TEXT(HEAP_MALLOC_NAME);
     wire_foreach(&process, &f) {
         if (f.number == PB_ProfilePacket_ProcessHeapSamples_heap_name)
             name = (struct text){(const char *)f.data, f.size};
     }
-    s->heap = strset_add(&s->heaps, name.bytes, name.size);
+    s->heap = strset_add(&s->heaps, name.at, name.size);
     if (s->heap == STRSET_NONE)
         return -ENOMEM;
     return s->heap < s->totals.n ? 0 : heap_total_vec_push(&s->totals, (struct heap_total){0});

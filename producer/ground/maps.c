@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/text.h"
 
 static bool scan_char(const char **cursor, const char *end, char c)
 {
@@ -57,7 +58,8 @@ bool mapping_get_path(const struct mapping *mapping, char *text, size_t room)
     for (size_t i = 0; i < mapping->path_size; n++) {
         if (n + 1 >= room || !mapping->path[i])
             return false;
-        bool newline = mapping->path_size - i >= 4 && memcmp(mapping->path + i, "\\012", 4) == 0;
+        bool newline = text_starts_with((struct text){mapping->path + i, mapping->path_size - i},
+                                        TEXT("\\012"));
         text[n] = newline ? '\n' : mapping->path[i];
         i += newline ? 4 : 1;
     }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/str.h"
 #include "producer/heap/heap_abi.h"
 
 #ifdef __ANDROID__
@@ -68,15 +69,15 @@ static bool socket_take(struct agent_options *o, const char *name)
 static bool item_take(struct agent_options *o, unsigned int *place, const char *item)
 {
     uint64_t n;
-    if (strncmp(item, "bytes=", 6) == 0) {
+    if (str_starts_with(item, "bytes=")) {
         if (!number_parse(item + 6, true, INT32_MAX, &n))
             return false;
         o->bytes = (int32_t)n;
         return true;
     }
-    if (strncmp(item, "perfmap=", 8) == 0)
+    if (str_starts_with(item, "perfmap="))
         return o->perf_map = number_parse(item + 8, true, INT64_MAX, &o->perf_map_max_bytes);
-    if (strcmp(item, "trace") == 0 || strncmp(item, "trace=", 6) == 0)
+    if (strcmp(item, "trace") == 0 || str_starts_with(item, "trace="))
         return socket_take(o, item[5] ? item + 6 : "");
     bool *flag = strcmp(item, "lines") == 0     ? &o->lines
                  : strcmp(item, "short") == 0   ? &o->short_names

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 
 #define STORED      0
 #define DEFLATED    8
@@ -17,7 +18,8 @@
 
 bool embedded_list_is_zip(const void *bytes, size_t size)
 {
-    return size >= 4 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0);
+    struct text head = {bytes, size};
+    return text_starts_with(head, TEXT("PK\3\4")) || text_starts_with(head, TEXT("PK\5\6"));
 }
 
 struct unpacking {

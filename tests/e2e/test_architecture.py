@@ -244,6 +244,9 @@ PROGRAMS = ("common", "producer", "converter")
 SOURCES = (*PROGRAMS, "tests")
 # sizeof(a) / sizeof(a[0]), sizeof(a) / sizeof(*a), and the same with parentheses for macros
 COUNTED_BY_HAND = re.compile(r"sizeof\s*\(?\s*([\w.>-]+)\s*\)?\s*/\s*sizeof\s*\(?\s*(?:\*\s*\1|\(?\1\)?\s*\[0\])")
+# A literal, and a number that may be its size. In tables ({"u64", 8}) it is something else.
+COUNTED_LETTERS = re.compile(r'(?<![\s{]\{)"((?:[^"\\\n]|\\.)+)",\s*(\d+)\b')
+FIXED_LAYOUTS = {"common/pbtext_lex.c": "excerpts have three letters where they are cut"}
 
 
 class Texts(unittest.TestCase):
@@ -253,6 +256,16 @@ class Texts(unittest.TestCase):
             paths[path.name].append(str(path.relative_to(ROOT)))
         twice = {name: found for name, found in paths.items() if len(found) > 1}
         self.assertEqual(twice, {}, "rename one: debuggers and messages of compilers show the name alone")
+
+    def test_nobody_counts_the_letters_of_a_literal(self):
+        for path in [path for folder in PROGRAMS for path in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]:
+            text = path.read_text()
+            for found in COUNTED_LETTERS.finditer(text):
+                size = len(re.sub(r"\\(?:[0-7]{1,3}|.)", "x", found[1]))
+                name = str(path.relative_to(ROOT))
+                with self.subTest(name):
+                    self.assertFalse(size > 1 and size == int(found[2]) and name not in FIXED_LAYOUTS,
+                                     f"{name}: {found[0]}: use TEXT() of common/text.h or str_starts_with()")
 
     def test_elements_are_counted_by_one_macro(self):
         files = [f for folder in SOURCES for f in ROOT.glob(f"{folder}/**/*.[ch]")]

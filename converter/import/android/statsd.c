@@ -42,7 +42,7 @@ static void value_put(struct arg_writer *writer, const struct wire_field *field)
                         : field->type == WIRE_FIXED64 ? "_assuming_double"
                                                       : "");
     struct arg_place place;
-    if (!arg_enter(writer, name, (size_t)size, &place))
+    if (!arg_enter(writer, (struct text){name, (size_t)size}, &place))
         return;
     if (field->type == WIRE_BYTES)
         arg_put_base64(writer, field->data, field->size);

@@ -335,7 +335,7 @@ static void started_end(struct import *im, struct etw *etw, uint64_t request, in
 // Its end is missing.
 static void started_drop(struct import *im, struct etw *etw, uint64_t request)
 {
-    struct arg missing = arg_text("Missing Event", "End", 3);
+    struct arg missing = arg_of_text("Missing Event", TEXT("End"));
     int64_t ts = etw->started.items[*map64_find(&etw->running, request)].ts;
     started_end(im, etw, request, ts, &missing, 1);
 }

@@ -47,43 +47,43 @@ struct alloc_log {
     uint64_t n_definitions;
 };
 
-static bool text_find_last(struct text text, const char *what, struct text *ret)
+static bool text_find_last(struct span text, const char *what, struct span *ret)
 {
     size_t n = strlen(what);
     for (const char *at = text.end; (size_t)(at - text.at) >= n; at--)
         if (memcmp(at - n, what, n) == 0) {
-            *ret = (struct text){at - n, at};
+            *ret = (struct span){at - n, at};
             return true;
         }
     return false;
 }
 
 struct record {
-    struct text thread, type, file;
+    struct span thread, type, file;
     uint64_t size;
 };
 
 // jthread[NAME], jclass[SIGNATURE file: FILE], size[N, hex: 0xN]; a thread's name may hold
 // anything.
-static bool record_read(struct text text, struct record *ret)
+static bool record_read(struct span text, struct record *ret)
 {
     static const char head[] = "jthread[", file_mark[] = " file: ";
-    struct text class_mark, size_mark;
+    struct span class_mark, size_mark;
     if (text_size(text) < sizeof(head) || memcmp(text.at, head, sizeof(head) - 1) != 0 ||
         !text_find_last(text, "], size[", &size_mark) ||
-        !text_find_last((struct text){text.at, size_mark.at}, "], jclass[", &class_mark))
+        !text_find_last((struct span){text.at, size_mark.at}, "], jclass[", &class_mark))
         return false;
-    ret->thread = (struct text){text.at + sizeof(head) - 1, class_mark.at};
-    ret->type = (struct text){class_mark.end, size_mark.at};
-    ret->file = (struct text){NULL, NULL};
+    ret->thread = (struct span){text.at + sizeof(head) - 1, class_mark.at};
+    ret->type = (struct span){class_mark.end, size_mark.at};
+    ret->file = (struct span){NULL, NULL};
     const char *file = memmem(ret->type.at, text_size(ret->type), file_mark, strlen(file_mark));
     if (file) {
-        ret->file = (struct text){file + strlen(file_mark), ret->type.end};
+        ret->file = (struct span){file + strlen(file_mark), ret->type.end};
         ret->type.end = file;
         if (text_is(ret->file, "<UNKNOWN_FILE>"))
-            ret->file = (struct text){NULL, NULL};
+            ret->file = (struct span){NULL, NULL};
     }
-    struct text size = {size_mark.end, size_mark.end};
+    struct span size = {size_mark.end, size_mark.end};
     while (size.end < text.end && *size.end >= '0' && *size.end <= '9')
         size.end++;
     return size.end < text.end && (*size.end == ',' || *size.end == ']') &&
@@ -115,7 +115,7 @@ static int key_define(struct alloc_log *log, uint64_t number, uint64_t key, int6
     return r;
 }
 
-static int definition_import(struct alloc_log *log, uint64_t number, uint64_t key, struct text text)
+static int definition_import(struct alloc_log *log, uint64_t number, uint64_t key, struct span text)
 {
     static const char head[] = "jthread[";
     struct record record;
@@ -143,9 +143,9 @@ static int definition_import(struct alloc_log *log, uint64_t number, uint64_t ke
 }
 
 // The digits that a text begins with, and their value where they are few enough for one.
-static struct text digits_take(struct text text, uint64_t *ret)
+static struct span digits_take(struct span text, uint64_t *ret)
 {
-    struct text digits = {text.at, text.at};
+    struct span digits = {text.at, text.at};
     uint64_t value = 0;
     unsigned int digit;
     for (; digits.end < text.end && (digit = (unsigned int)*digits.end - '0') <= 9; digits.end++)
@@ -155,9 +155,9 @@ static struct text digits_take(struct text text, uint64_t *ret)
 }
 
 // The next number of a list; false: there is none, or it is no number. *ret_last: no more follow.
-static bool list_next(struct text *list, uint64_t *ret, bool *ret_last)
+static bool list_next(struct span *list, uint64_t *ret, bool *ret_last)
 {
-    struct text item = digits_take(*list, ret);
+    struct span item = digits_take(*list, ret);
     *ret_last = item.end == list->end;
     list->at = item.end + !*ret_last;
     size_t n = text_size(item);
@@ -166,7 +166,7 @@ static bool list_next(struct text *list, uint64_t *ret, bool *ret_last)
 }
 
 // Ids of the frames go to log->ids. NULL, or what is wrong.
-static const char *stack_read(struct alloc_log *log, struct text list, int64_t *ret_record)
+static const char *stack_read(struct alloc_log *log, struct span list, int64_t *ret_record)
 {
     uint64_t key;
     bool last, has_record = false;
@@ -193,7 +193,7 @@ static const char *stack_read(struct alloc_log *log, struct text list, int64_t *
     return NULL;
 }
 
-static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, struct text list)
+static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, struct span list)
 {
     int64_t record = 0;
     const char *wrong = stack_read(log, list, &record);
@@ -211,7 +211,7 @@ static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, st
     return r < 0 ? r : key_define(log, number, key, (int64_t)index, KIND_STACK);
 }
 
-static void sample_import(struct alloc_log *log, uint64_t number, struct text line)
+static void sample_import(struct alloc_log *log, uint64_t number, struct span line)
 {
     uint64_t key;
     if (!text_decimal(line, &key)) {
@@ -229,7 +229,7 @@ static void sample_import(struct alloc_log *log, uint64_t number, struct text li
 
 // A definition without its end of line is cut: in a whole log a sample follows it. A sample that is
 // cut may be whole, and is taken if it reads as one.
-static int line_import(struct alloc_log *log, uint64_t number, struct text line, bool is_cut)
+static int line_import(struct alloc_log *log, uint64_t number, struct span line, bool is_cut)
 {
     if (text_size(line) > LINE_MAX_BYTES) {
         file_bad(log->in, number, "the line is longer than 1 MiB");
@@ -246,13 +246,13 @@ static int line_import(struct alloc_log *log, uint64_t number, struct text line,
     }
     bool is_stack = *line.at == '=';
     const char *comma = memchr(line.at, ',', text_size(line));
-    struct text number_text = {line.at + 1, comma ? comma : line.end};
+    struct span number_text = {line.at + 1, comma ? comma : line.end};
     uint64_t key;
     if (!comma || !text_decimal(number_text, &key) || key > INT64_MAX) {
         file_bad(log->in, number, "no key behind '%c'", *line.at);
         return 0;
     }
-    struct text rest = {comma + 1, line.end};
+    struct span rest = {comma + 1, line.end};
     log->n_definitions++;
     return is_stack ? stack_import(log, number, key, rest)
                     : definition_import(log, number, key, rest);
@@ -262,9 +262,9 @@ static bool alloc_log_recognise(const char *path, const uint8_t *bytes, size_t s
 {
     (void)path;
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     while (lines.number < LINES_LOOKED_AT && lines_next(&lines, &line)) {
-        struct text key = {line.at + 1, line.at + 1};
+        struct span key = {line.at + 1, line.at + 1};
         uint64_t value;
         if (line.at == line.end)
             continue;
@@ -297,7 +297,7 @@ static void samples_count(struct alloc_log *log, struct lines *lines)
 {
     do {
         uint64_t key;
-        struct text digits = digits_take((struct text){lines->at, lines->end}, &key);
+        struct span digits = digits_take((struct span){lines->at, lines->end}, &key);
         size_t n = text_size(digits);
         if (n == 0 || n > SHORT_DIGITS || digits.end == lines->end || *digits.end != '\n')
             return;
@@ -314,7 +314,7 @@ static void samples_count(struct alloc_log *log, struct lines *lines)
 static int lines_import(struct alloc_log *log, const uint8_t *bytes, size_t size, struct err *err)
 {
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     while (lines.at < lines.end) {
         uint64_t number = lines.number;
         samples_count(log, &lines);

@@ -10,7 +10,7 @@
 
 #define LINE_MAX_BYTES ((size_t)1 << 20) // longer ones are nobody's names
 
-struct text {
+struct span {
     const char *at, *end;
 };
 
@@ -24,7 +24,7 @@ static inline struct lines lines_over(const uint8_t *bytes, size_t size)
     return (struct lines){.at = (const char *)bytes, .end = (const char *)bytes + size};
 }
 
-static inline size_t text_size(struct text text)
+static inline size_t text_size(struct span text)
 {
     return (size_t)(text.end - text.at);
 }
@@ -35,12 +35,12 @@ static inline bool is_blank(char c)
 }
 
 // The next line without its end and without blanks around it. False: there is none.
-static inline bool lines_next(struct lines *lines, struct text *ret)
+static inline bool lines_next(struct lines *lines, struct span *ret)
 {
     if (lines->at == lines->end)
         return false;
     const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
-    *ret = (struct text){lines->at, newline ? newline : lines->end};
+    *ret = (struct span){lines->at, newline ? newline : lines->end};
     lines->at = newline ? newline + 1 : lines->end;
     lines->number++;
     while (ret->at < ret->end && is_blank(*ret->at))
@@ -51,9 +51,9 @@ static inline bool lines_next(struct lines *lines, struct text *ret)
 }
 
 // Takes the next word off the front of `text`, and the blanks behind it. Empty at the end.
-static inline struct text word_take(struct text *text)
+static inline struct span word_take(struct span *text)
 {
-    struct text word = {text->at, text->at};
+    struct span word = {text->at, text->at};
     while (word.end < text->end && !is_blank(*word.end))
         word.end++;
     text->at = word.end;
@@ -62,14 +62,14 @@ static inline struct text word_take(struct text *text)
     return word;
 }
 
-static inline bool text_is(struct text text, const char *word)
+static inline bool text_is(struct span text, const char *word)
 {
     size_t n = strlen(word);
     return text_size(text) == n && memcmp(text.at, word, n) == 0;
 }
 
 // The whole of `text` as a number; false: it is none, or more than 64 bits.
-static inline bool text_decimal(struct text text, uint64_t *ret)
+static inline bool text_decimal(struct span text, uint64_t *ret)
 {
     uint64_t value = 0;
     if (text.at == text.end)
@@ -85,7 +85,7 @@ static inline bool text_decimal(struct text text, uint64_t *ret)
 }
 
 // The same in hexadecimal, with or without 0x.
-static inline bool text_hex(struct text text, uint64_t *ret)
+static inline bool text_hex(struct span text, uint64_t *ret)
 {
     if (text_size(text) > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x')
         text.at += 2;
@@ -109,7 +109,7 @@ static inline bool text_hex(struct text text, uint64_t *ret)
 }
 
 // Whether there is a NUL or another control character that no text file has.
-static inline bool text_is_binary(struct text text)
+static inline bool text_is_binary(struct span text)
 {
     for (; text.at < text.end; text.at++)
         if ((unsigned char)*text.at < ' ' && *text.at != '\t')

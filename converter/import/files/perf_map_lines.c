@@ -30,11 +30,11 @@
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
 
-const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret)
+const char *perf_map_symbol_read(struct span line, struct perf_map_symbol *ret)
 {
     if (text_size(line) > LINE_MAX_BYTES)
         return "the line is longer than 1 MiB";
-    struct text start = word_take(&line), size = word_take(&line);
+    struct span start = word_take(&line), size = word_take(&line);
     if (!text_hex(start, &ret->start))
         return "no address at the start";
     if (!text_hex(size, &ret->size))
@@ -49,12 +49,12 @@ const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret)
     return NULL;
 }
 
-const char *perf_map_time_read(struct text line, struct perf_map_time *ret)
+const char *perf_map_time_read(struct span line, struct perf_map_time *ret)
 {
     uint64_t ts;
     if (text_size(line) > LINE_MAX_BYTES)
         return "the line is longer than 1 MiB";
-    struct text when = word_take(&line), start = word_take(&line), size = word_take(&line);
+    struct span when = word_take(&line), start = word_take(&line), size = word_take(&line);
     if (!text_decimal(when, &ts) || ts > INT64_MAX)
         return "no time at the start";
     if (!text_hex(start, &ret->start))
@@ -86,7 +86,7 @@ static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t si
 {
     (void)path;
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     size_t n = 0, n_good = 0;
     while (n < LINES_LOOKED_AT && lines_next(&lines, &line)) {
         struct perf_map_symbol symbol;
@@ -104,7 +104,7 @@ static int symbols_import(struct file_import *in, int64_t map, const uint8_t *by
     CLEANUP(rows_close) struct rows rows = {0};
     int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map_symbol, err);
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     while (r == 0 && lines_next(&lines, &line)) {
         struct perf_map_symbol symbol;
         if (line.at == line.end)
@@ -135,7 +135,7 @@ static int time_lines_import(struct file_import *in, int64_t map, const struct i
     CLEANUP(rows_close) struct rows rows = {0};
     int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map_code, err);
     struct lines lines = lines_over(input_bytes(input), input_size(input));
-    struct text line;
+    struct span line;
     while (r == 0 && lines_next(&lines, &line)) {
         struct perf_map_time time;
         if (line.at == line.end)

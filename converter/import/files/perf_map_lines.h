@@ -11,11 +11,11 @@
 
 struct perf_map_symbol {
     uint64_t start, size;
-    struct text name; // borrowed from the line
+    struct span name; // borrowed from the line
 };
 
 // `line` as lines_next() gives it, not empty. NULL, or what is wrong with it.
-const char *perf_map_symbol_read(struct text line, struct perf_map_symbol *ret);
+const char *perf_map_symbol_read(struct span line, struct perf_map_symbol *ret);
 
 // Code that was made or given up (has_size is false).
 struct perf_map_time {
@@ -24,4 +24,4 @@ struct perf_map_time {
     bool has_size;
 };
 
-const char *perf_map_time_read(struct text line, struct perf_map_time *ret);
+const char *perf_map_time_read(struct span line, struct perf_map_time *ret);

@@ -17,7 +17,7 @@ static bool pinconfig_recognise(const char *path, const uint8_t *bytes, size_t s
 {
     (void)path;
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     while (lines.number < LINES_LOOKED_AT && lines_next(&lines, &line)) {
         if (line.at == line.end || *line.at == '#')
             continue;

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "common/text.h"
 #include "converter/import/files/proc_snapshot.h"
 
 #define PERCENT_MAX 1000 // more is damage
 #define KB          1024
 
-static bool first_line(const uint8_t *bytes, size_t size, struct text *ret)
+static bool first_line(const uint8_t *bytes, size_t size, struct span *ret)
 {
     struct lines lines = lines_over(bytes, size);
     return lines_next(&lines, ret) && text_size(*ret) <= LINE_MAX_BYTES;
@@ -18,15 +19,15 @@ static bool first_line(const uint8_t *bytes, size_t size, struct text *ret)
 
 static bool first_word_is(const uint8_t *bytes, size_t size, const char *word)
 {
-    struct text line;
+    struct span line;
     return first_line(bytes, size, &line) && text_is(word_take(&line), word);
 }
 
 // -- vmstat --
 
-static const char *vmstat_line(struct proc_import *import, struct text line)
+static const char *vmstat_line(struct proc_import *import, struct span line)
 {
-    struct text name = word_take(&line);
+    struct span name = word_take(&line);
     int64_t value;
     if (!proc_name_fits(name))
         return "no name of a counter";
@@ -60,9 +61,9 @@ const struct file_format file_format_proc_vmstat = {
 
 // -- meminfo --
 
-static const char *meminfo_line(struct proc_import *import, struct text line)
+static const char *meminfo_line(struct proc_import *import, struct span line)
 {
-    struct text name = word_take(&line), number = word_take(&line);
+    struct span name = word_take(&line), number = word_take(&line);
     int64_t value;
     if (!proc_name_fits(name) || name.end[-1] != ':')
         return "no name with a colon";
@@ -103,9 +104,9 @@ const struct file_format file_format_proc_meminfo = {
 
 // -- slabinfo --
 
-static struct text last_word_take(struct text *text)
+static struct span last_word_take(struct span *text)
 {
-    struct text word = {text->end, text->end};
+    struct span word = {text->end, text->end};
     while (word.at > text->at && !is_blank(word.at[-1]))
         word.at--;
     text->end = word.at;
@@ -115,7 +116,7 @@ static struct text last_word_take(struct text *text)
 }
 
 // The numbers count from the end of their part, because a name may have blanks.
-static const char *slabinfo_line(struct proc_import *import, struct text line)
+static const char *slabinfo_line(struct proc_import *import, struct span line)
 {
     static const size_t columns[] = {
         COL_proc_slabinfo_pages_per_slab,    COL_proc_slabinfo_objects_per_slab,
@@ -127,7 +128,7 @@ static const char *slabinfo_line(struct proc_import *import, struct text line)
     if (import->line == 1 || *line.at == '#')
         return NULL;
     const char *at = memmem(line.at, text_size(line), tunables, sizeof(tunables) - 1);
-    struct text left = {line.at, at ? at : line.at};
+    struct span left = {line.at, at ? at : line.at};
     while (left.end > left.at && is_blank(left.end[-1]))
         left.end--;
     for (size_t i = 0; i < 5; i++)
@@ -171,12 +172,12 @@ const struct file_format file_format_proc_slabinfo = {
 
 // -- swaps --
 
-static const char *swaps_line(struct proc_import *import, struct text line)
+static const char *swaps_line(struct proc_import *import, struct span line)
 {
     if (import->line == 1)
         return NULL;
-    struct text priority = last_word_take(&line), used = last_word_take(&line);
-    struct text size = last_word_take(&line), kind = last_word_take(&line);
+    struct span priority = last_word_take(&line), used = last_word_take(&line);
+    struct span size = last_word_take(&line), kind = last_word_take(&line);
     bool negative = priority.at < priority.end && *priority.at == '-';
     int64_t size_kb, used_kb, value;
     priority.at += negative;
@@ -196,7 +197,7 @@ static const char *swaps_line(struct proc_import *import, struct text line)
 
 static bool swaps_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
-    struct text line;
+    struct span line;
     (void)path;
     return first_line(bytes, size, &line) && text_is(word_take(&line), "Filename") &&
            text_is(word_take(&line), "Type");
@@ -224,7 +225,7 @@ const struct file_format file_format_proc_swaps = {
 // -- pressure/* --
 
 // "NAME=VALUE", where the name is `name`.
-static bool assigned_take(struct text *line, const char *name, struct text *ret)
+static bool assigned_take(struct span *line, const char *name, struct span *ret)
 {
     size_t n = strlen(name);
     *ret = word_take(line);
@@ -235,10 +236,10 @@ static bool assigned_take(struct text *line, const char *name, struct text *ret)
 }
 
 // "12.34".
-static bool percent_read(struct text word, double *ret)
+static bool percent_read(struct span word, double *ret)
 {
     const char *dot = memchr(word.at, '.', text_size(word));
-    struct text whole = {word.at, dot ? dot : word.end},
+    struct span whole = {word.at, dot ? dot : word.end},
                 rest = {dot ? dot + 1 : word.end, word.end};
     int64_t units, hundredths = 0;
     if (!proc_number(whole, &units) || units > PERCENT_MAX ||
@@ -248,12 +249,12 @@ static bool percent_read(struct text word, double *ret)
     return true;
 }
 
-static const char *pressure_line(struct proc_import *import, struct text line)
+static const char *pressure_line(struct proc_import *import, struct span line)
 {
     static const char *const names[] = {"avg10", "avg60", "avg300"};
     static const size_t columns[] = {COL_proc_pressure_avg10, COL_proc_pressure_avg60,
                                      COL_proc_pressure_avg300};
-    struct text kind = word_take(&line), value;
+    struct span kind = word_take(&line), value;
     double percent[3];
     int64_t total_us;
     if (!text_is(kind, "some") && !text_is(kind, "full"))
@@ -276,13 +277,13 @@ static const char *pressure_line(struct proc_import *import, struct text line)
 
 static bool pressure_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
-    struct text line;
+    struct span line;
     (void)path;
     if (!first_line(bytes, size, &line))
         return false;
-    struct text kind = word_take(&line);
-    return (text_is(kind, "some") || text_is(kind, "full")) && text_size(line) > 6 &&
-           memcmp(line.at, "avg10=", 6) == 0;
+    struct span kind = word_take(&line);
+    return (text_is(kind, "some") || text_is(kind, "full")) &&
+           text_starts_with((struct text){line.at, text_size(line)}, TEXT("avg10="));
 }
 
 static int pressure_import(struct file_import *in, const uint8_t *bytes, size_t size,

@@ -18,6 +18,7 @@
 #include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
+#include "common/text.h"
 #include "converter/tables/statement.h"
 
 #define INDEX_HEAD    "bugreport of mmtrace "
@@ -56,9 +57,9 @@ static size_t moment_size(const char *path)
             end = at;
     if (end == path && !str_starts_with(path, PROC_FOLDER)) {
         end = proc_file_name(path);
-        size_t n = (size_t)(end - path);
-        if (n >= 9 && memcmp(end - 9, "pressure/", 9) == 0)
-            end -= 9;
+        const struct text folder = TEXT("pressure/");
+        if (text_ends_with((struct text){path, (size_t)(end - path)}, folder))
+            end -= folder.size;
         else if (!name_is_usual(end))
             return strlen(path);
     }
@@ -99,12 +100,12 @@ int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *er
 
 // -- line by line --
 
-bool proc_name_fits(struct text name)
+bool proc_name_fits(struct span name)
 {
     return name.at < name.end && text_size(name) <= PROC_NAME_MAX_BYTES && !text_is_binary(name);
 }
 
-bool proc_number(struct text word, int64_t *ret)
+bool proc_number(struct span word, int64_t *ret)
 {
     uint64_t value;
     if (!text_decimal(word, &value) || value > INT64_MAX)
@@ -113,7 +114,7 @@ bool proc_number(struct text word, int64_t *ret)
     return true;
 }
 
-void proc_text(struct proc_import *import, size_t column, struct text text)
+void proc_text(struct proc_import *import, size_t column, struct span text)
 {
     rows_text(&import->rows, column, text.at, text_size(text));
 }
@@ -141,12 +142,12 @@ static bool is_loaded(const struct proc_import *import, enum table_id table)
 }
 
 static int lines_take(struct proc_import *import, const uint8_t *bytes, size_t size,
-                      const char *(*take)(struct proc_import *import, struct text line),
+                      const char *(*take)(struct proc_import *import, struct span line),
                       struct err *err)
 {
     struct file_import *in = import->in;
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     while (lines_next(&lines, &line)) {
         import->line = lines.number;
         const char *wrong = line.at < line.end ? take(import, line) : NULL;
@@ -160,7 +161,7 @@ static int lines_take(struct proc_import *import, const uint8_t *bytes, size_t s
 
 int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
                       enum table_id table, size_t snapshot_column,
-                      const char *(*take)(struct proc_import *import, struct text line),
+                      const char *(*take)(struct proc_import *import, struct span line),
                       void *state, struct err *err)
 {
     CLEANUP(import_done)
@@ -198,7 +199,7 @@ enum fact {
 struct facts {
     bool has[N_FACTS];
     int64_t ts, realtime_ns;
-    struct text host, kernel, program;
+    struct span host, kernel, program;
 };
 
 static int bind_number(sqlite3_stmt *statement, const struct facts *facts, enum fact fact,
@@ -209,7 +210,7 @@ static int bind_number(sqlite3_stmt *statement, const struct facts *facts, enum 
 }
 
 static int bind_text(sqlite3_stmt *statement, const struct facts *facts, enum fact fact,
-                     struct text text)
+                     struct span text)
 {
     char printable[TEXT_MAX];
     if (!facts->has[fact])
@@ -262,10 +263,10 @@ static bool head_is(const uint8_t *bytes, size_t size, const char *head)
 // -- index.txt --
 
 // "1234.567" as nanoseconds.
-static bool seconds_read(struct text word, int64_t *ret)
+static bool seconds_read(struct span word, int64_t *ret)
 {
     const char *dot = memchr(word.at, '.', text_size(word));
-    struct text whole = {word.at, dot ? dot : word.end};
+    struct span whole = {word.at, dot ? dot : word.end};
     int64_t seconds, fraction = 0;
     if (!proc_number(whole, &seconds) || seconds >= INT64_MAX / NSEC_PER_SEC)
         return false;
@@ -284,7 +285,7 @@ static bool seconds_read(struct text word, int64_t *ret)
 }
 
 // "2026-11-22T13:00:00Z", with or without a fraction.
-static bool time_read(struct text word, int64_t *ret)
+static bool time_read(struct span word, int64_t *ret)
 {
     char text[40];
     struct tm tm = {0};
@@ -305,15 +306,15 @@ static bool time_read(struct text word, int64_t *ret)
     int64_t fraction = 0;
     char zero[40];
     snprintf(zero, sizeof(zero), "0%s", text + n);
-    if (text[n] && !seconds_read((struct text){zero, zero + strlen(zero)}, &fraction))
+    if (text[n] && !seconds_read((struct span){zero, zero + strlen(zero)}, &fraction))
         return false;
     *ret = (int64_t)timegm(&tm) * NSEC_PER_SEC + fraction;
     return true;
 }
 
-static void index_line(struct facts *facts, struct text line)
+static void index_line(struct facts *facts, struct span line)
 {
-    struct text word = word_take(&line);
+    struct span word = word_take(&line);
     if (text_is(word, "host")) {
         facts->host = line;
         facts->has[FACT_HOST] = true;
@@ -322,7 +323,7 @@ static void index_line(struct facts *facts, struct text line)
         facts->has[FACT_KERNEL] = true;
     } else if (text_is(word, "proc")) { // proc       1234.567890123 s after boot, TIME
         facts->has[FACT_TS] = seconds_read(word_take(&line), &facts->ts);
-        struct text last = line;
+        struct span last = line;
         while (line.at < line.end)
             last = word_take(&line);
         facts->has[FACT_REALTIME] = time_read(last, &facts->realtime_ns);
@@ -344,14 +345,14 @@ static int index_import(struct file_import *in, const uint8_t *bytes, size_t siz
 {
     struct facts facts = {0};
     struct lines lines = lines_over(bytes, size);
-    struct text line;
+    struct span line;
     size_t n_blank = 0;
     while (n_blank < 2 && lines_next(&lines, &line)) {
         n_blank += line.at == line.end;
         if (lines.number > 1 && text_size(line) < TEXT_MAX)
             index_line(&facts, line);
         else if (lines.number == 1 && text_size(line) < TEXT_MAX)
-            facts.program = (struct text){line.at + strlen("bugreport of "), line.end};
+            facts.program = (struct span){line.at + strlen("bugreport of "), line.end};
     }
     facts.has[FACT_PROGRAM] = facts.program.at < facts.program.end;
     return facts_store(in, &facts, err);
@@ -395,8 +396,8 @@ const struct file_format file_format_proc_version = {
 // -- kernel.log --
 
 // "<6>[   12.345678] text"; false: it is something else.
-static bool log_line_read(struct text line, int64_t *ret_level, int64_t *ret_ts,
-                          struct text *ret_text)
+static bool log_line_read(struct span line, int64_t *ret_level, int64_t *ret_ts,
+                          struct span *ret_text)
 {
     if (text_size(line) < 5 || line.at[0] != '<' || line.at[1] < '0' ||
         line.at[1] > '0' + LOG_LEVEL_MAX || line.at[2] != '>' || line.at[3] != '[')
@@ -404,20 +405,20 @@ static bool log_line_read(struct text line, int64_t *ret_level, int64_t *ret_ts,
     const char *close = memchr(line.at, ']', text_size(line));
     if (!close)
         return false;
-    struct text stamp = {line.at + 4, close};
+    struct span stamp = {line.at + 4, close};
     while (stamp.at < stamp.end && is_blank(*stamp.at))
         stamp.at++;
     *ret_level = line.at[1] - '0';
-    *ret_text = (struct text){close + 1, line.end};
+    *ret_text = (struct span){close + 1, line.end};
     if (ret_text->at < ret_text->end && *ret_text->at == ' ')
         ret_text->at++;
     return seconds_read(stamp, ret_ts);
 }
 
-static const char *kernel_log_line(struct proc_import *import, struct text line)
+static const char *kernel_log_line(struct proc_import *import, struct span line)
 {
     int64_t level, ts;
-    struct text text;
+    struct span text;
     if (text_size(line) > TEXT_MAX)
         return "the line is longer than 8 KiB";
     if (!log_line_read(line, &level, &ts, &text))
@@ -432,7 +433,7 @@ static const char *kernel_log_line(struct proc_import *import, struct text line)
 static bool kernel_log_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
     struct lines lines = lines_over(bytes, size);
-    struct text line, text;
+    struct span line, text;
     int64_t level, ts;
     return str_eq(proc_file_name(path), KERNEL_LOG) && lines_next(&lines, &line) &&
            log_line_read(line, &level, &ts, &text);

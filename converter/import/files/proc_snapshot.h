@@ -38,15 +38,15 @@ struct proc_import {
 // such a file already: the rest of a bugreport is worth loading.
 int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
                       enum table_id table, size_t snapshot_column,
-                      const char *(*take)(struct proc_import *import, struct text line),
+                      const char *(*take)(struct proc_import *import, struct span line),
                       void *state, struct err *err);
 
 // For `take`: sets a text of the row, or the end of the row.
-void proc_text(struct proc_import *import, size_t column, struct text text);
+void proc_text(struct proc_import *import, size_t column, struct span text);
 void proc_row(struct proc_import *import);
 
 // Whether `name` may be the name of something; false: empty, too long, or binary data.
-bool proc_name_fits(struct text name);
+bool proc_name_fits(struct span name);
 
 // A number that a table can hold.
-bool proc_number(struct text word, int64_t *ret);
+bool proc_number(struct span word, int64_t *ret);

@@ -14,11 +14,11 @@
 #define PROTECTION_MAX 16
 
 // "Node 0, zone   DMA" at the start of `line`, which then is at what follows.
-static bool zone_take(struct text *line, int64_t *ret_node, struct text *ret_zone)
+static bool zone_take(struct span *line, int64_t *ret_node, struct span *ret_zone)
 {
     if (!text_is(word_take(line), "Node"))
         return false;
-    struct text node = word_take(line);
+    struct span node = word_take(line);
     if (node.at == node.end || node.end[-1] != ',')
         return false;
     node.end--;
@@ -31,7 +31,7 @@ static bool zone_take(struct text *line, int64_t *ret_node, struct text *ret_zon
 static bool zones_recognise(const uint8_t *bytes, size_t size, bool with_counts)
 {
     struct lines lines = lines_over(bytes, size);
-    struct text line, zone;
+    struct span line, zone;
     int64_t node;
     return lines_next(&lines, &line) && zone_take(&line, &node, &zone) &&
            (line.at < line.end) == with_counts;
@@ -41,11 +41,11 @@ static bool zones_recognise(const uint8_t *bytes, size_t size, bool with_counts)
 
 struct zoneinfo {
     int64_t node, cpu; // -1: none yet
-    struct text zone;
+    struct span zone;
     bool per_node;
 };
 
-static void zone_value(struct proc_import *import, struct text name, int64_t value)
+static void zone_value(struct proc_import *import, struct span name, int64_t value)
 {
     const struct zoneinfo *at = import->state;
     rows_int(&import->rows, COL_proc_zoneinfo_node, at->node);
@@ -59,7 +59,7 @@ static void zone_value(struct proc_import *import, struct text name, int64_t val
 }
 
 // "(0, 3019, 24090)": a row for each, protection_0 and so on.
-static const char *protection_read(struct proc_import *import, struct text list)
+static const char *protection_read(struct proc_import *import, struct span list)
 {
     static const char names[PROTECTION_MAX][16] = {
         "protection_0",  "protection_1",  "protection_2",  "protection_3",
@@ -74,19 +74,19 @@ static const char *protection_read(struct proc_import *import, struct text list)
     list.at++;
     list.end--;
     while (list.at < list.end) {
-        struct text word = word_take(&list);
+        struct span word = word_take(&list);
         if (list.at < list.end && word.end[-1] == ',')
             word.end--;
         if (n == PROTECTION_MAX || !proc_number(word, &values[n++]))
             return "no list of numbers behind protection";
     }
     for (size_t i = 0; i < n; i++)
-        zone_value(import, (struct text){names[i], names[i] + strlen(names[i])}, values[i]);
+        zone_value(import, (struct span){names[i], names[i] + strlen(names[i])}, values[i]);
     return NULL;
 }
 
 // A line without a number begins a part.
-static bool part_begins(struct zoneinfo *at, struct text line)
+static bool part_begins(struct zoneinfo *at, struct span line)
 {
     if (text_is(line, "per-node stats"))
         at->per_node = true;
@@ -97,10 +97,10 @@ static bool part_begins(struct zoneinfo *at, struct text line)
     return true;
 }
 
-static const char *zoneinfo_line(struct proc_import *import, struct text line)
+static const char *zoneinfo_line(struct proc_import *import, struct span line)
 {
     struct zoneinfo *at = import->state;
-    struct text rest = line, zone;
+    struct span rest = line, zone;
     int64_t node, value;
     if (zone_take(&rest, &node, &zone) && rest.at == rest.end) {
         *at = (struct zoneinfo){.node = node, .cpu = -1, .zone = zone};
@@ -111,7 +111,7 @@ static const char *zoneinfo_line(struct proc_import *import, struct text line)
     if (part_begins(at, line))
         return NULL;
     rest = line;
-    struct text name = word_take(&rest);
+    struct span name = word_take(&rest);
     if (text_is(name, "pages")) { // "pages free 3840"
         at->per_node = false;
         name = word_take(&rest);
@@ -161,9 +161,9 @@ const struct file_format file_format_proc_zoneinfo = {
 
 // -- buddyinfo --
 
-static const char *buddyinfo_line(struct proc_import *import, struct text line)
+static const char *buddyinfo_line(struct proc_import *import, struct span line)
 {
-    struct text zone;
+    struct span zone;
     int64_t node, counts[ORDERS_MAX];
     size_t n = 0;
     if (!zone_take(&line, &node, &zone))

@@ -11,6 +11,7 @@
 
 #include "common/elements.h"
 #include "common/str.h"
+#include "common/text.h"
 #include "converter/import/ftrace/ftrace_event.h"
 
 #define NAME_MAX_BYTES 255 // of a slice
@@ -308,11 +309,12 @@ static void line_add_value(struct import *im, const struct forms *forms, struct 
         return;
     }
     int64_t number = number_of(value, event);
+    const struct text prefix = TEXT("0x");
     bool is_signed = value->type && value->type->kind == FTRACE_KIND_INT && value->shape == PLAIN;
     if (is_signed && number < 0)
         line_add(line, "-", 1);
     if (value->shape == HEX && number)
-        line_add(line, "0x", 2);
+        line_add(line, prefix.at, prefix.size);
     line_add_number(line, is_signed && number < 0 ? 0 - (uint64_t)number : (uint64_t)number,
                     value->shape == HEX ? 16 : 10);
 }

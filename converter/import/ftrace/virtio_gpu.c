@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 #include "converter/import/ftrace/ftrace.h"
 
 struct virtio_gpu {
@@ -53,9 +54,10 @@ static const char *command_name(uint32_t type)
 static const char *virtual_queue(const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");
-    if (name.size == 7 && memcmp(name.text, "control", 7) == 0)
+    struct text queue = {name.text, name.size};
+    if (text_eq(queue, TEXT("control")))
         return "Control";
-    return name.size == 6 && memcmp(name.text, "cursor", 6) == 0 ? "Cursor" : NULL;
+    return text_eq(queue, TEXT("cursor")) ? "Cursor" : NULL;
 }
 
 // Tracks of a queue: "Virtgpu Control Free" and the like.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "common/text.h"
 #include "converter/import/heap_graph/parts.h"
 #include "converter/import/profile/deobfuscation.h"
 #include "protos/fields.h"
@@ -189,7 +190,7 @@ static bool class_object_name(struct import *im, const char *text, uint32_t *ret
     if (size <= skipped || text[size - 1] != '>' || memcmp(text, begin_text, skipped) != 0)
         return false;
     size -= skipped + 1;
-    if (size >= 2 && memcmp(text + skipped + size - 2, "[]", 2) == 0)
+    if (text_ends_with((struct text){text + skipped, size}, TEXT("[]")))
         return false;
     *ret = strset_add(&im->strings, text + skipped, size);
     return true;

@@ -302,9 +302,9 @@ int memory_graph_make(struct memory_graph *graph, struct strset *strings,
                       const struct wire_field *processes, size_t n)
 {
     *graph = (struct memory_graph){.strings = strings};
-    graph->size_name = strset_add(strings, "size", 4);
-    graph->effective_size_name = strset_add(strings, "effective_size", 14);
-    graph->unspecified_name = strset_add(strings, "<unspecified>", 13);
+    graph->size_name = strset_add_text(strings, TEXT("size"));
+    graph->effective_size_name = strset_add_text(strings, TEXT("effective_size"));
+    graph->unspecified_name = strset_add_text(strings, TEXT("<unspecified>"));
     graph->shared_root = node_add(graph, MEMORY_NONE, STRSET_NONE);
     processes_sort(graph, processes, n);
     for (size_t i = 0; i < graph->processes.n && !graph->failed; i++) {

@@ -16,23 +16,13 @@
 
 #define UID_PER_USER 100000 // Android: user * this + application
 
-static struct java_text text_of(const struct wire_field *field)
+static uint64_t class_key(struct text name, uint32_t package)
 {
-    return (struct java_text){field_text(field), (uint32_t)field->size};
-}
-
-static bool text_eq(struct java_text a, struct java_text b)
-{
-    return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
-}
-
-static uint64_t class_key(struct java_text name, uint32_t package)
-{
-    return hash_bytes(name.text, name.size) ^ hash_u64(package);
+    return hash_bytes(name.at, name.size) ^ hash_u64(package);
 }
 
 // Keys that coincide take the one behind. *ret_key is where it is, or would be.
-static struct obfuscated_class *class_find(const struct deobfuscation *all, struct java_text name,
+static struct obfuscated_class *class_find(const struct deobfuscation *all, struct text name,
                                            uint32_t package, uint64_t *ret_key)
 {
     const uint64_t *index;
@@ -49,8 +39,8 @@ static bool field_is(const struct obfuscated_field *field, const char *name, siz
 {
     size_t class_size = field->class_name.size;
     return size == class_size + 1 + field->name.size &&
-           memcmp(name, field->class_name.text, class_size) == 0 && name[class_size] == '.' &&
-           memcmp(name + class_size + 1, field->name.text, field->name.size) == 0;
+           memcmp(name, field->class_name.at, class_size) == 0 && name[class_size] == '.' &&
+           memcmp(name + class_size + 1, field->name.at, field->name.size) == 0;
 }
 
 static struct obfuscated_field *field_find(const struct deobfuscation *all, const char *name,
@@ -85,13 +75,13 @@ static void field_add(struct import *im, struct deobfuscation *all,
     struct obfuscated_field added = {
         .class_name = of->name,
         .real_class_name = of->real_name,
-        .name = text_of(&part.obfuscated_name),
-        .real_name = text_of(&part.deobfuscated_name),
+        .name = field_words(&part.obfuscated_name),
+        .real_name = field_words(&part.deobfuscated_name),
     };
     strbuf_clear(full);
-    strbuf_add(full, added.class_name.text, added.class_name.size);
+    strbuf_add(full, added.class_name.at, added.class_name.size);
     strbuf_add_char(full, '.');
-    strbuf_add(full, added.name.text, added.name.size);
+    strbuf_add(full, added.name.at, added.name.size);
     uint64_t key;
     struct obfuscated_field *known = field_find(all, full->text, full->size, &key);
     if (known)
@@ -114,8 +104,8 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
             continue;
         MESSAGE(part, ObfuscatedClass, &field);
         struct obfuscated_class added = {
-            .name = text_of(&part.obfuscated_name),
-            .real_name = text_of(&part.deobfuscated_name),
+            .name = field_words(&part.obfuscated_name),
+            .real_name = field_words(&part.deobfuscated_name),
             .package = STRSET_NONE,
         };
         if (added.name.size > CLASS_NAME_MAX || added.real_name.size > CLASS_NAME_MAX)
@@ -156,14 +146,14 @@ uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t packag
 {
     static const char class_of[] = "java.lang.Class<";
     struct deobfuscation *all = index_get(im);
-    struct java_text inner = {name, (uint32_t)strlen(name)};
+    struct text inner = text_from(name);
     bool is_class = str_starts_with(name, class_of) && name[inner.size - 1] == '>';
     if (is_class) {
-        inner.text += sizeof(class_of) - 1;
+        inner.at += sizeof(class_of) - 1;
         inner.size -= sizeof(class_of);
     }
     uint32_t n_arrays = 0;
-    for (; inner.size >= 2 && memcmp(inner.text + inner.size - 2, "[]", 2) == 0; n_arrays++)
+    for (; text_ends_with(inner, TEXT("[]")); n_arrays++)
         inner.size -= 2;
     uint64_t key;
     const struct obfuscated_class *found = class_find(all, inner, package, &key);
@@ -172,7 +162,7 @@ uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t packag
     CLEANUP(strbuf_done) struct strbuf real = {0};
     if (is_class)
         strbuf_add_str(&real, class_of);
-    strbuf_add(&real, found->real_name.text, found->real_name.size);
+    strbuf_add(&real, found->real_name.at, found->real_name.size);
     for (; n_arrays > 0; n_arrays--)
         strbuf_add_str(&real, "[]");
     if (is_class)
@@ -187,11 +177,11 @@ uint32_t deobfuscated_field(struct import *im, const char *name)
     if (!found)
         return STRSET_NONE;
     CLEANUP(strbuf_done) struct strbuf real = {0};
-    if (!memchr(found->real_name.text, '.', found->real_name.size)) {
-        strbuf_add(&real, found->real_class_name.text, found->real_class_name.size);
+    if (!memchr(found->real_name.at, '.', found->real_name.size)) {
+        strbuf_add(&real, found->real_class_name.at, found->real_class_name.size);
         strbuf_add_char(&real, '.');
     }
-    strbuf_add(&real, found->real_name.text, found->real_name.size);
+    strbuf_add(&real, found->real_name.at, found->real_name.size);
     return import_strbuf_keep(im, &real);
 }
 

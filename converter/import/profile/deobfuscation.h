@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/map.h"
+#include "common/text.h"
 #include "common/vec.h"
 #include "common/wire.h"
 
@@ -18,19 +19,15 @@ VEC_DEFINE(mapping_message_vec, struct wire_field);
 #define CLASS_NAME_MAX 4096 // bytes
 
 // Texts are borrowed from the trace.
-struct java_text {
-    const char *text;
-    uint32_t size;
-};
 
 struct obfuscated_class {
-    struct java_text name, real_name;
+    struct text name, real_name;
     uint32_t package; // in strings; STRSET_NONE: whatever it is
 };
 VEC_DEFINE(obfuscated_class_vec, struct obfuscated_class);
 
 struct obfuscated_field {
-    struct java_text class_name, real_class_name, name, real_name;
+    struct text class_name, real_class_name, name, real_name;
 };
 VEC_DEFINE(obfuscated_field_vec, struct obfuscated_field);
 

@@ -71,7 +71,7 @@ static void time_write(struct import *im, const struct traced_map *map,
 static void times_read(struct import *im, struct traced_map *map, const struct wire_field *text)
 {
     struct lines lines = lines_over(text->data, text->size);
-    struct text line;
+    struct span line;
     while (lines_next(&lines, &line)) {
         struct perf_map_time time;
         if (line.at == line.end)
@@ -87,7 +87,7 @@ static void symbols_read(struct import *im, struct traced_map *map, int64_t ts,
                          const struct wire_field *text)
 {
     struct lines lines = lines_over(text->data, text->size);
-    struct text line;
+    struct span line;
     while (lines_next(&lines, &line)) {
         struct perf_map_symbol symbol;
         if (line.at == line.end)

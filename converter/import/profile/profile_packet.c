@@ -315,7 +315,7 @@ static void dump_read(struct import *im, struct profile *profile, struct heap_se
         .ts = packet->ts,
         .start = field_i64(&head.start_timestamp),
         .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
-                           : strset_add(&im->strings, "unknown", 7),
+                           : strset_add_text(&im->strings, TEXT("unknown")),
         .counts_at_max = field_u64(&head.orig_sampling_interval_bytes) != 0,
     };
     if (field_present(timestamp) &&

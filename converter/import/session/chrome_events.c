@@ -61,7 +61,7 @@ static void fact_read(struct import *im, uint32_t bundle, const struct wire_fiel
     if (arg.type == ARG_INT)
         metadata_add_int(&im->metadata, key, arg.integer);
     else
-        metadata_add_text(&im->metadata, key, arg.text, arg.size);
+        metadata_add_text(&im->metadata, key, (struct text){arg.text, arg.size});
     uint32_t text = strset_add(&im->strings, field_text(name), name->size);
     if (text == STRSET_NONE) {
         import_fail(im, -ENOMEM);

@@ -20,7 +20,7 @@ struct fact_field {
 static void fact_add(struct import *im, const char *name, const struct wire_field *value)
 {
     if (value->type == WIRE_BYTES)
-        metadata_add_text(&im->metadata, name, value->data, value->size);
+        metadata_add_text(&im->metadata, name, field_words(value));
     else
         metadata_add_int(&im->metadata, name, field_i64(value));
 }
@@ -28,7 +28,7 @@ static void fact_add(struct import *im, const char *name, const struct wire_fiel
 static void fact_set(struct import *im, const char *name, const struct wire_field *value)
 {
     if (value->type == WIRE_BYTES)
-        metadata_set_text(&im->metadata, name, value->data, value->size);
+        metadata_set_text(&im->metadata, name, field_words(value));
     else
         metadata_set_int(&im->metadata, name, field_i64(value));
 }
@@ -74,7 +74,7 @@ static void ui_state_now(struct import *im, const struct packet *packet)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     base64_add(&text, packet->message->data, packet->message->size);
     if (import_strbuf_whole(im, &text))
-        metadata_set_text(&im->metadata, "ui_state", text.text, text.size);
+        metadata_set_text(&im->metadata, "ui_state", (struct text){text.text, text.size});
 }
 
 void attributes_read(struct import *im, const struct wire_field *message)
@@ -128,8 +128,8 @@ static void trials_read(struct import *im, char letter, const struct wire_field 
                     (uint32_t)field_u64(&trial.group));
     }
     if (import_strbuf_whole(im, &text) && text.size)
-        metadata_add_text(&im->metadata, chrome_name(im, letter, "field_trial_hashes"), text.text,
-                          text.size);
+        metadata_add_text(&im->metadata, chrome_name(im, letter, "field_trial_hashes"),
+                          (struct text){text.text, text.size});
 }
 
 static void chrome_now(struct import *im, const struct packet *packet)
@@ -156,7 +156,7 @@ static void chrome_now(struct import *im, const struct packet *packet)
     base64_add(&text, background->data, background->size);
     if (import_strbuf_whole(im, &text))
         metadata_add_text(&im->metadata, "cr-background_tracing_metadata",
-                          text.text ? text.text : "", text.size);
+                          (struct text){text.text, text.size});
     MESSAGE(inner, BackgroundTracingMetadata, background);
     if (field_present(&inner.scenario_name_hash))
         fact_add(im, "cr-scenario_name_hash", &inner.scenario_name_hash);

@@ -18,7 +18,8 @@ static void slow_sources(struct import *im, const struct wire_field *message)
         strbuf_add(&text, field_text(producer), producer->size);
         strbuf_add_char(&text, ' ');
         strbuf_add(&text, field_text(name), name->size);
-        metadata_add_text(&im->metadata, "slow_start_data_source", text.text, text.size);
+        metadata_add_text(&im->metadata, "slow_start_data_source",
+                          (struct text){text.text, text.size});
         strbuf_done(&text);
     }
 }

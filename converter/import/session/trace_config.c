@@ -46,7 +46,7 @@ static void config_print(struct import *im, const struct wire_field *message)
     if (text.size && text.text[text.size - 1] == '\n')
         text.size--;
     if (import_strbuf_whole(im, &text))
-        metadata_set_text(&im->metadata, "trace_config_pbtxt", text.text, text.size);
+        metadata_set_text(&im->metadata, "trace_config_pbtxt", (struct text){text.text, text.size});
 }
 
 // How it was written into a file.
@@ -99,7 +99,7 @@ static void trace_config_now(struct import *im, const struct packet *packet)
     struct wire_field field, msb = {0}, lsb = {0};
     wire_foreach(&reader, &field) {
         if (field.number == PB_TraceConfig_unique_session_name)
-            metadata_set_text(&im->metadata, "unique_session_name", field.data, field.size);
+            metadata_set_text(&im->metadata, "unique_session_name", field_words(&field));
         else if (field.number == PB_TraceConfig_trace_uuid_msb)
             msb = field;
         else if (field.number == PB_TraceConfig_trace_uuid_lsb)

@@ -19,7 +19,7 @@ void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
                      (unsigned)(msb >> 16 & 0xffff), (unsigned)(msb & 0xffff),
                      (unsigned)(lsb >> 48), (unsigned long long)(lsb & 0xffffffffffffULL));
     if (msb || lsb)
-        metadata_set_text(&im->metadata, "trace_uuid", text, (size_t)n);
+        metadata_set_text(&im->metadata, "trace_uuid", (struct text){text, (size_t)n});
 }
 
 // Makes one up from the trace's bytes, unless it has one.

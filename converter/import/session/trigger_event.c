@@ -59,7 +59,7 @@ static void fact_set(struct import *im, const struct wire_field *message)
 {
     MESSAGE(trigger, Trigger, message);
     const struct wire_field *name = &trigger.trigger_name;
-    metadata_set_text(&im->metadata, "trace_trigger", name->data, name->size);
+    metadata_set_text(&im->metadata, "trace_trigger", field_words(name));
 }
 
 static void trigger_sorted(struct import *im, const struct packet *packet)

@@ -17,7 +17,7 @@ struct system_info {
 static void text_fact(struct import *im, const char *name, const struct wire_field *field)
 {
     if (field_present(field))
-        metadata_set_text(&im->metadata, name, field->data, field->size);
+        metadata_set_text(&im->metadata, name, field_words(field));
 }
 
 static const struct {
@@ -53,7 +53,7 @@ static void system_info_now(struct import *im, const struct packet *packet)
     text_fact(im, "system_machine", &utsname->machine);
     const struct wire_field *release = &utsname->release;
     uint32_t version = 0;
-    if (utsname->sysname.size == 5 && memcmp(field_text(&utsname->sysname), "Linux", 5) == 0)
+    if (text_eq(field_words(&utsname->sysname), TEXT("Linux")))
         version = kernel_version_of(field_text(release), release->size);
     if (version)
         im->machine->kernel_version = version;

@@ -24,7 +24,7 @@ static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
     }
     for (size_t i = 0; i < name->size; i++)
         clean[i] = strchr(".[]", name->data[i]) && name->data[i] ? '_' : (char)name->data[i];
-    bool entered = arg_enter(writer, clean, name->size, ret);
+    bool entered = arg_enter(writer, (struct text){clean, name->size}, ret);
     free(clean);
     return entered;
 }

@@ -69,7 +69,7 @@ static bool value_enter(struct walk *walk, bool is_null, struct arg_place *ret)
         return arg_enter_element(walk->writer, is_null ? in->n_elements : in->n_elements++, ret);
     const char *key = (const char *)sqlite3_column_text(walk->row, COLUMN_KEY);
     size_t size = (size_t)sqlite3_column_bytes(walk->row, COLUMN_KEY);
-    return arg_enter(walk->writer, key ? key : "", size, ret);
+    return arg_enter(walk->writer, (struct text){key ? key : "", size}, ret);
 }
 
 static void atom_put(struct walk *walk, const char *type)

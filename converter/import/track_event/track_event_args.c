@@ -12,7 +12,7 @@
 static void named_put(struct arg_writer *writer, const char *name, struct arg value)
 {
     struct arg_place place;
-    if (!arg_enter(writer, name, strlen(name), &place))
+    if (!arg_enter(writer, text_from(name), &place))
         return;
     arg_put(writer, value);
     arg_leave(writer, place);
@@ -45,7 +45,7 @@ static void location_put(struct arg_writer *writer, const char *prefix,
 {
     MESSAGE(part, SourceLocation, message);
     struct arg_place place;
-    if (!arg_enter(writer, prefix, strlen(prefix), &place))
+    if (!arg_enter(writer, text_from(prefix), &place))
         return;
     const struct wire_field *function = &part.function_name;
     uint32_t line = (uint32_t)field_u64(&part.line_number);
@@ -95,9 +95,9 @@ static void log_message(struct event *event, struct arg_writer *writer)
     const struct wire_field *iid = &part.source_location_iid;
     struct arg_place track_event, message;
     uint32_t tag = STRSET_NONE;
-    if (!arg_enter(writer, "track_event", 11, &track_event))
+    if (!arg_enter(writer, TEXT("track_event"), &track_event))
         return;
-    if (arg_enter(writer, "log_message", 11, &message)) {
+    if (arg_enter(writer, TEXT("log_message"), &message)) {
         named_put(writer, "message", arg_text(NULL, body.data, body.size));
         arg_leave(writer, message);
     }
@@ -168,7 +168,7 @@ static bool is_reflected(uint32_t number)
 static void annotations(struct event *event, struct arg_writer *writer)
 {
     struct arg_place place;
-    if (!arg_enter(writer, "debug", 5, &place))
+    if (!arg_enter(writer, TEXT("debug"), &place))
         return;
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;

@@ -193,7 +193,7 @@ static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, 
     }
     if (im->tracks.items.n > n_before && track < im->tracks.items.n) {
         struct arg args[] = {
-            arg_text("source", "chrome", 6),
+            arg_of_text("source", TEXT("chrome")),
             {.key = "trace_id_is_process_scoped", .integer = local, .type = ARG_BOOL},
             arg_uint("upid", event->upid == UPID_NONE ? 0 : (uint64_t)event->upid),
             arg_text("source_scope", scope.text, scope.size),
@@ -213,7 +213,7 @@ static uint32_t moment_track(struct event *event, bool of_process)
     }
     size_t n_before = im->tracks.items.n;
     uint32_t track = tracks_get(&im->tracks, &spec);
-    struct arg source = arg_text("source", "chrome", 6);
+    struct arg source = arg_of_text("source", TEXT("chrome"));
     if (im->tracks.items.n > n_before)
         im->tracks.items.items[track].source_set = args_add(&im->args, &source, 1);
     return track;

@@ -46,7 +46,7 @@ static struct described_track *item_get(struct import *im, uint64_t uuid)
         .event_name = STRSET_NONE,
     };
     if (!uuid)
-        made.name = strset_add(&im->strings, "Default Track", 13);
+        made.name = strset_add_text(&im->strings, TEXT("Default Track"));
     if (described_track_vec_push(&events->items, made) < 0 ||
         map64_set(&events->by_uuid, uuid, events->items.n - 1) < 0) {
         import_fail(im, -ENOMEM);
@@ -307,7 +307,7 @@ static int64_t source_args(struct import *im, const struct described_track *trac
 {
     static const char *const orderings[] = {NULL, "lexicographic", "chronological", "explicit"};
     struct arg args[10] = {
-        arg_text("source", "descriptor", 10),
+        arg_of_text("source", TEXT("descriptor")),
         arg_int("trace_id", (int64_t)track->uuid),
         {.key = "is_root_in_scope", .integer = is_root, .type = ARG_BOOL},
     };

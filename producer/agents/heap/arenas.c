@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/str.h"
+
 #pragma weak malloc_info // musl has none
 
 #define LINE_MAX_BYTES 256
@@ -66,7 +68,7 @@ static void read_line(const char *line)
         uint64_t n_here = index < HEAP_ARENAS_MAX ? index + 1 : HEAP_ARENAS_MAX;
         if (n_here > arenas.into->n_arenas)
             arenas.into->n_arenas = (uint32_t)n_here;
-    } else if (strncmp(line, "</heap>", 7) == 0) {
+    } else if (str_starts_with(line, "</heap>")) {
         arenas.in_arena = false;
     } else if (arenas.in_arena) {
         read_arena_line(line);

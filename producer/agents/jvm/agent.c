@@ -30,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/str.h"
+#include "common/text.h"
 #include "producer/agents/jvm/draw.h"
 #include "producer/agents/jvm/inlined_code.h"
 #include "producer/agents/jvm/java_perf_map.h"
@@ -267,7 +269,7 @@ static bool collects_beside(void)
         snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
         FILE *file = fopen(path, "re");
         found = file && fgets(name, sizeof(name), file) &&
-                (strncmp(name, "ZD", 2) == 0 || strncmp(name, "Shenandoah", 10) == 0);
+                (str_starts_with(name, "ZD") || str_starts_with(name, "Shenandoah"));
         if (file)
             fclose(file);
     }
@@ -425,8 +427,9 @@ static void inlined_put(void *userdata, const struct inlined_part *part)
         if (n + 2 > (size_t)(at - chain))
             break;
         if (i > 0) {
-            at -= 2;
-            memcpy(at, "->", 2);
+            const struct text arrow = TEXT("->");
+            at -= arrow.size;
+            memcpy(at, arrow.at, arrow.size);
         }
         at -= n;
         memcpy(at, text, n);

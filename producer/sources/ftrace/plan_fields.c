@@ -11,6 +11,7 @@
 
 #include "common/elements.h"
 #include "common/str.h"
+#include "common/text.h"
 
 static enum plan_kind integer_kind(size_t size, bool is_signed)
 {
@@ -72,7 +73,7 @@ static struct plan_field located_field(const struct format_field *field, const c
     size_t length = bracket ? (size_t)(bracket - type) : strlen(type);
     while (length && type[length - 1] == ' ')
         length--;
-    if (length == 4 && memcmp(type, "char", 4) == 0) {
+    if (text_eq((struct text){type, length}, TEXT("char"))) {
         ret.kind = relative ? PLAN_REL_TEXT : PLAN_LOC_TEXT;
         return ret;
     }

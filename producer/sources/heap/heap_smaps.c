@@ -102,7 +102,7 @@ static void mapping_begin(struct smaps *smaps, const struct mapping *head)
     struct smaps_mapping next = {
         .is_open = true,
         .is_anonymous = head->path_size == 0,
-        .is_guard = head->path_size == 0 && memcmp(head->permissions, "---", 3) == 0,
+        .is_guard = head->path_size == 0 && str_starts_with(head->permissions, "---"),
         .start = head->start,
         .end = head->end,
     };

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A text as its place and its size, borrowed and without a zero at its end. Nobody counts letters:
+// TEXT() has the size of a literal.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct text {
+    const char *at; // NULL: no text; its size is 0
+    size_t size;
+};
+
+// The text of a literal; also an initializer of a static table.
+#define TEXT(literal) ((struct text){"" literal, sizeof(literal) - 1})
+
+// The text of a string that ends with a zero; NULL is no text.
+static inline struct text text_from(const char *string)
+{
+    return (struct text){string, string ? strlen(string) : 0};
+}
+
+static inline bool text_eq(struct text a, struct text b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, a.size) == 0);
+}
+
+static inline bool text_starts_with(struct text text, struct text prefix)
+{
+    return text.size >= prefix.size && text_eq((struct text){text.at, prefix.size}, prefix);
+}
+
+static inline bool text_ends_with(struct text text, struct text suffix)
+{
+    return text.size >= suffix.size &&
+           text_eq((struct text){text.at + (text.size - suffix.size), suffix.size}, suffix);
+}
