@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heaps that programs have of their own (mmheap.h): what a pool and two arenas hand out, against known amounts."""
+import json
 import math
 import os
 import pathlib
@@ -260,10 +261,13 @@ class Aarch64(Base):
 
     @staticmethod
     def agent_sources(agent):
-        """What the library is made of, from its meson.build."""
-        text = (agent / "meson.build").read_text()
-        block = text[text.index("heap_agent_sources ="):text.index("include_directories: root_inc,", text.index("mmheap = shared"))]
-        return [agent / name for name in re.findall(r"'([^']+\.c)'", block)]
+        """What the library is made of, from the build and the lists of the folders."""
+        commands = json.loads((BUILD / "compile_commands.json").read_text())
+        found = {(BUILD / command["file"]).resolve() for command in commands
+                 if re.search(r"/lib(mmheap\.so|common_inside\.a)\.p/", command.get("output", ""))}
+        heap = ROOT / "producer" / "heap"
+        names = re.search(r"^heap_inside_sources = files\((.*?)\)", (heap / "meson.build").read_text(), re.MULTILINE | re.DOTALL)
+        return sorted(found | {heap / name for name in re.findall(r"'([^']+)'", names[1])} | {agent / "sampler.c"})
 
     def test_known_amounts(self):
         agent = ROOT / "producer" / "agents" / "heap"

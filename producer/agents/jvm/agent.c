@@ -415,7 +415,8 @@ struct code_request {
     int64_t ts;
 };
 
-// OUTER->INNER, as readers of such maps expect. If the chain is too long, its innermost methods stay.
+// OUTER->INNER, as readers of such maps expect. If the chain is too long, its innermost methods
+// stay.
 static void inlined_put(void *userdata, const struct inlined_part *part)
 {
     const struct code_request *request = userdata;

@@ -3,8 +3,8 @@
 // A thread is safe if its whole stack is known and has none of these:
 // - unsafe code (unsafe_code.h);
 // - above the program's own code, a static function of the C library, unless the thread waits: this
-//   function may hold a lock, and it is unknown which lock. aligned_alloc() and pthread_join() leave no
-//   frame and jump to one;
+//   function may hold a lock, and it is unknown which lock. aligned_alloc() and pthread_join()
+//   leave no frame and jump to one;
 // - nothing but the C library: the thread is just starting or ending.
 //
 // A stack must end in a known start (of the program, or of a thread in the C library). Otherwise it
