@@ -119,14 +119,17 @@ class LookUps(unittest.TestCase):
                                             "to ALLOWED in tests/e2e/test_architecture.py that says why not")
                 allowed = ALLOWED[entry][0]
                 self.assertLessEqual(calls, calls if allowed is None else set(allowed.split()),
-                                     "through producer/foreign/, or say here why not")
+                                     f"{name}: go through producer/foreign/, or add the call to the row {entry} of "
+                                     "ALLOWED in tests/e2e/test_architecture.py")
 
     def test_no_entry_is_left_over(self):
         used = {entry_of(name) for name in self.calls}
-        self.assertEqual(sorted(set(ALLOWED) - used), [])
+        self.assertEqual(sorted(set(ALLOWED) - used), [],
+                         "remove the rows from ALLOWED in tests/e2e/test_architecture.py")
         for entry, (allowed, _) in ALLOWED.items():
             if allowed is not None:
-                self.assertEqual(set(allowed.split()) - self.calls[entry], set(), entry)
+                self.assertEqual(set(allowed.split()) - self.calls[entry], set(),
+                                 f"{entry}: remove the calls from the row of ALLOWED in tests/e2e/test_architecture.py")
 
     def test_what_is_looked_for_is_found(self):
         text = 'int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); text_file_open(&f); reopen(x);'
@@ -229,6 +232,15 @@ class Import(unittest.TestCase):
         for name, path in defined.items():
             self.assertIn(name, rows, f"{path.name}: add I({name}) to converter/import/importers.c")
 
+    def test_each_importer_has_a_test(self):
+        tests = [path for end in ("c", "py", "sql", "textproto") for path in ROOT.glob(f"tests/**/*.{end}")]
+        words = {word for path in tests for word in re.findall(r"\w+", path.read_text())}
+        for path in self.HERE.glob("**/*.c"):
+            for field in re.findall(r"\.field = PB_TracePacket_(\w+)", path.read_text()):
+                with self.subTest(field):
+                    self.assertTrue(field in words, f"{path.relative_to(ROOT)}: no test has a packet {field}: add "
+                                                    "one to tests/golden/imports/")
+
     def test_each_subject_of_ftrace_has_a_row(self):
         text = (self.HERE / "ftrace/meson.build").read_text()
         rows = re.findall(r"'(\w+)'", re.search(r"^subjects = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL).group(1))
@@ -297,7 +309,8 @@ class Sources(unittest.TestCase):
         for name, (home, found) in self.homes.items():
             self.assertEqual(found, f"{name}_class", f"{home}: the class has the name of the source's file or folder")
             self.assertIn(name, self.rows, f"{home}: add '{name}' to data_sources in producer/sources/meson.build")
-        self.assertEqual(set(self.rows), set(self.homes), "rows of data_sources without a class")
+        self.assertEqual(set(self.rows), set(self.homes),
+                         "rows of data_sources in producer/sources/meson.build without a class")
 
     def test_a_source_reads_its_own_config_alone(self):
         for name, (home, _) in self.homes.items():
@@ -319,10 +332,12 @@ class Sources(unittest.TestCase):
                         self.assertTrue(known, f"{home}: {place}.{field} is not read: read it, or add a row to .unread")
 
     def test_a_source_is_documented(self):
-        text = (ROOT / "docs" / "recording.md").read_text()
+        text, readme = (ROOT / "docs" / "recording.md").read_text(), (ROOT / "README.md").read_text()
         for name, (home, _) in self.homes.items():
             called = re.search(r'\.name = "([^"]+)"', self.texts[name])[1]
+            self.assertTrue(".summary = " in self.texts[name], f"{home}: add .summary, the line of `mmtrace sources`")
             self.assertTrue(f"- `{called}`" in text, f'{home}: add {called} to "Data sources" in docs/recording.md')
+            self.assertTrue(f"| `{called}`" in readme, f'{home}: add {called} to "What can be recorded?" in README.md')
 
     def fields(self, message):
         for field in self.schema.messages[message]:
@@ -403,6 +418,13 @@ class Build(unittest.TestCase):
             name = str(path.relative_to(ROOT))
             if not name.startswith(needs_libraries):
                 self.assertTrue(path in compiled, f"{name}: add it to the meson.build of its folder")
+
+    def test_every_test_is_compiled(self):
+        for folder in ("tests/unit", "tests/fuzz"):
+            text = (ROOT / folder / "meson.build").read_text()
+            for path in sorted(ROOT.glob(f"{folder}/*.c")):
+                self.assertTrue(f"'{path.stem}'" in text or f"'{path.name}'" in text,
+                                f"{folder}/{path.name}: add '{path.stem}' to {folder}/meson.build")
 
     def test_each_folder_lists_its_own_sources(self):
         for path in [*ROOT.glob("*/**/meson.build")]:

@@ -35,8 +35,11 @@ def answers(db, questions):
         if not question.strip():
             continue
         yield question.strip() + ";"
-        for row in db.execute(question):
-            yield "|".join("" if value is None else str(value) for value in row)
+        try:
+            for row in db.execute(question):
+                yield "|".join("" if value is None else str(value) for value in row)
+        except sqlite3.Error as error:
+            yield f"{type(error).__name__}: {error}"
         yield ""
 
 
@@ -55,7 +58,12 @@ def main():
         print(run(*tools, names[1]), end="")
         return
     failed = 0
-    for name in names or sorted(path.stem for path in (HERE / "imports").glob("*.textproto")):
+    for name in names or sorted({path.stem for path in (HERE / "imports").iterdir()}):
+        missing = [end for end in ("textproto", "sql", "expected") if not (HERE / f"imports/{name}.{end}").exists()]
+        if missing:
+            failed += 1
+            print(f"FAILED {name}\nadd " + ", ".join(f"tests/golden/imports/{name}.{end}" for end in missing))
+            continue
         want, got = (HERE / f"imports/{name}.expected").read_text(), run(*tools, name)
         if want == got:
             print(f"ok {name}")

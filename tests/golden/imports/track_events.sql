@@ -18,3 +18,4 @@ SELECT l.ts, t.name, prio, tag, msg FROM android_logs l JOIN thread t USING (uti
 
 SELECT name, value FROM stats WHERE value AND (name LIKE 'track_%' OR name LIKE 'mmsql%' OR name LIKE 'unknown%')
 ORDER BY name;
+SELECT pid, name FROM process WHERE pid = 12;
