@@ -207,10 +207,6 @@ class Running(Heap):
         self.check_allocator("-Wl,--no-as-needed,-ltcmalloc")
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
 # Functions of the C library that leave no frame, but jump to a static one with a lock.
 JUMPS = {
     "aligned_alloc": r"""
@@ -364,3 +360,171 @@ class Unknown(Heap):
 
     def test_an_allocator_in_a_program_that_waits(self):
         self.check(self.start(OWN_ALLOCATOR, "waits"), refused=False)
+
+
+# Each waits for a byte where no library may be loaded, says so before, and ends with 0 if nothing was disturbed.
+WAITING = r"""
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+static void wait_here(void)
+{
+    struct pollfd fd = {.fd = 0, .events = POLLIN};
+    if (write(1, "x", 1) == 1)
+        poll(&fd, 1, -1);
+}
+"""
+WAITS = {
+    # A signal handler, where aligned_alloc() has just taken the arena's lock: each instruction traps until then.
+    "in_a_handler": r"""
+static volatile int has_waited;
+static void *thread(void *unused) { return unused; }
+static void step(int signal, siginfo_t *info, void *context)
+{
+    static const unsigned char locked[] = {0xf0, 0x0f, 0xb1};
+    static const void *last;
+    ucontext_t *at = context;
+    (void)signal, (void)info;
+    if (last && memcmp(last, locked, sizeof(locked)) == 0) {
+        at->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+        has_waited = 1;
+        wait_here();
+    }
+    last = (const void *)at->uc_mcontext.gregs[REG_RIP];
+}
+int main(void)
+{
+    struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
+    pthread_t other; // without one the allocator takes no lock
+    pthread_create(&other, NULL, thread, NULL);
+    pthread_join(other, NULL);
+    sigaction(SIGTRAP, &action, NULL);
+    __asm__ volatile("pushfq\n orq $0x100, (%%rsp)\n popfq" ::: "memory", "cc");
+    void *piece = aligned_alloc(4096, 20000);
+    __asm__ volatile("pushfq\n andq $~0x100, (%%rsp)\n popfq" ::: "memory", "cc");
+    free(piece);
+    return has_waited ? 0 : 77;
+}
+""",
+    # A coroutine whose stack has some hundred bytes left.
+    "in_a_coroutine": r"""
+static char room[4 * 4096];
+static ucontext_t first, second;
+static void coroutine(void)
+{
+    volatile char used[3000];
+    used[0] = used[2999] = 1;
+    wait_here();
+}
+int main(void)
+{
+    memset(room, 0x5a, sizeof(room));
+    getcontext(&second);
+    second.uc_stack.ss_sp = room + 2 * 4096;
+    second.uc_stack.ss_size = 4096;
+    second.uc_link = &first;
+    makecontext(&second, coroutine, 0);
+    swapcontext(&first, &second);
+    for (unsigned i = 0; i < 2 * 4096; i++)
+        if (room[i] != 0x5a)
+            return 3;
+    return 0;
+}
+""",
+    # The program's own malloc(), with its lock.
+    "in_its_malloc": r"""
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char memory[1 << 24] __attribute__((aligned(16)));
+static size_t used;
+void *malloc(size_t size)
+{
+    pthread_mutex_lock(&lock);
+    if (size == 77)
+        wait_here();
+    void *found = memory + used;
+    used += (size + 15) & ~(size_t)15;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+void free(void *piece) { (void)piece; }
+void *calloc(size_t n, size_t size) { return malloc(n * size); }
+void *realloc(void *piece, size_t size) { return piece ? memcpy(malloc(size), piece, size) : malloc(size); }
+int main(void)
+{
+    return malloc(77) ? 0 : 4;
+}
+""",
+}
+# A thread that is nearly always in libunwind, with its lock.
+UNWINDS = r"""
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+int main(void)
+{
+    for (;;) {
+        unw_cursor_t cursor;
+        unw_context_t context;
+        unw_proc_info_t info;
+        unw_flush_cache(unw_local_addr_space, 0, 0);
+        unw_getcontext(&context);
+        unw_init_local(&cursor, &context);
+        while (unw_step(&cursor) > 0)
+            unw_get_proc_info(&cursor, &info);
+    }
+}
+"""
+
+
+@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+class Held(Heap):
+    """The only thread holds, or stands on, what loading a library needs: it is left alone, and goes on unharmed."""
+
+    def build(self, text, *options):
+        source, program = self.dir / "held.c", self.dir / "held"
+        source.write_text(text)
+        built = run("cc", "-O1", "-fno-builtin", "-rdynamic", "-Wl,-z,now", "-pthread", "-o", program, source, *options)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        return program
+
+    def check(self, where):
+        process = subprocess.Popen([self.build(WAITING + WAITS[where])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        if process.stdout.read(1) != b"x":
+            self.assertEqual(process.wait(20), 77)
+            self.skipTest("the allocator of this C library takes no lock there")
+        result = run(MMTRACE, "heap", "-d", "100", "-o", self.trace, "-p", process.pid)
+        self.assertIn(f"process {process.pid} is not profiled: none of its threads", result.stderr)
+        process.stdin.write(b"x")
+        process.stdin.close()
+        self.assertEqual(process.wait(20), 0)
+
+    def test_a_handler_that_interrupted_the_allocator(self):
+        self.check("in_a_handler")
+
+    def test_a_coroutine(self):
+        self.check("in_a_coroutine")
+
+    def test_an_allocator_in_the_program(self):
+        self.check("in_its_malloc")
+
+    def test_libunwind(self):
+        if run("pkg-config", "--exists", "libunwind").returncode != 0:
+            self.skipTest("the headers of libunwind are not installed")
+        process = subprocess.Popen([self.build(UNWINDS, "-lunwind")])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for _ in range(3):
+            run(MMTRACE, "heap", "-d", "100", "-o", self.trace, "-p", process.pid)
+            states.wait_for_cpu(process.pid, 0.05)  # it goes on
+
+
+if __name__ == "__main__":
+    unittest.main()

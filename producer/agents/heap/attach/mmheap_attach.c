@@ -286,8 +286,8 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
             return err_errno(err, r, "ptrace");
         if (nsec_now(CLOCK_MONOTONIC) >= deadline)
             return err_set(err, -ETIMEDOUT,
-                           "none of its threads was found outside of allocator and loader, with "
-                           "a stack that can be followed, and without a seccomp jail");
+                           "none of its threads was found outside of allocator and loader, on a "
+                           "stack of its own that can be followed, and without a seccomp jail");
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
 }

@@ -4,14 +4,20 @@
 // - unsafe code (unsafe_code.h);
 // - above the program's own code, a static function of the C library, unless the thread waits: this
 //   function may hold a lock, and it is unknown which lock. aligned_alloc() and pthread_join()
-//   leave no frame and jump to one;
+//   leave no frame and jump to one. The same holds for a function that a signal handler has
+//   interrupted, even if the handler waits;
 // - nothing but the C library: the thread is just starting or ending.
+//
+// The stack must be the one that the thread was started with, and have room for the frame that the
+// calls take. A coroutine's stack may be too small, and what is below it is unknown.
 //
 // A stack must end in a known start (of the program, or of a thread in the C library). Otherwise it
 // was not followed to its end, and counts as unknown.
 //
 // If the program has an allocator of its own, nothing distinguishes the allocator's functions from
-// others. Then a thread is safe only while it waits for something that no allocator waits for.
+// others, except those that the program exports. Then a thread is safe only while it waits for
+// something that no allocator waits for, and not in a signal handler, which may have interrupted
+// one.
 //
 // A thread in a restartable sequence is not safe: it would not restart the sequence after the
 // calls.
@@ -27,6 +33,7 @@
 
 #define FRAMES_MAX 4096
 #define ENTRY_SIZE 64
+#define RED_ZONE   128
 
 // System calls in which a waiting thread holds no lock of the allocator, the loader or the list of
 // threads.
@@ -87,20 +94,31 @@ static bool may_be_static(const struct target *target, const struct tracee *trac
            ((is_at_rest(tracee) || sleeps(tracee)) && is_exported(target, tracee->saved.rip));
 }
 
+static bool is_signal_frame(const struct target *target, unw_cursor_t *cursor, uint64_t pc)
+{
+    return pc == target->sigreturn_address || unw_is_signal_frame(cursor) > 0;
+}
+
 static bool is_stack_safe(const struct target *target, const struct tracee *tracee,
                           unw_addr_space_t space, void *access)
 {
     unw_cursor_t cursor;
     unw_word_t pc = 0;
     bool left_libc = false, may = may_be_static(target, tracee);
+    bool is_return = false; // pc follows a call
     int n = 0, r = unw_init_remote(&cursor, space, access) < 0 ? -1 : 1;
     while (r > 0 && n++ < FRAMES_MAX) {
         if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || unsafe_code_has(&target->unsafe, pc) ||
             unsafe_code_has(&target->unsafe, pc - 1))
             return false;
         left_libc |= !is_in_libc(target, pc);
-        if (!left_libc && !may && !is_exported(target, n == 1 ? pc : pc - 1))
+        if (!left_libc && !may && !is_exported(target, is_return ? pc - 1 : pc))
             return false;
+        is_return = !is_signal_frame(target, &cursor, pc);
+        if (!is_return && target->has_allocator)
+            return false;
+        if (!is_return) // what follows was interrupted
+            left_libc = may = false;
         r = unw_step(&cursor);
     }
     return r == 0 && left_libc && is_beginning(target, pc);
@@ -117,5 +135,7 @@ bool safe_point_is_here(const struct target *target, const struct tracee *tracee
         _UPT_destroy(access);
     if (space)
         unw_destroy_addr_space(space);
-    return is_safe;
+    // Last, because the map of a large process takes time.
+    return is_safe && target_is_own_stack(target, tracee->saved.rsp, tracee->saved.fs_base,
+                                          RED_ZONE + TRACEE_FRAME_MAX);
 }

@@ -282,17 +282,37 @@ static bool is_abandoned(int pid, const struct strbuf *maps)
            heap_owner_is_gone("/proc", &header.owner);
 }
 
-// Finds allocators other than glibc's. Nothing is known about their functions. A library that
-// cannot be read may be an allocator.
+// The allocator's functions in the program itself, as far as the program exports them.
+static void find_allocator_inside(struct target *target, const struct object *program)
+{
+    struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
+    Elf64_Ehdr header;
+    int fd CLEANUP(close_fdp) = open_object(target->pid, program);
+    if (fd < 0 || pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        elf_exports_read(fd, ELF_TABLE_MAX, &symbols) < 0)
+        return;
+    unsafe_code_add_libc(&target->unsafe, &symbols, header.e_type == ET_EXEC ? 0 : program->base);
+}
+
+// The heap library calls libunwind, which has locks.
+static bool is_unwinder(const struct object *object)
+{
+    return is_name_of(strrchr(object->path, '/') + 1, "libunwind");
+}
+
+// Finds allocators other than glibc's, and libunwind. Nothing is known about their functions. A
+// library that cannot be read may be an allocator.
 static void find_allocators(struct target *target, const struct strbuf *maps)
 {
     struct object object;
     for (const char *rest = maps->text; next_object(&rest, &object);) {
-        if (!object.code_end || object.code_start == target->libc.start ||
-            (object.device == target->device && object.inode == target->inode))
+        bool is_program = object.device == target->device && object.inode == target->inode;
+        if (is_program && target->has_allocator)
+            find_allocator_inside(target, &object);
+        if (!object.code_end || object.code_start == target->libc.start || is_program)
             continue;
         int fd CLEANUP(close_fdp) = open_object(target->pid, &object);
-        if (fd < 0 || exports_allocator(fd))
+        if (fd < 0 || is_unwinder(&object) || exports_allocator(fd))
             unsafe_code_add(&target->unsafe, object.code_start, object.code_end);
     }
 }
@@ -365,6 +385,27 @@ bool target_may_stop(const struct target *target, int tid)
     return read_text(target->pid, name, STATUS_MAX, &status) == 0 &&
            !strchr("DZX", status_value(&status, "\nState:")[0]) &&
            atoi(status_value(&status, "\nSeccomp:")) == 0;
+}
+
+bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
+                         uint64_t thread_pointer, uint64_t room)
+{
+    struct maps_reader maps;
+    struct mapping mapping;
+    bool is_own = false;
+    if (maps_open(&maps, "/proc", target->pid) < 0)
+        return false;
+    while (maps_next(&maps, &mapping) > 0) {
+        if (stack_pointer < mapping.start || stack_pointer >= mapping.end)
+            continue;
+        bool is_main = mapping.path_size == strlen("[stack]") &&
+                       memcmp(mapping.path, "[stack]", mapping.path_size) == 0;
+        is_own = is_main || (thread_pointer > stack_pointer && thread_pointer < mapping.end &&
+                             stack_pointer - mapping.start >= room);
+        break;
+    }
+    maps_close(&maps);
+    return is_own;
 }
 
 uint64_t target_symbol(int fd, const char *name)

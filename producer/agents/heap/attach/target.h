@@ -47,6 +47,11 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
 // Finds the library after it has been loaded. Sets library_base and returns 0, or returns -ENOENT.
 int target_find_library(struct target *target);
 
+// Returns whether the stack pointer is in the main stack, or in a stack that a thread was started
+// with (which has the thread's own data at its end) with `room` bytes below.
+bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
+                         uint64_t thread_pointer, uint64_t room);
+
 // Returns whether the thread may be stopped. False for a thread in an uninterruptible wait in the
 // kernel, because it would hold up all others, and for a thread in a seccomp jail of its own.
 bool target_may_stop(const struct target *target, int tid);
