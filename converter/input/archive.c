@@ -272,8 +272,12 @@ static int entry_visit(struct archive *archive, struct err *err)
     unz_file_info64 info;
     if (unzGetCurrentFileInfo64(archive->zip, &info, name, sizeof(name), NULL, 0, NULL, 0) !=
             UNZ_OK ||
-        info.size_filename > NAME_BYTES_MAX || !info.uncompressed_size)
+        !info.uncompressed_size)
         return 0;
+    if (info.size_filename > NAME_BYTES_MAX) {
+        problem_note(archive, "(a member)", true, "its name is too long");
+        return 0;
+    }
     name[info.size_filename] = '\0';
     if (info.flag & FLAG_ENCRYPTED) {
         problem_note(archive, name, false, "encrypted");
@@ -297,17 +301,28 @@ static int entry_visit(struct archive *archive, struct err *err)
     return entry_take(archive, name, err);
 }
 
+static void rest_note(struct archive *archive, size_t n_seen, int code)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "(members after number %zu)", n_seen);
+    problem_note(archive, name, true,
+                 code == UNZ_OK ? "these are too many" : "the directory of the archive is damaged");
+}
+
 // Calls `visit` for every entry until one returns something else than 0.
 static int entries_walk(struct archive *archive,
                         int (*visit)(struct archive *archive, struct err *err), struct err *err)
 {
     int code = unzGoToFirstFile(archive->zip), r = 0;
-    for (size_t n = 0; code == UNZ_OK && r == 0 && n < ENTRIES_MAX; n++) {
+    size_t n = 0;
+    for (; code == UNZ_OK && r == 0 && n < ENTRIES_MAX; n++) {
         if (archive->needs->goes_on && !archive->needs->goes_on(archive->needs->userdata))
             return -ECANCELED;
         r = visit(archive, err);
         code = unzGoToNextFile(archive->zip);
     }
+    if (r == 0 && visit == entry_visit && code != UNZ_END_OF_LIST_OF_FILE)
+        rest_note(archive, n, code);
     return r;
 }
 

@@ -449,6 +449,13 @@ class Archives(Case):
         whole[5000] ^= 1
         self.assertIn("c.zip!t: the data is damaged", self.convert(self.write("c.zip", bytes(whole)), code=1))
 
+    def test_damaged_directory(self):
+        whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes(), "u": SCHED.read_bytes()}).read_bytes())
+        whole[whole.rindex(b"PK\x01\x02")] ^= 1  # the second member's entry
+        said = self.convert(self.write("c.zip", bytes(whole)), code=1)
+        self.assertIn("c.zip!(members after number 1): the directory of the archive is damaged; left out", said)
+        self.assertEqual(self.query("select count(*) from trace"), [(1,)])
+
     def test_encrypted(self):
         whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes()}).read_bytes())
         whole[6] |= 1
