@@ -527,7 +527,8 @@ class Attach(Heap):
         name = self.dir / f"victim_of_{os.getpid()}"
         shutil.copy(TRUTH, name)
         command = [str(MMTRACE), "heap", "-o", str(self.trace), "-n", f"victim_of_{os.getpid()}*"]
-        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
+        env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}  # others may have the common one
+        with lib.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as recorder:
             states.wait_for_recorder(recorder.pid)
             states.wait_for_state(recorder.pid, "S")
             process = self.start(name, "1", "20000000")
