@@ -178,7 +178,9 @@ class OneTruth(unittest.TestCase):
         self.record("duration_ms: 1500\n" + DISCARD % 8192 + QUIET_FTRACE + COUNTERS + PROCESSES + RESIDENCY
                     + 'data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "*" } } }\n'
                     + HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 400 }"))
-        self.agree("ftrace_event", "counter", "process", "cpu", "heap_profile_allocation", "filedescriptor")
+        # The maps of every process of the machine, within three seconds at the stop: a busy machine does not get there.
+        self.agree("ftrace_event", "counter", "process", "cpu", "heap_profile_allocation", "filedescriptor",
+                   losses=("mmsql_perf_map_*",))
 
     @needs_ftrace
     def test_all_of_compact_scheduling(self):
