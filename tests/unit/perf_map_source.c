@@ -244,6 +244,37 @@ static void a_map_has_a_limit(void **state)
     fixture_done(&f);
 }
 
+static void a_process_that_replaces_its_map_does_not_fill_the_log(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct configs c;
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    char from[PATH_MAX], to[PATH_MAX];
+    process_make(&f, "/usr/bin/node");
+    snprintf(from, sizeof(from), "%s/proc/77/root/tmp/next", f.root);
+    snprintf(to, sizeof(to), "%s/proc/77/root/tmp/perf-5.map", f.root);
+    for (int i = 0; i < 10000; i++)
+        strbuf_addf(&text, "%x 1 function%d\n", 4096 + i, i);
+    config_make(&c);
+    c.own.has_max_map_kb = true;
+    c.own.max_map_kb = 64;
+    fixture_start(&f, &c.config);
+    for (int i = 0; i < 10; i++) {
+        fixture_text(&f, "proc/77/root/tmp/next", text.text);
+        assert_int_equal(rename(from, to), 0);
+        fixture_run(&f, 3 * PERIOD);
+    }
+    f.class->stop(f.source);
+    struct reading reading = read_packets(&f);
+    assert_in_range(reading.n_cut, 2, 10);
+    const char *told = strstr(f.log_text.text, "larger than 64 KiB");
+    assert_non_null(told);
+    assert_null(strstr(told, "linux.perf_map: "));
+    strbuf_done(&reading.text);
+    fixture_done(&f);
+}
+
 static void profiled_processes_are_meant_without_a_config(void **state)
 {
     (void)state;
@@ -412,6 +443,7 @@ int main(void)
         cmocka_unit_test(places_of_android_are_known),
         cmocka_unit_test(what_is_not_the_process_s_is_not_read),
         cmocka_unit_test(a_map_has_a_limit),
+        cmocka_unit_test(a_process_that_replaces_its_map_does_not_fill_the_log),
         cmocka_unit_test(profiled_processes_are_meant_without_a_config),
         cmocka_unit_test(an_end_that_is_not_read_is_counted),
         cmocka_unit_test(what_was_read_whole_lacks_nothing),

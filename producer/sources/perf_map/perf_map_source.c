@@ -41,6 +41,7 @@
 #define FLUSH_WAIT    (500 * NSEC_PER_MSEC)
 #define STOP_WAIT     (3 * NSEC_PER_SEC)
 #define STOP_TIME     (500 * NSEC_PER_MSEC) // for one piece
+#define CUTS_TOLD_MAX 8                     // lines of the log; the trace has all
 
 struct perf_map_source;
 
@@ -58,6 +59,7 @@ struct watched_map {
     bool is_refused, is_allowed;
     bool is_forbidden;      // for the requester
     bool cut_told, is_done; // is_done: no more data will come
+    bool cut_logged;        // of this map, or of one that was here before
 };
 VEC_DEFINE(watched_map_vec, struct watched_map *);
 
@@ -71,8 +73,9 @@ struct perf_map_source {
     nsec_t period;
     uint64_t max_bytes, n_packets, n_lost;
     uint64_t n_unread, unread_bytes; // ends of maps that were not read
-    uint64_t n_allowed;              // processes whose files may be read
-    char problem[256];               // why the first process may not be read
+    uint64_t n_cuts_logged;
+    uint64_t n_allowed; // processes whose files may be read
+    char problem[256];  // why the first process may not be read
     uint32_t n_maps;
     bool full_told, is_stopping;
 };
@@ -232,6 +235,11 @@ static void cut_tell(struct perf_map_source *maps, struct watched_map *map, cons
         return;
     map->cut_told = true;
     piece_write(maps, map, PIECE_CUT, NULL, 0);
+    // A process can replace its map, or itself, at each look.
+    if (map->cut_logged || maps->n_cuts_logged == CUTS_TOLD_MAX)
+        return;
+    map->cut_logged = true;
+    maps->n_cuts_logged++;
     if (err->text[0])
         log_warning(maps->env.log,
                     "linux.perf_map: process %d: %s: the rest of its map is left out "
