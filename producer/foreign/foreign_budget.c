@@ -144,18 +144,24 @@ uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now)
     return tokens > 0 ? (uint64_t)tokens : 0;
 }
 
-static void give(struct budget_account *account, uint64_t n)
+// Returns how much of `n` the account did not hold.
+static uint64_t give(struct budget_account *account, uint64_t n)
 {
-    account->held -= n < account->held ? n : account->held;
+    uint64_t given = n < account->held ? n : account->held;
+    account->held -= given;
+    return n - given;
 }
 
 void budget_give(struct budget *budget, uint64_t payer, uint64_t n)
 {
     struct budget_account *account =
         (struct budget_account *)(uintptr_t)account_find(budget, payer);
-    give(account ? account : &budget->others, n);
-    if (payer != 0)
-        give(&budget->all, n);
+    // A payer may have taken something before it had an account of its own.
+    uint64_t rest = account ? give(account, n) : n;
+    if (payer == 0)
+        return;
+    give(&budget->others, rest);
+    give(&budget->all, n);
 }
 
 uint64_t budget_held(const struct budget *budget, uint64_t payer)

@@ -83,6 +83,24 @@ static void payers_beyond_the_table_share_an_account(void **state)
     budget_done(&budget);
 }
 
+static void what_was_taken_from_the_shared_account_comes_back_there(void **state)
+{
+    (void)state;
+    const uint64_t late = 1u << 20;
+    struct budget budget;
+    budget_init(&budget, &(struct budget_limits){.what = "names", .each_max = 2});
+    for (uint64_t payer = 1; payer <= BUDGET_PAYERS_MAX; payer++)
+        assert_int_equal(budget_take(&budget, payer, 1, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, late, 2, 0, NULL), 0);
+    budget_give(&budget, 9, 1);
+    assert_int_equal(budget_take(&budget, late, 1, 0, NULL), 0); // has an account from now on
+    budget_give(&budget, late, 1);
+    budget_give(&budget, late, 2);
+    assert_int_equal(budget_take(&budget, late, 1, 0, NULL), 0);
+    assert_int_equal(budget_take(&budget, late + 1, 2, 0, NULL), 0);
+    budget_done(&budget);
+}
+
 static void what_was_spent_already_makes_a_debt(void **state)
 {
     (void)state;
@@ -110,6 +128,7 @@ int main(void)
         cmocka_unit_test(a_rate_comes_back_with_time),
         cmocka_unit_test(what_was_spent_already_makes_a_debt),
         cmocka_unit_test(payers_beyond_the_table_share_an_account),
+        cmocka_unit_test(what_was_taken_from_the_shared_account_comes_back_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
