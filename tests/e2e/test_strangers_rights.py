@@ -92,7 +92,7 @@ class MembersSee(unittest.TestCase):
         done, packets = self.record(f'data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ pid: {pid} '
                                     'sampling_interval_bytes: 4096 } } }')
         self.assertEqual(lib.of_kind(packets, "profile_packet"), [])
-        self.assertIn(f"user {strangers.UID}, who records, may not trace it", self.daemon.said())
+        self.assertIn(f"user {strangers.UID}, who asked for the recording, may not trace it", self.daemon.said())
         self.assertNotIn("libmmheap", states.proc_text(pid, "maps"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(f"process {pid} is not profiled", done.stderr)
