@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -69,9 +70,14 @@ class Recorders(unittest.TestCase):
     def until_said(self, recorder, text):
         """Reads what a recorder says, up to a line with the text."""
         said = ""
-        while text not in said:
-            said += (line := recorder.stderr.readline())
-            self.assertTrue(line, said)
+        late = threading.Timer(120, recorder.kill)  # ends readline()
+        late.start()
+        try:
+            while text not in said:
+                said += (line := recorder.stderr.readline())
+                self.assertTrue(line, f"'{text}' is not in: {said}")
+        finally:
+            late.cancel()
         return said
 
 

@@ -131,7 +131,7 @@ class Silent(Service):
             recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-n", name, env=env)
             wait_for(lambda: f"@mmtrace-test-{name}" in pathlib.Path("/proc/net/unix").read_text(), "its socket")
             process = self.start(name, "-c", code, seconds, executable=shutil.which("python3"), env=env)
-            self.until_said(recorder, f"process {process.pid} is not profiled: it has asked for a profile and does not begin")
+            self.until_said(recorder, f"process {process.pid} is not profiled: it asked for a profile but did not begin")
             recorder.send_signal(signal.SIGINT)
             recorder.communicate(timeout=60)
             process.kill()
