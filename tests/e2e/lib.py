@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import re
 import signal
 import shutil
 import subprocess
@@ -287,3 +288,16 @@ def encode(text, message="perfetto.protos.Trace", *protos):
 def of_kind(packets, kind):
     """The packets that have the field `kind`."""
     return [p for p in packets if kind in p]
+
+
+def skip_in_chroot(test):
+    """In a chroot the kernel shows paths of another mount namespace from the root of the machine. libunwind looks for
+    them below the root of the process, so stacks of such a process cannot be followed."""
+    with Popen(["unshare", "--mount", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        proc = pathlib.Path(f"/proc/{process.pid}")
+        wait_for(lambda: os.readlink(proc / "exe").endswith("/cat"), "cat runs")
+        paths = re.findall(r" (/\S+)$", (proc / "maps").read_text(), re.MULTILINE)
+        found = [os.path.exists(f"{proc}/root{path}") for path in paths]
+        process.stdin.close()
+    if not all(found):
+        test.skipTest("in a chroot, libunwind does not find the files of a process of another mount namespace")

@@ -550,6 +550,7 @@ class Attach(Heap):
     @needs_namespaces
     def test_another_mount_namespace(self):
         """The library is not to be seen where the process is: it gets a copy."""
+        lib.skip_in_chroot(self)
         hide = f'mount -t tmpfs none {LIBRARY.parent} && exec "$@"'
         process = self.start_work("unshare", "-m", "sh", "-c", hide, "sh")
         for _ in range(2):

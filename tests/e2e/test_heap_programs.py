@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+import lib
 import states
 from lib import MMTRACE, needs_namespaces, run, wait_for
 from test_heap import BY_FUNCTION, HELPER, TRUTH, Heap, attach
@@ -44,7 +45,7 @@ class Runtimes(Heap):
         script = (
             "rm -rf .git; git init -q . && git add file && git -c user.name=a -c user.email=b commit -qm c && git log --stat"
         )
-        self.check("git", "--version", env=env)
+        self.check("git", "--version", options=("-i", "64"), env=env)
         self.check("sh", "-c", script, cwd=folder, env=env)
 
 
@@ -99,6 +100,7 @@ class Odd(Heap):
     @needs_namespaces
     def test_a_container(self):
         """Other process ids, other mounts: from the start, and by attaching."""
+        lib.skip_in_chroot(self)
         command = ("unshare", "-p", "-f", "-m", "--mount-proc")
         self.profile(*command, TRUTH, "1", "50000")
         self.assertIn("keep_small", [name for name, _, _ in self.query(BY_FUNCTION)])
