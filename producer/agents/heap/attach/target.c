@@ -301,7 +301,7 @@ static bool is_unwinder(const struct object *object)
 }
 
 // Finds allocators other than glibc's, and libunwind. Nothing is known about their functions. A
-// library that cannot be read may be an allocator.
+// library that cannot be opened may be an allocator.
 static void find_allocators(struct target *target, const struct strbuf *maps)
 {
     struct object object;
@@ -347,7 +347,6 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
     if (!find_object(&maps, "ld-linux", &object))
         return err_set(err, -EOPNOTSUPP, "%s",
                        ret->obstacle ? ret->obstacle : "it is a static program, or without glibc");
-    ret->loader = (struct target_range){object.code_start, object.code_end};
     unsafe_code_add(&ret->unsafe, object.code_start, object.code_end);
     if (find_object(&maps, HEAP_LIBRARY_FILE, &object)) {
         ret->library_base = object.base;

@@ -25,7 +25,7 @@ struct target {
     int library_fd;        // owned; of the loaded library, which may have another version; -1: none
     uint64_t entry;        // the program's first instruction
     const char *obstacle;  // why the program's file forbids attaching; NULL: it does not
-    struct target_range libc, loader;
+    struct target_range libc;
     dev_t device; // of the program's file
     ino_t inode;
     bool has_allocator; // the program itself defines the allocator
