@@ -27,6 +27,7 @@ struct waiting {
     struct run *run;
     const struct content *content;
     sqlite3 *handle; // NULL: the rows go past SQLite
+    struct bulk *bulk;
     enum budget_limit stopped;
 };
 
@@ -49,6 +50,8 @@ static bool waiting_goes_on(void *userdata)
     input_forget(waiting->content->input);
     if (waiting->handle)
         rows_count(waiting->run, waiting->handle);
+    if (waiting->bulk && budget_narrowed(&waiting->run->budget))
+        bulk_settle(waiting->bulk);
     if (!waiting->stopped)
         waiting->stopped = budget_check(&waiting->run->budget, BUDGET_ROWS);
     return !waiting->stopped && run_goes_on(waiting->run);
@@ -72,7 +75,8 @@ __attribute__((format(printf, 2, 3))) static void note(struct strbuf *notes, con
 static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
                           const struct content *content, struct strbuf *notes)
 {
-    struct waiting waiting = {.run = run, .content = content, .handle = bulk ? NULL : handle};
+    struct waiting waiting = {
+        .run = run, .content = content, .handle = bulk ? NULL : handle, .bulk = bulk};
     struct file_import in = {
         .handle = handle,
         .bulk = bulk,

@@ -51,11 +51,11 @@ struct reader {
     int64_t latest_ts;
     bool latest_is_event; // of ftrace
     struct trace_machines machines;
-    uint32_t machine;    // at hand
-    size_t since_forget; // bytes read since pages were let go
-    uint64_t n_steps;
-    bool final;            // no more snapshots will come
-    struct budget *budget; // borrowed; NULL: none
+    uint32_t machine;            // at hand
+    size_t since_forget;         // bytes read since pages were let go
+    uint64_t n_steps, steps_due; // value of n_steps at which it is asked
+    bool final;                  // no more snapshots will come
+    struct budget *budget;       // borrowed; NULL: none
     enum budget_stage stage;
     size_t due; // value of since_forget at which it is asked
 };

@@ -32,6 +32,7 @@
 #define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads them all
 #define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
 #define PROGRESS_STEP      4096
+#define NARROWED_STEP_MIN  64
 #define CHECK_BYTES        ((size_t)1 << 20)
 
 // Counted once for each outermost packet, however much is wrong in it.
@@ -62,11 +63,19 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
+// A second try asks more often, and with all rows in the file: how far the thread that writes them
+// has come must not decide what is kept.
 static void budget_ask(struct reader *reader)
 {
     struct trace_result *result = reader->result;
     enum budget_limit *stopped =
         reader->stage == BUDGET_WALK ? &result->stopped : &result->stopped_late;
+    unsigned narrowed = budget_narrowed(reader->budget);
+    uint64_t step = PROGRESS_STEP >> narrowed;
+    step = step < NARROWED_STEP_MIN ? NARROWED_STEP_MIN : step;
+    reader->steps_due = (reader->n_steps / step + 1) * step;
+    if (narrowed && reader->stage == BUDGET_ROWS && reader->handler->settle)
+        reader->handler->settle(reader->handler->userdata);
     if (!*stopped)
         *stopped = budget_check(reader->budget, reader->stage);
 }
@@ -94,7 +103,7 @@ static bool reader_pause(struct reader *reader, double done)
 static inline bool reader_step(struct reader *reader, size_t n_bytes, double done)
 {
     reader->since_forget += n_bytes;
-    if (++reader->n_steps % PROGRESS_STEP && reader->since_forget < reader->due)
+    if (++reader->n_steps < reader->steps_due && reader->since_forget < reader->due)
         return true;
     return reader_pause(reader, done);
 }

@@ -118,6 +118,8 @@ struct trace_handler {
     // From time to time, share done in 0..1; false stops the conversion with -ECANCELED. May be
     // NULL.
     bool (*progress)(void *userdata, double done);
+    // Before the room in files is asked about in a second try: what waits is written. May be NULL.
+    void (*settle)(void *userdata);
 };
 
 // Reads the whole of `input`. `spill_folder` holds inflated packets. A damaged trace is no failure:

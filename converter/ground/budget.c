@@ -204,6 +204,11 @@ bool budget_narrow(struct budget *budget, int r)
     return is_full && budget->narrowed++ < NARROW_MAX;
 }
 
+unsigned budget_narrowed(const struct budget *budget)
+{
+    return budget ? budget->narrowed : 0;
+}
+
 // The end of a conversion writes what does not ask: figures, what was loaded, verdicts.
 static uint64_t file_max(const struct budget *budget)
 {

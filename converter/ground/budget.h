@@ -57,6 +57,7 @@ bool budget_fits(const struct budget *budget, uint64_t n_bytes);
 // False: it failed for another reason, or half is hardly anything.
 void budget_begin(struct budget *budget);
 bool budget_narrow(struct budget *budget, int r);
+unsigned budget_narrowed(const struct budget *budget); // how often
 
 // "--max-memory, 512 MiB, is reached".
 const char *budget_text(const struct budget *budget, enum budget_limit limit, char *buffer,

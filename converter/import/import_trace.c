@@ -151,6 +151,11 @@ static bool handle_progress(void *userdata, double done)
     return im->progress(im->userdata, done);
 }
 
+static void handle_settle(void *userdata)
+{
+    database_flush(((struct import *)userdata)->db, NULL);
+}
+
 static void bounds_write(struct import *im)
 {
     if (im->slices.has_bounds) {
@@ -276,6 +281,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
         .snapshot = handle_snapshot,
         .problem = handle_problem,
         .progress = progress ? handle_progress : NULL,
+        .settle = handle_settle,
     };
     im.progress = progress;
     im.userdata = userdata;

@@ -159,11 +159,22 @@ int bulk_error(const struct bulk *bulk)
     return bulk->failure;
 }
 
-int bulk_finish(struct bulk *bulk, struct err *err)
+static void batches_put(struct bulk *bulk)
 {
     for (size_t i = 0; i < N_TABLES; i++)
         if (bulk->batches[i])
             bulk_failed(bulk, writer_put(bulk->writer, (enum table_id)i, STEAL(bulk->batches[i])));
+}
+
+void bulk_settle(struct bulk *bulk)
+{
+    batches_put(bulk);
+    bulk_failed(bulk, writer_drain(bulk->writer));
+}
+
+int bulk_finish(struct bulk *bulk, struct err *err)
+{
+    batches_put(bulk);
     if (bulk->failure == 0)
         bulk_failed(bulk, writer_finish_grown(bulk->writer, bulk->roots));
     bulk->finished = bulk->failure == 0;

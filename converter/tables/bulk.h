@@ -35,6 +35,9 @@ int64_t bulk_put_numbers(struct bulk *bulk, enum table_id table, const int64_t *
 // The first failure, or 0.
 int bulk_error(const struct bulk *bulk);
 
+// What was put is in the file, so that the budget knows of it.
+void bulk_settle(struct bulk *bulk);
+
 // Completes the file: `handle` sees the rows from here on. 0 or a negative errno.
 int bulk_finish(struct bulk *bulk, struct err *err);
 

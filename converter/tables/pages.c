@@ -48,14 +48,14 @@ static void write_at(struct pages *pages, const uint8_t *bytes, size_t size, uin
 static void buffer_write(struct pages *pages)
 {
     uint64_t first = pages->next - pages->n_buffered;
-    if (pages->failure == 0)
-        pages->failure = budget_take(pages->budget, pages->n_buffered * PAGE_BYTES);
     write_at(pages, pages->buffer, pages->n_buffered * PAGE_BYTES, (first - 1) * PAGE_BYTES);
     pages->n_buffered = 0;
 }
 
 static void page_append(struct pages *pages, const uint8_t *page)
 {
+    if (pages->failure == 0)
+        pages->failure = budget_take(pages->budget, PAGE_BYTES);
     memcpy(pages->buffer + pages->n_buffered++ * PAGE_BYTES, page, PAGE_BYTES);
     pages->next++;
     if (pages->n_buffered == BUFFER_PAGES)

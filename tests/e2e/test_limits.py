@@ -276,6 +276,17 @@ class Budgets(Limits):
         self.assertIn("out.db: --max-output, 1 MiB, is reached by what it has already (give more)", done.stderr)
         self.assertEqual(self.db.read_bytes(), whole)
 
+    def test_the_same_each_time(self):
+        """How far the thread that writes rows has come does not decide what is kept."""
+        maps = self.dir / "perf-7.map"
+        maps.write_text("".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(50000)))
+        kept = set()
+        for _ in range(12):
+            _, said = self.limited(TRACE, "--max-output", "1m", "--perf-map", maps)
+            kept.add((self.db.stat().st_size, said))
+            self.db.unlink()
+        self.assertEqual(len(kept), 1, kept)
+
     def test_small_outputs_of_other_files(self):
         maps = self.dir / "perf-7.map"
         maps.write_text("".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(200000)))
