@@ -150,10 +150,10 @@ static int take_lock(struct daemon *daemon, struct err *err)
 
 // Checks from time to time whether everything is written, and whether clients have read recordings
 // that exist only in this process.
-static void end_goes_on(void *userdata, nsec_t due, uint64_t n_due)
+static void end_goes_on(void *userdata)
 {
     struct daemon *daemon = userdata;
-    (void)n_due;
+    nsec_t due = loop_get_call(daemon->loop)->due;
     struct armed_counts counts = {0};
     if (daemon->armed)
         armed_get_counts(daemon->armed, &counts);
@@ -200,11 +200,10 @@ static void begin_end(struct daemon *daemon)
 
 // -- events --
 
-static void signal_ready(void *userdata, uint32_t events)
+static void signal_ready(void *userdata)
 {
     struct daemon *daemon = userdata;
     struct signalfd_siginfo info;
-    (void)events;
     while (read(daemon->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGUSR1)
             service_dump_all(daemon->service);
@@ -215,11 +214,9 @@ static void signal_ready(void *userdata, uint32_t events)
     }
 }
 
-static void watchdog_due(void *userdata, nsec_t due, uint64_t n_due)
+static void watchdog_due(void *userdata)
 {
     (void)userdata;
-    (void)due;
-    (void)n_due;
     service_manager_tell("WATCHDOG=1");
 }
 

@@ -96,11 +96,10 @@ static void child_ended(struct heap_run *run)
 
 // The first signal ends the recording. A program under test has received the signal, too, and may
 // have more to do: then the recording ends with the program, or at the second signal.
-static void signal_ready(void *userdata, uint32_t events)
+static void signal_ready(void *userdata)
 {
     struct heap_run *run = userdata;
     struct signalfd_siginfo info;
-    (void)events;
     while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             child_ended(run);

@@ -220,11 +220,10 @@ static void session_ended(void *userdata, struct session *session)
     loop_quit(((struct record *)userdata)->loop);
 }
 
-static void signal_ready(void *userdata, uint32_t events)
+static void signal_ready(void *userdata)
 {
     struct record *record = userdata;
     struct signalfd_siginfo info;
-    (void)events;
     while (read(record->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGUSR1) {
             session_dump(record->session);
@@ -239,12 +238,10 @@ static void signal_ready(void *userdata, uint32_t events)
     }
 }
 
-static void progress_due(void *userdata, nsec_t due, uint64_t n_due)
+static void progress_due(void *userdata)
 {
     struct record *record = userdata;
     struct session_counts counts;
-    (void)due;
-    (void)n_due;
     session_get_counts(record->session, &counts);
     progress_show(&counts);
 }

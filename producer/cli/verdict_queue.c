@@ -108,11 +108,10 @@ static void thread_end(struct verdict_queue *queue)
     queue->runs = false;
 }
 
-static void job_ended(void *userdata, uint32_t events)
+static void job_ended(void *userdata)
 {
     struct verdict_queue *queue = userdata;
     uint64_t n;
-    (void)events;
     if (read(queue->ended_fd, &n, sizeof(n)) != (ssize_t)sizeof(n) || !queue->runs)
         return;
     thread_end(queue);

@@ -132,9 +132,8 @@ static bool left_reap(struct left_process *left)
     return true;
 }
 
-static void left_ended(void *userdata, uint32_t events)
+static void left_ended(void *userdata)
 {
-    (void)events;
     left_reap(userdata);
 }
 
@@ -283,7 +282,7 @@ static void end_process(struct foreign_helper *helper, uint64_t payer)
     close_process(helper, payer, true);
 }
 
-static void socket_ready(void *userdata, uint32_t events);
+static void socket_ready(void *userdata);
 
 static int start_process(struct foreign_helper *helper)
 {
@@ -511,11 +510,9 @@ static void leave_callback(struct foreign_helper *helper)
         free_now(helper);
 }
 
-static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+static void time_passed(void *userdata)
 {
     struct foreign_helper *helper = userdata;
-    (void)due;
-    (void)n_due;
     if (helper->current && nsec_now(CLOCK_BOOTTIME) >= helper->due && !gets_on(helper))
         be_late(helper);
     leave_callback(helper);
@@ -559,10 +556,9 @@ static bool take_answer(struct foreign_helper *helper)
     return true;
 }
 
-static void socket_ready(void *userdata, uint32_t events)
+static void socket_ready(void *userdata)
 {
     struct foreign_helper *helper = userdata;
-    (void)events;
     if (take_answer(helper))
         leave_callback(helper);
 }

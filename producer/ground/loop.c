@@ -26,7 +26,7 @@ struct loop_io {
     struct loop *loop; // borrowed
     int fd;            // borrowed
     bool removed;
-    loop_io_fn ready;
+    loop_fn ready;
     void *userdata;
     struct loop_io *next_removed;
 };
@@ -37,7 +37,7 @@ struct loop_timer {
     nsec_t period;
     uint64_t order;
     size_t heap_index;
-    loop_timer_fn fire;
+    loop_fn fire;
     void *userdata;
     struct loop_timer *next_removed;
 };
@@ -52,6 +52,7 @@ struct loop {
     uint64_t next_order;
     nsec_t armed; // the time that timer_fd waits for; NSEC_MAX: none
     unsigned depth;
+    struct loop_call call;
     bool quit;
     struct loop_rounds *rounds;        // borrowed; NULL: no watcher
     struct loop_io *removed_ios;       // owned
@@ -108,7 +109,7 @@ struct loop *loop_free(struct loop *loop)
     return NULL;
 }
 
-int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_io_fn ready, void *userdata,
+int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_fn ready, void *userdata,
                 struct loop_io **ret)
 {
     struct loop_io *io = memory_malloc(sizeof(*io));
@@ -202,8 +203,8 @@ void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period)
     heap_settle(heap, timer);
 }
 
-int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn fire,
-                   void *userdata, struct loop_timer **ret)
+int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_fn fire, void *userdata,
+                   struct loop_timer **ret)
 {
     int r = timer_heap_reserve(&loop->heap, loop->n_timers + 1);
     if (r < 0)
@@ -271,7 +272,8 @@ static void fire_timer(struct loop_timer *timer, nsec_t now)
             next = NSEC_MAX;
     }
     loop_set_timer(timer, next, timer->period);
-    timer->fire(timer->userdata, due, n_due);
+    timer->loop->call = (struct loop_call){.due = due, .n_due = n_due};
+    timer->fire(timer->userdata);
 }
 
 // Makes at most as many calls as there were timers: a timer that sets itself into the past must not
@@ -322,6 +324,11 @@ static void round_end(struct loop *loop)
         loop->rounds->number = (loop->rounds->number | 1) + 1;
 }
 
+const struct loop_call *loop_get_call(const struct loop *loop)
+{
+    return &loop->call;
+}
+
 int loop_run_once(struct loop *loop, nsec_t timeout)
 {
     // Setting a timer takes 20 us on some virtual machines. If something is due anyway, none is
@@ -342,8 +349,10 @@ int loop_run_once(struct loop *loop, nsec_t timeout)
     fire_due_timers(loop);
     for (int i = 0; i < n; i++) {
         struct loop_io *io = events[i].data.ptr;
-        if (io && !io->removed)
-            io->ready(io->userdata, events[i].events);
+        if (!io || io->removed)
+            continue;
+        loop->call = (struct loop_call){.events = events[i].events};
+        io->ready(io->userdata);
     }
     if (--loop->depth == 0) {
         release_removed(loop);

@@ -18,9 +18,18 @@ struct loop *loop_free(struct loop *loop);
 struct loop_io;
 struct loop_timer;
 
+typedef void (*loop_fn)(void *userdata);
+
+// What the loop calls a function for. The values stay until the next call.
+struct loop_call {
+    uint32_t events; // of the descriptor
+    nsec_t due;      // of the timer
+    uint64_t n_due;
+};
+const struct loop_call *loop_get_call(const struct loop *loop);
+
 // Calls `ready` whenever `fd` (borrowed) has one of `events` (EPOLLIN and so on; level-triggered).
-typedef void (*loop_io_fn)(void *userdata, uint32_t events);
-int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_io_fn ready, void *userdata,
+int loop_add_io(struct loop *loop, int fd, uint32_t events, loop_fn ready, void *userdata,
                 struct loop_io **ret);
 // Changes the events to wait for (0: errors and hang-up only). Returns 0 or a negative errno.
 int loop_set_io(struct loop_io *io, uint32_t events);
@@ -28,12 +37,11 @@ int loop_set_io(struct loop_io *io, uint32_t events);
 struct loop_io *loop_remove_io(struct loop_io *io);
 
 // Calls `fire` at `first` (CLOCK_BOOTTIME) and, if `period` > 0, every `period` from then on,
-// exactly on that grid. If the process slept through several times, there is one call: `n_due`
-// counts the times, `due` is the last one. A timer without a period fires once, then rests until
-// loop_set_timer() or loop_remove_timer().
-typedef void (*loop_timer_fn)(void *userdata, nsec_t due, uint64_t n_due);
-int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_timer_fn fire,
-                   void *userdata, struct loop_timer **ret);
+// exactly on that grid. If the process slept through several times, there is one call: its `n_due`
+// counts the times, its `due` is the last one. A timer without a period fires once, then rests
+// until loop_set_timer() or loop_remove_timer().
+int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_fn fire, void *userdata,
+                   struct loop_timer **ret);
 // Moves an existing timer; NSEC_MAX as `first` disarms it.
 void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period);
 struct loop_timer *loop_remove_timer(struct loop_timer *timer);

@@ -148,18 +148,12 @@ static void tell_end(struct member *member)
     notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
 }
 
-static void reap(struct service *service)
+static void reap(void *userdata)
 {
+    struct service *service = userdata;
     for (size_t i = 0; i < service->graveyard.n; i++)
         member_free(service->graveyard.items[i]);
     member_vec_clear(&service->graveyard);
-}
-
-static void reaper_fired(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)due;
-    (void)n_due;
-    reap(userdata);
 }
 
 // No more events reach the consumer, and its end does not remove the session.
@@ -244,8 +238,7 @@ int service_new(const struct service_env *env, struct service **ret, struct err 
     service->env = *env;
     service->limits = env->limits;
     if (env->session.loop) {
-        int r =
-            loop_add_timer(env->session.loop, NSEC_MAX, 0, reaper_fired, service, &service->reaper);
+        int r = loop_add_timer(env->session.loop, NSEC_MAX, 0, reap, service, &service->reaper);
         if (r < 0) {
             service_free(service);
             return err_errno(err, r, "event loop");

@@ -92,11 +92,10 @@ static void tell(struct disk *disk)
     }
 }
 
-static void event_ready(void *userdata, uint32_t events)
+static void event_ready(void *userdata)
 {
     struct disk *disk = userdata;
     uint64_t n;
-    (void)events;
     (void)!read(disk->event_fd, &n, sizeof(n));
     tell(disk);
 }

@@ -187,9 +187,9 @@ void service_read_advance(struct service *s, uint64_t session_id)
     s->read++;
 }
 
-void fake_service_copy_is_written(void *userdata, nsec_t due, uint64_t n_due)
+void fake_service_copy_is_written(void *userdata)
 {
-    (void)userdata, (void)due, (void)n_due;
+    (void)userdata;
     tell(SERVICE_EVENT_ENDED, service.written_result, "the disk is full", NULL);
 }
 

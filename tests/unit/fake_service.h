@@ -35,4 +35,4 @@ void fake_service_forget_session(void);
 // Of packet `i` of a read-out, whose bytes all are the lowest of `i`.
 size_t fake_service_packet_size(size_t i);
 // The timer of service.written.
-void fake_service_copy_is_written(void *userdata, nsec_t due, uint64_t n_due);
+void fake_service_copy_is_written(void *userdata);

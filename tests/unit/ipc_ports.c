@@ -45,9 +45,9 @@ static void *serve(void *userdata)
     return NULL;
 }
 
-static void stop(void *userdata, uint32_t events)
+static void stop(void *userdata)
 {
-    (void)userdata, (void)events;
+    (void)userdata;
     f.stop_io = loop_remove_io(f.stop_io);
     loop_quit(f.loop);
 }

@@ -536,9 +536,8 @@ struct stopper {
     struct loop_io *io;
 };
 
-static void stop(void *userdata, uint32_t events)
+static void stop(void *userdata)
 {
-    (void)events;
     struct stopper *stopper = userdata;
     loop_remove_io(stopper->io);
     loop_quit(stopper->fixture->loop);

@@ -26,18 +26,18 @@ struct calls {
     struct loop_io *io;
 };
 
-static void count_timer(void *userdata, nsec_t due, uint64_t n_due)
+static void count_timer(void *userdata)
 {
     struct calls *calls = userdata;
     calls->n++;
-    calls->due = due;
-    calls->n_due = n_due;
+    calls->due = loop_get_call(calls->loop)->due;
+    calls->n_due = loop_get_call(calls->loop)->n_due;
 }
 
-static void count_io(void *userdata, uint32_t events)
+static void count_io(void *userdata)
 {
     struct calls *calls = userdata;
-    assert_true(events & EPOLLIN);
+    assert_true(loop_get_call(calls->loop)->events & EPOLLIN);
     calls->n++;
 }
 
@@ -45,7 +45,7 @@ static void missed_ticks_come_as_one_call(void **state)
 {
     (void)state;
     struct loop *loop = make_loop();
-    struct calls calls = {0};
+    struct calls calls = {.loop = loop};
     nsec_t period = 10 * NSEC_PER_SEC;
     nsec_t first = nsec_now(CLOCK_BOOTTIME) - 10 * period - NSEC_PER_SEC;
     struct loop_timer *timer;
@@ -60,14 +60,15 @@ static void missed_ticks_come_as_one_call(void **state)
     loop_free(loop);
 }
 
-static void check_grid(void *userdata, nsec_t due, uint64_t n_due)
+static void check_grid(void *userdata)
 {
     struct calls *calls = userdata;
+    nsec_t due = loop_get_call(calls->loop)->due;
     nsec_t period = NSEC_PER_MSEC;
     assert_true(nsec_now(CLOCK_BOOTTIME) >= due);
-    assert_int_equal(due, calls->due + (nsec_t)n_due * period);
+    assert_int_equal(due, calls->due + (nsec_t)loop_get_call(calls->loop)->n_due * period);
     calls->due = due;
-    calls->n += (unsigned)n_due;
+    calls->n += (unsigned)loop_get_call(calls->loop)->n_due;
     if (calls->n >= 20)
         loop_quit(calls->loop);
 }
@@ -91,7 +92,7 @@ static void nothing_due_means_no_wake_up(void **state)
 {
     (void)state;
     struct loop *loop = make_loop();
-    struct calls calls = {0};
+    struct calls calls = {.loop = loop};
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     struct loop_timer *once, *moved;
     assert_int_equal(loop_add_timer(loop, now, 0, count_timer, &calls, &once), 0);
@@ -120,16 +121,17 @@ struct ordered {
     size_t index;
     bool fired;
     struct ordered_log {
+        struct loop *loop;
         const struct ordered *items[N_TIMERS];
         size_t n;
     } * log;
 };
 
-static void log_order(void *userdata, nsec_t due, uint64_t n_due)
+static void log_order(void *userdata)
 {
     struct ordered *item = userdata;
-    assert_int_equal(due, item->due);
-    assert_int_equal(n_due, 1);
+    assert_int_equal(loop_get_call(item->log->loop)->due, item->due);
+    assert_int_equal(loop_get_call(item->log->loop)->n_due, 1);
     assert_false(item->fired);
     item->fired = true;
     item->log->items[item->log->n++] = item;
@@ -142,7 +144,7 @@ static void timers_fire_in_order(void **state)
     for (unsigned seed = 1; seed <= 20; seed++) {
         struct loop *loop = make_loop();
         static struct ordered items[N_TIMERS];
-        struct ordered_log log = {0};
+        struct ordered_log log = {.loop = loop};
         nsec_t base = nsec_now(CLOCK_BOOTTIME) - NSEC_PER_SEC;
         unsigned random = seed;
         size_t n_armed = 0;
@@ -176,10 +178,10 @@ static void timers_fire_in_order(void **state)
     }
 }
 
-static void remove_everything(void *userdata, nsec_t due, uint64_t n_due)
+static void remove_everything(void *userdata)
 {
     struct calls *calls = userdata;
-    count_timer(userdata, due, n_due);
+    count_timer(userdata);
     calls->timer = loop_remove_timer(calls->timer);
     calls->other_timer = loop_remove_timer(calls->other_timer);
     calls->io = loop_remove_io(calls->io);
@@ -192,7 +194,7 @@ static void callbacks_may_remove_what_is_due(void **state)
     int fds[2];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     assert_int_equal(write(fds[1], "x", 1), 1);
-    struct calls calls = {0};
+    struct calls calls = {.loop = loop};
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     assert_int_equal(
         loop_add_timer(loop, now - 2, NSEC_PER_MSEC, remove_everything, &calls, &calls.timer), 0);
@@ -206,10 +208,10 @@ static void callbacks_may_remove_what_is_due(void **state)
     loop_free(loop);
 }
 
-static void add_another(void *userdata, nsec_t due, uint64_t n_due)
+static void add_another(void *userdata)
 {
     struct calls *calls = userdata;
-    (void)n_due;
+    nsec_t due = loop_get_call(calls->loop)->due;
     calls->n++;
     loop_remove_timer(calls->timer);
     assert_int_equal(loop_add_timer(calls->loop, due, 0, add_another, calls, &calls->timer), 0);
@@ -223,7 +225,7 @@ static void past_timers_do_not_starve_io(void **state)
     int fds[2];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     assert_int_equal(write(fds[1], "x", 1), 1);
-    struct calls timers = {.loop = loop}, ios = {0};
+    struct calls timers = {.loop = loop}, ios = {.loop = loop};
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     assert_int_equal(loop_add_timer(loop, now, 0, add_another, &timers, &timers.timer), 0);
     assert_int_equal(loop_add_io(loop, fds[0], EPOLLIN, count_io, &ios, &ios.io), 0);
@@ -241,10 +243,10 @@ static void past_timers_do_not_starve_io(void **state)
     loop_free(loop);
 }
 
-static void quit(void *userdata, nsec_t due, uint64_t n_due)
+static void quit(void *userdata)
 {
     struct calls *calls = userdata;
-    count_timer(userdata, due, n_due);
+    count_timer(userdata);
     loop_quit(calls->loop);
 }
 

@@ -175,11 +175,10 @@ static int look(struct armed *armed)
     return r;
 }
 
-static void folder_ready(void *userdata, uint32_t events)
+static void folder_ready(void *userdata)
 {
     struct armed *armed = userdata;
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    (void)events;
     while (read(armed->watch_fd, buffer, sizeof(buffer)) > 0)
         ;
     armed->look_due = armed_now(armed) + LOOK_DELAY;
@@ -285,10 +284,8 @@ void armed_run_due(struct armed *armed)
     }
 }
 
-static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
+static void timer_fired(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     armed_run_due(userdata);
 }
 

@@ -234,11 +234,10 @@ static void describe(const char *text, const char *end, const char *name, size_t
              task_size > 0 ? task_size : 0, start, args_size > 0 ? ":" : "", args_size, args);
 }
 
-static void pipe_ready(void *userdata, uint32_t events)
+static void pipe_ready(void *userdata)
 {
     struct kmem_watch *watch = userdata;
     char text[TEXT_MAX];
-    (void)events;
     if (watch->resting)
         return;
     ssize_t n = read(watch->pipe_fd, text, sizeof(text));
@@ -259,10 +258,11 @@ static void pipe_ready(void *userdata, uint32_t events)
     hit(watch, now, &found);
 }
 
-static void psi_ready(void *userdata, uint32_t events)
+static void psi_ready(void *userdata)
 {
     struct psi_threshold *psi = userdata;
     struct kmem_watch *watch = psi->watch;
+    uint32_t events = loop_get_call(watch->options.loop)->events;
     if (watch->resting)
         return;
     if (!(events & EPOLLPRI) || (events & EPOLLERR)) {
@@ -332,8 +332,9 @@ static void arm_psi(struct psi_threshold *psi)
     psi->failed = r < 0;
 }
 
-static void arm(struct kmem_watch *watch)
+static void arm(void *userdata)
 {
+    struct kmem_watch *watch = userdata;
     if (watch->pipe_fd >= 0) {
         drain(watch);
         loop_set_io(watch->pipe_io, EPOLLIN);
@@ -343,13 +344,6 @@ static void arm(struct kmem_watch *watch)
     for (size_t i = 0; i < watch->n_psi; i++)
         arm_psi(&watch->psi[i]);
     watch->resting = false;
-}
-
-static void rest_over(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)due;
-    (void)n_due;
-    arm(userdata);
 }
 
 // -- setting up --
@@ -467,7 +461,7 @@ int kmem_watch_new(const struct kmem_watch_options *options, struct kmem_watch *
     watch->fs.journal_fd = watch->pipe_fd = watch->switch_fd = -1;
     int r = add_psi(watch, err);
     if (r == 0)
-        r = loop_add_timer(options->loop, NSEC_MAX, 0, rest_over, watch, &watch->rest);
+        r = loop_add_timer(options->loop, NSEC_MAX, 0, arm, watch, &watch->rest);
     if (r < 0)
         return r;
     struct err why = {0};

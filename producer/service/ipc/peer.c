@@ -355,9 +355,10 @@ static void go_on(struct ipc_peer *peer)
     }
 }
 
-static void on_ready(void *userdata, uint32_t events)
+static void on_ready(void *userdata)
 {
     struct ipc_peer *peer = userdata;
+    uint32_t events = loop_get_call(ipc_server_loop(peer->server))->events;
     peer->in_callback = true;
     if (events & EPOLLOUT)
         send_some(peer);
@@ -369,10 +370,8 @@ static void on_ready(void *userdata, uint32_t events)
     finish_callback(peer);
 }
 
-static void on_timer(void *userdata, nsec_t due, uint64_t n_due)
+static void on_timer(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     struct ipc_peer *peer = userdata;
     peer->in_callback = true;
     if (!peer->closing && deadline_of(peer) <= nsec_now(CLOCK_MONOTONIC))

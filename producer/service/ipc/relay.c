@@ -284,10 +284,9 @@ static void reap(struct relays *relays)
     }
 }
 
-static void relay_ended(void *userdata, uint32_t events)
+static void relay_ended(void *userdata)
 {
     struct relay *relay = userdata;
-    (void)events;
     reap(relay->relays);
 }
 

@@ -201,9 +201,8 @@ int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access 
     return 0;
 }
 
-static void on_connection(void *userdata, uint32_t events)
+static void on_connection(void *userdata)
 {
-    (void)events;
     struct listener *listener = userdata;
     for (unsigned i = 0; i < ACCEPTS_PER_ROUND; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -228,10 +227,8 @@ static void on_connection(void *userdata, uint32_t events)
     }
 }
 
-static void on_pause_over(void *userdata, nsec_t due, uint64_t n_due)
+static void on_pause_over(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     struct listener *listener = userdata;
     loop_set_io(listener->io, EPOLLIN);
 }

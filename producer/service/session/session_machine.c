@@ -525,10 +525,8 @@ void session_run_due(struct session *session)
     session_arm_timer(session);
 }
 
-static void timer_fired(void *userdata, nsec_t due, uint64_t n_due)
+static void timer_fired(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     session_run_due(userdata);
 }
 

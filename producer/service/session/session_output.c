@@ -15,10 +15,9 @@
 #define SLICE_BYTES    (16 * 1024)        // deflating it takes a fraction of a millisecond
 #define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for a reader that has not taken everything at the end
 
-static void file_writable(void *userdata, uint32_t events)
+static void file_writable(void *userdata)
 {
     struct session_output *output = userdata;
-    (void)events;
     output->writable = loop_remove_io(output->writable);
     output->goes_on(output->userdata);
 }

@@ -313,8 +313,9 @@ static void snapshot_clock(struct ftrace_source *ftrace)
     clock->ftrace_time = cpu_stats_now(text.text, text.size);
 }
 
-static void read_round(struct ftrace_source *ftrace)
+static void read_round(void *userdata)
 {
+    struct ftrace_source *ftrace = userdata;
     bool more = false;
     snapshot_clock(ftrace);
     for (size_t i = 0; i < ftrace->reader.n_cpus; i++)
@@ -323,17 +324,11 @@ static void read_round(struct ftrace_source *ftrace)
         loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
 }
 
-static void on_timer(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)due;
-    (void)n_due;
-    read_round(userdata);
-}
-
-static void on_watermark(void *userdata, uint32_t events)
+static void on_watermark(void *userdata)
 {
     struct watch *watch = userdata;
     struct ftrace_source *ftrace = watch->source;
+    uint32_t events = loop_get_call(ftrace->env.loop)->events;
     bool ended = events & (EPOLLERR | EPOLLHUP) && !(events & EPOLLIN);
     if (ended || watch->n_empty == EMPTY_WAKEUPS_MAX) {
         ftrace->watches[watch->index] = loop_remove_io(ftrace->watches[watch->index]);
@@ -460,10 +455,10 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
     }
     nsec_t period = (nsec_t)period_ms * NSEC_PER_MSEC;
     struct loop *loop = ftrace->env.loop;
-    int r = loop_add_timer(loop, nsec_now(CLOCK_BOOTTIME) + period, period, on_timer, ftrace,
+    int r = loop_add_timer(loop, nsec_now(CLOCK_BOOTTIME) + period, period, read_round, ftrace,
                            &ftrace->period);
     if (r == 0)
-        r = loop_add_timer(loop, NSEC_MAX, 0, on_timer, ftrace, &ftrace->more);
+        r = loop_add_timer(loop, NSEC_MAX, 0, read_round, ftrace, &ftrace->more);
     return r < 0 ? err_errno(err, r, "timers") : 0;
 }
 

@@ -135,8 +135,9 @@ static void end(struct heap_attach *attach, bool is_killed)
                   is_killed);
 }
 
-static void give_up(struct heap_attach *attach)
+static void give_up(void *userdata)
 {
+    struct heap_attach *attach = userdata;
     end(attach, true);
     attach->done(attach->userdata, attach, attach->pid, -ETIMEDOUT, -1,
                  "its files do not answer in time");
@@ -162,9 +163,8 @@ static void finish(struct heap_attach *attach, int flags)
     attach->done(attach->userdata, attach, attach->pid, r, fd, text);
 }
 
-static void socket_ready(void *userdata, uint32_t events)
+static void socket_ready(void *userdata)
 {
-    (void)events;
     finish(userdata, MSG_DONTWAIT);
 }
 
@@ -172,13 +172,6 @@ void heap_attach_hurry(struct heap_attach *attach)
 {
     if (attach->is_java)
         kill(attach->helper, SIGTERM);
-}
-
-static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)due;
-    (void)n_due;
-    give_up(userdata);
 }
 
 void heap_attach_finish(struct heap_attach *attach)
@@ -217,7 +210,7 @@ static int attach_new(const struct heap_attach_env *env, nsec_t max, int32_t pid
         attach->fd = fds[0];
         r = loop_add_io(env->loop, fds[0], EPOLLIN, socket_ready, attach, &attach->io);
         if (r == 0)
-            r = loop_add_timer(env->loop, nsec_now(CLOCK_BOOTTIME) + max, 0, time_passed, attach,
+            r = loop_add_timer(env->loop, nsec_now(CLOCK_BOOTTIME) + max, 0, give_up, attach,
                                &attach->timer);
         if (r < 0)
             close_fd(fds[1]);

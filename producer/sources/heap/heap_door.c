@@ -42,10 +42,9 @@ static void ask_guests(struct heap_door *door, int fd)
         taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
 }
 
-static void socket_ready(void *userdata, uint32_t events)
+static void socket_ready(void *userdata)
 {
     struct heap_door *door = userdata;
-    (void)events;
     int fd = -1;
     for (int n = 0; n < GUESTS_A_ROUND && (fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;
          n++) {
@@ -57,11 +56,9 @@ static void socket_ready(void *userdata, uint32_t events)
         loop_set_timer(door->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
 }
 
-static void rest_over(void *userdata, nsec_t due, uint64_t n_due)
+static void rest_over(void *userdata)
 {
     struct heap_door *door = userdata;
-    (void)due;
-    (void)n_due;
     if (door->io)
         loop_set_io(door->io, EPOLLIN);
 }

@@ -81,12 +81,10 @@ static nsec_t next_question(const struct heap_source *heap, nsec_t now)
     return before_dump > now && before_dump < now + ASK_EVERY ? before_dump : now + ASK_EVERY;
 }
 
-void heap_dumps_look(void *userdata, nsec_t due, uint64_t n_due)
+void heap_dumps_look(void *userdata)
 {
     struct heap_source *heap = userdata;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    (void)due;
-    (void)n_due;
     heap->look_period = period_for(heap); // before the rings are emptied
     vec_foreach(&heap->clients, client) {
         if (!(*client)->ended) {
@@ -162,11 +160,9 @@ void heap_dumps_write(struct heap_source *heap, bool is_last)
     write_smaps(heap, is_last);
 }
 
-void heap_dumps_due(void *userdata, nsec_t due, uint64_t n_due)
+void heap_dumps_due(void *userdata)
 {
     struct heap_source *heap = userdata;
-    (void)due;
-    (void)n_due;
     heap_dumps_hear_answers(heap);
     heap_dumps_write(heap, false);
     nsec_t now = nsec_now(CLOCK_BOOTTIME);

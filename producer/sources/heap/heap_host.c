@@ -101,10 +101,9 @@ static void departure_end(struct departure *departure)
     free(departure);
 }
 
-static void helper_ended(void *userdata, uint32_t events)
+static void helper_ended(void *userdata)
 {
     struct departure *departure = userdata;
-    (void)events;
     heap_attach_wait(departure->host->options.foreign, departure->helper, departure->pidfd);
     departure_end(departure);
 }

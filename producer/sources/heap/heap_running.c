@@ -179,12 +179,10 @@ static enum heap_target_answer target_found(void *userdata, int32_t pid)
     return HEAP_TARGET_DONE;
 }
 
-void heap_running_look(void *userdata, nsec_t due, uint64_t n_due)
+void heap_running_look(void *userdata)
 {
     struct heap_source *heap = userdata;
     bool all_done = true;
-    (void)due;
-    (void)n_due;
     if (!heap->guard.hit)
         all_done = heap_targets_look(&heap->targets, &heap->settings, heap->env.roots->proc,
                                      target_found, heap);

@@ -79,8 +79,8 @@ void heap_clients_log_silence(struct heap_source *heap, struct heap_client *clie
 // heap_dumps.c
 
 // Timers of the source.
-void heap_dumps_look(void *userdata, nsec_t due, uint64_t n_due);
-void heap_dumps_due(void *userdata, nsec_t due, uint64_t n_due);
+void heap_dumps_look(void *userdata);
+void heap_dumps_due(void *userdata);
 // What the allocators hold, of the moment of the dump that comes next.
 void heap_dumps_hear_answers(struct heap_source *heap);
 // Writes all profiles as they are now.
@@ -109,6 +109,6 @@ void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const cha
 // heap_running.c
 
 // A timer of the source: looks for processes that run already, and for VMs.
-void heap_running_look(void *userdata, nsec_t due, uint64_t n_due);
+void heap_running_look(void *userdata);
 // Nothing more comes. What is under way is given up, or left to the host.
 void heap_running_end(struct heap_source *heap);

@@ -39,18 +39,15 @@ int32_t heap_vm_pid(const struct heap_vm *vm)
     return vm->pid;
 }
 
-static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+static void time_passed(void *userdata)
 {
     struct heap_vm *vm = userdata;
-    (void)due;
-    (void)n_due;
     vm->done(vm->userdata, vm, vm->pid, -EBUSY, -1, "it is being profiled already");
 }
 
-static void vm_comes(void *userdata, uint32_t events)
+static void vm_comes(void *userdata)
 {
     struct heap_vm *vm = userdata;
-    (void)events;
     int fd CLEANUP(close_fdp) = summons_accept(&vm->summons);
     if (unix_socket_lacks(fd)) // would wake the loop again at once
         vm->io = loop_remove_io(vm->io);

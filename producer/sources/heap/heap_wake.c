@@ -87,11 +87,10 @@ static int ask_for_signal(struct heap_wake *wake)
 
 // The process connects.
 
-static void fd_ready(void *userdata, uint32_t events)
+static void fd_ready(void *userdata)
 {
     struct heap_wake *wake = userdata;
     char state = 0;
-    (void)events;
     ssize_t n = recv(wake->fd, &state, 1, MSG_DONTWAIT); // without room for descriptors
     wake->io = loop_remove_io(wake->io);
     if (n == 1)
@@ -101,10 +100,9 @@ static void fd_ready(void *userdata, uint32_t events)
         wake->fd = close_fd(wake->fd);
 }
 
-static void listen_ready(void *userdata, uint32_t events)
+static void listen_ready(void *userdata)
 {
     struct heap_wake *wake = userdata;
-    (void)events;
     int fd = summons_accept(&wake->summons);
     if (unix_socket_lacks(fd)) // would wake the loop again at once
         wake->listen_io = loop_remove_io(wake->listen_io);
@@ -117,11 +115,9 @@ static void listen_ready(void *userdata, uint32_t events)
         wake->fd = close_fd(wake->fd);
 }
 
-static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
+static void time_passed(void *userdata)
 {
     struct heap_wake *wake = userdata;
-    (void)due;
-    (void)n_due;
     if (wake->fd >= 0)
         return;
     if (!wake->sent_again) {
@@ -132,10 +128,9 @@ static void time_passed(void *userdata, nsec_t due, uint64_t n_due)
     wake->done(wake->userdata, wake, wake->pid, -ETIMEDOUT, -1);
 }
 
-static void process_ended(void *userdata, uint32_t events)
+static void process_ended(void *userdata)
 {
     struct heap_wake *wake = userdata;
-    (void)events;
     wake->end_io = loop_remove_io(wake->end_io);
     wake->done(wake->userdata, wake, wake->pid, -ESRCH, -1);
 }

@@ -387,8 +387,9 @@ static void map_look(struct perf_map_source *maps, struct watched_map *map)
     map_ask(map, map->ask.ended ? maps->max_bytes : LOOK_BYTES);
 }
 
-static void maps_look(struct perf_map_source *maps)
+static void maps_look(void *userdata)
 {
+    struct perf_map_source *maps = userdata;
     processes_look(maps);
     vec_foreach(&maps->maps, map)
         map_look(maps, *map);
@@ -397,13 +398,6 @@ static void maps_look(struct perf_map_source *maps)
             map_free(maps->maps.items[i]);
             maps->maps.items[i] = maps->maps.items[--maps->maps.n];
         }
-}
-
-static void look_due(void *userdata, nsec_t due, uint64_t n_due)
-{
-    (void)due;
-    (void)n_due;
-    maps_look(userdata);
 }
 
 static int perf_map_open(const struct source_env *env, const Pb__DataSourceConfig *config,
@@ -442,7 +436,7 @@ static int perf_map_start(struct source *source, struct err *err)
     }
     maps_look(maps);
     int r = loop_add_timer(maps->env.loop, nsec_now(CLOCK_BOOTTIME) + maps->period, maps->period,
-                           look_due, maps, &maps->timer);
+                           maps_look, maps, &maps->timer);
     return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
 

@@ -34,10 +34,8 @@ static void look_up_batch(struct process_stats *ps, size_t n_max)
     ended_write(ps, false);
 }
 
-static void drain(void *userdata, nsec_t due, uint64_t n_due)
+static void drain(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     struct process_stats *ps = userdata;
     look_up_batch(ps, N_BATCH);
     if (ps->n_pending)
@@ -71,10 +69,8 @@ static void pid_changed(void *userdata, int32_t pid)
         *mark |= MARK_STALE;
 }
 
-static void poll(void *userdata, nsec_t due, uint64_t n_due)
+static void poll(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     poll_all(userdata);
 }
 

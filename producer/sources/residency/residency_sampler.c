@@ -386,18 +386,15 @@ static void work(struct sampler *sampler, nsec_t deadline)
         loop_set_timer(sampler->work_timer, nsec_now(CLOCK_BOOTTIME) + PAUSE, 0);
 }
 
-static void on_work(void *userdata, nsec_t due, uint64_t n_due)
+static void on_work(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     work(userdata, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-static void on_tick(void *userdata, nsec_t due, uint64_t n_due)
+static void on_tick(void *userdata)
 {
-    (void)due;
     struct sampler *sampler = userdata;
-    sampler->n_missed += (uint32_t)(n_due - 1);
+    sampler->n_missed += (uint32_t)(loop_get_call(sampler->env.loop)->n_due - 1);
     if (sampler->in_round) {
         sampler->n_missed++;
         return;
@@ -406,10 +403,8 @@ static void on_tick(void *userdata, nsec_t due, uint64_t n_due)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-static void on_rescan(void *userdata, nsec_t due, uint64_t n_due)
+static void on_rescan(void *userdata)
 {
-    (void)due;
-    (void)n_due;
     struct sampler *sampler = userdata;
     if (sampler->in_scan)
         return;

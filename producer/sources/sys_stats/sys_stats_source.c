@@ -282,12 +282,11 @@ static uint32_t take_due(struct sys_stats *stats, nsec_t now, nsec_t *ret_next)
     return due;
 }
 
-static void tick(void *userdata, nsec_t due_time, uint64_t n_due)
+static void tick(void *userdata)
 {
-    (void)n_due;
     struct sys_stats *stats = userdata;
-    nsec_t now = nsec_now(CLOCK_BOOTTIME), next;
-    uint32_t due = take_due(stats, now > due_time ? now : due_time, &next);
+    nsec_t next;
+    uint32_t due = take_due(stats, nsec_now(CLOCK_BOOTTIME), &next);
     loop_set_timer(stats->timer, next, 0);
     if (due)
         sample(stats, due);
