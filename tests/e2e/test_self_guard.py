@@ -116,6 +116,12 @@ class Recorder(unittest.TestCase):
         if (proc / "autogroup").exists():
             self.assertNotIn("-10", (proc / "autogroup").read_text())
 
+    @staticmethod
+    def text_is_locked(proc):
+        blocks = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", (proc / "smaps").read_text())
+        text = [block for block in blocks if "r-xp" in block and str(lib.MMTRACE) in block]
+        return text and all(" lo" in re.search(r"VmFlags:(.*)", block)[1] for block in text)
+
     @lib.needs_root
     def test_a_budget_goes_to_the_program_first(self):
         if not os.access(lib.MMTRACE, os.X_OK) or lib.run("setpriv", "--reuid", "65534", "test", "-x", lib.MMTRACE).returncode:
@@ -123,11 +129,8 @@ class Recorder(unittest.TestCase):
         proc = self.record(preexec_fn=as_nobody(4 << 20))
         self.assertIn(self.nice(proc), range(0, 20))
         lib.wait_for(lambda: 0 < self.locked_kb(proc) <= 4096, "locked memory within its budget")
-        blocks = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", (proc / "smaps").read_text())
-        text = [block for block in blocks if "r-xp" in block and str(lib.MMTRACE) in block]
-        self.assertTrue(text)
-        for block in text:
-            self.assertIn(" lo", re.search(r"VmFlags:(.*)", block)[1])
+        lib.wait_for(lambda: self.text_is_locked(proc), "the program's text locked")
+        self.assertLessEqual(self.locked_kb(proc), 4096)
 
     @lib.needs_root
     def test_status_says_what_is_locked(self):
