@@ -190,3 +190,11 @@ const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address
     uint64_t reach = found->size ? found->size : SIZELESS_MAX;
     return address - found->start < reach ? symbols->strings + found->name : NULL;
 }
+
+const struct elf_symbol *elf_symbols_named(const struct elf_symbols *symbols, const char *name)
+{
+    for (size_t i = 0; i < symbols->n; i++)
+        if (strcmp(symbols->strings + symbols->items[i].name, name) == 0)
+            return &symbols->items[i];
+    return NULL;
+}

@@ -39,3 +39,5 @@ void elf_symbols_done(struct elf_symbols *symbols);
 
 // Returns the function at `address`, or NULL. Valid as long as `symbols`.
 const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address);
+// Returns the function `name`, or NULL.
+const struct elf_symbol *elf_symbols_named(const struct elf_symbols *symbols, const char *name);

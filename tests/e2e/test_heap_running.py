@@ -334,15 +334,34 @@ int main(int argc, char **argv)
 }
 """
 
+TWO_LIBRARIES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(void)
+{
+    for (void *other = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW); other;)
+        free(malloc(50));
+    return 1;
+}
+"""
+
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Unknown(Heap):
     """Code of which nothing tells whether it may be interrupted."""
 
-    def start(self, text, *argv):
-        source, program = self.dir / "program.c", self.dir / "program"
+    def build(self, text, name, *options):
+        source, program = self.dir / f"{name}.c", self.dir / name
         source.write_text(text)
-        built = run("cc", "-O1", "-rdynamic", "-pthread", "-o", program, source)
+        built = run("cc", "-O1", "-rdynamic", "-pthread", "-o", program, source, *options)
         self.assertEqual(built.returncode, 0, built.stderr)
+        return program
+
+    def start(self, text, *argv):
+        program = self.build(text, "program")
+        return self.launch(program, *argv)
+
+    def launch(self, program, *argv):
         process = subprocess.Popen([program, *argv])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -354,12 +373,28 @@ class Unknown(Heap):
         (self.assertIn if refused else self.assertNotIn)(f"process {process.pid} is not profiled", result.stderr)
         (self.assertNotIn if refused else self.assertIn)(f"process {process.pid}: attached", result.stderr)
         states.wait_for_cpu(process.pid, 0.05)  # it goes on
+        return result.stderr
 
     def test_an_allocator_in_the_program(self):
         self.check(self.start(OWN_ALLOCATOR), refused=True)
 
     def test_an_allocator_in_a_program_that_waits(self):
         self.check(self.start(OWN_ALLOCATOR, "waits"), refused=False)
+
+    def test_an_allocator_in_a_library_without_section_headers(self):
+        allocator, main = OWN_ALLOCATOR.split("int main")
+        library = self.build(allocator, "libown.so", "-shared", "-fPIC")
+        text = f"#include <stdlib.h>\n#include <poll.h>\nint main{main}"
+        program = self.build(text, "program", library, f"-Wl,-rpath,{self.dir}")
+        with open(library, "r+b") as file:
+            for at, size in ((40, 8), (58, 6)):  # e_shoff; e_shentsize, e_shnum, e_shstrndx
+                file.seek(at)
+                file.write(bytes(size))
+        self.check(self.launch(program), refused=True)
+
+    def test_two_c_libraries(self):
+        process = self.start(TWO_LIBRARIES)
+        self.assertIn("it has loaded glibc more than once", self.check(process, refused=True))
 
 
 # Each waits for a byte where no library may be loaded, says so before, and ends with 0 if nothing was disturbed.

@@ -207,6 +207,32 @@ static int find_sigreturn(int pid, const struct target_range *libc, uint64_t *re
     return found ? 0 : -ENOENT;
 }
 
+static bool is_libc(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    return is_name_of(name, "libc.so.6") || is_name_of(name, "libc-2.");
+}
+
+// Returns whether the process has loaded the C library several times (dlmopen). Each copy has its
+// code at the same offset of the file.
+static bool has_several_libcs(const struct strbuf *maps, const struct object *libc)
+{
+    uint64_t offset = 0;
+    bool found = false;
+    for (const char *line = maps->text; *line; line += strcspn(line, "\n"), line += *line != 0) {
+        struct mapping mapping;
+        char path[PATH_MAX];
+        if (!mapping_parse(line, strcspn(line, "\n"), &mapping) || mapping.permissions[2] != 'x' ||
+            !mapping_get_path(&mapping, path, sizeof(path)) || !is_libc(path))
+            continue;
+        if (found && (mapping.offset == offset || !str_eq(path, libc->path)))
+            return true;
+        offset = found ? offset : mapping.offset;
+        found = true;
+    }
+    return false;
+}
+
 static int read_libc(struct target *target, const struct object *libc, struct err *err)
 {
     const struct elf_symbols *symbols = &target->libc_exports;
@@ -215,8 +241,8 @@ static int read_libc(struct target *target, const struct object *libc, struct er
     if (r < 0)
         return err_errno(err, r, "%s", libc->path);
     unsafe_code_add_libc(&target->unsafe, symbols, libc->base);
-    const struct elf_symbol *open = exported_function(symbols, "dlopen");
-    const struct elf_symbol *getppid = exported_function(symbols, "getppid");
+    const struct elf_symbol *open = elf_symbols_named(symbols, "dlopen");
+    const struct elf_symbol *getppid = elf_symbols_named(symbols, "getppid");
     if (!open)
         return err_set(err, -EOPNOTSUPP, "its C library is older than 2.34");
     target->libc_base = libc->base;
@@ -229,11 +255,12 @@ static int read_libc(struct target *target, const struct object *libc, struct er
     return 0;
 }
 
-static bool exports_allocator(int fd)
+// Returns whether the file exports an allocator, or does not tell what it exports.
+static bool may_be_allocator(int fd)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
-    return elf_exports_read(fd, ELF_TABLE_MAX, &symbols) == 0 &&
-           exported_function(&symbols, "malloc");
+    return elf_exports_read(fd, ELF_TABLE_MAX, &symbols) < 0 ||
+           elf_symbols_named(&symbols, "malloc");
 }
 
 static int check_program(struct target *target, struct err *err)
@@ -250,7 +277,7 @@ static int check_program(struct target *target, struct err *err)
         header.e_machine != EM_X86_64)
         return err_set(err, -ENOEXEC, "its program is of another machine type");
     target->entry = header.e_entry;
-    target->has_allocator = exports_allocator(fd);
+    target->has_allocator = may_be_allocator(fd);
     if (fstat(fd, &st) == 0) {
         target->device = st.st_dev;
         target->inode = st.st_ino;
@@ -301,7 +328,7 @@ static bool is_unwinder(const struct object *object)
 }
 
 // Finds allocators other than glibc's, and libunwind. Nothing is known about their functions. A
-// library that cannot be opened may be an allocator.
+// library that cannot be opened, or has no readable exports, may be an allocator.
 static void find_allocators(struct target *target, const struct strbuf *maps)
 {
     struct object object;
@@ -312,7 +339,7 @@ static void find_allocators(struct target *target, const struct strbuf *maps)
         if (!object.code_end || object.code_start == target->libc.start || is_program)
             continue;
         int fd CLEANUP(close_fdp) = open_object(target->pid, &object);
-        if (fd < 0 || is_unwinder(&object) || exports_allocator(fd))
+        if (fd < 0 || is_unwinder(&object) || may_be_allocator(fd))
             unsafe_code_add(&target->unsafe, object.code_start, object.code_end);
     }
 }
@@ -356,6 +383,8 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
     }
     if (!find_object(&maps, "libc.so.6", &object) && !find_object(&maps, "libc-2.", &object))
         return err_set(err, -EOPNOTSUPP, "it has no glibc");
+    if (has_several_libcs(&maps, &object))
+        return err_set(err, -EOPNOTSUPP, "it has loaded glibc more than once (dlmopen)");
     ret->libc = (struct target_range){object.code_start, object.code_end};
     find_allocators(ret, &maps);
     find_vdso(ret, &maps);
@@ -412,6 +441,6 @@ uint64_t target_symbol(int fd, const char *name)
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
     if (elf_symbols_read(fd, ELF_TABLE_MAX, &symbols) < 0)
         return 0;
-    const struct elf_symbol *symbol = exported_function(&symbols, name);
+    const struct elf_symbol *symbol = elf_symbols_named(&symbols, name);
     return symbol ? symbol->start : 0;
 }

@@ -9,7 +9,6 @@
 #include "producer/agents/heap/attach/unsafe_code.h"
 
 #include "common/elements.h"
-#include "common/str.h"
 
 static const char *const functions[] = {
     // The allocator.
@@ -95,14 +94,6 @@ static const char *const functions[] = {
     "bindtextdomain",
 };
 
-const struct elf_symbol *exported_function(const struct elf_symbols *symbols, const char *name)
-{
-    for (size_t i = 0; i < symbols->n; i++)
-        if (str_eq(symbols->strings + symbols->items[i].name, name))
-            return &symbols->items[i];
-    return NULL;
-}
-
 void unsafe_code_add(struct unsafe_code *code, uint64_t start, uint64_t end)
 {
     if (code->n == UNSAFE_RANGES_MAX) {
@@ -117,7 +108,7 @@ void unsafe_code_add_libc(struct unsafe_code *code, const struct elf_symbols *sy
                           uint64_t base)
 {
     for (size_t i = 0; i < ELEMENTS(functions); i++) {
-        const struct elf_symbol *found = exported_function(symbols, functions[i]);
+        const struct elf_symbol *found = elf_symbols_named(symbols, functions[i]);
         if (found)
             unsafe_code_add(code, base + found->start, base + found->start + found->size);
     }

@@ -28,6 +28,3 @@ void unsafe_code_add_libc(struct unsafe_code *code, const struct elf_symbols *sy
                           uint64_t base);
 
 bool unsafe_code_has(const struct unsafe_code *code, uint64_t pc);
-
-// Returns the exported function `name`, or NULL if the file exports no such function.
-const struct elf_symbol *exported_function(const struct elf_symbols *symbols, const char *name);
