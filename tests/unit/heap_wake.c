@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -14,6 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +52,8 @@ static bool begin_jail(int written_fd)
     return pthread_create(&thread, NULL, stay_in_jail, &fd) == 0;
 }
 
+static struct sigaction dormant_handler = {.sa_handler = take_nothing};
+
 // A child that has mapped `mark` and a handler for the default signal.
 static pid_t start_dormant(const char *mark, bool jailed)
 {
@@ -57,7 +63,7 @@ static pid_t start_dormant(const char *mark, bool jailed)
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        signal(HEAP_SIGNAL_DEFAULT, take_nothing);
+        sigaction(HEAP_SIGNAL_DEFAULT, &dormant_handler, NULL);
         int fd = memfd_create(mark, MFD_CLOEXEC);
         if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ||
             !(jailed ? begin_jail(fds[1]) : write(fds[1], "", 1) == 1))
@@ -271,6 +277,75 @@ static void a_signal_that_is_sent_late_has_its_time(void **state)
     teardown(&r);
 }
 
+static int come_fds[2]; // what the child says, and hears
+
+// A handler that does as the library: connects to the socket that the signal's value names.
+static void come(int number, siginfo_t *info, void *context)
+{
+    static const char *const folders[HEAP_SUMMONS_N_FOLDERS] = HEAP_SUMMONS_FOLDERS;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    uint64_t summons = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
+    char byte = HEAP_SUMMONS_READY;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    (void)number, (void)context;
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/" HEAP_SUMMONS_PREFIX "%016" PRIx64,
+             folders[HEAP_SUMMONS_FOLDER(summons)], summons);
+    if (write(come_fds[0], &byte, 1) != 1 || read(come_fds[0], &byte, 1) != 1 ||
+        connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || write(fd, &byte, 1) != 1 ||
+        write(come_fds[0], &byte, 1) != 1)
+        _exit(1);
+    signal(number, SIG_IGN);
+}
+
+static pid_t start_comer(void)
+{
+    char mark[32];
+    snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT, HEAP_ABI_VERSION);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, come_fds), 0);
+    dormant_handler = (struct sigaction){.sa_sigaction = come, .sa_flags = SA_SIGINFO};
+    pid_t pid = start_dormant(mark, false);
+    dormant_handler = (struct sigaction){.sa_handler = take_nothing};
+    return pid;
+}
+
+static void hear(struct loop *loop)
+{
+    char byte;
+    for (int i = 0; i < 200 && recv(come_fds[1], &byte, 1, MSG_DONTWAIT) != 1; i++)
+        loop_run_once(loop, 10 * NSEC_PER_MSEC);
+}
+
+// A recorder without a free descriptor answers later.
+static void one_that_comes_while_descriptors_lack_is_heard(void **state)
+{
+    (void)state;
+    struct recorder r;
+    struct rlimit before;
+    setup(&r);
+    pid_t pid = start_comer();
+    begin(&r, pid);
+    hear(r.loop);
+    int highest = dup(0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    close(highest);
+    struct rlimit none = {.rlim_cur = (rlim_t)highest, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(write(come_fds[1], "r", 1), 1);
+    hear(r.loop);
+    for (int i = 0; i < 3; i++)
+        loop_run_once(r.loop, 0);
+    assert_int_equal(r.answers.n, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    int n = 0;
+    while (n++ < 100 && (r.answers.n == 0 || r.answers.results[r.answers.n - 1] == -ETIMEDOUT))
+        assert_int_equal(loop_run_once(r.loop, 50 * NSEC_PER_MSEC), 0);
+    assert_int_equal(r.answers.results[r.answers.n - 1], 0);
+    end(pid);
+    close(come_fds[0]);
+    close(come_fds[1]);
+    teardown(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +355,7 @@ int main(void)
         cmocka_unit_test(one_with_a_thread_in_a_jail_is_left_alone),
         cmocka_unit_test(nothing_is_left_of_one_that_is_freed),
         cmocka_unit_test(a_signal_that_is_sent_late_has_its_time),
+        cmocka_unit_test(one_that_comes_while_descriptors_lack_is_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,13 +15,11 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 
-#define GUESTS_A_ROUND 16 // per round of the loop, which has other work
-#define REST           (100 * NSEC_PER_MSEC)
-
 int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *log,
                    const char *name, const char *suffix, bool is_private)
 {
-    *door = (struct heap_door){.loop = loop, .log = log, .is_private = is_private, .fd = -1};
+    *door =
+        (struct heap_door){.loop = loop, .log = log, .is_private = is_private, .accepter.fd = -1};
     if (name && asprintf(&door->name, "%s%s", name, suffix) < 0) {
         door->name = NULL;
         return -ENOMEM;
@@ -30,8 +27,10 @@ int heap_door_init(struct heap_door *door, struct loop *loop, const struct log *
     return 0;
 }
 
-static void ask_guests(struct heap_door *door, int fd)
+static void program_comes(void *userdata, int passed_fd)
 {
+    struct heap_door *door = userdata;
+    int fd CLEANUP(close_fdp) = passed_fd;
     struct ucred peer;
     socklen_t size = sizeof(peer);
     bool taken = false;
@@ -40,27 +39,6 @@ static void ask_guests(struct heap_door *door, int fd)
         return;
     vec_foreach(&door->guests, guest)
         taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
-}
-
-static void socket_ready(void *userdata)
-{
-    struct heap_door *door = userdata;
-    int fd = -1;
-    for (int n = 0; n < GUESTS_A_ROUND && (fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0;
-         n++) {
-        ask_guests(door, fd);
-        close_fd(fd);
-    }
-    // A waiting program would wake the loop again at once.
-    if (fd < 0 && unix_socket_lacks(-errno) && loop_set_io(door->io, 0) == 0)
-        loop_set_timer(door->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
-}
-
-static void rest_over(void *userdata)
-{
-    struct heap_door *door = userdata;
-    if (door->io)
-        loop_set_io(door->io, EPOLLIN);
 }
 
 static void make_folder(const char *path)
@@ -75,21 +53,18 @@ static void make_folder(const char *path)
 
 static void close_socket(struct heap_door *door)
 {
-    door->io = loop_remove_io(door->io);
-    door->rest = loop_remove_timer(door->rest);
-    if (door->fd >= 0)
+    if (door->accepter.fd >= 0)
         unix_socket_remove(door->name);
-    door->fd = close_fd(door->fd);
+    accepter_close(&door->accepter);
 }
 
 static int open_socket(struct heap_door *door, struct err *err)
 {
     make_folder(door->name);
-    int r = unix_socket_listen(door->name, SOCK_SEQPACKET, 0666, UNIX_GROUP_NONE, &door->fd);
+    int r =
+        unix_socket_listen(door->name, SOCK_SEQPACKET, 0666, UNIX_GROUP_NONE, &door->accepter.fd);
     if (r == 0)
-        r = loop_add_io(door->loop, door->fd, EPOLLIN, socket_ready, door, &door->io);
-    if (r == 0)
-        r = loop_add_timer(door->loop, NSEC_MAX, 0, rest_over, door, &door->rest);
+        r = accepter_begin(&door->accepter, door->loop, program_comes, door);
     if (r == 0)
         return 0;
     close_socket(door);
@@ -108,7 +83,7 @@ static int open_socket(struct heap_door *door, struct err *err)
 int heap_door_join(struct heap_door *door, heap_host_fn asks, void *userdata, struct err *err)
 {
     int r = door_guest_vec_push(&door->guests, (struct door_guest){asks, userdata});
-    if (r == 0 && door->name && door->fd < 0)
+    if (r == 0 && door->name && door->accepter.fd < 0)
         r = open_socket(door, err);
     return r;
 }
@@ -132,5 +107,5 @@ void heap_door_done(struct heap_door *door)
     close_socket(door);
     door_guest_vec_done(&door->guests);
     free(door->name);
-    *door = (struct heap_door){.fd = -1};
+    *door = (struct heap_door){.accepter.fd = -1};
 }

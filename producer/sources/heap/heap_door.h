@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/vec.h"
-#include "producer/ground/loop.h"
+#include "producer/ground/accepter.h"
 
 // A program asks over `fd` (borrowed). `taken`: another recording has taken the program. Returns
 // true to take the program.
@@ -24,13 +24,11 @@ struct door_guest {
 VEC_DEFINE(door_guest_vec, struct door_guest);
 
 struct heap_door {
-    struct loop *loop;     // borrowed
-    const struct log *log; // borrowed
-    bool is_private;       // a missing socket is an error
-    char *name;            // owned; NULL: no program can ask
-    int fd;                // owned; -1: no socket at the moment
-    struct loop_io *io;
-    struct loop_timer *rest; // pause after an accept() that failed for lack of descriptors
+    struct loop *loop;        // borrowed
+    const struct log *log;    // borrowed
+    bool is_private;          // a missing socket is an error
+    char *name;               // owned; NULL: no program can ask
+    struct accepter accepter; // without a descriptor: there is no socket at the moment
     struct door_guest_vec guests;
 };
 

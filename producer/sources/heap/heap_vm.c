@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 #include "common/cleanup.h"
-#include "common/unix_socket.h"
 #include "producer/foreign/payer.h"
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/summons.h"
@@ -26,7 +24,6 @@ struct heap_vm {
     struct heap_host *host; // borrowed
     struct summons summons;
     bool is_opening, is_freed;
-    struct loop_io *io;
     struct loop_timer *timer;
     struct heap_attach *attach; // owned; NULL: it has ended
     bool has_come;
@@ -45,14 +42,10 @@ static void time_passed(void *userdata)
     vm->done(vm->userdata, vm, vm->pid, -EBUSY, -1, "it is being profiled already");
 }
 
-static void vm_comes(void *userdata)
+static void vm_comes(void *userdata, int passed_fd)
 {
     struct heap_vm *vm = userdata;
-    int fd CLEANUP(close_fdp) = summons_accept(&vm->summons);
-    if (unix_socket_lacks(fd)) // would wake the loop again at once
-        vm->io = loop_remove_io(vm->io);
-    if (fd < 0)
-        return;
+    int fd CLEANUP(close_fdp) = passed_fd;
     vm->has_come = true;
     vm->done(vm->userdata, vm, vm->pid, 0, fd, "");
 }
@@ -76,7 +69,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
 static int vm_ask(struct heap_vm *vm, struct err *err)
 {
     char options[128];
-    int r = loop_add_io(vm->loop, vm->summons.listen_fd, EPOLLIN, vm_comes, vm, &vm->io);
+    int r = summons_wait(&vm->summons, vm->loop, vm_comes, vm);
     if (r < 0)
         return err_errno(err, r, "a socket for process %d", vm->pid);
     // The agent appends the suffix itself.
@@ -98,7 +91,7 @@ static void opened(void *userdata, int result, const void *answer, size_t size, 
     } else if (result < 0) {
         err_errno(&err, result, "its files");
     }
-    vm->summons.listen_fd = fd;
+    vm->summons.accepter.fd = fd;
     if (vm->is_freed) {
         heap_vm_free(vm);
         return;
@@ -122,7 +115,7 @@ int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, v
         .host = env->host,
         .summons = {.helper = env->helper,
                     .payer = foreign_payer(env->proc, pid, geteuid()),
-                    .listen_fd = -1},
+                    .accepter.fd = -1},
         .is_opening = true,
         .done = done,
         .userdata = userdata,
@@ -152,7 +145,6 @@ struct heap_vm *heap_vm_free(struct heap_vm *vm)
         heap_attach_hurry(vm->attach);
     if (vm->attach)
         heap_host_adopt(vm->host, vm->attach);
-    vm->io = loop_remove_io(vm->io);
     vm->timer = loop_remove_timer(vm->timer);
     summons_close(&vm->summons);
     free(vm);

@@ -16,7 +16,6 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
-#include "common/unix_socket.h"
 #include "producer/foreign/payer.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/summons.h"
@@ -33,7 +32,7 @@ struct heap_wake {
     bool is_opening, is_freed;
     int fd;    // owned; to the process
     int pidfd; // owned; -1: the kernel has no pidfds
-    struct loop_io *listen_io, *io, *end_io;
+    struct loop_io *io, *end_io;
     struct loop_timer *timer;
     bool sent_again;
     heap_wake_fn done;
@@ -100,13 +99,10 @@ static void fd_ready(void *userdata)
         wake->fd = close_fd(wake->fd);
 }
 
-static void listen_ready(void *userdata)
+static void process_comes(void *userdata, int fd)
 {
     struct heap_wake *wake = userdata;
-    int fd = summons_accept(&wake->summons);
-    if (unix_socket_lacks(fd)) // would wake the loop again at once
-        wake->listen_io = loop_remove_io(wake->listen_io);
-    if (fd < 0 || wake->fd >= 0) {
+    if (wake->fd >= 0) {
         close_fd(fd);
         return;
     }
@@ -137,8 +133,7 @@ static void process_ended(void *userdata)
 
 static int watch(struct heap_wake *wake)
 {
-    int r = loop_add_io(wake->loop, wake->summons.listen_fd, EPOLLIN, listen_ready, wake,
-                        &wake->listen_io);
+    int r = summons_wait(&wake->summons, wake->loop, process_comes, wake);
     wake->pidfd = (int)syscall(SYS_pidfd_open, wake->pid, 0);
     if (r == 0 && wake->pidfd >= 0)
         r = loop_add_io(wake->loop, wake->pidfd, EPOLLIN, process_ended, wake, &wake->end_io);
@@ -155,7 +150,7 @@ static void opened(void *userdata, int result, const void *answer, size_t size, 
     wake->is_opening = false;
     if (result == 0 && size == sizeof(*place)) {
         wake->summons.place = place->summons;
-        wake->summons.listen_fd = fd;
+        wake->summons.accepter.fd = fd;
         wake->signal = place->signal;
     } else {
         close_fd(fd);
@@ -181,7 +176,7 @@ int heap_wake_begin(const struct heap_wake_env *env, int32_t pid, heap_wake_fn d
         .loop = env->loop,
         .summons = {.helper = env->helper,
                     .payer = foreign_payer(env->proc, pid, geteuid()),
-                    .listen_fd = -1},
+                    .accepter.fd = -1},
         .is_opening = true,
         .fd = -1,
         .pidfd = -1,
@@ -206,7 +201,6 @@ struct heap_wake *heap_wake_free(struct heap_wake *wake)
     }
     foreign_call_cancel(wake->call);
     wake->io = loop_remove_io(wake->io);
-    wake->listen_io = loop_remove_io(wake->listen_io);
     wake->end_io = loop_remove_io(wake->end_io);
     wake->timer = loop_remove_timer(wake->timer);
     close_fd(wake->fd);

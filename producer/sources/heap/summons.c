@@ -4,23 +4,28 @@
 // its folder, so that the helper has the last reference to another user's mount.
 #include "producer/sources/heap/summons.h"
 
-#include <errno.h>
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
 
-int summons_accept(const struct summons *summons)
+static void somebody_comes(void *userdata, int fd)
 {
+    struct summons *summons = userdata;
     struct ucred peer = {0};
     socklen_t size = sizeof(peer);
-    int fd = accept4(summons->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0)
-        return -errno;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
         peer.pid == summons->place.asked.pid)
-        return fd;
-    close_fd(fd);
-    return -EPERM;
+        summons->comes(summons->userdata, fd);
+    else
+        close_fd(fd);
+}
+
+int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void *userdata, int fd),
+                 void *userdata)
+{
+    summons->comes = comes;
+    summons->userdata = userdata;
+    return accepter_begin(&summons->accepter, loop, somebody_comes, summons);
 }
 
 static void closed(void *userdata, int result, const void *answer, size_t size, int fd)
@@ -31,9 +36,9 @@ static void closed(void *userdata, int result, const void *answer, size_t size, 
 
 void summons_close(struct summons *summons)
 {
-    if (summons->listen_fd < 0)
+    if (summons->accepter.fd < 0)
         return;
-    summons->listen_fd = close_fd(summons->listen_fd);
+    accepter_close(&summons->accepter);
     struct foreign_ask ask = {
         .job = FOREIGN_SUMMONS_CLOSE,
         .payer = summons->payer,

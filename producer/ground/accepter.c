@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A client that cannot be accepted for lack of descriptors still waits, and would wake the loop
+// again at once. So the socket rests for a moment, and is tried again.
+#include "producer/ground/accepter.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "common/cleanup.h"
+#include "common/unix_socket.h"
+
+#define REST (100 * NSEC_PER_MSEC)
+
+static void client_comes(void *userdata)
+{
+    struct accepter *accepter = userdata;
+    int fd = accept4(accepter->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        accepter->comes(accepter->userdata, fd);
+    else if (unix_socket_lacks(-errno) && loop_set_io(accepter->io, 0) == 0)
+        loop_set_timer(accepter->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
+}
+
+static void rest_over(void *userdata)
+{
+    loop_set_io(((struct accepter *)userdata)->io, EPOLLIN);
+}
+
+int accepter_begin(struct accepter *accepter, struct loop *loop,
+                   void (*comes)(void *userdata, int fd), void *userdata)
+{
+    *accepter = (struct accepter){accepter->fd, loop, .comes = comes, .userdata = userdata};
+    int r = loop_add_timer(loop, NSEC_MAX, 0, rest_over, accepter, &accepter->rest);
+    return r < 0 ? r
+                 : loop_add_io(loop, accepter->fd, EPOLLIN, client_comes, accepter, &accepter->io);
+}
+
+void accepter_close(struct accepter *accepter)
+{
+    accepter->io = loop_remove_io(accepter->io);
+    accepter->rest = loop_remove_timer(accepter->rest);
+    accepter->fd = close_fd(accepter->fd);
+}
