@@ -4,9 +4,12 @@
 A machine that is busy makes a program late by any time. So no test waits for a time in which a program
 will surely have done something: it waits until the program has done it.
 """
-import pathlib
 import os
+import pathlib
+import re
 import signal
+import time
+import unittest
 
 import lib
 
@@ -76,6 +79,57 @@ def wait_for_turns(pid, n):
         return int(proc_text(pid, "status").partition("\nvoluntary_ctxt_switches:")[2].split()[0])
     end = count() + n
     lib.wait_for(lambda: count() >= end, f"process {pid} waits {n} times")
+
+
+def turns(pid):
+    """How often each thread of the process has had a processor, and its state now: {thread: (number, "S")}."""
+    found = {}
+    for thread in _listed(f"/proc/{pid}/task"):
+        text = proc_text(f"{pid}/task/{thread}", "status")
+        switches = re.findall(r"voluntary_ctxt_switches:\t(\d+)", text)  # nonvoluntary ones, too
+        if switches:
+            found[thread] = sum(map(int, switches)), re.search(r"State:\t(\w)", text)[1]
+    return found
+
+
+def sleeps(pid, seconds):
+    """Whether all threads of the process sleep for so long. A thread that only waits for a processor does not sleep."""
+    before = turns(pid)
+    time.sleep(seconds)
+    return turns(pid) == before and {state for _, state in before.values()} == {"S"}
+
+
+def wait_for_rest(pid, share_max, meanwhile):
+    """Until the process takes less than this share of a processor while meanwhile() runs; returns the share.
+
+    A process that gets no turn takes little, too. So the process must have slept for half of that time at least.
+    A busy machine makes a process wait for turns: there are ten tries.
+    """
+    for _ in range(10):
+        before, began = _scheduled(pid), time.monotonic()
+        meanwhile()
+        after, lasted = _scheduled(pid), time.monotonic() - began
+        used, waited = ((b - a) / lasted for a, b in zip(before, after))
+        if used < share_max and used + waited < 0.5:
+            return used
+    raise AssertionError(f"process {pid} takes {used:.3f} of a processor, and waits for one for {waited:.3f} of the time")
+
+
+def _scheduled(pid):
+    """The seconds that the threads of a process had a processor, and that they waited for one; the process sleeps."""
+    wait_for_state(pid, "S")
+    words = [proc_text(f"{pid}/task/{thread}", "schedstat").split() for thread in _listed(f"/proc/{pid}/task")]
+    used, waited = (sum(int(word[i]) for word in words if word) / 1e9 for i in range(2))
+    if not used:
+        raise unittest.SkipTest("the kernel does not count how long threads run (CONFIG_SCHED_INFO)")
+    return used, waited
+
+
+def _listed(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def blocks(pid, number):

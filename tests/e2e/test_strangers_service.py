@@ -275,17 +275,8 @@ class Watchdog(unittest.TestCase):
     def test_idle(self):
         """None of the threads wakes up while nothing happens."""
         daemon = Daemon(self).ready()
-
-        def switches():
-            return sum(int(line.split()[1]) for task in os.listdir(f"/proc/{daemon.process.pid}/task")
-                       for line in states.proc_text(f"{daemon.process.pid}/task/{task}", "status").splitlines()
-                       if "ctxt_switches" in line)
-
-        def is_calm():
-            before = switches()
-            time.sleep(2)
-            return switches() == before
-        lib.wait_for(is_calm, "two seconds without a wake-up", 20)
+        lib.wait_for(lambda: states.sleeps(daemon.process.pid, 2), "two seconds without a wake-up", 20)
+        daemon.status()
 
 
 if __name__ == "__main__":
