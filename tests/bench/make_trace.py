@@ -7,8 +7,12 @@ usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixt
        make_trace.py --packets N OUTPUT  N packets of about twenty bytes: values of counters, from four
                                          sequences that are written in turn, each behind the others
 """
+import pathlib
 import random
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from protowire import field  # noqa: E402 (found by the line above)
 
 CPUS = 2
 PIDS = [1000 + i for i in range(60)]
@@ -22,32 +26,15 @@ TRACK_DESCRIPTOR, TRACK_EVENT, TRACKS = 60, 11, 4
 TYPE_COUNTER = 4
 
 
-def varint(value):
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def message(field, body):
-    return varint(field << 3 | 2) + varint(len(body)) + body
-
-
 def clocks():
-    boot = message(1, number(1, 6) + number(2, START_NS))
-    real = message(1, number(1, 1) + number(2, 17 * 10**17))
-    return message(CLOCK_SNAPSHOT, boot + real + number(2, 6))
+    boot = field(1, field(1, 6) + field(2, START_NS))
+    real = field(1, field(1, 1) + field(2, 17 * 10**17))
+    return field(CLOCK_SNAPSHOT, boot + real + field(2, 6))
 
 
 def processes():
-    each = (message(1, number(1, pid) + number(2, 1) + message(3, b"/usr/bin/p%d" % pid)) for pid in PIDS)
-    return number(TIMESTAMP, START_NS) + message(PROCESS_TREE, b"".join(each))
+    each = (field(1, field(1, pid) + field(2, 1) + field(3, b"/usr/bin/p%d" % pid)) for pid in PIDS)
+    return field(TIMESTAMP, START_NS) + field(PROCESS_TREE, b"".join(each))
 
 
 def bundles(n_events, rng):
@@ -56,33 +43,33 @@ def bundles(n_events, rng):
     sizes = {}
     cpu = 0
     while n_events:
-        body = bytearray(number(1, cpu))
+        body = bytearray(field(1, cpu))
         for _ in range(min(n_events, rng.randrange(800, 1200))):
             now[cpu] += rng.randrange(500, 6000)
             pid, member = rng.choice(PIDS), rng.randrange(3)
             size = max(sizes.get((pid, member), 10**6) + rng.choice((-4096, 4096, 8192)), 0)
             sizes[pid, member] = size
-            stat = number(1, member) + number(2, size) + number(3, 1) + number(4, pid * 7919)
-            body += message(2, number(1, now[cpu]) + number(2, pid) + message(RSS_STAT, stat))
+            stat = field(1, member) + field(2, size) + field(3, 1) + field(4, pid * 7919)
+            body += field(2, field(1, now[cpu]) + field(2, pid) + field(RSS_STAT, stat))
             n_events -= 1
-        yield message(FTRACE_EVENTS, bytes(body))
+        yield field(FTRACE_EVENTS, bytes(body))
         cpu = (cpu + 1) % CPUS
         now[cpu] = max(now[cpu], max(now) - 2_000_000)
 
 
 def counters(n_packets, out):
     def put(sequence, packet):
-        out.write(message(PACKET, packet + number(SEQUENCE, sequence)))
+        out.write(field(PACKET, packet + field(SEQUENCE, sequence)))
 
     put(1, clocks())
     for track in range(1, TRACKS + 1):
-        put(1 + track, message(TRACK_DESCRIPTOR, number(1, track) + message(2, b"c%d" % track) + message(8, b"")))
+        put(1 + track, field(TRACK_DESCRIPTOR, field(1, track) + field(2, b"c%d" % track) + field(8, b"")))
     each = 5000  # before the next sequence's turn
     for i in range(n_packets):
         track = i // each % TRACKS + 1
         now = START_NS + (i // (each * TRACKS) * each + i % each) * 1000 + track
-        event = number(9, TYPE_COUNTER) + number(11, track) + number(30, i % 1000)
-        put(1 + track, number(TIMESTAMP, now) + message(TRACK_EVENT, event))
+        event = field(9, TYPE_COUNTER) + field(11, track) + field(30, i % 1000)
+        put(1 + track, field(TIMESTAMP, now) + field(TRACK_EVENT, event))
 
 
 def make(n, path, packets=False):
@@ -92,7 +79,7 @@ def make(n, path, packets=False):
             return
         for sequence, items in ((1, [clocks()]), (2, [processes()]), (3, bundles(n, random.Random(3)))):
             for packet in items:
-                out.write(message(PACKET, packet + number(SEQUENCE, sequence)))
+                out.write(field(PACKET, packet + field(SEQUENCE, sequence)))
 
 
 def main():

@@ -16,6 +16,8 @@ import time
 import unittest
 import zlib
 
+import protowire
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MMTRACE_BUILD", ROOT / "build")).resolve()
 MMTRACE = BUILD / "producer" / "mmtrace"
@@ -217,24 +219,13 @@ def parse_text(text):
     return stack[0]
 
 
-def _varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
 def frames(data):
     """The bytes of each Trace.packet; raises for a file that does not end at a packet's border."""
     at = 0
     while at < len(data):
         if data[at] != 0x0A:
             raise ValueError(f"no packet at byte {at}")
-        size, start = _varint(data, at + 1)
+        size, start = protowire.read_varint(data, at + 1)
         at = start + size
         if at > len(data):
             raise ValueError(f"the packet in front of byte {start} is cut")
@@ -247,16 +238,10 @@ def inflate(data):
     out = bytearray()
     for packet in frames(data):
         if packet.startswith(tag):
-            size, start = _varint(packet, len(tag))
+            size, start = protowire.read_varint(packet, len(tag))
             out += zlib.decompress(packet[start:start + size])
         else:
-            head = bytearray([0x0A])
-            size = len(packet)
-            while size >= 0x80:
-                head.append(size & 0x7F | 0x80)
-                size >>= 7
-            head.append(size)
-            out += head + packet
+            out += protowire.field(1, packet)
     return bytes(out)
 
 

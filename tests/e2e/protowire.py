@@ -11,7 +11,20 @@ def varint(value):
     return bytes(out + bytes([value]))
 
 
+def read_varint(data, at):
+    """The number that begins at data[at], and where the next byte is."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
 def field(number, value):
+    """A field of a message: a number as a varint; bytes (a text, a message) with their length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -29,25 +42,19 @@ def invoke(request_id, method, args=b""):
     return frame(field(2, request_id) + field(5, field(1, 1) + field(2, method) + field(3, args)))
 
 
-def fields(data):
-    """A message's fields: number -> the last value."""
-    found, at = {}, 0
-
-    def number():
-        nonlocal at
-        value, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
+def each_field(data):
+    """The fields of a message in their order: (number, value). A ValueError for a wire type of a fixed size."""
+    at = 0
     while at < len(data):
-        tag = number()
-        value = number()
+        tag, at = read_varint(data, at)
+        if tag & 7 not in (0, 2):
+            raise ValueError(f"field {tag >> 3} has wire type {tag & 7}")
+        value, at = read_varint(data, at)
         if tag & 7 == 2:
             value, at = data[at:at + value], at + value
-        found[tag >> 3] = value
-    return found
+        yield tag >> 3, value
+
+
+def fields(data):
+    """A message's fields: number -> the last value."""
+    return dict(each_field(data))

@@ -20,6 +20,9 @@ import unittest
 import warnings
 import zipfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from protowire import field  # noqa: E402 (found by the line above)
+
 HERE = pathlib.Path(__file__).resolve().parent
 MMSQL = None
 
@@ -199,21 +202,6 @@ class Inputs(Case):
     def test_the_same_twice(self):
         self.convert(self.trace)
         self.assertEqual(self.dump(), self.want)
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out + bytes([value]))
-
-
-def field(number, value):
-    """A field of a protobuf message: a varint, or bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 class Hostile(Case):

@@ -16,22 +16,15 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from protowire import field  # noqa: E402 (found by the line above)
+
 MMSQL, SOURCE = "", pathlib.Path()
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def packet(number):
     """A packet of that kind at some time, of a sequence."""
-    content = varint(8 << 3) + varint(1000 + number) + varint(10 << 3) + varint(1) + varint(number << 3 | 2) + varint(0)
-    return varint(1 << 3 | 2) + varint(len(content)) + content
+    return field(1, field(8, 1000 + number) + field(10, 1) + field(number, b""))
 
 
 def kinds():

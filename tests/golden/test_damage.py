@@ -17,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import test_schema
-from protowire import field, varint
+from protowire import field
 
 MMSQL = ""
 BROKEN = b"\x08"  # a number's tag without the number
@@ -50,8 +50,8 @@ def packet(way):
     for outer, number in reversed(way):
         content = field(number, content)
         if outer == "FtraceEvent":  # the event itself has all that it must have
-            content = varint(1 << 3) + varint(1000) + varint(2 << 3) + varint(7) + content
-    return field(1, varint(8 << 3) + varint(1000) + varint(10 << 3) + varint(1) + content)
+            content = field(1, 1000) + field(2, 7) + content
+    return field(1, field(8, 1000) + field(10, 1) + content)
 
 
 class DamageTest(unittest.TestCase):
@@ -82,7 +82,7 @@ class DamageTest(unittest.TestCase):
 
     def test_the_message_names_the_field(self):
         """The fourth packet has a process tree (field 2) that breaks."""
-        whole = field(1, varint(8 << 3) + varint(1000))
+        whole = field(1, field(8, 1000))
         code, text, counted = self.convert([whole] * 3 + [self.packets["ProcessTree.Process"]])
         self.assertEqual((code, counted), (1, 1))
         self.assertIn(f"packet 3 at offset {3 * len(whole)} is damaged: a message in it cannot be read to its end"
@@ -90,8 +90,8 @@ class DamageTest(unittest.TestCase):
 
     def test_what_comes_before_the_damage_stays(self):
         """Of two processes in one packet the first is whole."""
-        process = field(1, varint(1 << 3) + varint(77) + field(3, b"whole"))
-        tree = field(1, varint(8 << 3) + varint(1000) + field(2, process + field(1, BROKEN)))
+        process = field(1, field(1, 77) + field(3, b"whole"))
+        tree = field(1, field(8, 1000) + field(2, process + field(1, BROKEN)))
         with tempfile.TemporaryDirectory() as folder:
             trace = pathlib.Path(folder, "trace")
             trace.write_bytes(tree)

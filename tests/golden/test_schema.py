@@ -15,6 +15,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from protowire import each_field  # noqa: E402 (found by the line above)
+
 PROTOC, SOURCE, BUILD = "", pathlib.Path(), pathlib.Path()
 
 LABELS = {1: "optional", 2: "required", 3: "repeated"}
@@ -34,29 +37,11 @@ OWN = {
 FTRACE = {"KprobeEvent"}
 
 
-def varint(data, pos):
-    value = shift = 0
-    while True:
-        byte = data[pos]
-        value |= (byte & 0x7F) << shift
-        pos, shift = pos + 1, shift + 7
-        if byte < 0x80:
-            return value, pos
-
-
 def fields(data):
     """A message's fields as {number: [value, ...]}; submessages and strings as bytes."""
-    result, pos = collections.defaultdict(list), 0
-    while pos < len(data):
-        tag, pos = varint(data, pos)
-        if tag & 7 == 0:
-            value, pos = varint(data, pos)
-        elif tag & 7 == 2:
-            size, pos = varint(data, pos)
-            value, pos = data[pos : pos + size], pos + size
-        else:
-            raise ValueError(f"wire type {tag & 7} in a descriptor")
-        result[tag >> 3].append(value)
+    result = collections.defaultdict(list)
+    for number, value in each_field(data):
+        result[number].append(value)
     return result
 
 
