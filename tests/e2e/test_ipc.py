@@ -22,6 +22,7 @@ import lib
 import states
 from protowire import bind, field, fields, frame, invoke
 
+GAP_S = 1.0  # between two samples: 50 ms are asked for, but the machine may be busy
 BUFFERED = """
 buffers { size_kb: 1024 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 50 } } }
@@ -180,15 +181,15 @@ class BadClients(unittest.TestCase):
     def test_a_session_does_not_notice(self):
         for _ in range(3):  # a busy machine makes any program late
             longest_ns, lasted = self.record_among_them()
-            if longest_ns < 1e9 and lasted < 20:
+            if longest_ns < GAP_S * 1e9 and lasted < 20:
                 break
-        self.assertLess(longest_ns, 1e9)
+        self.assertLess(longest_ns, GAP_S * 1e9)
         self.assertLess(lasted, 20)
         self.assertLess(self.daemon.rss_kb(), 32768)
         self.assertEqual(self.daemon.stop(), 0)
 
     def record_among_them(self):
-        """The longest time between two samples, and how long they were at it."""
+        """The longest time without a sample while the clients are at it and after that, and how long they were at it."""
         trace = pathlib.Path(self.daemon.dir.name) / "trace"
         config = pathlib.Path(self.daemon.dir.name) / "config"
         config.write_text(BUFFERED)
@@ -196,14 +197,15 @@ class BadClients(unittest.TestCase):
                                      env=self.daemon.env, stderr=subprocess.PIPE)
         self.addCleanup(recording.stderr.close)
         states.wait_for_reads(self.daemon.process.pid, 10)
-        begin = time.monotonic()
+        begin = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         stay = self.spoil()
-        lasted = time.monotonic() - begin
-        time.sleep(1.5)  # 30 samples are due; the reads that the clients cause say nothing of them
+        lasted = (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - begin) / 1e9
+        time.sleep(GAP_S)  # a session that takes no more samples has a gap of this length at its end
+        end = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         recording.send_signal(signal.SIGINT)
         self.assertEqual(recording.wait(60), 0, recording.stderr.read())
-        stamps = sorted(p.one("timestamp") for p in lib.of_kind(lib.decode(trace), "sys_stats"))
-        self.assertGreater(len(stamps), 10)
+        sampled = [p.one("timestamp") for p in lib.of_kind(lib.decode(trace), "sys_stats")]
+        stamps = [begin, *sorted(stamp for stamp in sampled if begin < stamp < end), end]
         for client in stay:
             client.close()
         self.daemon.until(lambda: self.daemon.n_fds() == self.n_fds,

@@ -10,10 +10,10 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
-import time
 import unittest
 
 import lib
+import states
 from lib import BUILD, MMSQL, MMTRACE, ROOT, end_vm, hides_tmp, needs_namespaces, run
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
@@ -156,9 +156,7 @@ class Vms(JavaTest):
         with lib.Popen([JDK / "bin/java", f"-agentpath:{AGENT}=1,50,{self.log}", "-cp", self.classes,
                                "Allocations", "forever", "0"], stdout=subprocess.PIPE) as vm:
             vm.stdout.readline()
-            deadline = time.monotonic() + 20
-            while (not self.log.exists() or self.log.stat().st_size < 300000) and time.monotonic() < deadline:
-                time.sleep(0.05)
+            lib.wait_for(lambda: self.log.exists() and self.log.stat().st_size >= 300000, "samples in the log")
             vm.kill()
             self.addCleanup(end_vm, vm)
         self.assertGreater(self.count(self.samples(), 416), 1000)
@@ -212,7 +210,7 @@ class Attach(JavaTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         n = self.count(self.samples(), 416)
         self.assertGreater(n, 100)
-        time.sleep(0.2)
+        states.wait_for_cpu(vm.pid, 0.2)
         self.assertEqual(self.count(self.samples(), 416), n)
         self.assertGreater(self.count(self.samples(f"{self.log}.live"), 416, "LAllocations;::keep(I)V"), 0)
         self.assertIsNone(vm.poll())
@@ -232,7 +230,7 @@ class Attach(JavaTest):
                                     stderr=subprocess.PIPE, text=True)
         self.addCleanup(recorder.kill)
         self.assertIn("samples go to", recorder.stderr.readline())
-        time.sleep(0.5)
+        states.wait_for_cpu(vm.pid, 0.3)
         vm.terminate()
         self.assertIn("has ended before its time", recorder.communicate(timeout=30)[1])
         self.assertEqual(recorder.returncode, 0)

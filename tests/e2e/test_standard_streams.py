@@ -10,11 +10,11 @@ import sqlite3
 import struct
 import subprocess
 import tempfile
-import time
 import unittest
 import zipfile
 
 import lib
+import states
 from test_pintool import PAGE, drops_pages, keep
 
 LIST = struct.pack(">2I", PAGE, PAGE)
@@ -155,7 +155,7 @@ class Mmsql(Case):
                                    stdout=subprocess.PIPE)
         process.stdin.write(database[:5])
         process.stdin.flush()
-        time.sleep(0.05)
+        states.wait_for_program(process.pid, "mmsql")  # it waits for the rest
         out, _ = process.communicate(database[5:], timeout=60)
         self.assertEqual((process.returncode, out), (0, b"n\n7\n"))
 
