@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs of the programs beside a fault: what each must give, and what it may not.
+"""Verbs of the programs under a fault: the outcomes that are allowed.
 
 A Verb is one command on inputs of its own, with a function that says what its answer is. A fault (memory that is
 refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is the answer without the fault and
@@ -32,10 +32,10 @@ class Wrong(AssertionError):
 
 
 class Verb:
-    """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)` what came out.
+    """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)` returns its answer.
 
     Answers are compared, so they leave out what differs from run to run. Files in the folder beside `outputs` never
-    change; `outputs` are there before, too, so that a command that fails must leave them alone.
+    change. `outputs` exist before the command as well: a command that fails must leave them alone.
     """
 
     def __init__(self, name, make, answer, outputs=(), every_stack=False, readable=None, program=None, leaves=(),
@@ -78,7 +78,7 @@ class Stage:
         self.close()
 
     def restore(self):
-        """The folder as it was before the verb. Returns the names of what was otherwise."""
+        """Puts the folder back as it was before the verb. Returns the names of the files that had changed."""
         now, changed = contents(self.folder), []
         for name in sorted({*now, *self.before}, reverse=True):
             if now.get(name) == self.before.get(name):
@@ -157,7 +157,7 @@ class Stage:
         return sorted(first.values()), sorted(number for value, number in first.items() if not value & 1)
 
     def refused(self, number):
-        """The outcome of a refusal; "not reached" where the run asked for less memory than that."""
+        """The outcome of a refusal; "not reached" if the run made fewer requests than `number`."""
         done, _, n_refused, frames, _ = self.refuse(number)
         try:
             outcome = self.outcome(done)
@@ -195,7 +195,7 @@ def places(frames, n=12):
 
 
 def sample(numbers, n, seed):
-    """n of the numbers: the first ones, of which each is another step of the start, and others at random."""
+    """n of the numbers: the first ones, since each is another step of the start, and others at random."""
     numbers = list(numbers)
     first, rest = numbers[:n // 4], numbers[n // 4:]
     return first + sorted(random.Random(seed).sample(rest, min(n - len(first), len(rest))))

@@ -34,7 +34,7 @@ def file_answer(name):
 
 
 def logical(path):
-    """The contents of a file; of a database its rows and definitions, whose pages SQLite may arrange otherwise."""
+    """The contents of a file; of a database the rows and definitions, since SQLite may arrange the pages differently."""
     if path.suffix != ".db":
         return path.read_bytes()
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -112,7 +112,7 @@ FTRACE = 'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_ev
 
 
 def kinds_answer(name):
-    """Which kinds of packets a trace has, and what of them is there in any case."""
+    """The kinds of packets in a trace, and the contents that every run has."""
     def answer(folder, done):
         packets = lib.decode(folder / name)
         return {kind: True for packet in packets for kind in packet} | {
@@ -123,7 +123,7 @@ def kinds_answer(name):
 
 
 def readable(folder):
-    """A recording that fails when it has begun leaves what it has so far, which every reader reads."""
+    """A recording that fails after its start leaves the part that it has, and every reader reads the part."""
     if (folder / "out.pftrace").exists() and (folder / "out.pftrace").read_bytes() != b"old":
         lib.decode(folder / "out.pftrace")
 

@@ -25,7 +25,7 @@ PINTOOL = BUILD / "producer" / "pintool" / "pintool"
 MMSQL = BUILD / "converter" / "mmsql"
 TRACEFS = pathlib.Path("/sys/kernel/tracing")
 
-# Tests never meet a tracing service of the machine: each that wants one starts its own.
+# Tests never meet a tracing service of the machine: a test that needs a service starts its own.
 os.environ["PERFETTO_CONSUMER_SOCK_NAME"] = "/nonexistent/mmtrace-test-consumer"
 os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
 
@@ -38,7 +38,7 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
 
 @functools.cache
 def is_sanitized():
-    """Whether the programs are built with AddressSanitizer or ThreadSanitizer, which take memory and time themselves."""
+    """Whether the programs are built with AddressSanitizer or ThreadSanitizer, which need memory and time of their own."""
     return any(name in MMTRACE.read_bytes() for name in (b"__asan_init", b"__tsan_init"))
 
 
@@ -76,7 +76,7 @@ def wait_for(condition, what, timeout_s=60):
 def memory_cgroup(limit_bytes):
     """A memory cgroup with a limit; yields a function that moves the calling process into it.
 
-    The group goes at the end, and what is still in it then moves to the group above. SkipTest where
+    The group is removed at the end; processes still in the group move to the group above. SkipTest where
     this user can make none.
     """
     for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"),
@@ -118,7 +118,7 @@ def long_test(test):
 
 
 def end_vm(vm):
-    """Ends a Java VM so that it takes with it what it has put into /tmp; one that hangs leaves that to us."""
+    """Ends a Java VM. The VM removes its files in /tmp; if it hangs and is killed, they are removed here."""
     vm.terminate()
     try:
         vm.wait(10)
@@ -130,7 +130,7 @@ def end_vm(vm):
 
 
 def needs_program(*names):
-    """Skip where a program is missing that scripts/install-deps, and so ./check, installs."""
+    """Skip where a program is missing. scripts/install-deps, and so ./check, installs the program."""
     missing = [name for name in names if not shutil.which(name)]
     return unittest.skipIf(missing, f"needs {' and '.join(missing)}, which scripts/install-deps installs")
 
@@ -149,13 +149,13 @@ def needs_namespaces(test):
 
 
 def hides_tmp(test):
-    """Skip what mounts over /tmp where the build is below that, and would be hidden."""
+    """Skip a test that mounts over /tmp if the build is below /tmp: the mount would hide the build."""
     below = pathlib.Path("/tmp") in BUILD.resolve().parents
     return unittest.skip("the build is below /tmp, which this test hides")(test) if below else test
 
 
 def needs_tracefs(test):
-    """Skip where this kernel shows no tracefs, even to root."""
+    """Skip where the kernel has no tracefs, or none that this user may change."""
     if os.access(TRACEFS / "instances", os.W_OK) or os.environ.get("CI") == "true":
         return test
     return unittest.skip(f"needs root and a tracefs at {TRACEFS}")(test)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what mmsql and Perfetto's trace_processor_shell have of a trace: every public table, row by row.
+"""Compares the tables that mmsql and Perfetto's trace_processor_shell make of a trace: every public table, row by row.
 
-How rows are made comparable is in tests/golden/test_peer.py: numbers of rows are each program's own, so a reference
-stands for what is behind it. What else may differ is in one_truth.csv beside this file, an entry a line:
+tests/golden/test_peer.py makes rows comparable: the ids of rows are each program's own, so a reference
+stands for the row behind it. one_truth.csv beside this file lists what else may differ, one entry a line:
 
     recording   which recordings, globs with | between them
     table       which table
@@ -10,7 +10,7 @@ stands for what is behind it. What else may differ is in one_truth.csv beside th
     rows        rows that match this regular expression are not compared
     reason      why
 
-An entry that makes no difference in any recording of a whole run is an error: it has to go.
+An entry that makes no difference in any recording of a whole run is an error: remove the entry.
 """
 import collections
 import contextlib
@@ -31,7 +31,7 @@ import test_peer  # noqa: E402 (found by the line above)
 SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
 DIFFERENCES = pathlib.Path(__file__).with_name("one_truth.csv")
 SHOWN = 8  # differing rows of a table
-# Each program has stats of its own, and lists those that are 0 as it likes.
+# Each program has stats of its own. Either may leave out stats that are 0.
 OWN_STATS = "value = 0 OR name LIKE 'mmsql%'"
 ERRORS = "SELECT name FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') GROUP BY name"
 
@@ -86,7 +86,7 @@ def readable(line):
 
 
 def cancel(missing, more):
-    """Without what is in both."""
+    """Both counters without the rows that both have."""
     return missing - more, more - missing
 
 
@@ -100,7 +100,7 @@ class Comparison:
         self.recordings = self.tables = self.rows = self.unexplained = 0
 
     def table(self, recording, table, want, got):
-        """What differs in a table and is not listed, as text."""
+        """The differences of a table that one_truth.csv does not list, as text."""
         if table in test_peer.ONCE:
             want, got = set(want), set(got)
         want, got = collections.Counter(want), collections.Counter(got)

@@ -32,7 +32,7 @@ def find_perfetto():
 
 
 class Service:
-    """What both have: a folder, its sockets, the processes. Use as a context manager."""
+    """The part that both services share: a folder, its sockets, the processes. Use as a context manager."""
 
     name = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An armed daemon for a long time, with everything that happens to one, and hostile clients beside it.
+"""An armed daemon for a long time, with all that can happen to a daemon, and hostile clients beside it.
 
 usage: soak.py [--memory-limit SIZE] [SECONDS] [FOLDER]
 
@@ -8,8 +8,8 @@ line a minute. Each round has triggers of root, recordings, clones, bugreports a
 once a minute real memory pressure. The exit code is 1 as soon as memory, descriptors or tracefs instances of the daemon
 grow, a trigger of root is lost, or a command of root fails.
 
-With --memory-limit everything runs in a memory cgroup (v1 or v2) of SIZE MiB, 2048 for example. The pressure is that of
-the group then, and the rest of the machine does not notice it.
+With --memory-limit everything runs in a memory cgroup (v1 or v2) of SIZE MiB, 2048 for example. The pressure is inside
+the group then, and the rest of the machine does not notice the test.
 """
 import argparse
 import array
@@ -102,7 +102,7 @@ class Soak:
             raise Failed(f"{[str(arg) for arg in argv]}: exit code {done.returncode}: {done.stderr}")
 
     def state(self):
-        """What must stay as it is: (KiB of memory, descriptors, tracefs instances, threads)."""
+        """The figures that must not grow: (KiB of memory, descriptors, tracefs instances, threads)."""
         pid = self.daemon.pid
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         instances = list((lib.TRACEFS / "instances").glob(f"mmtrace-{pid}-*"))
@@ -110,7 +110,7 @@ class Soak:
                 int(re.search(r"Threads:\s+(\d+)", status)[1]))
 
     def n_descriptors(self):
-        """But that of the pressure file, which is closed while the watch of stalls rests."""
+        """The number of descriptors without the pressure file, which is closed while the watch of stalls rests."""
         n = 0
         for descriptor in pathlib.Path(f"/proc/{self.daemon.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -149,7 +149,7 @@ class Soak:
     # What strangers do, as a user without rights.
 
     def attack(self, act, *arguments, until):
-        """A stranger that goes on being there until the end of the block."""
+        """A stranger that stays until the end of the block."""
         stranger = strangers.Stranger(act, *arguments)
         try:
             while stranger.hear() not in until:
@@ -183,14 +183,14 @@ class Soak:
 
     @staticmethod
     def end_program(process):
-        """With what it has started: the end of its FUSE file system frees whoever waits for an answer."""
+        """Ends the stranger and its children: the end of its FUSE file system frees each process that waits for an answer."""
         process.kill()
         process.wait()
         process.stdout.close()
 
     @contextlib.contextmanager
     def fuse(self):
-        """What a machine without FUSE, or without user namespaces, does not allow is left out, and counted."""
+        """An attack that the machine does not allow (no FUSE, no user namespaces) is left out and counted."""
         try:
             self.device = self.device or strangers.fuse_device(self.folder)
             yield
@@ -237,7 +237,7 @@ class Soak:
                          f"after {self.n_rounds} rounds") from None
 
     def settled(self):
-        """Once the connections of a round are closed."""
+        """The state once the connections of a round are closed."""
         last = None
         for _ in range(50):
             now = self.state()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of a process that tests wait for, as the kernel tells them.
 
-A machine that is busy makes a program late by any time. So no test waits for a time in which a program
-will surely have done something: it waits until the program has done it.
+On a busy machine a program may be late by any time. So no test waits for a time in which a program
+will surely have done something: the test waits until the program has done it.
 """
 import os
 import pathlib
@@ -25,7 +25,7 @@ def proc_text(pid, name):
 
 
 def _stat(pid):
-    """What /proc/PID/stat has behind the name; ends the wait of a test whose process has ended."""
+    """The fields of /proc/PID/stat behind the name; an AssertionError if the process has ended."""
     fields = proc_text(pid, "stat").rpartition(")")[2].split()
     if not fields or fields[0] in "ZX":
         raise AssertionError(f"process {pid} has ended")
@@ -38,13 +38,13 @@ def wait_for_state(pid, letters):
 
 
 def wait_for_program(pid, name, letters="S"):
-    """Until the process runs the program of this name, and is in the state: what it does at its start is done."""
+    """Until the process runs the program of this name and is in the state: its start is over."""
     lib.wait_for(lambda: proc_text(pid, "comm").rstrip("\n") == name[:15] and _stat(pid)[0] in letters,
                  f"process {pid} as {name} in state {letters}")
 
 
 def wait_for_cpu(pid, seconds=0.1):
-    """Until the process has computed for so long: what it does again and again, it has done."""
+    """Until the process has used so much CPU time: a program that repeats its work has done the work."""
     def ticks():
         fields = _stat(pid)
         return int(fields[11]) + int(fields[12])
@@ -59,7 +59,7 @@ def n_reads(pid):
 
 
 def wait_for_reads(pid, n):
-    """Until the process has read n times more: each sample of most data sources is one read of a file at least."""
+    """Until the process has read n times more. Most data sources read a file at least once for each sample."""
     end = n_reads(pid) + n
     lib.wait_for(lambda: n_reads(pid) >= end, f"process {pid} reads {n} times")
 
@@ -73,7 +73,7 @@ def wait_for_text(pid, name, text):
 
 
 def wait_for_turns(pid, n):
-    """Until the process has waited n times more for something to do, and so has done something as often."""
+    """Until the process has gone to sleep n times more: its loop has come round n times."""
     def count():
         _stat(pid)
         return int(proc_text(pid, "status").partition("\nvoluntary_ctxt_switches:")[2].split()[0])
@@ -133,7 +133,7 @@ def _listed(folder):
 
 
 def blocks(pid, number):
-    """Whether the process blocks a signal: our programs do from when their loop takes it."""
+    """Whether the process blocks a signal: our programs block a signal once their loop takes it."""
     mask = proc_text(pid, "status").partition("SigBlk:")[2].split()[:1]
     return bool(mask) and bool(int(mask[0], 16) >> (number - 1) & 1)
 

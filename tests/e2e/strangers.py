@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes without root's rights that try to turn a program of root's against its owner.
+"""Processes without root's rights that try to turn a program of root's against root.
 
-Each is a fork of the test that has given up its rights, and does one thing in a function. Its time is bounded:
-the kernel ends it after LIMIT_S whatever happens to the test. Its end closes all that it holds, a FUSE file system
+Each is a fork of the test that has given up its rights and runs one function. Its time is bounded:
+the kernel ends the process after LIMIT_S whatever happens to the test. Its end closes all that it holds, a FUSE file system
 included, so that nothing stays stuck.
 """
 import array
@@ -22,7 +22,7 @@ import lib
 from protowire import bind
 
 PROGRAM = lib.BUILD / "tests" / "tools" / "stranger"
-UID = 61234  # of nobody's
+UID = 61234  # no user of the machine has this number
 LIMIT_S = 90
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 
@@ -48,13 +48,13 @@ class Stranger:
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
-            os.setpgid(self.pid, self.pid)  # both do it, so that it is done for whoever looks
+            os.setpgid(self.pid, self.pid)  # parent and child do this, so it is done before either goes on
         theirs.close()
         self.lines = ours.makefile("r")
         ours.close()
 
     def hear(self):
-        """The next thing that it says; a test that hears of a failure fails."""
+        """The next line that the stranger says. A line about a failure fails the test."""
         line = self.lines.readline().rstrip("\n")
         if not line or line.startswith("failed: "):
             raise AssertionError(f"the stranger says {line!r}")
@@ -84,7 +84,7 @@ class Voice:
 
 
 class Timed:
-    """How long something takes that is done again and again meanwhile, in a thread: the service of other users."""
+    """Calls do() again and again in a thread, and notes how long each call takes: the service of other users."""
 
     def __init__(self, do, period_s=0.05):
         self.seconds, self.errors = [], []
@@ -124,7 +124,7 @@ def enter_namespaces(voice):
 
 
 def fuse_device(folder):
-    """A device for FUSE in the folder, which everybody may open, as /dev/fuse is on most systems."""
+    """A device for FUSE in the folder. Every user may open the device, like /dev/fuse on most systems."""
     path = folder / "fuse"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(10, 229))
@@ -150,10 +150,10 @@ class FuseFile:
             voice.say(f"cannot: mount FUSE: {os.strerror(ctypes.get_errno())}")
             os._exit(0)
         self.fd, self.deaf = fuse_fd, deaf
-        if os.fork() == 0:  # a process of its own: its end frees whoever waits for an answer
+        if os.fork() == 0:  # a process of its own: its end frees each process that waits for an answer
             self.serve()
         os.close(fuse_fd)
-        os.stat(path)  # the kernel learns whose it is
+        os.stat(path)  # the kernel learns the owner of the file
         self.open_fd = os.open(path, os.O_RDWR)
 
     def serve(self):
@@ -197,7 +197,7 @@ def pass_descriptor(voice, path, service, request, fd):
 
 
 def pass_fuse(voice, device, mount_on, path, service, request, deaf):
-    """As pass_descriptor(), with a file that never answers what is in `deaf`; says "open" before."""
+    """As pass_descriptor(), with a file that never answers the requests in `deaf`; says "open" first."""
     file = FuseFile(voice, device, mount_on, deaf)
     voice.say("open")
     pass_descriptor(voice, path, service, request, file.open_fd)

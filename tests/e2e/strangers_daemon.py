@@ -19,7 +19,7 @@ buffers { size_kb: 256 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 50 } } }
 """
 ENABLE, QUERY_STATE, INITIALIZE, ACTIVATE = 1, 12, 1, 10
-SERVED_S = 10.0  # other users are served within this time on a machine under load; docs have what it takes at rest
+SERVED_S = 10.0  # other users are served within this time on a machine under load; the docs give the time at rest
 
 
 class Daemon:
@@ -53,7 +53,7 @@ class Daemon:
         return self.log_path.read_text()
 
     def ready(self):
-        """Once it serves: its last socket is there, and answers."""
+        """Waits until the daemon serves: its last socket is there, and answers."""
         lib.wait_for(lambda: self.process.poll() is not None or self.answers(), lambda: f"the daemon: {self.said()}")
         self.test.assertIsNone(self.process.poll(), self.said())
         return self
@@ -67,7 +67,7 @@ class Daemon:
         return False
 
     def status(self):
-        """What `mmtrace status` of root says; an AssertionError if it is not served."""
+        """The answer to root's `mmtrace status`; an AssertionError if the daemon does not serve root in time."""
         done = lib.run(lib.MMTRACE, "status", env=self.env, timeout_s=SERVED_S)
         self.test.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout

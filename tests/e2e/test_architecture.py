@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house rules that a compiler does not see: who includes whom, and who may look up names in file systems.
+"""The house rules that a compiler does not see: which file includes which, and which may look up names in file systems.
 
-Everything in the recorder that looks up a name, makes, removes or changes a file, or binds and connects a socket, is
-listed here with the reason why nobody else controls that name, or why nobody waits for that process. What somebody
-else controls goes through producer/foreign/ (docs/threat-model.md). An entry that is not needed any more fails.
+Each place in the recorder that looks up a name, makes, removes or changes a file, or binds or connects a socket, is
+listed here with the reason why nobody else controls the name, or why nobody waits for that process. Names that somebody
+else controls go through producer/foreign/ (docs/threat-model.md). An entry that is not needed any more fails the test.
 """
 import collections
 import graphlib
@@ -211,7 +211,7 @@ class Import(unittest.TestCase):
                 self.assertEqual(subjects, [], "keep the subject's state with its importer: see importer.h")
 
     def test_modules_do_not_include_each_other_in_a_circle(self):
-        """A module is a header with its source: what either includes, the module needs."""
+        """A module is a header with its source: the module needs whatever either of them includes."""
         needs = collections.defaultdict(set)
         for path in self.HERE.glob("**/*.[ch]"):
             module = str(path.relative_to(ROOT).with_suffix(""))
@@ -286,7 +286,7 @@ class Texts(unittest.TestCase):
 
 
 class Sources(unittest.TestCase):
-    """Data sources of the recorder: what CONTRIBUTING.md says of them, so that no step is forgotten."""
+    """Data sources of the recorder: each step that CONTRIBUTING.md asks for is done."""
 
     @classmethod
     def setUpClass(cls):
@@ -347,7 +347,7 @@ class Sources(unittest.TestCase):
                 yield from self.fields(inner)
 
 
-# What takes the number of a field as an argument, and at which place.
+# Functions and macros that take the number of a field as an argument, and the place of the argument.
 NUMBERED = r"\b(?:values_of|message_field|generation_find|generation_entry|interned_text|field_kind_of)\("
 WRITERS = r"\bwire_(?:uint|int|sint|begin|text|string|bytes|double|fixed32|fixed64|tag)\("
 OWN_NUMBER = r"(?:\d+|(?!PB_|PPROF_)[A-Z][A-Z0-9_]+)"
@@ -366,7 +366,7 @@ TABLE = re.compile(r"\{\s*(?:const )?uint(?:8|16|32)_t (?:field|number);[^}]*\}\
 
 
 def hand_numbered(text):
-    """The places where a source says the number of a field itself."""
+    """The places where a source file writes the number of a field by hand."""
     text = re.sub(r"//[^\n]*", " ", text)
     found = [match.group() for pattern in HAND_NUMBERED.values() for match in pattern.finditer(text)]
     found += re.findall(rf"case {OWN_NUMBER}:", " ".join(CASES.findall(text)))
@@ -375,7 +375,7 @@ def hand_numbered(text):
 
 
 class FieldNumbers(unittest.TestCase):
-    """Numbers of fields stand in protos/ alone; code has them from the headers that gen_fields.py writes."""
+    """Numbers of fields stand in protos/ alone; code takes them from the headers that gen_fields.py writes."""
 
     FILES = [f for folder in ("producer", "converter") for f in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]
 
@@ -441,7 +441,7 @@ LINK = re.compile(r"\]\(([^()\s]*)\)")
 
 
 def help_texts():
-    """What each program, and each of its commands, prints for --help."""
+    """The output of --help of each program and of each of its commands."""
     for program in (lib.MMTRACE, lib.MMSQL, lib.PINTOOL):
         def text_of(*command, program=program):
             return lib.run(program, *command, "--help").stdout

@@ -39,7 +39,7 @@ class HostileArchives(Case):
         return (b"bomb", 8, 0, crc, b"".join(packed) + packer.flush(), size + len(head), None)
 
     def test_bomb(self):
-        """It costs no other entry, before it or behind it."""
+        """A bomb costs no other entry, neither before it nor behind it."""
         bomb, other = self.bomb(2 << 30), PRESSURE.read_bytes()
         path = self.write("bomb.zip", self.entries_archive([bomb]))
         self.assertLess(path.stat().st_size, 4 << 20)
@@ -52,7 +52,7 @@ class HostileArchives(Case):
             self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
 
     def test_an_entry_that_is_no_trace(self):
-        """It begins as one."""
+        """The entry begins like a trace."""
         content, other = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(1000), PRESSURE.read_bytes()
         bad = (b"bad", 0, 0, zlib.crc32(content), content, len(content), None)
         good = (b"good", 0, 0, zlib.crc32(other), other, len(other), None)
@@ -66,7 +66,7 @@ class HostileArchives(Case):
         self.nothing_left("a.zip")
 
     def test_entries_that_share_their_bytes(self):
-        """However often an archive names the same bytes, what they inflate to counts each time."""
+        """If an archive names the same bytes several times, their inflated size counts each time."""
         content = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(64 << 20)
         packed, crc = self.deflated(content), zlib.crc32(content)
         one = (b"t", 8, 0, crc, packed, len(content))
@@ -80,7 +80,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT path FROM trace "), [(f"{path}!good",)])
 
     def test_archives_in_archives(self):
-        """An archive is no trace: what is in one within it is not looked for."""
+        """An archive within an archive is not opened."""
         inner = self.zip("inner.zip", {"t": PRESSURE.read_bytes()}).read_bytes()
         path = self.zip("outer.zip", {"inner.zip": inner})
         self.assertIn("no trace in this archive", self.convert(path, code=1))
@@ -89,7 +89,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t",)])
 
     def test_bugreports_that_lie(self):
-        """What stands in for files of /proc is bounded, and what is wrong with it costs that file only."""
+        """Entries that stand for files of /proc are bounded; a mistake in one costs that file only."""
         index = ("bugreport of mmtrace \x1b[31m\nuptime 99999999999999999999 s\nproc -1.5 s after boot, 2026-99-99T99:99:99Z\n"
                  "host \x1b]0;x\x07\nkernel " + "k" * 9000 + "\n")
         path = self.zip("r.zip", {
@@ -110,7 +110,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT kind, total_ns FROM proc_pressure"), [("full", 7000)])
 
     def test_bugreports_of_others(self):
-        """dumpstate's: many files that are no traces, and traces elsewhere if its usual folder has none."""
+        """Bugreports of dumpstate: many files are no traces; traces are found elsewhere if the usual folder has none."""
         entries = {"main_entry.txt": "bugreport-x.txt", "bugreport-x.txt": "== dumpstate\n" * 100, "version.txt": "2.0",
                    "FS/proc/1/mountinfo": "21 1 0:19 / /proc rw\n", "FS/proc/version": "Linux version 6.6.1\n",
                    "FS/proc/vmstat": "nr_free_pages 1\n", "FS/data/anr/anr_1": "pid 1", "FS/data/x.pftrace": SCHED.read_bytes()}
@@ -176,7 +176,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
 
     def test_names_lead_nowhere(self):
-        """Names are only shown: nothing is written where they point, and nothing of them reaches the terminal."""
+        """Names are only shown: nothing is written to the places they name, and no control characters reach the terminal."""
         names = ("../../outside", "/tmp/absolute-outside", "a\x1b[31m\x07b", "x" * 3000)
         path = self.zip("n.zip", {name: recording(PRESSURE, i) for i, name in enumerate(names, 1)})
         self.convert(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmtrace bugreport: the history is in it, also when no session records, and mmsql loads what is there."""
+"""mmtrace bugreport: the report has the history even if no session records, and mmsql loads the report."""
 import contextlib
 import os
 import pathlib
@@ -110,7 +110,7 @@ class WithoutDaemon(Case):
             self.mmtrace("bugreport", "-o", self.zip, value, code=2)
 
     def test_no_trace_is_said(self):
-        """Why, and what to do; the report is there all the same, and is loaded."""
+        """The message says why, and what to do; the report is written all the same, and mmsql loads it."""
         said = self.report("--traces", self.folder)
         self.assertRegex(said, r"mmtrace: no trace is in the report: no tracing service answers at \S+; "
                                r"\S+/traces has no finished trace \(start one with mmtrace daemon\)\n$")
@@ -185,7 +185,7 @@ class WithDaemon(Case):
         return daemon
 
     def fire(self, daemon, name, files):
-        """Fires the trigger and waits for the trace; it then is a minute old."""
+        """Fires the trigger, waits for the trace, and makes the trace a minute old."""
         self.mmtrace("trigger", name)
         [path] = daemon.wait(lambda: [path for path in files() if f"wrote {path}" in daemon.said()])
         os.utime(path, (time.time() - MINUTE,) * 2)
@@ -236,7 +236,7 @@ class WithDaemon(Case):
         self.assertEqual(self.entries[MAIN], best.read_bytes())
 
     def test_beside_a_snapshot(self):
-        """A session that records comes first; its earlier snapshots are there, and that they overlap is said."""
+        """A session that records comes first. Its earlier snapshots are there, and a message says that they overlap."""
         daemon = self.daemon(ring=config("snap", "CLONE_SNAPSHOT", more="bugreport_score: 5"))
         self.mmtrace("trigger", "snap")
         daemon.wait(lambda: daemon.files() and f"wrote {daemon.files()[0]}" in daemon.said())
@@ -251,7 +251,7 @@ class WithDaemon(Case):
         self.assertEqual((n, n_sessions), (2, 1))
 
     def test_a_daemon_that_was_killed(self):
-        """Nobody answers: what it had recorded by then is in the report, up to the last whole packet."""
+        """The daemon does not answer: the report has its recording up to the last whole packet."""
         daemon = self.daemon(mm=config("go", stop_delay_ms=600000, more="bugreport_score: 100"))
         self.mmtrace("trigger", "go")
         [part] = daemon.wait(lambda: [path for path in daemon.traces.glob("*.part") if path.stat().st_size > 4000])
@@ -264,7 +264,7 @@ class WithDaemon(Case):
         self.assertEqual(done.stdout.splitlines()[1:], ["1"], done.stderr)
 
     def test_a_service_that_is_not_believed(self):
-        """Where another user's service says that traces are, root does not look."""
+        """Root does not look in a folder that another user's service names."""
         folder = self.root / "bait"
         folder.mkdir()
         (folder / "bait.pftrace").write_bytes(SCHED.read_bytes())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the kernel that fail: each verb of mmsql does its work, or says that it failed and leaves files as they were.
+"""System calls that fail: each verb of mmsql does its work, or says that it failed and leaves files as they were.
 
-strace makes one call fail: the Nth of its kind in a thread, on whatever file. What a full disk does to a recording is
+strace makes one call fail: the Nth of its kind in a thread, on any file. A full disk under a recording is tested
 in test_survival.py.
 """
 import collections
@@ -68,7 +68,7 @@ class Calls(unittest.TestCase):
             self.check(name, [("prlimit", f"--nofile={n}") for n in (*range(3, 16), 64)])
 
     def test_killed(self):
-        """Whenever that is, the output is the old one or the whole new one."""
+        """At any moment the output is the old one or the whole new one."""
         seed = random.randrange(1 << 32)
         choose = random.Random(seed)
         for name in NAMES[:-1]:

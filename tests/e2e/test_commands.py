@@ -26,7 +26,7 @@ data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period
 TRACE_ENTRY = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
 
 
-# Of two data sources one cannot be opened: its period is too short.
+# The second of the two data sources cannot be opened: its period is too short.
 LEFT_OUT = VMSTAT + """
 data_sources { config { name: "linux.perf_map" perf_map_config { period_ms: 1 } } }
 """
@@ -89,7 +89,7 @@ class Commands(unittest.TestCase):
         return lib.of_kind(lib.decode(self.dir / path), "sys_stats")
 
     def n_vmstats(self, path):
-        """0 where the file is not whole yet."""
+        """0 if the file is not whole yet."""
         try:
             return len(self.vmstats(path))
         except (OSError, ValueError, IndexError):
@@ -239,7 +239,7 @@ class WithoutService(Commands):
 
 
 class ServiceTests:
-    """Everything that any service does for the commands. `make_service` is the subclass's."""
+    """Everything that any service does for the commands. The subclass has `make_service`."""
 
     @classmethod
     def setUpClass(cls):
@@ -514,7 +514,7 @@ class WithDaemon(ServiceTests, Commands):
 
 
     def test_a_source_that_is_left_out_fails_the_command(self):
-        """As soon as the session is made a line says so; the exit code does at the end. The trace is kept."""
+        """A line tells of the missing part once the session is made; the exit code tells at the end. The trace is kept."""
         self.config(LEFT_OUT)
         lines = rf"^mmtrace: {WHY}\n(.*\n)*mmtrace: trace: .*nothing lost\n(.*\n)*mmtrace: {WHY}\n$"
         self.fail_with(1, lines, "record", "-c", "config", "-o", "trace", "-t", "500ms")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configs that are installed: each is understood whole, and records."""
+"""The installed configs: each field is understood, and each config records."""
 import pathlib
 import tempfile
 import re
@@ -57,7 +57,7 @@ class Units(unittest.TestCase):
 
     def test_they_are_understood(self):
         done = lib.run("systemd-analyze", "verify", *self.units)
-        # Calls that are newer than this systemd are left out of a filter, and their users do without.
+        # systemd leaves calls that it does not know out of a filter; programs do without these calls.
         complaints = [line for line in done.stderr.splitlines() if "cachestat" not in line]
         ours = [line for line in complaints if "mmtrace" in line]
         self.assertEqual(ours, [])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmtrace daemon, end to end: configs kept armed, real memory pressure, what it costs to wait, crashes.
+"""mmtrace daemon, end to end: configs kept armed, real memory pressure, the cost of waiting, crashes.
 
-Each daemon has folders of its own, so that it never meets one that serves this machine.
+Each daemon has folders of its own, so that it never meets a daemon that serves this machine.
 """
 import contextlib
 import os
@@ -24,14 +24,14 @@ sys.path.insert(0, str(lib.ROOT / "scripts"))
 import load  # noqa: E402
 
 INSTANCES = lib.TRACEFS / "instances"
-# No more than the load of these tests makes happen: other tests may run beside them, in cgroups of their own.
+# Only events that the load of these tests causes: other tests may run beside them, in cgroups of their own.
 WATCH = ("--psi", "none", "--kmem-events", "vmscan/mm_vmscan_kswapd_wake,vmscan/mm_vmscan_direct_reclaim_begin,"
          "compaction/mm_compaction_begin,oom/mark_victim")
-N_WATCHES = 3  # of the daemon: what goes on in the background, stalls, kills
+N_WATCHES = 3  # of the daemon: background reclaim, stalls, kills
 STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
 REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
-RSS_MAX_KB = 4096 + 5632  # of which the buffers of the config, taken beforehand
+RSS_MAX_KB = 4096 + 5632  # the buffers of the config, which are taken beforehand, and the rest
 N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
 PLAIN = """
 buffers { size_kb: 64 }
@@ -47,7 +47,7 @@ def mm_events():
 
 
 class Daemon:
-    """A running daemon; what it says is in a file."""
+    """A running daemon; its messages go into a file."""
 
     def __init__(self, root, *options, env=None, ipc=False):
         self.root = pathlib.Path(root)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes the daemon fit to be the flight recorder of a machine: its own sockets beside another tracing
-service, triggers that say what became of them, and the names of what it watches.
+"""The daemon as the flight recorder of a machine: its own sockets beside another tracing
+service, triggers that report their outcome, and the names of the watched events.
 """
 import contextlib
 import json
@@ -110,7 +110,7 @@ class OwnSockets(Base):
     """Another service holds Perfetto's sockets."""
 
     def look(self, daemon, env):
-        """The commands reach our daemon, whoever serves the sockets that the environment names."""
+        """The commands reach our daemon, whichever service has the sockets that the environment names."""
         status = json.loads(self.command("status", "--json", env=env).stdout)
         self.assertEqual(status["pid"], daemon.pid)
         self.assertEqual(self.command("trigger", "kmem_activity", env=env).returncode, 0)
@@ -151,7 +151,7 @@ class OwnSockets(Base):
         with self.daemon(env=names) as daemon:
             for how in ([self.command("status", "--json", env=env)], [lib.run(lib.MMTRACE, "status", "--json", env=env)]):
                 self.assertEqual(json.loads(how[0].stdout)["pid"], daemon.pid)
-            # The default run folder is another one's: tell by both names that lead to this daemon.
+            # The default run folder belongs to another daemon: both names that lead to this daemon are told.
             names["PERFETTO_PRODUCER_SOCK_NAME"] += "," + str(self.run_dir / "producer.sock")
             done = lib.run(lib.MMTRACE, "trigger", "kmem_activity", env={**os.environ, **names})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -186,7 +186,7 @@ class OwnSockets(Base):
 
 
 def in_group(join, script):
-    """Python in a memory cgroup; the process, when it has ended."""
+    """Runs Python in a memory cgroup to its end; returns the process."""
     process = subprocess.Popen(["python3", "-c", script], preexec_fn=join, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     process.wait(60)
@@ -321,7 +321,7 @@ class Pressure(Base):
 
 @lib.needs_tracefs
 class Names(unittest.TestCase):
-    """What is to be watched must be there."""
+    """An event that is to be watched must exist."""
 
     def test_mistyped(self):
         for event, hint in (("vmscan/mm_vmscan_direct_reclaim_begn", 'did you mean "vmscan/mm_vmscan_direct_reclaim_begin"?'),

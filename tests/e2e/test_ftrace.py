@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""linux.ftrace on this kernel: what is recorded is what the kernel says, losses are told, nothing is left behind."""
+"""linux.ftrace on this kernel: the recording agrees with the kernel, losses are told, nothing is left behind."""
 import contextlib
 import os
 import pathlib
@@ -18,7 +18,7 @@ import states
 INSTANCES = lib.TRACEFS / "instances"
 STATE = pathlib.Path("/run/mmtrace")
 
-# What the traced process does once it is told to: page faults, files, threads, sleeping.
+# The work of the traced process, after its signal: page faults, files, threads, sleeping.
 LOAD = """
 import mmap, os, sys, tempfile, threading, time
 print("ready", flush=True)
@@ -94,7 +94,7 @@ class FtraceCase(unittest.TestCase):
             self.assertIsNone(process.poll(), "it ended early")
             for path in INSTANCES.iterdir():
                 ours = path.name == instance if instance else path.name.startswith(f"mmtrace-{process.pid}-")
-                # A new instance is born switched on: what counts is the clock that we set.
+                # A new instance is switched on from the start; the clock that mmtrace sets comes last.
                 if ours and lib.tracefs_text(path, "tracing_on") == "1\n":
                     if "[boot]" in lib.tracefs_text(path, "trace_clock"):
                         return path
@@ -158,7 +158,7 @@ FIELD = re.compile(r"(\w+)=(?:0x([0-9a-f]+) \(-?\d+\)|\(0x[0-9a-f]+\)|([^=]*?))(
 
 
 def reference(text, pid):
-    """What the kernel says of a process's events: (event, {field: number or text}) in order of time."""
+    """The events of a process as the kernel prints them: (event, {field: number or text}) in order of time."""
     found = []
     for line in text.splitlines():
         match = re.match(r"\s*.*-(\d+)\s+\[(\d+)\] \S+\s+(\d+)\.(\d{6}): (\w+): (.*)", line)
@@ -227,8 +227,8 @@ class SameAsTheKernel(FtraceCase):
 
     @staticmethod
     def common_start(*times_us):
-        """Both began at different moments, and note the same event at slightly different times: a moment behind both
-        beginnings in front of which nothing happened for a while."""
+        """The two began at different moments, and note the same event at slightly different times: returns a moment behind both
+        beginnings, with a while before it in which nothing happened."""
         begin = max(times[0] for times in times_us)
         merged = sorted(time for times in times_us for time in times)
         return next(later for earlier, later in zip(merged, merged[1:]) if later > begin and later - earlier > 300)
@@ -296,7 +296,7 @@ class SameAsTheKernel(FtraceCase):
 
 
 def descriptors_of(packets):
-    """Of events that the schema does not know: field number -> (name, {field number: (name, type)})."""
+    """The events that the schema does not know: field number -> (name, {field number: (name, type)})."""
     found = {}
     for bundle in bundles(packets):
         for descriptor in bundle.get("generic_event_descriptors", []):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heap profiler on real programs: what it says of a program that allocates known amounts, and that programs do
+"""The heap profiler on real programs: profiles of a program that allocates known amounts; and programs do
 not notice it."""
 import ctypes
 import math
@@ -116,7 +116,7 @@ class Heap(Recorders):
                 ("freed", freed, FREED[function] * threads),
             ):
                 points = real / interval
-                # Exact at an interval of 1, and where every allocation is surely hit.
+                # Exact at an interval of 1, and where the interval is so small that each allocation is sampled.
                 error = 0 if interval == 1 or size >= interval * math.log(100) else 5 * interval * math.sqrt(points)
                 with self.subTest(function=function, what=what, interval=interval):
                     self.assertLessEqual(abs(got - real), error, f"{got} instead of {real}")
@@ -164,7 +164,7 @@ class GroundTruth(Heap):
         )
         real = 100 * 40 * ROUNDS
         self.assertLessEqual(abs(got - real), 5 * 65536 * math.sqrt(real / 65536))
-        # Perfetto forgets the totals of the dump before where the state begins anew; each name is there once.
+        # Perfetto forgets the earlier dump's totals when the state is cleared; each name is there once.
         packets = decode(self.trace)
         heap = of_kind(packets, "profile_packet")[0].one("trusted_packet_sequence_id")
         of_heap = [p for p in packets if p.one("trusted_packet_sequence_id") == heap]
@@ -175,7 +175,7 @@ class GroundTruth(Heap):
             self.assertEqual(len(iids), len(set(iids)), kind)
 
     def test_most_is_freed(self):
-        """What holds memory comes first, then who took most of it."""
+        """The functions that hold memory come first, then those that allocated most."""
         code = "b = [bytearray(100000) for _ in range(300)]; del b; keep = bytearray(3 << 20)"
         result = self.profile("python3", "-c", code, options=("-i", "64"))
         lines = result.stderr.splitlines()
@@ -215,7 +215,7 @@ class Names(Heap):
 
 
 class Allocator(Heap):
-    """What the C library says of its own memory."""
+    """The C library's own figures of its memory."""
 
     def test_what_is_free_and_what_has_its_own_mapping(self):
         code = (
@@ -232,7 +232,7 @@ class Allocator(Heap):
         rows = self.query("select arena, system_bytes, free_bytes, mapped_chunks from malloc_arena order by ts, id")
         (main,) = [r for r in rows[-3:] if r[0] == 0]
         mapped = rows[-1]
-        # 20 MB of holes that neither the system gets back nor anything is in.
+        # 20 MB of holes: the memory is free but does not go back to the system.
         self.assertGreater(main[2], 19 << 20)
         self.assertGreater(main[1] - main[2], 19 << 20)
         self.assertLess(main[2], 40 << 20)
@@ -311,7 +311,7 @@ class RealPrograms(Heap):
         self.check_unchanged("python3", "-c", code)
 
     def test_the_environment(self):
-        """Nothing that the library does before the C library is ready takes it away."""
+        """The library starts before the C library is ready, and the environment is still whole afterwards."""
         code = "import os; print(sorted(k + v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'MMTRACE_HEAP_SOCKET')))"
         self.check_unchanged("python3", "-c", code, env={**os.environ, "ONE": "1", "TWO": "2"})
 
@@ -464,7 +464,7 @@ class Attach(Heap):
         self.assertEqual(process.wait(60), 0)
 
     def test_a_sleeper_sleeps_on(self):
-        """The system call that the thread was in goes on to its proper end."""
+        """The system call that the thread was in goes on to its normal end."""
         for _ in range(3):  # a machine that stands still may make it look longer
             began = time.monotonic()
             process = self.start_sleep("2")
@@ -485,7 +485,7 @@ class Attach(Heap):
         self.assertEqual(process.returncode, 0)
 
     def record(self, process, fields, until="", cpu_s=0, ms=60000):
-        """Until it has said something, and the process has then computed for so long; or for a time."""
+        """Records until the recorder has said `until` and the process has then used so much CPU time; or for a time."""
         config = self.dir / "heap.cfg"
         config.write_text(
             f'buffers {{ size_kb: 8192 }} duration_ms: {ms} data_sources {{ config {{ name: "linux.heap"'
@@ -549,7 +549,7 @@ class Attach(Heap):
 
     @needs_namespaces
     def test_another_mount_namespace(self):
-        """The library is not to be seen where the process is: it gets a copy."""
+        """The process cannot see the library in its own root: the process gets a copy."""
         lib.skip_in_chroot(self)
         hide = f'mount -t tmpfs none {LIBRARY.parent} && exec "$@"'
         process = self.start_work("unshare", "-m", "sh", "-c", hide, "sh")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heap profiles when things go wrong: recorders that stand still or are killed, processes in odd states. The programs
-go on as if nothing was, and what is lost is known."""
+"""Heap profiles under faults: recorders that stand still or are killed, processes in odd states. The programs
+go on unharmed, and losses are counted."""
 import contextlib
 import os
 import pathlib
@@ -16,7 +16,7 @@ from lib import MMTRACE, run, wait_for
 from test_heap import TRUTH, WORK as THREADS, attach
 from test_heap_service import Service
 
-# Does what its lines of input say, and says when it is done.
+# Reads orders, a line each, and says when each is done.
 WORK = """
 import sys, time
 keep = []
@@ -47,7 +47,7 @@ class FullRing(Service):
         return recorder
 
     def rest(self, recorder):
-        """Until the recorder has looked at the ring, and at the empty one, too."""
+        """Until the recorder has read the ring, and has then found it empty."""
         states.wait_for_turns(recorder.pid, 4)
 
     def n_kept(self):
@@ -56,7 +56,7 @@ class FullRing(Service):
                           " order by sum(abs(count)) desc limit 1")[0][0]
 
     def test_frees_that_are_lost_are_made_good_for(self):
-        """The program frees while nobody reads, and does nothing after that."""
+        """The program frees while no recorder reads, and does nothing afterwards."""
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536", "--no-block-client")
         self.work(process, "keep", 600)
@@ -72,7 +72,7 @@ class FullRing(Service):
         self.assertIn(self.n_kept(), range(50, 101))  # a busy machine loses some of the first samples
 
     def test_a_recorder_that_stands_still_for_long(self):
-        """Who waits for room does so for five seconds; from there on what does not fit is counted."""
+        """The program waits for room for five seconds. After that, samples that do not fit are counted."""
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536")
         self.work(process, "burst", 100)
@@ -80,7 +80,7 @@ class FullRing(Service):
         recorder.send_signal(signal.SIGSTOP)
         states.wait_for_state(recorder.pid, "T")
         self.work(process, "burst", 20000)
-        # From there on each work takes no time at all, if the machine has some for it.
+        # From then on the program no longer waits, and each piece of work is quick.
         for _ in range(5):
             began = time.monotonic()
             self.work(process, "burst", 20000)
@@ -110,11 +110,11 @@ class Programs(Service):
     """With programs of their own."""
 
     def attach(self, pid):
-        """To a process that may do anything, sleep, too."""
+        """Attaches to a process that may be doing anything, sleeping included."""
         return attach(self.trace, pid, 0)
 
     def attach_for(self, pid, ms):
-        """Whatever comes of that."""
+        """Attaches for some milliseconds; any outcome is right."""
         return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)
 
     def compile(self, text):
@@ -238,7 +238,7 @@ class Jail(Programs):
 
 class Rights(Programs):
     def test_a_process_that_gives_up_its_rights(self):
-        """Its /proc belongs to root from there on. Libraries come, and the hooks go out at the end."""
+        """The process's /proc belongs to root from then on. Libraries are loaded, and the hooks are removed at the end."""
         if os.geteuid() != 0:
             self.skipTest("needs root, to give it up")
         code = (
@@ -278,14 +278,14 @@ class Rights(Programs):
         self.assertIn("Uid:\t65534", states.proc_text(process.pid, "status"))
         self.end(recorder)
         self.assertIsNone(process.poll())
-        # A program that allocates takes the hooks out by itself.
+        # A program that allocates removes the hooks itself.
         wait_for(lambda: "memfd:mmheap " not in states.proc_text(process.pid, "maps"), "the end of the hooks")
         process.stdin.close()
         self.assertEqual(process.stdout.read(), "as ever\n")
         self.assertEqual(process.wait(60), 0)
 
     def test_a_program_that_gets_other_rights(self):
-        """The loader leaves the library out, and it runs as ever."""
+        """The loader leaves the library out, and the program runs as always."""
         if os.geteuid() != 0:
             self.skipTest("needs root, to give files away")
         os.chmod(self.dir, 0o755)
@@ -299,7 +299,7 @@ class Rights(Programs):
 
 class Threads(Programs):
     def test_allocations_are_no_cancellation_points(self):
-        """Also where they wait for room: a thread that is cancelled meanwhile goes on to where it can be."""
+        """Threads that wait for room, too: a thread that is cancelled in the wait goes on to its next cancellation point."""
         program = self.compile(
             "#include <pthread.h>\n#include <stdlib.h>\n#include <stdio.h>\nstatic volatile int n_done;\n"
             "static pthread_barrier_t barrier;\nstatic void *run(void *p) {\n    void *volatile keep[300];\n"
@@ -349,7 +349,7 @@ class Bomb(Programs):
 
 class Odd(Programs):
     def test_a_recorder_that_was_killed_is_followed_by_another(self):
-        """Of a process that sleeps, which has nobody to take its hooks out."""
+        """A sleeping process: no thread of it runs to remove the hooks."""
         process = self.start("sleep", "600")
         states.wait_for_program(process.pid, "sleep")
         for _ in range(2):
@@ -362,7 +362,7 @@ class Odd(Programs):
         self.assertIsNone(process.poll())
 
     def test_helpers_that_are_killed_at_any_moment(self):
-        """The thread that they had borrowed goes on, with its signals and its priority."""
+        """The thread that a helper had borrowed goes on, with its signals and its priority."""
         process = self.start_piped("python3", "-c", THREADS)
         wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 4, "its threads")
         for _ in range(10):
@@ -381,7 +381,7 @@ class Odd(Programs):
         self.assertEqual(process.wait(60), 0)
 
     def test_a_socket_that_nobody_answers_at(self):
-        """Who is attached to does not ask there."""
+        """A process that is attached to does not ask at the socket."""
         name = f"mmtrace-test-silent-{os.getpid()}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind("\0" + name)
@@ -405,7 +405,7 @@ class Odd(Programs):
         self.assertEqual(process.wait(60), 0)
 
     def test_one_that_executes_others_all_the_time(self):
-        """With threads that end meanwhile: it has to wait for each, and so has who has stopped one."""
+        """Threads end meanwhile: the program has to wait for each of them, and a helper that has stopped one has to let go."""
         process = self.start_piped(self.compile(
             "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
             "static void *run(void *p) { for (;;) { free(malloc(1000)); usleep(10); } return p; }\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that were preloaded with libmmheap.so, run without profile, and are woken by a signal."""
+"""Programs that are preloaded with libmmheap.so, run without a profile, and are woken by a signal."""
 import os
 import pathlib
 import shutil
@@ -16,7 +16,7 @@ from test_heap import LIBRARY, TRUTH, WORK, Heap, attach
 SIGNAL = signal.SIGURG
 REAL_TIME = 46
 
-# Waits for a line, allocates, waits, allocates: what comes in between is when it can be woken.
+# Waits for a line, allocates, waits, allocates. The program can be woken in between.
 LATE = """
 import sys
 print("ready", flush=True)
@@ -28,7 +28,7 @@ sys.stdin.readline()
 print("as ever")
 """
 
-# A filter that lets everything pass: what counts is that there is one.
+# A filter that lets everything pass: only its presence matters.
 FILTER = """
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None)
@@ -62,7 +62,7 @@ class Dormant(Heap):
             return False
 
     def begin(self, *argv, **more):
-        """One that sleeps already. It says so by its mapping before anything of its own runs."""
+        """A program that is dormant already. Its mapping says so before the program's own code runs."""
         process = self.start(*argv, **more)
         program = str(argv[0]).encode()
         cmdline = pathlib.Path(f"/proc/{process.pid}/cmdline")
@@ -73,7 +73,7 @@ class Dormant(Heap):
         return attach(self.trace, pid, cpu_s)
 
     def attach_for(self, pid, ms):
-        """Whatever comes of that."""
+        """Attaches for some milliseconds; any outcome is right."""
         return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)
 
     def step(self, process):
@@ -83,7 +83,7 @@ class Dormant(Heap):
         return process.stdout.readline()
 
     def check_end(self, process):
-        """Its input ends, and so does the program."""
+        """Ends the input of the program, and so the program."""
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out.replace("allocated\n", ""), err), (0, "as ever\n", ""))
 
@@ -144,7 +144,7 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_a_program_that_takes_the_signal_for_itself(self):
-        """It finds the signal free, has it from there on, and is not woken by it."""
+        """The program finds the signal free and handles it from then on; the signal does not wake the library."""
         for number in (SIGNAL, REAL_TIME):
             code = (
                 "import signal, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
@@ -181,7 +181,7 @@ class Dormant(Heap):
         self.assertNotIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL="0"))
 
     def test_programs_that_execute_others_all_the_time(self):
-        """A summons that comes while one is on its way to the next does neither of them any harm."""
+        """A summons that comes while the process executes another program harms neither of the two programs."""
         source, program = self.dir / "again.c", self.dir / "again"
         source.write_text(
             "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
@@ -238,7 +238,7 @@ class Dormant(Heap):
     @needs_namespaces
     @hides_tmp
     def test_a_container_with_a_filter(self):
-        """Other mounts, pids and network, and a filter around all of it: nobody may attach, and the program comes
+        """Mounts, pids and network of its own, and a seccomp filter: attaching is not allowed, and the program asks
         when it allocates."""
         script = "mount -t tmpfs none /run && mount -t tmpfs none /tmp && exec \"$@\""
         wrapper = (
@@ -264,7 +264,7 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_a_library_of_another_version(self):
-        """What is called is what is in the process, wherever it lies there."""
+        """The recorder calls the function at its place in this process, wherever the library lies there."""
         if not (LIBRARY.parent / "mmheap-attach").exists():
             self.skipTest("mmheap-attach is not in this build")
         other = self.dir / LIBRARY.name
@@ -321,7 +321,7 @@ class Dormant(Heap):
 
 
 class OtherLibraries(Heap):
-    """Programs that cannot be profiled run as ever, and the reason is said."""
+    """Programs that cannot be profiled run as always, and a message gives the reason."""
 
     def build(self, compiler, *options):
         source, program = self.dir / "program.c", self.dir / "program"

@@ -19,7 +19,7 @@ AGENT = BUILD / "producer" / "agents" / "heap"
 POOLS = BUILD / "tests" / "tools" / "heap_pools"
 TRACE_PROCESSOR = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
 
-# Of heap_pools, per round: heap, what takes from it, bytes that are allocated and freed, size of one.
+# heap_pools in each round: heap, function that takes from it, bytes allocated and freed, size of one piece.
 TRUTH = {
     ("truth.sessions", "keep_session"): (96, 0, 96),
     ("truth.sessions", "drop_session"): (96, 96, 96),
@@ -124,7 +124,7 @@ class Pools(Base):
                 source = self.dir / f"program.{suffix}"
                 source.write_text(PROGRAM)
                 self.build(compiler, source, *options)
-                if "-static-pie" in options:  # nobody can profile it, and it runs all the same
+                if "-static-pie" in options:  # the program cannot be profiled, and runs all the same
                     self.assertEqual(run(self.dir / "program").returncode, 1)
                     continue
                 self.profile(self.dir / "program", options=("--all-heaps", "-i", "1"))
@@ -171,7 +171,7 @@ class Pools(Base):
         (allocated, freed), = self.query("select sum(max(size, 0)), -sum(min(size, 0)) from heap_profile_allocation"
                                          " where heap_name = 'of.library'")
         self.assertEqual(allocated, 100 * 100 * 10)
-        # What is at an address that is given out again has been freed unseen.
+        # An address that is handed out again was freed unseen.
         self.assertIn(freed, range(allocated // 2, allocated - 499))
         self.assertEqual(self.heaps() - {"libc.malloc"}, {"of.library", *(f"own.{i}" for i in range(62))})
 
@@ -186,7 +186,7 @@ class Pools(Base):
         self.assertEqual(recorder.returncode, 0, said)
 
     def test_an_interval_that_has_doubled_often(self):
-        """Large allocations are still in proportion to it."""
+        """Large allocations still have their share."""
         program = self.write(
             "int main(void)\n{\n    static char p;\n"
             '    struct mmheap *heap = mmheap_register("a.pool", NULL, NULL);\n    puts("ready");\n    fflush(stdout);\n'
@@ -197,7 +197,7 @@ class Pools(Base):
         with lib.Popen([program], stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
             config.write_text(
-                # What is lost is made good for by what comes next, so nothing may be lost.
+                # Later samples make up for lost ones, so no sample may be lost.
                 'buffers { size_kb: 8192 } data_sources { config { name: "linux.heap" heapprofd_config { block_client: true'
                 ' heaps: "a.pool" heap_sampling_intervals: 2 shmem_size_bytes: 65536'
                 " adaptive_sampling_shmem_threshold: 65536 adaptive_sampling_max_sampling_interval_bytes: 2097152"
@@ -257,11 +257,11 @@ AARCH64 = pathlib.Path(os.environ.get("AARCH64_ROOT", "/nonexistent"))
     "needs aarch64-linux-gnu-gcc, qemu-aarch64 and a system for them in AARCH64_ROOT",
 )
 class Aarch64(Base):
-    """The part in the program, built for another machine: what it tells is exact."""
+    """The part inside the program, built for another machine: its figures are exact."""
 
     @staticmethod
     def agent_sources(agent):
-        """What the library is made of, from the build and the lists of the folders."""
+        """The sources of the library, from the build and the lists of the folders."""
         commands = json.loads((BUILD / "compile_commands.json").read_text())
         found = {(BUILD / command["file"]).resolve() for command in commands
                  if re.search(r"/lib(mmheap\.so|common_inside\.a)\.p/", command.get("output", ""))}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heap profiler on runtimes, on programs with other allocators, in containers, and on programs that do odd things:
-they go on as if nothing was."""
+they go on unharmed."""
 import os
 import pathlib
 import re
@@ -50,7 +50,7 @@ class Runtimes(Heap):
 
 
 class OtherAllocators(Heap):
-    """Linked with the program: its malloc is theirs."""
+    """Allocators that are linked with the program: its malloc is theirs."""
 
     def check(self, library):
         found = run("cc", "-O1", "-fno-optimize-sibling-calls", "-rdynamic", "-pthread", "-o", self.dir / "program",
@@ -60,7 +60,7 @@ class OtherAllocators(Heap):
         self.profile(self.dir / "program", "2", "50000")
         self.check_truth(4096, threads=2)
         (arenas,), = self.query("select count(*) from malloc_arena")
-        self.assertEqual(arenas, 0)  # what the C library has is not what the program uses
+        self.assertEqual(arenas, 0)  # the program does not use the C library's malloc
 
     def test_jemalloc(self):
         self.check("jemalloc")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs that are attached to again and again while they work: what they print is what they would have printed,
-and nothing of the profiler stays in them but its library."""
+"""Real programs that are attached to again and again while they work: their output is the same as without a profile,
+and only the library of the profiler stays in them."""
 import itertools
 import lzma
 import os
@@ -20,7 +20,7 @@ from test_heap import HELPER, Heap
 
 ATTACHES = 3
 
-# Reads lines, and does with each what a program does.
+# Reads lines, and allocates for each as programs do.
 NODE = """
 let n = 0, keep = [];
 process.stdin.on('data', d => {
@@ -60,7 +60,7 @@ for line in sys.stdin:
 print(n)
 """
 
-# Of whatever allocator it is linked with: pieces keep what was written to them.
+# For any allocator that is linked with the program: pieces keep their contents.
 C = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ class Running(Heap):
                 sum("libmmheap" in line for line in lines), sum("memfd:mmheap " in line for line in lines))
 
     def feed(self, process, piece):
-        """Writes `piece` until somebody takes a look at `over`."""
+        """Writes `piece` to the process in a thread, until the event that is returned is set."""
         def write():
             for self.n_pieces in itertools.count():
                 if over.is_set():
@@ -120,7 +120,7 @@ class Running(Heap):
         return over
 
     def attach_often(self, argv, piece, slack=(0, 0, 1, 0), **more):
-        """What the program printed, and how many pieces it was given."""
+        """The output of the program, and the number of pieces that it was given."""
         if not shutil.which(argv[0]):
             self.skipTest(f"{argv[0]} is not installed")
         process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
@@ -217,7 +217,7 @@ JUMPS = {
             kept[place] = aligned_alloc(256, rand() % 3000 + 1100);
             memset(kept[place], 1, 1100);
         }""",
-    # So many that the C library gives their stacks back.
+    # So many threads that the C library unmaps their stacks.
     "pthread_join": r"""
         pthread_t threads[16];
         for (int i = 0; i < 16; i++)
@@ -254,7 +254,7 @@ int main(void)
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Jumps(Heap):
-    """A thread is not borrowed while it has a lock that dlopen() needs: it would wait for itself for ever."""
+    """A thread is not borrowed while it has a lock that dlopen() needs: the thread would wait for itself for ever."""
 
     def check(self, function):
         source, program = self.dir / "jumps.c", self.dir / f"jumps_{function}"
@@ -294,7 +294,7 @@ class Jumps(Heap):
         self.check("setuid")
 
 
-# Its allocator's lock is nearly always taken. It reads from time to time, if it is told to.
+# The lock of its allocator is nearly always taken. With an argument the program also reads from time to time.
 OWN_ALLOCATOR = r"""
 #include <poll.h>
 #include <pthread.h>
@@ -348,7 +348,7 @@ int main(void)
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Unknown(Heap):
-    """Code of which nothing tells whether it may be interrupted."""
+    """Code without information on whether it may be interrupted."""
 
     def build(self, text, name, *options):
         source, program = self.dir / f"{name}.c", self.dir / name

@@ -68,7 +68,7 @@ class Service(Recorders):
         return path
 
     def end(self, recorder):
-        """What a recorder still says when it is told to end."""
+        """Ends the recorder, and returns the rest of its messages."""
         recorder.send_signal(signal.SIGINT)
         said = recorder.communicate(timeout=60)[1]
         self.assertEqual(recorder.returncode, 0, said)
@@ -95,7 +95,7 @@ class Snapshot(Service):
         states.wait_for_taken(recorder.pid, signal.SIGUSR1)
         states.wait_for_cpu(target.pid)
         self.end(recorder)
-        # One of the loop's, the two here, and the end's.
+        # A dump of the loop, the two from here, and the last one.
         self.assertEqual(self.n_dumps(), 4)
         sizes = self.query("select sum(size) from heap_profile_allocation where size > 0 group by ts order by ts")
         self.assertEqual(len(sizes), 4)
@@ -120,7 +120,7 @@ class Snapshot(Service):
 
 class Silent(Service):
     def test_a_program_that_asks_and_does_not_begin(self):
-        """As one does that was started with an older library."""
+        """Programs with an older library do so."""
         name = f"silent-{os.getpid()}"
         env = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{name}"}
         code = (
@@ -267,7 +267,7 @@ class Daemon(Service):
         return [(bool(d.one("from_startup")), bool(d.one("rejected_concurrent"))) for d in dumps]
 
     def test_programs_ask_at_startup(self):
-        """The first recording gets the process, the second one says so; afterwards nobody is asked any more."""
+        """The first recording gets the process, and the second one says so. Later on no process is asked again."""
         first = self.record('process_cmdline: "heap_truth" no_running: true', "first")
         second = self.record('process_cmdline: "heap_truth" no_running: true', "second")
         other = self.record('process_cmdline: "something_else"', "other")
@@ -286,7 +286,7 @@ class Daemon(Service):
         self.assertEqual(run(TRUTH, "1", "5", env=self.preloaded()).returncode, 0)
 
     def test_the_loop_goes_on_while_processes_are_let_go(self):
-        """Sleepers do not take their hooks out by themselves, and of one that is stopped nobody gets hold soon."""
+        """Sleeping processes do not remove their hooks themselves, and a stopped process cannot be borrowed soon."""
         *sleepers, stopped = [self.start("sleep", "60") for _ in range(4)]
         for _ in range(4):  # a busy machine makes any answer late
             stopped.send_signal(signal.SIGCONT)
@@ -304,7 +304,7 @@ class Daemon(Service):
             if longest < 0.45:
                 break
         self.assertLess(longest, 0.45)
-        # Once more, at once: what is still being let go is waited for.
+        # Once more, at once: the recorder waits for processes that are still being let go.
         recorder = self.record(" ".join(f"pid: {p.pid}" for p in sleepers), "second")
         self.wait_attached(sleepers)
         self.end(recorder)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heap profiles against known amounts, for every function that allocates or frees: exact where every allocation is
-taken, and within bounds that an estimate which is wrong by 3 % does not keep."""
+sampled, and otherwise within bounds so narrow that an error of 3 % fails."""
 import math
 import pathlib
 import shutil
@@ -53,7 +53,7 @@ class Kinds(Heap):
         assert done.returncode == 0, done.stderr
 
     def measure(self, interval, threads, rounds):
-        """Function -> what it should have allocated and freed, what the profile says."""
+        """Function -> the bytes that it allocated and freed, and the bytes in the profile."""
         done = self.profile(self.program, threads, rounds, options=("-i", interval))
         self.assertIn("operator new(unsigned long)", done.stderr)
         self.assertEqual(self.stat("heapprofd_buffer_overran"), 0)

@@ -2,8 +2,8 @@
 """The converter on traces in which every field of every packet kind is wrong in turn.
 
 The traces are made from the list of Perfetto's messages. They go through the fuzz target of the converter, which
-checks the database: it is sound, and ids refer to rows that are there. With MMTRACE_BUILD at a build with sanitizers
-these watch, too.
+checks that the database is sound and that ids refer to rows that exist. If MMTRACE_BUILD is a build with sanitizers,
+they check as well.
 """
 import collections
 import contextlib
@@ -51,7 +51,7 @@ def scalar(field, value):
 
 
 def other_wire_types(field, value):
-    """The field in every form that its type does not have, and in those that no type has."""
+    """The field in each wire type that is wrong for it, and in those that do not exist."""
     forms = {0: varint(value), FIXED64: struct.pack("<Q", value), BYTES: b"\x02\x08\x01", FIXED32: b"\1\0\0\0",
              3: b"\x08\x01" + varint(field.number << 3 | 4)}
     for wire, body in forms.items():
@@ -68,7 +68,7 @@ def messages_read():
 
 
 class Traces:
-    """Bodies of messages with all their fields, and with one that is another way each time."""
+    """Bodies of messages with all their fields, one of which is changed in turn."""
 
     def __init__(self):
         self.messages = messages_read()
@@ -84,7 +84,7 @@ class Traces:
         return b"".join(out)
 
     def variants(self, message, make, path=()):
-        """Each leaf in turn as make(field) has it, alone of its message's fields or behind all of them."""
+        """Each leaf in turn as make(field) returns it: alone in its message, or behind all other fields."""
         for field in self.messages[message]:
             if field.type in self.messages:
                 if field.type in path or len(path) >= DEPTH_MAX:
@@ -162,7 +162,7 @@ class EveryField(Hostile):
         self.assertGreater(self.convert_all(make()), 25)
 
     def test_lengths_beyond_the_end(self):
-        """Each field in turn claims more bytes than its message has: one more, and as many as can be said."""
+        """Each field in turn claims more bytes than its message has: one more, and the largest number."""
         def make():
             for kind in self.traces.packet_kinds():
                 bodies = self.traces.variants(kind.type, lambda f: [
@@ -179,7 +179,7 @@ class EveryField(Hostile):
 
 
 class Converted(unittest.TestCase):
-    """A trace of the test's own, converted; what came of it is asked of the database."""
+    """A trace that the test makes is converted; the test asks the database."""
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="hostile-"))
@@ -195,7 +195,7 @@ class Converted(unittest.TestCase):
 
 
 class Shapes(Converted):
-    """Messages that are well formed, with contents that no recorder writes; what comes of them is looked at."""
+    """Messages that are well formed, with contents that no recorder writes: the rows are checked."""
 
     def convert(self, trace, code=0):
         path = self.dir / "trace"
@@ -256,7 +256,7 @@ class Shapes(Converted):
                     self.convert(packet(kind.number, body))
 
     def test_an_extension_that_contains_itself(self):
-        """Its args end somewhere, and the loss is counted."""
+        """Args are cut at a limit, and the loss is counted."""
         field = (text(1, b"again") + number(3, 9900) + number(4, 1) + number(5, 11) + text(6, b".Self") +
                  text(2, b".perfetto.protos.TrackEvent"))
         own = text(1, b"again") + number(3, 1) + number(4, 1) + number(5, 11) + text(6, b".Self")
@@ -335,7 +335,7 @@ class Shapes(Converted):
                                     "GROUP BY 1 HAVING count(*) > 1"), [])
 
     def test_counters_beyond_64_bits(self):
-        """The value is kept; a time of the thread is the last that there is."""
+        """The value is kept; the thread's time is the last known one."""
         counter = packet(60, number(1, 2) + text(2, b"thread_time") + text(8, b""))
         thread = packet(60, number(1, 3) + text(4, number(1, 5) + number(2, 6)))
         event = number(9, 3) + number(11, 3) + text(23, b"e") + number(45, 2)
@@ -346,14 +346,14 @@ class Shapes(Converted):
         self.assertEqual(self.query("SELECT thread_ts FROM slice ORDER BY ts"), [(2**63 - 1,), (-2**63,)])
 
     def test_packets_that_inflate_without_end(self):
-        """Neither one nor many may fill the disk; what is behind them is read."""
+        """Neither one packet nor many may fill the disk; packets behind them are read."""
         bomb = zlib.compress(bytes(80 << 20), 9)
         said = self.convert(text(1, text(50, bomb)) * 30 + self.track(1, 0, b"t") + self.instant(1, b"behind"), code=1)
         self.assertIn("cannot be inflated to their end", said)
         self.assertEqual(self.query("SELECT name FROM slice"), [("behind",)])
 
     def test_clocks_that_jump(self):
-        """What a clock that went back cannot place is counted, never put somewhere."""
+        """Packets that a clock gone backwards cannot place are counted, and get no made-up time."""
         def snapshot(boot, mono):
             return text(1, number(10, 1) + text(6, text(1, number(1, 6) + number(2, boot)) +
                                                 text(1, number(1, 3) + number(2, mono))))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The converter on traces of a few megabytes in which little refers to much, again and again.
 
-What each packet refers to must not be read, searched or written anew for it: the time and the size of the database
+The data that packets refer to must not be read, searched or written anew for each packet: time and size of the database
 grow with the trace, not with its square.
 """
 import unittest
@@ -45,7 +45,7 @@ class Growth(Converted):
         return b"".join(packet(PERF_SAMPLE, number(1, 0) + sample, ts=first_ts + i) for i in range(n))
 
     def test_a_long_name_of_many_events(self):
-        """It is written until that is too much, and then the loss is counted; short ones are always there."""
+        """A long text is written up to a limit, and then the loss is counted; short texts are always written."""
         n = 10000
         names = text(2, number(1, 1) + text(2, b"x" * 2**20)) + text(2, number(1, 2) + text(2, b"short"))
         event = number(9, 3) + number(11, 1)
@@ -84,7 +84,7 @@ class Growth(Converted):
         self.assertEqual(self.stat("mmsql_packets_damaged"), 1)
 
     def test_code_of_one_long_function(self):
-        """What V8's code is made of is read once, however much code refers to it."""
+        """A script of V8 is read once, however much code refers to it."""
         n = 20000
         isolate = text(35, number(1, 1) + number(2, 7) + text(4, number(1, 4096) + number(2, 1 << 40)))
         script = text(33, number(1, 1) + text(5, text(1, b"s" * 2**20)) + number(99, 1) * 300000)
@@ -115,7 +115,7 @@ class Growth(Converted):
         self.assertGreater(self.stat("mmsql_interned_data_withheld"), n - 100)
 
     def test_long_keys_of_the_recorders_work(self):
-        """Each element of an array has a key of its own: of too many the rest is left out, and counted."""
+        """Each element of an array has a key of its own. Elements beyond a limit are left out and counted."""
         n = 100000
         names = text(10, number(1, 1) + text(2, b"k" * 4000)) + text(10, number(1, 2) + text(2, b"short"))
         few = text(7, number(3, 2) + text(2, b"a")) + text(7, number(3, 2) + text(2, b"b"))
@@ -144,7 +144,7 @@ class Growth(Converted):
         self.assertLessEqual(self.query("SELECT max(length(name)) FROM stack_profile_mapping")[0][0], 4096)
 
     def test_long_callstacks_that_lack_a_frame(self):
-        """Each use is counted; what comes later is found, and the rest is not read again."""
+        """Each use is counted; later entries are found, and earlier ones are not read again."""
         n, depth = 20000, 300000
         stack = text(CALLSTACKS, number(1, 1) + ids(2, [1] * depth + [2, 1]))
         self.convert(state(MAPPING + NAME + frame(1) + stack) + self.samples(n, 1))
@@ -180,7 +180,7 @@ class Growth(Converted):
         self.assertEqual(self.query("SELECT count(*), count(DISTINCT track_id) FROM slice"), [(n, n)])
 
     def test_symbols_of_one_address(self):
-        """Of many frames at one place each gets the symbol that was told last."""
+        """Many frames at one place: each gets the symbol that came last."""
         n = 60000
         names = b"".join(text(FUNCTION_NAMES, number(1, i) + text(2, b"%d" % i)) for i in range(1, n))
         frames = b"".join(frame(i, name=i) for i in range(1, n))

@@ -25,7 +25,7 @@ BUGREPORT_TRACE = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
 
 
 def recording(trace, session, snapshot=1):
-    """The bytes of `trace` as another recording: a TraceUuid behind the others, which counts."""
+    """The bytes of `trace` as another recording: the last TraceUuid counts."""
     uuid = bytes([8, snapshot, 16, session])
     return trace.read_bytes() + bytes([10, len(uuid) + 3, 0xca, 5, len(uuid)]) + uuid
 
@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
         return path
 
     def nothing_left(self, *expected):
-        """No working files beside the output."""
+        """No working files are left beside the output."""
         self.assertEqual(sorted(p.name for p in self.dir.iterdir()), sorted(expected))
 
 
@@ -130,7 +130,7 @@ class SeveralTraces(Case):
 
 
 class Repetitions(Case):
-    """Nothing counts twice."""
+    """No trace is loaded twice."""
 
     def counts(self):
         return self.query("SELECT (SELECT count(*) FROM trace), (SELECT count(*) FROM counter), (SELECT count(*) FROM process)")
@@ -166,7 +166,7 @@ class Repetitions(Case):
                          [(str(PRESSURE), 0), (str(SCHED), 1)])
 
     def test_a_recording_in_other_bytes(self):
-        """Cut, or with more behind it: the trace_uuid tells; without one only the bytes can."""
+        """A trace that is cut or has more behind it is known by its trace_uuid; without one only equal bytes are known."""
         cut = self.write("cut.pftrace", PRESSURE.read_bytes()[:100000])
         said = self.convert(PRESSURE, cut)
         self.assertRegex(said, r"cut.pftrace: left out, the same recording as \S+ \(trace_uuid \S+\), which has 86 "
@@ -199,7 +199,7 @@ class Repetitions(Case):
         self.assertIn("b: left out, the same recording as", said)
 
     def test_snapshots_of_one_session(self):
-        """Both are loaded, and that they overlap is said, once for each that comes later."""
+        """Both are loaded. A line for each later trace says that it overlaps."""
         files = [self.write(f"{i}.pftrace", recording(PRESSURE, 9, i)) for i in (1, 2, 3)]
         said = self.convert(*files)
         self.assertEqual(self.query("SELECT count(*), count(DISTINCT uuid), count(DISTINCT substr(uuid, 20)) FROM trace"),
@@ -292,7 +292,7 @@ class Append(Case):
         self.nothing_left("out.db")
 
     def test_what_others_do_meanwhile_stays(self):
-        """Folders of who was killed go, that of a conversion that runs does not, nor what looks like one."""
+        """Folders of killed conversions are removed. The folder of a running one stays, and files with similar names stay."""
         argv = [str(arg) for arg in (lib.MMSQL, "convert", "-q", "-", "-o", self.db)]
         children = [subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
         for child in children:
@@ -314,7 +314,7 @@ class Append(Case):
 
     @lib.needs_namespaces
     def test_disk_full_and_read_only(self):
-        """A mount of its own that has room for a part of it, of all sizes; then one that cannot be written."""
+        """Mounts with room for a part of the database, of all sizes; then a mount that is read-only."""
         self.convert(PRESSURE)
         size_kb = self.db.stat().st_size // 1024
         script = """
@@ -358,7 +358,7 @@ class Append(Case):
         self.nothing_left("out.db")
 
     def test_somebody_opens_the_database_meanwhile(self):
-        """His journal must not be taken for the new file's."""
+        """The journal of the other program must not be taken for the new file's."""
         self.convert(PRESSURE)
         n_events = self.query("SELECT count(*) FROM ftrace_event")
         for lock, code in (("BEGIN IMMEDIATE", 1), ("SELECT 1", 0)):
@@ -384,7 +384,7 @@ class Append(Case):
                 handle.execute("DROP TABLE IF EXISTS note")
 
     def test_a_journal_of_somebody_who_was_killed(self):
-        """Its transaction is rolled back, or taken over, before the database is touched."""
+        """The journal's transaction is rolled back or completed before the conversion touches the database."""
         self.convert(PRESSURE)
         writer = ("import os, sqlite3, sys; h = sqlite3.connect(sys.argv[1], isolation_level=None); "
                   "h.execute('PRAGMA journal_mode=' + sys.argv[2]); h.execute('CREATE TABLE note(text)'); "
@@ -527,7 +527,7 @@ class Files(Case):
                 self.assertEqual(self.query("SELECT n_symbols, n_bad_lines FROM perf_map"), [(2, 1)])
 
     def test_several_maps_and_logs_at_once_and_later(self):
-        """The first ones take the fast road, past SQLite; those that are added later do not."""
+        """The first rows are written as pages, past SQLite; rows that are added later go through SQLite."""
         maps = [self.write(f"perf-{pid}.map", "".join(f"{i:x} 10 f{pid}.{i}\n" for i in range(3000))) for pid in (1, 2, 3)]
         logs = [self.write("log1", self.LOG), self.write("log2", self.LOG)]
         self.convert(maps[0], logs[0], maps[1])
@@ -562,7 +562,7 @@ class Files(Case):
         self.assertIn("c:5:1: ", said)
 
     def test_by_option_whatever_it_looks_like(self):
-        """An option's word counts: a trace is no perf map."""
+        """An option that names the kind counts: a trace is then read as a perf map, and refused."""
         shutil.copy(SCHED, self.dir / "perf-1.map")
         self.assertIn("no perf map", self.convert("--perf-map", self.dir / "perf-1.map", code=1))
         for option in ("--perf-map", "--pinlist", "--pinconfig", "--alloc-log"):
@@ -629,7 +629,7 @@ class PerfMapFrames(Case):
                                 (0x700, "in_anon", 2500)])
 
     def test_a_file_and_code_at_one_address(self):
-        """A library was unloaded and code was made where it had been: each keeps to its own names."""
+        """A library is unloaded and code is generated at its place: each keeps its own names."""
         text = heap_trace([(0x10000, 0x20000, "usr/lib/libx.so"), (0x10000, 0x20000, "")],
                           [(1, 0x100, ""), (1, 0x200, "of_libx"), (2, 0x100, ""), (2, 0x200, "")])
         self.convert_text(text, self.write("perf-99.map", "10100 10 made\n10200 10 made_too\n"))
@@ -644,7 +644,7 @@ class PerfMapFrames(Case):
         self.assertEqual(self.names(), {0x100: ""})
 
     def timed(self, name, map_text, times, seen_ms=1):
-        """A map in a trace, and what its runtime says of times; dumps are at 2500 and 12500 ns, samples of perf between."""
+        """A map in a trace with the runtime's times; dumps are at 2500 and 12500 ns, samples of perf between."""
         text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, ""), (1, 0x200, ""), (1, 0x300, "")])
         stacks = " ".join(f"samples {{ callstack_id: {i} self_allocated: 300 alloc_count: 3 }}" for i in (1, 2, 3))
         text += ("\npacket { trusted_packet_sequence_id: 2 timestamp: 13000 sequence_flags: 2 profile_packet { process_dumps { "

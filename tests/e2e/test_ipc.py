@@ -87,7 +87,7 @@ class Daemon:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def settled_n_fds(self):
-        """Once the connections that only asked whether it is there are closed: an answer comes after that."""
+        """The number once the connections of try_connect() are closed: the daemon closes them before it answers."""
         for name, service in ((self.producer, b"ProducerPort"), (self.consumer, b"ConsumerPort")):
             client = Client(self, name, service)
             n = self.n_fds()
@@ -117,7 +117,7 @@ QUERY_STATE, FLUSH, SAVE_TRACE, INITIALIZE, REGISTER = 12, 5, 14, 1, 2
 
 
 class BadClients(unittest.TestCase):
-    """What each of them gets is tested elsewhere; here, that nobody else loses anything."""
+    """Other tests check the answer to each bad client; this one, that no other client loses anything."""
 
     def setUp(self):
         self.daemon = Daemon()
@@ -125,7 +125,7 @@ class BadClients(unittest.TestCase):
         self.n_fds = self.daemon.settled_n_fds()
 
     def spoil(self):
-        """Things that clients should not do, one after the other; returns those that stay."""
+        """Does one after the other what clients should not do; returns the clients that stay connected."""
         daemon, stay = self.daemon, []
 
         def one(data, name=None, fds=()):
@@ -149,7 +149,7 @@ class BadClients(unittest.TestCase):
             nested = field(7, nested)
         one(invoke(1, INITIALIZE) + invoke(2, REGISTER, field(1, field(10, field(2, nested)))),
             daemon.producer).close()
-        # Asks and asks, and never reads.
+        # A client that asks and asks, and never reads.
         deaf = daemon.connect()
         deaf.setblocking(False)
         try:
@@ -158,7 +158,7 @@ class BadClients(unittest.TestCase):
         except OSError:
             pass
         stay.append(deaf)
-        # Comes and goes, some thousand times.
+        # Clients that connect and leave, some thousand times.
         for _ in range(3000):
             try:
                 client = socket.socket(socket.AF_UNIX)
@@ -167,7 +167,7 @@ class BadClients(unittest.TestCase):
             except OSError:
                 pass
             client.close()
-        # All at once.
+        # Many clients at once.
         for _ in range(600):
             client = socket.socket(socket.AF_UNIX)
             client.settimeout(5)
@@ -254,7 +254,7 @@ class Client:
 
 
 class Months(unittest.TestCase):
-    """What is made and ended thousands of times leaves nothing behind."""
+    """Sessions that are made and ended thousands of times leave nothing behind."""
 
     N_CYCLES = int(os.environ.get("MMTRACE_CYCLES", "600"))
     CLONE_SNAPSHOT = 4
@@ -262,7 +262,7 @@ class Months(unittest.TestCase):
     INITIALIZE, ACTIVATE = 1, 10
 
     def config(self, name, source=b"linux.sys_stats", in_file=False):
-        """What waits for triggers does not write into a file."""
+        """A config that writes into a file, or one that waits for triggers."""
         trigger = field(1, b"now") + field(3, 1)
         waits = field(17, field(1, self.CLONE_SNAPSHOT) + field(2, trigger) + field(3, 3600000))
         return (field(1, field(1, 64)) + field(2, field(1, field(1, source))) + field(22, name) +
@@ -360,7 +360,7 @@ class Sockets(unittest.TestCase):
             return client.recv(4096)
 
     def wait_for_sockets(self):
-        """Until they are there, and belong to whom they are to."""
+        """Until the sockets exist, with their modes and the group."""
         lib.wait_for(lambda: (self.dir / "second").exists() and (self.dir / "consumer").exists() and
                      self.mode("consumer") == 0o660 and self.mode("second") == 0o666 and
                      (self.dir / "consumer").stat().st_gid == 12345, "the daemon's sockets")
@@ -442,7 +442,7 @@ class Sockets(unittest.TestCase):
         self.argv = ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *self.argv]
         daemon = self.start(preexec_fn=pass_them, close_fds=False,
                             env={**self.env, "LISTEN_FDS": "2", "LISTEN_FDNAMES": "consumer:producer"})
-        # Whoever connects before the daemon is there waits for it.
+        # A client that connects before the daemon serves waits for the daemon.
         self.assertIn(b"EnableTracing", self.answers(self.dir / "passed-consumer", bind()))
         self.assertIn(b"ActivateTriggers", self.answers(self.dir / "passed-producer", bind(b"ProducerPort")))
         self.assertFalse((self.dir / "consumer").exists())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libtiallocsample.so in real JVMs: counts against what the program is known to allocate."""
+"""libtiallocsample.so in real JVMs: counts against the known allocations of the program."""
 import collections
 import os
 import pathlib
@@ -146,7 +146,7 @@ class Java(unittest.TestCase):
             raise AssertionError(made.stderr)
 
     def java(self, options, *argv, **more):
-        """Runs a program with the agent, which logs into log; returns what came of it."""
+        """Runs a program with the agent, which logs into `log`; returns the finished process."""
         return run(f"{self.home}/bin/java", "-Xmx128m", f"-agentpath:{AGENT}={options}", *argv,
                    cwd=self.path, **more)
 
@@ -175,7 +175,7 @@ class Java(unittest.TestCase):
                          ["run(II)V"] + ["deep(I)V"] * 4 + ["alpha()V"])
 
     def test_counts_where_the_vm_skips(self):
-        """From rate 64 on HotSpot draws by bytes, but each allocation has the same chance, of any size."""
+        """From rate 64 on HotSpot draws by bytes, but each allocation has the same chance, whatever its size."""
         log = self.log("100,50,log", "Known", 200000, 1, 2, "worker")
         self.check_known(log, 400000, 100)
         log = self.log("1000,50,log", "-XX:+UseSerialGC", "Known", 500000, 1, 1, "worker")
@@ -230,7 +230,7 @@ class Java(unittest.TestCase):
 
     def test_classes_that_come_and_go(self):
         log = self.log("1,50,log", "-XX:MaxMetaspaceSize=48m", "-Xmx64m", "Loader", 20000)
-        # Around a collection HotSpot lets some allocations pass without telling.
+        # Around a collection HotSpot does not report some allocations.
         self.assertAlmostEqual(log.by_innermost()["LLoader$Made;::get()Ljava/lang/Object;"], 20000,
                                delta=1000)
 
@@ -288,7 +288,7 @@ class Java(unittest.TestCase):
         self.assertIn("LKnown;::run(II)V", names)
         self.assertIn("Interpreter", names)
         said = [line.split() for line in times.read_text().splitlines()]
-        # Each line of the map has its time, in the same order; what there was before has none.
+        # Each line of the map has its time, in the same order; lines from before the start have none.
         self.assertEqual([line[1:] for line in said if len(line) == 3], [row[:2] for row in rows])
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.assertTrue(all(int(line[0]) == 0 or now - 100e9 < int(line[0]) < now for line in said))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Java agent: exact counts, what is still in use, attaching, and what must not disturb the program."""
+"""The Java agent: exact counts, objects still in use, attaching, and faults that must not disturb the program."""
 import contextlib
 import math
 import os
@@ -123,7 +123,7 @@ class Counts(JavaTest):
 
 
 class Vms(JavaTest):
-    """Nothing that a VM does makes the agent disturb the program."""
+    """The agent does not disturb the program, whatever the VM does."""
 
     def test_flags(self):
         for flag in ("-Xint", "-Xcheck:jni", "-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC", "-XX:+UseZGC"):
@@ -297,7 +297,7 @@ class Attach(JavaTest):
     @needs_namespaces
     @hides_tmp
     def test_a_container(self):
-        """It sees neither the library nor the recorder's network; asked again and again it keeps one agent."""
+        """The VM sees neither the library nor the recorder's network. It keeps one agent, however often it is asked."""
         pid, tmp = self.contained("-n", hidden=AGENT.parent)
         for i in range(2):
             result = run(MMTRACE, "java", pid, "-t", "300ms", "-b", "1k", "-o", f"/tmp/{i}.log")
@@ -317,7 +317,7 @@ class Attach(JavaTest):
     @needs_namespaces
     @hides_tmp
     def test_a_container_with_links_where_its_folders_should_be(self):
-        """What a link in there points at is looked for in there."""
+        """The target of a link in the container is looked up in the container."""
         victim = self.dir / "victim"
         victim.mkdir()
         pid, tmp = self.contained()

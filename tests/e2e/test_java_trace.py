@@ -126,7 +126,7 @@ class JavaTrace(unittest.TestCase):
         self.assertIsNone(java.poll())
 
     def test_killed_recorder_and_killed_vm(self):
-        """The VM waits for no recorder and finds the next one; when it is killed its profile is whole."""
+        """The VM does not wait for a recorder and finds the next one; if the VM is killed, its profile is whole."""
         java = self.java(f"-agentpath:{AGENT}=trace")
         first = self.record(f"pid: {java.pid}", 600000)
         old = self.wait_ring(java)
@@ -143,7 +143,7 @@ class JavaTrace(unittest.TestCase):
         self.assertGreater(self.heaps()["com.android.art"], 1000000)
 
     def test_a_config_names_vms(self):
-        """One that runs and one that starts later; neither was prepared. Nothing is left where they were asked."""
+        """A VM that runs and one that starts later; neither was prepared. No file is left where the VMs were asked."""
         name = self.named()
         before = self.java(name=name)
         recorder = self.record(f'process_cmdline: "{name.name}"', 120000, "android.heapprofd")
@@ -159,7 +159,7 @@ class JavaTrace(unittest.TestCase):
         self.assertEqual(list(pathlib.Path("/tmp").glob(f".attach_pid{before.pid}")), [])
 
     def test_only_those_that_run_or_only_those_that_start(self):
-        """VMs with the agent come by themselves, at any time; others are asked."""
+        """VMs with the agent connect by themselves at any time; other VMs are asked."""
         for field, of_before, of_later in (("no_running", False, True), ("no_startup", True, False)):
             with self.subTest(field), contextlib.ExitStack() as stack:
                 name = self.named()
@@ -183,7 +183,7 @@ class JavaTrace(unittest.TestCase):
                 (self.dir / "t.db").unlink()
 
     def test_collectors(self):
-        """Each tells what is garbage, in its own way; one never collects, so all is in use."""
+        """Each collector tells of garbage in its own way. One never collects, so all objects are in use."""
         for flag in ("Serial", "Parallel", "G1", "Z", "Shenandoah", "Epsilon"):
             flags = ["-XX:+UnlockExperimentalVMOptions", f"-XX:+Use{flag}GC", "-Xmx400m"]
             if run("java", *flags, "-version").returncode != 0:
@@ -207,7 +207,7 @@ class JavaTrace(unittest.TestCase):
                     self.assertLess(kept, allocated / 4)
 
     def test_continuous_dumps(self):
-        """Each dump stands for itself, has both heaps, and goes on from the one before."""
+        """Each dump is complete, has both heaps, and continues the dump before."""
         java = self.java()
         result = run(MMTRACE, "heap", "-i", "4k", "-c", "500", "--heaps", "libc.malloc,com.android.art", "-o", self.trace,
                      "--pid", java.pid, "-d", "2800")

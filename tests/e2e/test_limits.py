@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql where the machine gives less than it wants: address space, threads, names, room for files.
+"""mmsql where the machine has too little: address space, threads, names, room for files.
 
 Each conversion is done, or fails with a sentence and leaves nothing behind.
 """
@@ -30,7 +30,7 @@ class Limits(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def convert(self, output=None, **options):
-        """The exit code is 0 or 1; what failed has said one line, and left nothing."""
+        """The exit code is 0 or 1. A conversion that failed has printed one line and left no file."""
         output = output or self.dir / "out.db"
         folder = pathlib.Path(options.pop("folder", self.dir))
         done = lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", output, **options)
@@ -104,7 +104,7 @@ class Resources(Limits):
 
     @lib.needs_namespaces
     def test_no_inodes(self):
-        """One after the other is left for the conversion, until it succeeds."""
+        """The file system has a few more free inodes each time, until the conversion succeeds."""
         codes = []
         for free in (0, 1, 2, 3, 4, 6, 9, 200):
             script = (f"mount -t tmpfs -o size=64m,nr_inodes={free + 1} tmpfs {self.dir} && cd {self.dir} && "
@@ -142,7 +142,7 @@ class FullDisk(Limits):
 
 
 class Budgets(Limits):
-    """What a file costs its reader ends at --max-memory and --max-output, and what was read until then is kept."""
+    """Memory and output of a conversion end at --max-memory and --max-output; rows read until then are kept."""
 
     def setUp(self):
         super().setUp()
@@ -155,7 +155,7 @@ class Budgets(Limits):
         return path
 
     def limited(self, path, *options, code=1):
-        """Peak of memory without files in bytes, and what was said."""
+        """The peak of memory without files, in bytes, and the messages."""
         argv = [str(lib.MMSQL), "convert", "-q", *map(str, options), str(path), "-o", str(self.db)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
             peak = 0
@@ -202,7 +202,7 @@ class Budgets(Limits):
                 self.kept(path, 1, said, "memory")
 
     def test_output(self):
-        """A trace whose rows are many times its size, and one whose bytes are."""
+        """A trace with rows many times its size, and one that inflates to many times its size."""
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                           [packet(11, event, ts=2000 + i) for i in range(100000)])
@@ -233,7 +233,7 @@ class Budgets(Limits):
                 self.db.unlink()
 
     def test_verbs_that_convert(self):
-        """They do what they can with a trace that a limit cuts, and end with 1; an old file is replaced."""
+        """The commands work on the part within the limit, and end with 1; an old file is replaced."""
         heap = (lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace").read_bytes()
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [heap, packet(60, number(1, 1) + text(2, b"t"))] +
@@ -277,7 +277,7 @@ class Budgets(Limits):
         self.assertEqual(self.db.read_bytes(), whole)
 
     def test_the_same_each_time(self):
-        """How far the thread that writes rows has come does not decide what is kept."""
+        """The progress of the writing thread does not decide which rows are kept."""
         maps = self.dir / "perf-7.map"
         maps.write_text("".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(50000)))
         kept = set()
@@ -303,7 +303,7 @@ class Budgets(Limits):
 
     @unittest.skipIf(lib.is_sanitized(), "sanitizers take memory themselves")
     def test_the_confined_verdict(self):
-        """What is done on behalf of root has little memory, and ends in the same way."""
+        """Conversions on behalf of root have little memory, and end in the same way."""
         state = text(12, text(2, number(1, 1) + text(2, b"x")))
         path = self.write("clears.gz", [text(1, number(8, 1) + number(10, 1) + number(13, 3) + state)] * 1000000)
         with open(path, "rb") as trace:
@@ -318,7 +318,7 @@ class Budgets(Limits):
             self.assertIn("not a size", done.stderr)
 
     def test_archives_and_several_files(self):
-        """What no room is left for is named; the files before that are there."""
+        """The files that no room is left for are named; the files before them are loaded."""
         good = self.dir / "good.zip"
         padding = START + text(1, text(900, bytes(1000))) * 20000
         with zipfile.ZipFile(good, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets of a daemon that has no descriptor left: nobody is served, nothing spins, and then all are served."""
+"""Sockets of a daemon without a free descriptor: no client is served, the daemon rests, and later serves all clients."""
 import os
 import resource
 import select
@@ -16,7 +16,7 @@ HEAP = """
 buffers { size_kb: 64 }
 data_sources { config { name: "linux.heap" heapprofd_config { process_cmdline: "nobody-has-this-name" heaps: "libc.malloc" heaps: "com.android.art" sampling_interval_bytes: 4096 } } }
 """
-SHARE_MAX = 0.1  # of a processor, for one that does nothing
+SHARE_MAX = 0.1  # of a processor, for a daemon that rests
 
 
 def first_free(pid):
@@ -46,11 +46,11 @@ class WithoutDescriptors(unittest.TestCase):
         return client
 
     def is_served(self, client):
-        """Whether it has an answer, or the end."""
+        """Whether the client has an answer, or the end of the connection."""
         return bool(select.select([client], [], [], 0)[0])
 
     def take_descriptors(self):
-        """Lets the daemon have no more of them than it has, once those of former clients are gone."""
+        """Lowers the daemon's limit to the descriptors that it has, once it has closed those of former clients."""
         hard, seen = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)[1], []
 
         def is_at_rest():

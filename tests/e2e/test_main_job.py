@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main job, end to end: real memory pressure, recorded with the sources of configs/mm_events.cfg, read by
-protoc, converted, and asked about in SQL. What the kernel counted itself meanwhile is the judge.
+protoc, converted, and queried. The kernel's own counters are the judge.
 """
 import collections
 import os
@@ -43,7 +43,7 @@ def since(before):
 
 @lib.needs_root
 class MainJob(unittest.TestCase):
-    """One recording, several looks at it."""
+    """One recording for several tests."""
 
     @classmethod
     def setUpClass(cls):
@@ -88,7 +88,7 @@ class MainJob(unittest.TestCase):
 
     @classmethod
     def wait_recording(cls, recorder):
-        """Until its tracefs instance, which is the last to be set up, is switched on with our clock."""
+        """Until the recorder's tracefs instance, which is set up last, is switched on with our clock."""
         end = time.monotonic() + 60
         while time.monotonic() < end and recorder.poll() is None:
             for path in (lib.TRACEFS / "instances").glob(f"mmtrace-{recorder.pid}-*"):
@@ -102,7 +102,7 @@ class MainJob(unittest.TestCase):
 
     @classmethod
     def evict_half_by_half(cls):
-        """The whole file, then half of it, half of the rest, ... and mincore's word each time."""
+        """Keeps the whole file, then half of it, half of the rest, ... and notes the answer of mincore() each time."""
         watched, left = cls.watched, cls.watched.pages
         watched.bring_in(0, left)
         while left:
@@ -179,7 +179,7 @@ class MainJob(unittest.TestCase):
             self.assertLessEqual(high - low, self.counted[name], name)
 
     def check_states(self, state_at, rounds):
-        """Each state that held still, and that a round looked at from its begin to its end."""
+        """Each state that did not change while a round of the recorder looked at the file."""
         self.assertEqual(len(self.states), 9)  # 256 pages, and halved until one is left
         n_compared = 0
         for begin, end, bits in self.states:

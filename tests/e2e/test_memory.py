@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql memory: what a profile says beside what a process has in memory."""
+"""mmsql memory: a profile beside the memory of the process."""
 import contextlib
 import re
 import signal
@@ -50,7 +50,7 @@ class Memory(Service):
         self.assertGreater(rows["process", "files"], MIB)
         with open(f"/proc/{target.pid}/status", encoding="ascii") as status:
             resident = int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
-        without = rows["process", "resident"] - rows["process", "profiler"]  # which it has given back since
+        without = rows["process", "resident"] - rows["process", "profiler"]  # the profiler has given this back since
         self.assertAlmostEqual(without, resident, delta=resident * 0.05)
         swap = rows.get(("process", "swap"), 0)
         missing = sum(size for (layer, _), size in rows.items() if layer == "difference")
@@ -62,7 +62,7 @@ class Memory(Service):
         self.assertLess(max(map(len, done.stdout.splitlines())), 110)
 
     def test_the_parts_add_up(self):
-        """Of numbers that are known: a profile of 45,056 bytes at its second dump, 65,536 at its first."""
+        """Known numbers: a profile of 65,536 bytes at its first dump, 45,056 at its second."""
         db = self.dir / "known.db"
         run(MMSQL, "convert", "-q", ROOT / "tests" / "golden" / "heap_continuous.pftrace", "-o", db)
         with contextlib.closing(sqlite3.connect(db)) as handle, handle:

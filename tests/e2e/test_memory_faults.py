@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each verb with one request for memory refused: done, or an error and nothing half-written, whichever request it is.
+"""Each verb with one request for memory refused, any of them: the work is done, or an error and no half-written file.
 
 A short run tries the first requests and some others. ./check --long tries each stack that asks for memory.
 """
@@ -70,7 +70,7 @@ class OneIsRefused(Refusals):
 
 @needs_library
 class AllAreRefused(Refusals):
-    """From one request on, as where a limit is reached: what reports the error gets no memory either."""
+    """All requests from one on are refused, as at a limit: the code that reports the error gets no memory either."""
 
     def test_some_of_each_verb(self):
         for verb in faults_verbs.VERBS:

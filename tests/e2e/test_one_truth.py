@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each kind of recording is the same in mmsql and in Perfetto's trace_processor_shell: all public tables, row by row.
+"""mmsql and Perfetto's trace_processor_shell make the same tables of each kind of recording, row by row.
 
-The recordings are made here, by every way that mmtrace has, and by Perfetto's own services with our configs. The
-program is that in TRACE_PROCESSOR_SHELL, or in PATH. How tables are compared is in one_truth.py, what may differ in
+The test records in every way that mmtrace has, and with Perfetto's own services and our configs. The
+peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares the tables; the list of
 one_truth.csv.
 """
 import json
@@ -86,7 +86,7 @@ def needs_ftrace(test):
 
 
 def without_our_sources(text):
-    """The config without them: Perfetto refuses fields that it does not know."""
+    """The config without our own data sources: Perfetto refuses fields that it does not know."""
     blocks = re.findall(r"^data_sources \{\n.*?^\}\n", text, re.M | re.S)
     for block in blocks:
         if "page_residency" in block or "perf_map" in block:
@@ -113,7 +113,7 @@ class OneTruth(unittest.TestCase):
         self.env = dict(os.environ, MMTRACE_HEAP_SOCKET=str(self.dir / "heap.sock"))
 
     def agree(self, *filled, trace=None, name=None, **more):
-        """Both programs have the same of the trace; tables that are named have rows."""
+        """Both programs make the same tables of the trace; the tables in `filled` have rows."""
         recording = name or self.id().rpartition(".test_")[2]
         said = self.comparison.compare(recording, trace or self.trace, self.dir, filled=filled, **more)
         self.assertEqual(said, [], "\n" + "\n".join(said))
@@ -145,7 +145,7 @@ class OneTruth(unittest.TestCase):
         return said
 
     def record(self, text, *options):
-        """With the load in it."""
+        """Records while the load runs."""
         recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.trace, *options)
         time.sleep(0.3)
         self.load()
@@ -178,7 +178,7 @@ class OneTruth(unittest.TestCase):
         self.record("duration_ms: 1500\n" + DISCARD % 8192 + QUIET_FTRACE + COUNTERS + PROCESSES + RESIDENCY
                     + 'data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "*" } } }\n'
                     + HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 400 }"))
-        # The maps of every process of the machine, within three seconds at the stop: a busy machine does not get there.
+        # At the stop the maps of all processes are read for three seconds: a busy machine does not read all of them.
         self.agree("ftrace_event", "counter", "process", "cpu", "heap_profile_allocation", "filedescriptor",
                    losses=("mmsql_perf_map_*",))
 
@@ -245,7 +245,7 @@ class OneTruth(unittest.TestCase):
     # Sessions.
 
     def record_under_load(self, text):
-        """A recorder through the daemon, which goes on; its recording has seen the load."""
+        """A recorder that records through the daemon and goes on; the load has run meanwhile."""
         recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
         self.until(self.is_recording, "it does not record")
         self.load()
@@ -459,7 +459,7 @@ class OneTruth(unittest.TestCase):
                     self.agree("counter", trace=out, name=f"by_perfetto_{name}", losses=("ftrace_*", "invalid_clock_snapshots"))
 
     def test_zz_the_list_of_differences_is_needed(self):
-        """Runs last: entries that made no difference in the recordings that they are about have to go."""
+        """Runs last: each entry of one_truth.csv made a difference in a recording that it is about."""
         self.assertEqual(self.comparison.needless(), [])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of code that runtimes make: their perf maps get into traces, and name frames."""
+"""Names of generated code: the perf maps of runtimes get into traces, and name frames."""
 import contextlib
 import os
 import pathlib
@@ -37,7 +37,7 @@ public class Native {
 }
 """
 
-# Stands for a runtime: appends to its map from time to time, under the pid that it knows of itself.
+# Stands for a runtime: appends to its map from time to time, under its pid in its own namespace.
 WRITER = """
 import os, sys, time
 with open(f"/tmp/perf-{os.getpid()}.map", "w") as out:
@@ -124,7 +124,7 @@ class Jvm(Case):
         self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
 
     def test_methods_that_were_inlined(self):
-        """They have names of their own in the map, behind those of the methods that they are in, and are frames in flame graphs."""
+        """The map names an inlined method behind the method around it, and flame graphs have a frame for each."""
         (self.dir / "Native.java").write_text(JAVA)
         self.assertEqual(run("javac", "Native.java", cwd=self.dir).returncode, 0)
         done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp", "-XX:+PreserveFramePointer",
@@ -191,7 +191,7 @@ class Source(Case):
 
     @needs_namespaces
     def test_namespaces_and_a_process_that_ends(self):
-        """Its /tmp is its own, and its pid there is not the one that others see."""
+        """The process has a /tmp of its own, and its pid there is another than outside."""
         script = 'mount -t tmpfs none /tmp && exec "$@"'
         name = self.dir / f"writer{os.getpid()}"
         recorder = self.record(name.name)
@@ -208,7 +208,7 @@ class Source(Case):
         self.assertEqual((path, n), ("/tmp/perf-1.map", 5))
 
     def test_another_root(self):
-        """A standalone program of Android, as it were: its map has its own place, and grows while it is read."""
+        """Like a standalone program of Android: the map is at Android's place, and grows while it is read."""
         root = self.dir / "root"
         (root / "data/local/tmp").mkdir(parents=True)
         recorder = self.record(f"writer{os.getpid()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pintool on files whose pages the test itself put into the page cache, and on zips that mean harm."""
+"""pintool on files with known pages in the page cache, and on hostile zips."""
 import ctypes
 import json
 import mmap
@@ -191,7 +191,7 @@ class Probe(Case):
 
 @lib.needs_root
 class Unknown(Case):
-    """mincore(2) calls every page resident to those who neither own a file nor may write to it."""
+    """mincore(2) calls every page resident if the caller neither owns the file nor may write to it."""
 
     def setUp(self):
         super().setUp()
@@ -199,7 +199,7 @@ class Unknown(Case):
         self.path.chmod(0o644)
         self.dir.chmod(0o755)
         keep(self.path, [1])
-        # The build may be where others must not go.
+        # The build may be in a folder that other users may not enter.
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         pathlib.Path(folder.name).chmod(0o755)
@@ -489,7 +489,7 @@ class Output(Case):
         os.lchown(link, os.geteuid(), -1)
         self.write("open/list.meta")
         self.assertEqual(victim.read_bytes(), struct.pack(">II", 2 * PAGE, PAGE))
-        # A file that a stranger put there is replaced, and its mode with it.
+        # A file that a stranger put at this place is replaced, together with its mode.
         (folder / "theirs.meta").write_bytes(b"")
         os.chown(folder / "theirs.meta", 65534, 65534)
         (folder / "theirs.meta").chmod(0o6777)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`pintool lock`, `preload` and `measure`: what they do to the page cache, as the kernel shows it."""
+"""`pintool lock`, `preload` and `measure`: their effect on the page cache, as the kernel shows it."""
 import os
 import pathlib
 import select
@@ -18,7 +18,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def drop(path):
-    """Puts a file's pages out of the page cache, as far as nobody holds them."""
+    """Drops a file's pages from the page cache, except those that somebody holds."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -123,7 +123,7 @@ class HoldTest(FileTest):
 
 @lib.needs_root
 class ReadAheadTest(FileTest):
-    """Read-ahead is the whole machine's, so what was set before is put back even if pintool fails to."""
+    """Read-ahead is a setting of the whole machine. The test restores the old value even if pintool does not."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinlists that must not get lost, do not fit, or lie inside an APK; pinconfigs made from probes."""
+"""Pinlists that must not get lost, that do not fit, or that are inside an APK; pinconfigs made from probes."""
 import os
 import random
 import re
@@ -41,7 +41,7 @@ class ListCase(Case):
         return [struct.unpack_from(">II", data, at) for at in range(0, len(data), 8)]
 
     def probed(self, name="good.meta", pages=(1, 2, 5)):
-        """A pinlist of these pages of app.apk, with what it was made of."""
+        """A pinlist of these pages of app.apk, with the note about its source."""
         keep(self.dir / "app.apk", pages)
         self.pintool("file", "app.apk", "--zip", "--gen-probe", "-o", name)
         self.assertTrue((self.dir / f"{name}.source").exists())
@@ -168,7 +168,7 @@ class OtherBuilds(ListCase):
         self.assertIn("lib/libapp.so is not in it", self.pintool("preload", "good.meta", "plain.bin").stderr)
 
     def test_same_places_are_the_same_build(self):
-        """What a build does behind the probe: the list goes in, a signature too."""
+        """A build puts the list and a signature into the archive after the probe."""
         self.probed()
         with zipfile.ZipFile(self.dir / "app.apk", "a") as app:
             app.writestr("META-INF/CERT.SF", b"signed")
@@ -197,7 +197,7 @@ class OtherBuilds(ListCase):
         self.assertEqual(self.pairs(), [(PAGE, PAGE)])
 
     def test_source_leads_nowhere(self):
-        """The name of the second file is not the user's choice: a link or a pipe there is replaced."""
+        """The user does not choose the name of the second file: a link or a pipe there is replaced."""
         source, victim = self.dir / "good.meta.source", self.dir / "victim"
         victim.write_text("mine\n")
         source.symlink_to(victim)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`pintool suggest`: pages that a recording shows to go and come back are the ones that it chooses."""
+"""`pintool suggest` chooses the pages that were evicted and read back in a recording."""
 import json
 import os
 import pathlib
@@ -63,7 +63,7 @@ class SuggestTest(unittest.TestCase):
         self.addCleanup(recorder.kill)
 
         def rounds(n=4):
-            """Until the recorder has looked some times more. The shares of time need some time, too."""
+            """Until the recorder has looked n times more. Shares of time need some time to pass as well."""
             time.sleep(2 * PERIOD_S)
             states.wait_for_turns(recorder.pid, n)
 
@@ -126,7 +126,7 @@ class SuggestTest(unittest.TestCase):
             self.assertEqual(archive.getinfo("lib/hot.so").header_offset, 0)
         self.assertEqual(pins.read_text(), f"file lib/hot.so\noffset {40 * PAGE - start}\nlen {20 * PAGE}\n")
 
-        # A database is as good as the trace, and what went for ever is never chosen.
+        # A database serves as well as the trace. Pages that never came back are never chosen.
         db = self.dir / "db"
         self.assertEqual(lib.run(lib.MMSQL, "convert", "-q", trace, "-o", db).returncode, 0)
         self.assertEqual(self.suggest(db, 1000).returncode, 0)
@@ -161,7 +161,7 @@ class SuggestTest(unittest.TestCase):
         for wrong in (base, ["suggest", "--file", self.file], [*base, "--file", self.file, "--quota", "x"]):
             self.assertEqual(lib.run(PINTOOL, *wrong).returncode, 2, wrong)
 
-        # Its name in the recording may have been another one.
+        # The file may have had another name in the recording.
         done = lib.run(PINTOOL, *base, "--file", other, "--recorded-as", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
         moved = self.dir / "elsewhere" / self.file.name

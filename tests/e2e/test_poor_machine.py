@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where no process and no thread can be made (ulimit -u), and where disks are read-only: each program does its work,
+"""No new process or thread (ulimit -u), and read-only disks: each program does its work,
 or says what is missing and leaves nothing half-written."""
 import os
 import pathlib
@@ -48,7 +48,7 @@ class Poor(unittest.TestCase):
         }
 
     def whole(self, path):
-        """Raises for what no reader would take."""
+        """Raises for an output that no reader would accept."""
         if path.name in ("trace", "long"):
             lib.decode(path)
         elif path.name == "zip":
@@ -60,7 +60,7 @@ class Poor(unittest.TestCase):
 
 class NoProcesses(Poor):
     def alone(self, n):
-        """What is run before a program so that it may have n processes and threads."""
+        """The command in front of a program that limits it to n processes and threads."""
         def become():
             os.setgroups([])
             os.setgid(FREE_UID)
@@ -101,7 +101,7 @@ class NoProcesses(Poor):
 
     @lib.needs_root
     def test_daemon(self):
-        """It serves, or it ends with a message; at SIGTERM it ends in any case."""
+        """The daemon serves, or ends with a message; it ends at SIGTERM in any case."""
         for n in (1, 2, 3, 4):
             with self.subTest(n=n):
                 log = self.dir / f"log{n}"
@@ -127,7 +127,7 @@ class NoProcesses(Poor):
 @lib.needs_namespaces
 class ReadOnly(Poor):
     def read_only(self, *argv, tmp=None):
-        """Runs it where self.out, and `tmp`, cannot be written."""
+        """Runs a program where self.out and `tmp` are read-only."""
         script = 'for folder in $FOLDERS; do mount --bind $folder $folder && mount -o remount,bind,ro $folder || exit 99; done; exec "$@"'
         env = {**os.environ, "FOLDERS": f"{self.out} {tmp or ''}", **({"TMPDIR": str(tmp), "SQLITE_TMPDIR": str(tmp)} if tmp else {})}
         done = lib.run("unshare", "--mount", "sh", "-c", script, "sh", *argv, env=env, timeout_s=60)
@@ -152,7 +152,7 @@ class ReadOnly(Poor):
                     self.assertEqual(contents(self.out), before)
 
     def test_inputs(self):
-        """What is only read may be on such a disk."""
+        """Inputs may be on a read-only disk."""
         for path in (TRACE, self.db, self.dir / "config"):
             shutil.copy(path, self.out)
         for name in ("query of a database", "query of a trace", "convert", "record"):

@@ -64,7 +64,7 @@ class OnTraces(Case):
                 trace.flush()
                 lib.wait_for(lambda: list(here.glob("mmsql-query.*")), "the database on the way")
                 process.send_signal(number)
-                said = process.communicate(timeout=60)[1]  # the pipe stays open: no end of the trace comes first
+                said = process.communicate(timeout=60)[1]  # the pipe stays open: the end of the trace does not come first
             self.assertNotEqual(process.returncode, 0)
             self.assertEqual(len(list(here.glob("mmsql-query.*"))), left, f"{number}: {said}")
         self.ask("SELECT 1", db=PRESSURE, env=env)
@@ -151,7 +151,7 @@ class Functions(Case):
 
     @lib.needs_program("protoc")
     def test_args_are_those_of_the_view(self):
-        """The table that hides the view, joined and alone; a set of more values than a row has is among them."""
+        """The table that hides the view, joined and alone; one set has more values than a row."""
         many = "".join(f'debug_annotations {{ name: "k{i}" uint_value: {i} }}' for i in range(200))
         text = f'packet {{ timestamp: 1 trusted_packet_sequence_id: 1 track_event {{ type: TYPE_INSTANT name: "x" {many} }} }}'
         before = (GOLDEN / "imports" / "track_events.textproto").read_text()
@@ -313,7 +313,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def until(self, pattern, timeout_s=60):
-        """What is said up to the pattern; what comes behind it is kept for the next time."""
+        """The output up to the pattern; output behind the pattern is kept for the next call."""
         end = time.monotonic() + timeout_s
         while not (found := re.search(pattern, self.said)):
             ready = select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]
@@ -330,7 +330,7 @@ class Terminal:
         return found.string[:found.end()]
 
     def end(self, say=""):
-        """The exit code. What is still said is read, so that nobody waits for the terminal.
+        """The exit code. The rest of the output is read, so that the program does not wait for the terminal.
 
         `say` is typed once the program has the terminal in its own mode: only there Ctrl-D counts.
         """

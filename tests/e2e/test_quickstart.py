@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./quickstart behind its build step, and that memory pressure always ends."""
+"""./quickstart after its build step; and memory pressure always ends."""
 import contextlib
 import os
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmtrace record: how recordings begin and end, where they go, and what is said when they cannot.
+"""mmtrace record: how recordings begin and end, where they are written, and the messages of failures.
 
 The data source is linux.sys_stats throughout: it needs no root, and at a period of 1 ms it makes
 about 1 MB a second.
@@ -70,13 +70,13 @@ class RecordCase(unittest.TestCase):
         return child
 
     def assert_lasted(self, summary, seconds):
-        """At least so long, and, on a machine of any load, not until some other limit."""
+        """The duration is at least as asked for, and no other limit ended the recording, whatever the load."""
         lasted = float(re.search(r": (\d+\.\d) s, ", summary)[1])
         self.assertGreaterEqual(lasted, seconds)
         self.assertLess(lasted, seconds + 20)
 
     def wait_recording(self, child, n_samples=5):
-        """Until the child has taken so many samples. Each is one or two reads, and some come before the first."""
+        """Until the child has taken so many samples. Each is one or two reads; some reads come before the first sample."""
         states.wait_for_recorder(child.pid, 2 * n_samples + 2)
 
     def interrupt(self, child):
@@ -84,7 +84,7 @@ class RecordCase(unittest.TestCase):
         self.assertEqual(child.wait(timeout=60), 0, child.stderr and child.stderr.read())
 
     def record_samples(self, n, config_text, *args):
-        """A recording of n samples and more, however long they take."""
+        """A recording of at least n samples, however long they take."""
         child = self.start(config_text.replace("duration_ms: 500\n", ""), *args)
         self.wait_recording(child, n)
         self.interrupt(child)
@@ -180,7 +180,7 @@ class Ending(RecordCase):
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
 
     def test_signals_that_come_together_are_one(self):
-        """As from timeout(1), which signals the command, and then the process group that it is in."""
+        """timeout(1) signals the command, and then its process group."""
         child = self.start(config(FAST, duration_ms=0), "--no-verdict")
         self.wait_recording(child)
         child.send_signal(signal.SIGTERM)
@@ -558,7 +558,7 @@ class CommandLine(RecordCase):
     def test_names_are_printable(self):
         out = self.dir / "\x1b[31mred"
         done = lib.run(lib.MMTRACE, "record", "-o", out, "-c", self.write_config(config(duration_ms=100)))
-        self.assertEqual(done.returncode, 0, done.stderr)  # there may be no time for a verdict: also printable
+        self.assertEqual(done.returncode, 0, done.stderr)  # there may be no time for a verdict, which is printable, too
         self.assertTrue(out.exists())
         self.assertIn("?[31mred: ", done.stderr)
         self.assertNotIn("\x1b", done.stderr)
@@ -674,7 +674,7 @@ class Unprivileged(RecordCase):
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
     def test_what_is_left_out_fails_the_command(self):
-        """The trace has the rest; the exit code and the last line say what it lacks."""
+        """The trace has the other sources; the exit code and the last line tell of the missing one."""
         text = config() + 'data_sources { config { name: "linux.ftrace"\nftrace_config { ftrace_events: "sched/sched_switch" } } }'
         why = r"linux\.ftrace is not recorded: .*Permission denied \(run as root, .+\)"
         done = self.record(text)
@@ -708,7 +708,7 @@ class KernelEvents(RecordCase):
             self.assertTrue(lib.of_kind(packets, kind), kind)
 
     def test_two_at_once(self):
-        """Each has its own events, and the shorter one's end is nothing to the longer one."""
+        """Each recording has its own events, and the end of the shorter one does not affect the longer one."""
         def start(name, event, duration):
             child = subprocess.Popen([lib.MMTRACE, "record", "-t", duration, "-o",
                                       self.dir / name, event], stderr=subprocess.PIPE, text=True)

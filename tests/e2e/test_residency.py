@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""linux.page_residency, end to end: what a recording says about a file, read by protoc and put together again by
+"""linux.page_residency, end to end: the states of a file in a recording, read by protoc and put together by
 the rules of protos/trace/page_residency.proto, against mincore() at the time.
 """
 import ctypes
@@ -31,7 +31,7 @@ def boot_ns():
 
 
 class WatchedFile:
-    """A sparse file whose pages come into the cache one by one and go as they are told."""
+    """A sparse file; the test brings in and evicts its pages one by one."""
 
     def __init__(self, path, pages):
         self.path = pathlib.Path(path)
@@ -211,7 +211,7 @@ class Residency(unittest.TestCase):
         return json.loads(done.stdout)
 
     def check_database(self, file, steps, reader):
-        """SQL tells the same: the runs of every sample, and what changed between them."""
+        """The database has the same: the runs of every sample, and the changes between samples."""
         done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.dir / "trace.db")
         self.assertEqual(done.returncode, 0, done.stderr)
         info = self.query("SELECT * FROM page_residency_file")
@@ -303,7 +303,7 @@ class Residency(unittest.TestCase):
         replacement.bring_in(0, 7)
         os.rename(replacement.path, self.watched.path)
         time.sleep(0.4)
-        states.wait_for_turns(child.pid, 40)  # it has looked for files twice
+        states.wait_for_turns(child.pid, 40)  # the recorder has looked for files twice
         replacement.bring_in(0, 7)
         mapped.bring_in(10, 5)
         steps = {self.watched.path: self.hold(replacement), mapped.path: self.hold(mapped)}

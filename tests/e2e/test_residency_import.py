@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql on page residency that somebody else wrote: traces made from text by protoc, whole ones and broken ones."""
+"""mmsql on page residency of other writers: traces that protoc makes from text, whole and broken."""
 import json
 import pathlib
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorder does for itself: memory, priority, OOM score."""
+"""How a recorder protects itself: memory, priority, OOM score."""
 import contextlib
 import os
 import pathlib
@@ -34,7 +34,7 @@ def as_nobody(limit_bytes):
 
 class Recorder(unittest.TestCase):
     def setUp(self):
-        nice = os.getpriority(os.PRIO_PROCESS, 0)  # the suite's own is none that somebody chose for a recorder
+        nice = os.getpriority(os.PRIO_PROCESS, 0)  # the priority of the suite is not a choice for the recorder
         if nice != 0 and os.geteuid() == 0:
             os.setpriority(os.PRIO_PROCESS, 0, 0)
             self.addCleanup(os.setpriority, os.PRIO_PROCESS, 0, nice)
@@ -85,7 +85,7 @@ class Recorder(unittest.TestCase):
 
     @lib.needs_root
     def test_children_do_not_share_it(self):
-        """The child that makes the verdict: neither in the session that has the priority, nor with the rest."""
+        """The child that makes the verdict is in another session, without the priority and the locked memory."""
         if not has_capability(CAP_SYS_NICE):
             self.skipTest("needs CAP_SYS_NICE")
         (self.folder / "armed").mkdir()

@@ -26,7 +26,7 @@ class Soak(unittest.TestCase):
 
     @lib.long_test
     def test_in_a_memory_cgroup(self):
-        """The pressure is that of the group: the kernel reclaims in it."""
+        """The pressure is inside the group: the kernel reclaims there."""
         with lib.memory_cgroup(256 << 20):
             pass  # or skipped
         done = lib.run(sys.executable, "-B", soak.__file__, "--memory-limit", "2048", "25", timeout_s=300)

@@ -257,7 +257,7 @@ class Pintool(Case):
         self.refuse(lib.PINTOOL, "suggest", TRACE, "--file", "-", "--quota", "1MB", "-o", "-", because="name the file")
 
 
-# What '-' is to each verb: (behind -o, as an input). A verb without -o has None; "refused": a clear error.
+# The meaning of '-' for each verb: (behind -o, as an input). None: the verb has no -o; "refused": a clear error.
 STREAMS = {
     lib.MMTRACE: {
         "record": ("stream", "the config"), "heap": ("stream", None), "java": ("refused", None),
@@ -277,7 +277,7 @@ STREAMS = {
 
 
 class EveryVerb(Case):
-    """The table above is whole, so that a new verb, or a new -o, has to say here what '-' is to it."""
+    """The table above is complete: a new verb, or a new -o, needs a row."""
 
     def test_table_has_all_verbs_and_outputs(self):
         for program, verbs in STREAMS.items():
@@ -301,7 +301,7 @@ class EveryVerb(Case):
                         self.assertEqual(list(self.dir.iterdir()), [])
 
     def test_input_is_never_a_file_called_dash(self):
-        """Standard input is empty, and that is what is said: not that there is no such file."""
+        """The message says that standard input is empty, not that a file is missing."""
         inputs = {
             (lib.MMTRACE, "record"): ("-c", "-", "-o", "x"), (lib.MMSQL, "convert"): ("-", "-o", "x"),
             (lib.MMSQL, "query"): ("-", "SELECT 1"), (lib.MMSQL, "flamegraph"): ("-",), (lib.MMSQL, "memory"): ("-",),

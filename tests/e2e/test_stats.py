@@ -45,7 +45,7 @@ class StatsCase(unittest.TestCase):
         self.dir = pathlib.Path(directory.name)
 
     def record(self, config, while_recording=None, min_exit=0):
-        """The packets of a recording, and what it said; calls `while_recording` meanwhile."""
+        """The packets of a recording, and its messages; calls `while_recording` meanwhile."""
         (self.dir / "config.cfg").write_text(config)
         trace = self.dir / "trace.pftrace"
         helper = threading.Thread(target=while_recording) if while_recording else None
@@ -119,7 +119,7 @@ class SysStats(StatsCase):
                 self.assertGreaterEqual(time_ns, i * period_ms * MS)
         late = [(time_ns - first + 5 * MS) % (250 * MS) for time_ns, _ in meminfo]
         self.assertLess(min(late[-4:]), 80 * MS)
-        # What is due together shares a packet.
+        # Polls that are due together share a packet.
         self.assertTrue(all(p.one("sys_stats", "meminfo") for p in stat))
         for p in lib.of_kind(packets, "sys_stats"):
             self.assertGreaterEqual(p.one("sys_stats", "collection_end_timestamp"),
@@ -241,7 +241,7 @@ def all_processes():
 
 class ProcessStats(StatsCase):
     def start_long_command(self):
-        """A process whose command line has lines, and ends far beyond what is recorded of it."""
+        """A process with line breaks in its command line, which is far longer than the part that is recorded."""
         argv = ["sh", "-c", "read line", "long", "line\n" * 100 + "é" * 12000, "last"]
         child = subprocess.Popen(argv, stdin=subprocess.PIPE)
         self.addCleanup(child.communicate)
@@ -255,7 +255,7 @@ class ProcessStats(StatsCase):
         return child.pid, argv[:4] + ["line\n" * 100 + "é" * n_whole + "?"]
 
     def assert_names(self, packets, before, after):
-        """Who lived through the recording under one name is in the trace under that name."""
+        """A process that had one name throughout the recording has this name in the trace."""
         processes, _ = tree(packets)
         for pid, name in before.items():
             # Workers of the kernel change their names with what they work on.
@@ -303,7 +303,7 @@ class ProcessStats(StatsCase):
         with lib.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as child:
             tid = int(child.stdout.readline())
-            time.sleep(0.5)  # some periods of 50 and 100 ms; and a recorder that is late gets its turns
+            time.sleep(0.5)  # some periods of 50 and 100 ms; then a recorder that is late gets its turns
             states.wait_for_turns(recorder, 30)
             status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
             child.communicate("\n")
@@ -317,7 +317,7 @@ class ProcessStats(StatsCase):
             self.assertEqual(processes.get(pid), [sys.executable, "-c", CHILD])
             self.assertEqual([threads.get(t, [None])[0] for t in (pid, child["tid"])], [pid, pid])
             names.append((threads[pid][1], threads[child["tid"]][1]))
-        # One that was met before it had named itself has the name that it was born with.
+        # A process that was met before it changed its name has its first name.
         self.assertIn(("named-main", "named-thread"), names)
 
     def test_polls_meet_new_processes(self):
@@ -344,7 +344,7 @@ class ProcessStats(StatsCase):
         self.assertIn("runtime_user_mode", last)
         self.assertEqual(last["oom_score_adj"],
                          int(pathlib.Path("/proc/self/oom_score_adj").read_text()))
-        # Nothing but what changed: the size of a process that sleeps is written once or twice.
+        # Only changes are written: the size of a sleeping process comes once or twice.
         self.assertLess(sum("vm_swap_kb" in s for s in samples), 2)
 
     @lib.needs_tracefs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped config in a storm of reclaim: counters, names and both ends of the flood are there, the loss is counted.
+"""The shipped config in a storm of reclaim: the trace has counters, names and both ends of the flood, and counts the loss.
 
-A storm is processes that read a sparse file in a memory cgroup which is much smaller than the file: each half
-megabyte that they read is a reclaim, with an event where it begins and one where it ends.
+In a storm, processes in a memory cgroup read a sparse file that is much larger than the group. Each half
+megabyte is a reclaim, with an event at its begin and one at its end.
 """
 import contextlib
 import os
@@ -68,7 +68,7 @@ def config(events_kb, stop_delay_ms):
 
 
 class Capture:
-    """What became of one storm, from the trigger to the end of the session."""
+    """The recording of one storm, from the trigger to the end of the session."""
 
     def __init__(self, folder, events_kb, stop_delay_ms, pause_s=0.0):
         self.folder = pathlib.Path(folder)
@@ -110,7 +110,7 @@ class Capture:
 
 
 class Checks:
-    """What has to be true of a trace that could not take the whole flood."""
+    """What must hold for a trace that could not take the whole flood."""
 
     def lost(self):
         return int(re.search(r"without (\d+) events", self.capture.wrote)[1])
@@ -130,7 +130,7 @@ class Checks:
         first, last = (self.capture.number(f"SELECT {what}(ts) FROM ftrace_event") for what in ("min", "max"))
         self.assertLess(abs(first - start) / 1e9, 1)
         self.assertGreater((last - end) / 1e9, -1)
-        # And the middle is what is missing: a gap that no reader of these makes by itself.
+        # The middle is missing: the gap is longer than any that the readers make by themselves.
         gap = self.capture.number("SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
         self.assertGreater(gap / 1e6, self.capture.stop_delay_ms / 10)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users who ask the daemon for more than their share (docs/threat-model.md)."""
+"""Users that ask the daemon for more than their share (docs/threat-model.md)."""
 import contextlib
 import os
 import pathlib
@@ -19,7 +19,7 @@ from strangers_daemon import ACTIVATE, CONFIG, Daemon, ENABLE, INITIALIZE, SERVE
 
 @lib.needs_root
 class Triggers(unittest.TestCase):
-    """M7: triggers without end, from a user whom nobody asked."""
+    """M7: triggers without end, from any user."""
 
     KEEP = 4
 
@@ -33,7 +33,7 @@ class Triggers(unittest.TestCase):
         lib.wait_for(lambda: "armed/ring.cfg: armed" in self.daemon.said(), self.daemon.said)
 
     def trigger(self, name="now"):
-        """As root; what the command says."""
+        """Fires a trigger as root; returns the messages of the command."""
         done = lib.run(lib.MMTRACE, "trigger", name, env=self.daemon.env)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
@@ -64,7 +64,7 @@ class Triggers(unittest.TestCase):
                 client.recv(65536)
 
     def test_evidence_stays(self):
-        """What root's triggers had recorded is there afterwards; so is what they record meanwhile."""
+        """Traces of root's triggers stay, those from before the attack and those made during the attack."""
         for i in range(self.KEEP):
             self.trigger()
             lib.wait_for(lambda: len(self.traces()) == i + 1, self.daemon.said)
@@ -105,7 +105,7 @@ class Triggers(unittest.TestCase):
 
 @lib.needs_root
 class Budgets(unittest.TestCase):
-    """What one user can make the daemon hold and say."""
+    """The memory and the log lines that one user can cost the daemon."""
 
     def setUp(self):
         self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
@@ -151,7 +151,7 @@ class Budgets(unittest.TestCase):
 
     @staticmethod
     def refused(voice, run_dir, n):
-        """Requests for sessions that cannot be; each is a line of the log."""
+        """Requests for sessions that are refused, each with a line in the log."""
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(run_dir / "consumer.sock"))
         client.sendall(bind())
@@ -176,11 +176,11 @@ class Expressions(unittest.TestCase):
     """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
 
     def setUp(self):
-        limit = 4 << 30  # what the attack takes does not take this machine along
+        limit = 4 << 30  # so that a successful attack does not exhaust the machine
         self.daemon = Daemon(self, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).ready()
 
     def enable(self, *expressions):
-        """What the daemon says to a config with a trigger for each expression; its client does not look at them."""
+        """The daemon's answer to a config with a trigger for each expression, sent without the client's own checks."""
         source = field(2, field(1, field(1, b"linux.sys_stats")))
         triggers = b"".join(field(2, field(1, b"x%d" % i) + field(2, text) + field(3, 1)) for i, text in enumerate(expressions))
         config = field(1, field(1, 64)) + source + field(17, field(1, 2) + triggers + field(3, 600000))

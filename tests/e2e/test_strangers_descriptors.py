@@ -23,14 +23,14 @@ TCP_LINGER_S = 60
 
 @lib.needs_root
 class PassedDescriptors(unittest.TestCase):
-    """H1: what a stranger passes along would block whoever writes to it or closes it."""
+    """H1: a write to the descriptor that a stranger passes, or its close, would block."""
 
     def setUp(self):
         self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
         self.daemon.status()
 
     def served(self, act, *arguments, **options):
-        """What the stranger says at the end, while root's status goes on being served; the daemon then ends in order."""
+        """Runs the stranger while root asks for the status; then ends the daemon. Returns the stranger's last line."""
         stranger = strangers.Stranger(act, *arguments, **options)  # before there are threads, which a fork lacks
         self.addCleanup(stranger.end)
         others = strangers.Timed(self.daemon.status)
@@ -51,7 +51,7 @@ class PassedDescriptors(unittest.TestCase):
 
     @staticmethod
     def pass_lingering(voice, path, port):
-        """TCP connections with bytes that nobody takes: the last holder of each waits for them when it closes it."""
+        """TCP connections with bytes that nobody reads: close() by the last holder of a connection waits for them."""
         for _ in range(20):
             tcp = socket.socket()
             tcp.connect(("127.0.0.1", port))
@@ -91,7 +91,7 @@ class PassedDescriptors(unittest.TestCase):
         self.fuse(self.daemon.run_dir / "producer.sock", b"ProducerPort", invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,))
 
     def test_fuse_file_for_the_recording_of_a_member(self):
-        """Members of the consumer group may pass an output file; where it is, is their affair."""
+        """Members of the consumer group may pass an output file on any file system."""
         source = field(2, field(1, field(1, b"linux.sys_stats")))
         config = field(1, field(1, 64)) + source + field(8, 1) + field(9, 100)
         self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort", invoke(2, ENABLE, field(1, config)),
@@ -106,7 +106,7 @@ class PassedDescriptors(unittest.TestCase):
             self.served(self.pass_lingering, self.daemon.run_dir / "producer.sock", listener.getsockname()[1])
 
     def test_file_of_a_member(self):
-        """What is asked for comes into the file, whole by the time that the command ends."""
+        """The whole trace is in the member's file when the command ends."""
         config, out = self.daemon.root / "config", self.daemon.root / "out"
         config.write_text(CONFIG + "duration_ms: 1500 write_into_file: true file_write_period_ms: 200\n")
         out.mkdir()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a user without rights that turn what root looks up in their files against root: sockets in their
-folders, perf maps, files of symbols, clients of the heap's socket. tests/tools/stranger.c does what they do."""
+"""Programs of a user without rights that turn root's look-ups in their files against root: sockets in their
+folders, perf maps, files of symbols, clients of the heap's socket. tests/tools/stranger.c is the program."""
 import contextlib
 import os
 import pathlib
@@ -90,7 +90,7 @@ class Strangers(unittest.TestCase):
         return line
 
     def deaf(self, prefix, *command):
-        """A process, and what it runs, whose /tmp never answers for names that begin so. Also the pid of the command."""
+        """A process whose /tmp never answers for names with this beginning, and the pid of the command that it runs."""
         strangers.fuse_device(self.dir)
         process = self.stranger("deaf", self.theirs, "/tmp", prefix, *command)
         if not command:
@@ -106,7 +106,7 @@ class Strangers(unittest.TestCase):
         return recorder
 
     def end(self, recorder, within_s=20):
-        """What it said; that it takes so long is what strangers want."""
+        """The recorder's messages; strangers want the recorder to hang."""
         recorder.send_signal(signal.SIGINT)
         try:
             said = recorder.communicate(timeout=within_s)[1]
@@ -177,7 +177,7 @@ class Summons(Strangers):
 
 class Residency(Strangers):
     def test_mapped_files_that_never_answer(self):
-        """Of a process that makes its own mounts no file is asked anything; those of others are looked at."""
+        """No file is looked up in a process with mounts of its own; files of other processes are."""
         strangers.fuse_device(self.dir)
         thief = self.stranger("map", self.theirs)
         honest = self.start("sleep", "60")
@@ -190,7 +190,7 @@ class Residency(Strangers):
 
 class Attaches(Strangers):
     def test_a_root_that_never_answers(self):
-        """What attaches to its process hangs where it looks for the library; the recorder ends."""
+        """The helper that attaches hangs at its look-up of the library; the recorder ends all the same."""
         strangers.fuse_device(self.dir)
         thief = self.stranger("deaf", self.theirs, BUILD / "producer", "agents", "/bin/sleep", "60")
         wait_for(lambda: children(thief.pid), "the command")
@@ -209,13 +209,13 @@ class Attaches(Strangers):
 
 class Clients(Strangers):
     def profile(self):
-        """Of those that ask for it alone."""
+        """A recorder that profiles programs which ask for it themselves."""
         recorder = self.record(HEAP)
         wait_for((self.dir / "heap.sock").exists, "the socket")
         return recorder
 
     def elf(self, path, table_bytes):
-        """A file of 4 KiB on the disk whose table of symbols claims to be so large."""
+        """A file of 4 KiB on the disk whose table of symbols claims `size` bytes."""
         import struct
         head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 3, 0)
         names_at = 64 + 3 * 64
@@ -228,7 +228,7 @@ class Clients(Strangers):
             file.truncate(symbols_at + table_bytes + 4096)
 
     def test_a_file_of_symbols_by_many_names(self):
-        """One file is read once, whatever it is called; its tables are not the recorder's."""
+        """One file is read once, whatever its names are; the recorder does not keep its tables."""
         path = self.theirs / "elf"
         self.elf(path, 120 << 20)
         recorder = self.profile()
@@ -257,7 +257,7 @@ class Clients(Strangers):
             thread.join()
 
     def test_files_that_are_no_files(self):
-        """A FIFO that a client names is not opened: who writes into it waits on."""
+        """A FIFO that a client names is not opened: its writer goes on waiting."""
         fifo = self.theirs / "fifo"
         os.mkfifo(fifo, 0o666)
         os.chown(fifo, UID, UID)
@@ -278,7 +278,7 @@ class Clients(Strangers):
             writer.join()
 
     def test_files_of_the_host_are_not_those_of_a_container(self):
-        """A path that a process has not in its root names nothing."""
+        """A path that does not exist in the root of the process names no file."""
         path = pathlib.Path("/tmp/strangers-host-file")
         shutil.copy(TRUTH, path)
         self.addCleanup(path.unlink)
@@ -309,7 +309,7 @@ class Clients(Strangers):
         self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_crowd(self):
-        """One user has so many profiles and no more; others have theirs, and the recorder rests."""
+        """The profiles of one user are limited; other users get theirs, and the recorder rests."""
         recorder = self.profile()
         crowd = self.stranger("crowd", self.dir / "heap.sock", "700", until=None)
         n = int(self.hear(crowd, "ready: ").split()[1])

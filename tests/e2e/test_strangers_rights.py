@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What members of the consumer group see, and what the daemon keeps of root's rights (docs/threat-model.md)."""
+"""What members of the consumer group see, and which of root's rights the daemon keeps (docs/threat-model.md)."""
 import ctypes
 import os
 import pathlib
@@ -19,7 +19,7 @@ from test_heap import LIBRARY
 
 @lib.needs_root
 class MembersSee(unittest.TestCase):
-    """M2: what members of the consumer group see by a recording is what they could see without it."""
+    """M2: a recording shows members of the consumer group only what they could see without it."""
 
     def setUp(self):
         self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
@@ -30,7 +30,7 @@ class MembersSee(unittest.TestCase):
         os.chown(self.dir / "out", strangers.UID, strangers.UID)
 
     def record(self, config):
-        """What a member records."""
+        """The packets of a recording by a member."""
         path = self.dir / "config"
         path.write_text("buffers { size_kb: 1024 } duration_ms: 1200 " + config)
         done = lib.run(lib.MMTRACE, "record", "-c", path, "-o", self.dir / "out" / "trace", env=self.daemon.env, user=strangers.UID,
@@ -100,7 +100,7 @@ class MembersSee(unittest.TestCase):
 
 @lib.needs_root
 class Rights(unittest.TestCase):
-    """What the daemon keeps of root's rights, also where no service manager takes the rest away."""
+    """The rights of root that the daemon keeps, also where no service manager removes the rest."""
 
     KEPT = {1 << n for n in (2, 3, 5, 6, 7, 14, 19, 23, 24, 34, 40)}
     SYS_ADMIN, SYS_MODULE, DAC_OVERRIDE, CHOWN, NET_ADMIN = (1 << n for n in (21, 16, 1, 0, 12))
@@ -154,7 +154,7 @@ class Rights(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_shipped_unit(self):
-        """M9: what a source cannot do under the shipped unit is the command's error; the rest is recorded."""
+        """M9: the command reports what a source cannot do under the shipped unit; the rest is recorded."""
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
         done = self.record_heap(daemon)
         if "attached, one thread stood still" not in daemon.said():
@@ -167,7 +167,7 @@ class Rights(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_group_of_the_socket(self):
-        """Where the socket cannot be given to the group, it is the owner's alone, and the log says so."""
+        """If the socket cannot be given to the group, only its owner may use it, and the log says so."""
         capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
         for groups, mode, gid, code in (([], 0o600, 0, 1), ([strangers.UID], 0o660, strangers.UID, 0)):
             with self.subTest(groups):
@@ -206,7 +206,7 @@ class Rights(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
     def test_maps_under_the_shipped_unit(self):
-        """Left out, but not in silence: the log, the exit code and the trace say so."""
+        """The map is left out, and the log, the exit code and the trace say so."""
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
         pid, done, maps = self.record_map(daemon)
         why = f"linux.perf_map: process {pid} of user {strangers.UID}: the recorder may not look at its files"

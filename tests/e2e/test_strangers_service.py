@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the daemon, whom its clients trust, and a daemon that hangs (docs/threat-model.md)."""
+"""The daemon's files, the services that clients trust, and a daemon that hangs (docs/threat-model.md)."""
 import array
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ from strangers_daemon import CONFIG, Daemon, ENABLE, QUERY_STATE
 
 @lib.needs_root
 class Files(unittest.TestCase):
-    """What root's programs write belongs to root alone."""
+    """Files that root's programs write belong to root alone."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mmtrace-files-")
@@ -35,7 +35,7 @@ class Files(unittest.TestCase):
         (self.dir / "config").write_text(CONFIG + "duration_ms: 200\n")
 
     def test_lock_of_the_daemon(self):
-        """H5: whoever can open the lock file can keep the daemon from starting."""
+        """H5: a user who can open the lock file can keep the daemon from starting."""
         daemon = Daemon(self).ready()
         self.assertEqual(daemon.end(), 0)
 
@@ -77,7 +77,7 @@ class Files(unittest.TestCase):
         self.assertIn(f"the folder belongs to user {strangers.UID}", daemon.said())
 
     def test_traces(self):
-        """M3: a trace has what all processes of the machine do."""
+        """M3: a trace shows the activity of all processes, so only root may read the trace."""
         daemon = Daemon(self).ready()
         for options, env in ((("--no-daemon",), os.environ), ((), daemon.env)):
             out = self.dir / f"trace{len(options)}"
@@ -99,7 +99,7 @@ class Files(unittest.TestCase):
 
     @lib.needs_program("strace")
     def test_on_the_disk_before_the_name(self):
-        """A reset must not leave a name with nothing behind it."""
+        """After a reset no name may lead to an empty file."""
         armed = self.dir / "armed"
         armed.mkdir()
         (armed / "a.cfg").write_text(CONFIG + """trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 600000
@@ -138,7 +138,7 @@ class Impostor(unittest.TestCase):
 
     @staticmethod
     def serve(voice, path):
-        """Perfetto's protocol, as far as it takes to get the descriptor of the output file; then writes there."""
+        """Speaks Perfetto's protocol until it has the descriptor of the output file; then writes into the file."""
         methods = ("EnableTracing DisableTracing ReadBuffers FreeBuffers Flush StartTracing ChangeTraceConfig Detach Attach "
                    "GetTraceStats ObserveEvents QueryServiceState QueryCapabilities SaveTraceForBugreport CloneSession").split()
         listener = socket.socket(socket.AF_UNIX)
@@ -198,7 +198,7 @@ class Impostor(unittest.TestCase):
             self.assertIn(f"user {strangers.UID} serves it", done.stderr)
 
     def test_a_trusted_user(self):
-        """Whoever has a service of another user says so."""
+        """A user who trusts another user's service says so in MMTRACE_SERVER_UID."""
         stranger = strangers.Stranger(self.serve, self.dir / "consumer")
         self.addCleanup(stranger.end)
         stranger.hear()
@@ -224,14 +224,14 @@ int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 
 @lib.needs_root
 class Watchdog(unittest.TestCase):
-    """A loop that hangs ends the daemon; SIGTERM does in any case."""
+    """A loop that hangs ends the daemon; SIGTERM ends the daemon in any case."""
 
     def setUp(self):
         os.environ["MMTRACE_WATCHDOG_MS"] = "3000"
         self.addCleanup(os.environ.pop, "MMTRACE_WATCHDOG_MS")
 
     def slow_daemon(self):
-        """A daemon in which one call of the loop takes for ever."""
+        """A daemon in which one call of the loop never returns."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-watchdog-"))
         self.addCleanup(shutil.rmtree, folder)
         (folder / "hang.c").write_text(HANGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives: the list of faults and promises in docs/daemon.md, a test for each.
+"""The faults and promises that docs/daemon.md lists, a test for each.
 
 Each daemon has folders and abstract sockets of its own.
 """
@@ -197,7 +197,7 @@ class ServiceKilled(Case):
 
 @lib.needs_root
 class ClientKilled(Case):
-    """What stays in memory goes with the client; what goes into a file ends and is written."""
+    """A recording in memory ends with its client; a recording into a file ends and is written."""
 
     def killed(self, text, *options):
         with self.daemon():
@@ -231,14 +231,14 @@ class ClientKilled(Case):
 
 
 class Armed(Case):
-    """A config without write_into_file, kept armed; one trigger, in the middle of whose recording something happens."""
+    """A config without write_into_file, kept armed; a trigger begins a recording, and a fault happens meanwhile."""
 
     def setUp(self):
         super().setUp()
         self.traces = self.root / "state" / "traces"
 
     def start(self, *options):
-        """A daemon that the test ends, and that goes with it."""
+        """A daemon that ends with the test at the latest."""
         daemon = test_daemon.Daemon(self.root, "--kmem-events", "none", *options, env=self.sockets, ipc=True)
         self.addCleanup(daemon.end, signal.SIGKILL)
         daemon.wait(lambda: "armed/one.cfg: armed" in daemon.said() and self.command("status").returncode == 0)
@@ -263,7 +263,7 @@ class Armed(Case):
         return daemon
 
     def recover(self, daemon, *options):
-        """What the next daemon makes of it: the trace."""
+        """The trace that the next daemon recovers."""
         log_size = len(daemon.said())
         with self.daemon(*options) as daemon:
             said = daemon.wait(lambda: "recovered " in daemon.said()[log_size:] and daemon.said()[log_size:])
@@ -302,7 +302,7 @@ class ArmedAndKilled(Armed):
         ends = [0]
         for frame in lib.frames(whole):
             ends.append(whole.index(frame, ends[-1]) + len(frame))
-        # The middle of a packet, and what a file system may leave behind it.
+        # The middle of a packet, and the zeros that a file system may leave behind it.
         part.write_bytes(whole[:ends[-2] + 5] + bytes(3000))
         trace = self.recover(daemon)
         self.assertEqual(trace.read_bytes()[:ends[-2]], whole[:ends[-2]])
@@ -346,7 +346,7 @@ class ArmedAndKilled(Armed):
         (self.traces / "other-20260101T000000Z.pftrace.part").write_bytes(b"another user's")
         os.chown(self.traces / "other-20260101T000000Z.pftrace.part", 65534, 65534)
         (self.traces / ".download.part").write_bytes(b"hidden")
-        # What a daemon leaves that dies while a part is being replaced.
+        # A daemon that dies while it replaces a part leaves this file.
         (self.traces / ".one-1234.pftrace.part").write_bytes(b"")
         self.arm("one", TRIGGERED % 1000)
         self.start().end()
@@ -442,7 +442,7 @@ class ArmedAndEnded(Armed):
         self.assertEqual(len(self.finished()), 4)
 
     def test_ring(self):
-        """What is written is bounded while it records, and what the ring holds is what is there in the end."""
+        """The part is bounded while the ring records; the finished trace has the contents of the ring."""
         text = (TRIGGERED % 9000).replace("size_kb: 1024", "size_kb: 64 fill_policy: RING_BUFFER")
         self.arm("one", text.replace("meminfo_period_ms: 50", "meminfo_period_ms: 1 vmstat_period_ms: 1"))
         daemon = self.start()
@@ -472,7 +472,7 @@ class ArmedAndEnded(Armed):
 
 @lib.needs_root
 class RecordAlone(Case):
-    """What goes into a file while it is recorded: test_record.py, test_kill_leaves_a_readable_prefix."""
+    """Recordings without a daemon; test_record.py has those into a file (test_kill_leaves_a_readable_prefix)."""
 
     def test_kill_in_memory(self):
         client = self.record("lost.pftrace", COUNTERS, "--no-daemon")
@@ -501,7 +501,7 @@ class RecordAlone(Case):
 @lib.needs_root
 class Reset(Armed):
     def test_power_is_lost(self):
-        """A file system that forgets what was not synced."""
+        """A file system that loses all data that was not synced."""
         if not shutil.which("mkfs.ext4"):
             self.skipTest("needs mkfs.ext4, which scripts/install-deps installs (e2fsprogs)")
         image, self.traces = self.root / "image", self.root / "mount"
@@ -541,7 +541,7 @@ class NoRoom(Armed):
         self.traces.mkdir()
 
     def fill(self, left_kb=0):
-        """Takes all room but some."""
+        """Fills the disk but for left_kb."""
         filler = self.traces / "filler"
         free = os.statvfs(self.traces)
         with open(filler, "wb") as file:

@@ -161,7 +161,7 @@ class Symbols(unittest.TestCase):
         self.assertEqual(self.names()[0], "")
 
     def apart(self):
-        """The debug data moves to a file that the library names; where that is looked for."""
+        """Moves the debug data of the library into a file that the library names; returns the file."""
         debug = self.lib.parent / "libapp.debug"
         self.tool("objcopy", "--only-keep-debug", self.lib, debug)
         self.tool("objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", self.lib)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded here gives the same tables in mmsql as in Perfetto's trace_processor_shell, row by row.
+"""mmsql and Perfetto's trace_processor_shell make the same tables of recordings of this machine, row by row.
 
-The program is that in TRACE_PROCESSOR_SHELL, or in PATH. one_truth.py compares, with its list of differences.
+The peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares.
 """
 import contextlib
 import os
@@ -17,7 +17,7 @@ import lib
 import one_truth
 import states
 
-# A small buffer loses events, and so may the kernel's own buffers.
+# A small buffer loses events, and the kernel's own buffers may lose some, too.
 LOSSES = ("traced_buf_*", "ftrace_*", "packet_*")
 
 # Processes and threads come and go while it runs, memory and files are used, a pipe makes one wait for another.
@@ -73,7 +73,7 @@ class TraceProcessorTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
 
     def record(self, text, size_kb):
-        """A trace with the load in it."""
+        """A trace of the load."""
         path, trace = self.dir / "config.cfg", self.dir / "trace.pftrace"
         path.write_text(f"buffers {{ size_kb: {size_kb} fill_policy: DISCARD }}\n" + text)
         started, ready = os.pipe()
@@ -91,7 +91,7 @@ class TraceProcessorTest(unittest.TestCase):
         return trace
 
     def compare(self, text, *filled, losses=(), size_kb=32768):
-        """Records, and compares all tables; those named must have rows, or there is little to compare."""
+        """Records, and compares all tables; the tables in `filled` must have rows, or there is little to compare."""
         name = self.id().rpartition(".")[2].removeprefix("test_")
         self.assertEqual(one_truth.Comparison().compare(name, self.record(text, size_kb), self.dir, filled=filled, losses=losses), [])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql on files of strangers that attack the program, the machine or the user by more than their bytes."""
+"""mmsql on hostile files that attack the program, the machine or the user by more than damaged bytes."""
 import contextlib
 import ctypes
 import os
@@ -58,7 +58,7 @@ class Databases(Untrusted):
             "CREATE TEMP TABLE t(a); PRAGMA writable_schema=ON; UPDATE temp.sqlite_master SET sql = 'x'", code=1))
 
     def test_a_query_writes_no_file(self):
-        """Neither with SQL, from a file, nor at the prompt; wherever the file were to be."""
+        """`query` writes no file anywhere, whether the SQL is an argument, in a file or typed at the prompt."""
         other = self.dir / "other.db"
         shutil.copy(self.db, other)
         whole = self.db.read_bytes()
@@ -83,7 +83,7 @@ class Databases(Untrusted):
         self.assertRegex(self.ask(f"SELECT load_extension('{extension}')", code=1), "not authorized|no such function")
 
     def test_a_view_that_calls_a_function_that_reads_the_view(self):
-        """Each call is a statement of its own, without an end but that of the stack."""
+        """Each call is a statement of its own, so only the stack would end the recursion."""
         self.change("ALTER TABLE trace_bounds RENAME TO t",
                     "CREATE VIEW trace_bounds AS SELECT trace_start() AS start_ts, 1 AS end_ts")
         for sql in ("SELECT start_ts FROM trace_bounds", "SELECT trace_start()"):
@@ -106,7 +106,7 @@ TAKEN_OVER = lib.BUILD / "tests" / "tools" / "taken_over.so"
 @unittest.skipIf(lib.is_sanitized(), "a sanitizer wants to be loaded first")
 @unittest.skipUnless(TAKEN_OVER.exists(), f"{TAKEN_OVER} is not built")
 class TakenOver(Untrusted):
-    """What a file could do that has taken over the parser: code in the program tries everything."""
+    """A parser that a file has taken over can do nothing: code in the program tries every way."""
 
     REFUSED = ("run", "socket", "signal", "trace", "user", "namespace")
 
@@ -148,7 +148,7 @@ class TakenOver(Untrusted):
                 self.assertNotEqual(told["memory"], "worked")
 
     def test_many_files(self):
-        """However many files the command line names, the others are closed."""
+        """Only the files of the command line are open; all other descriptors are closed."""
         maps = [self.here / f"perf-{i}.map" for i in range(1, 1101)]
         for path in maps:
             path.write_text("1000 10 f\n")
@@ -157,7 +157,7 @@ class TakenOver(Untrusted):
         self.refused(told)
 
     def test_few_descriptors(self):
-        """A sandbox that cannot be made is no reason to go on without, or to be taken for a wrong file."""
+        """If the sandbox cannot be made, the program ends with a message about the sandbox."""
         self.convert(TRACE)
         codes = set()
         for n in range(4, 24):
@@ -175,7 +175,7 @@ class TakenOver(Untrusted):
         self.assertEqual(codes, {0, 1})
 
     def test_query(self):
-        """It reads what the question attaches, and at a prompt it runs a pager."""
+        """`query` reads the databases that SQL attaches, and runs a pager at a prompt."""
         for question in (("SELECT 1",), ()):
             told, done = self.attack(lib.MMSQL, "query", "-q", TRACE, *question)
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict: what mmsql says of traces, and where mmtrace shows it."""
+"""The verdict: mmsql's sentences about traces, and the places where mmtrace shows them."""
 import contextlib
 import os
 import pathlib
@@ -41,14 +41,14 @@ class Case(unittest.TestCase):
         self.dir = pathlib.Path(folder.name)
 
     def with_slow_mmsql(self, script="echo so far; exec sleep 60"):
-        """An mmtrace, and beside it an mmsql that says something and then stays for a minute."""
+        """An mmtrace, and beside it an mmsql that prints a line and then stays for a minute."""
         mmtrace = pathlib.Path(shutil.copy(lib.MMTRACE, self.dir))
         shutil.copy(pathlib.Path("/bin/sh").resolve(), self.dir / "mmsql")
         (self.dir / "verdict").write_text(f"echo $$ > {self.dir}/pid; {script}\n")
         return mmtrace
 
     def slow_one_is_gone(self):
-        """Or was ended before it had said which process it is."""
+        """Whether the slow mmsql has ended, or was ended before it wrote its pid."""
         if not (self.dir / "pid").exists():
             return True
         return not pathlib.Path("/proc", (self.dir / "pid").read_text().strip()).exists()
@@ -220,7 +220,7 @@ class Confined(Case):
 
 
 class Health(Case):
-    """What a trace lacks is said on standard error, unless --quiet; it changes nothing else."""
+    """Losses of the trace are told on standard error, unless --quiet; nothing else changes."""
 
     SAID = ["1,234 kernel events were lost before they could be read", "77 packets did not fit into a full buffer",
             "a source did not hand over its last data in time"]
@@ -265,7 +265,7 @@ class Health(Case):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_cut_trace(self):
-        """Damage is told once: when the trace is read, and of its database when that is opened."""
+        """Damage is told once: when the trace is read; for a database, when the database is opened."""
         cut = self.dir / "cut"
         cut.write_bytes(PRESSURE.read_bytes()[:200000])
         done = lib.run(lib.MMSQL, "query", cut, "SELECT 1")
@@ -376,7 +376,7 @@ def memory_group():
 
 @lib.needs_tracefs
 class OutOfMemory(Case):
-    """A process is killed at the limit of a memory cgroup; what is said of it is what the tables have."""
+    """A process is killed at the limit of a memory cgroup; the sentences agree with the tables."""
 
     def setUp(self):
         super().setUp()
@@ -444,7 +444,7 @@ class Daemon(Case):
         return daemon
 
     def trigger(self, daemon):
-        """Traces written so far; a trigger that comes between two sessions meets nobody."""
+        """The traces written so far; a trigger between two sessions has no effect."""
         lib.run(lib.MMTRACE, "trigger", "now", env=self.env)
         return daemon.said().count("quiet.cfg: wrote")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The views of converter/sql/memory.sql: on traces made for the purpose, and every example of docs/views.md."""
+"""The views of converter/sql/memory.sql, on traces made for the purpose; and every example of docs/views.md."""
 import pathlib
 import re
 import shutil
@@ -118,7 +118,7 @@ def rss(ts, kb, pid=10, machine=""):
 
 
 class Bounds(Case):
-    """What has ended stays ended, what is open ends with its own trace, and machines are not mixed."""
+    """Ended slices stay ended, open slices end with their own trace, and machines are not mixed."""
 
     def test_a_dead_process_has_no_memory(self):
         self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(30, 300) + bundle(
@@ -131,7 +131,7 @@ class Bounds(Case):
                                         f"AND ts <= {at * MS} AND ts + dur > {at * MS}"), [(want,)])
 
     def test_an_end_that_a_poll_saw(self):
-        """The end belongs to its process: the pid may be another's by then, or be free already."""
+        """The end belongs to the process that began; its pid may be free or another process's by then."""
         ended = ("packet {{ trusted_packet_sequence_id: 4 timestamp: {0} process_stats {{ ended {{ pid: {1} last_seen: {2} }} }} "
                  "}}\n")
         self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(90, 60, 20) + ended.format(40 * MS, 10, 30 * MS)
@@ -194,7 +194,7 @@ class Bounds(Case):
         self.assertEqual(rows, [(0, 10, 20), (1, 20, 70)])
 
     def steps(self, sql):
-        """How much SQLite has to do for a question, in its own instructions."""
+        """SQLite's work for a question, in its own instructions."""
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as handle:
             n = 0
 
@@ -231,7 +231,7 @@ def sample(revision, resident, *pairs):
 
 
 class Pins(Case):
-    """Of a file of 100 pages, 0-9, 20-29 and 40-44 are pinned; page runs are gap and length."""
+    """A file of 100 pages; 0-9, 20-29 and 40-44 are pinned. Page runs are gap and length."""
 
     def setUp(self):
         super().setUp()
