@@ -40,8 +40,7 @@ NOINLINE static void exchange(struct load *load)
     load->n += A_LOOK;
 }
 
-// Each call needs its frame: what it does after the one below is nothing that the compiler knows
-// of.
+// Each call needs its frame: the compiler must not see that nothing happens after the inner call.
 NOINLINE static int descend(struct load *load, int depth)
 {
     int n = 0;

@@ -68,7 +68,7 @@ Cost = collections.namedtuple("Cost", "seconds cpu_seconds peak_bytes")
 
 
 def peak_rss_bytes(pid):
-    """The highest RSS since the program was executed. (ru_maxrss counts what the process was before, too.)"""
+    """The highest RSS since the program was executed. (ru_maxrss also counts the process before execve().)"""
     with contextlib.suppress(OSError):
         for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -159,7 +159,7 @@ class Mmtrace:
 
 
 def main_buffer():
-    """What a recorder may change of the kernel's main trace buffer; sizes as they are or would become with use."""
+    """The settings of the kernel's main trace buffer that a recorder may change; sizes as they are, or as use would make them."""
     found = {}
     for name in ("trace_clock", "buffer_size_kb", "tracing_on"):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a conversion spends its CPU time, by what perf sees it in."""
+"""Where a conversion spends its CPU time, by the functions that perf samples."""
 import collections
 import re
 import shutil

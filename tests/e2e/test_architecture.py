@@ -269,7 +269,7 @@ class Texts(unittest.TestCase):
         twice = {name: found for name, found in paths.items() if len(found) > 1}
         self.assertEqual(twice, {}, "rename one: debuggers and messages of compilers show the name alone")
 
-    def test_nobody_counts_the_letters_of_a_literal(self):
+    def test_letters_of_literals_are_not_counted_by_hand(self):
         for path in [path for folder in PROGRAMS for path in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]:
             text = path.read_text()
             for found in COUNTED_LETTERS.finditer(text):
@@ -487,7 +487,7 @@ class Pages(unittest.TestCase):
             found = [match for line in paragraphs(text) for match in BEGIN.findall(line)]
             self.assertEqual(found, [], f"{name}: name the subject first")
 
-    def test_such_sentences_are_found(self):
+    def test_forbidden_sentences_are_found(self):
         for text in ("Who comes late waits.", "All went well. Of these two\nremain.", "- Of a zip: all", "## Who may?",
                      "| a | Of both |", ".It Fl x\nOf this process.", "**Who may?** All.", "(Stop. What is not there stays.)"):
             self.assertEqual(len([m for line in paragraphs(text) for m in BEGIN.findall(line)]), 1, text)

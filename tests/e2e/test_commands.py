@@ -489,7 +489,7 @@ class WithDaemon(ServiceTests, Commands):
     def make_service(cls):
         return peers.Daemon()
 
-    def test_progress_is_that_of_a_recording_in_the_own_process(self):
+    def test_progress_without_a_daemon(self):
         self.config(VMSTAT)
         seen = []
         for flags in ((), ("--no-daemon",)):
@@ -498,7 +498,7 @@ class WithDaemon(ServiceTests, Commands):
             seen.append({re.sub(r"[\d.,]+ ", "N ", line.replace("KB", "bytes")) for line in (progress[-1], summary)})
         self.assertEqual(seen[0], seen[1])
 
-    def test_progress_of_one_that_waits(self):
+    def test_progress_of_a_waiting_recording(self):
         self.config(trigger_config("START_TRACING", "never", 500, timeout_ms=1500))
         progress, _ = self.shown_on_a_terminal("-c", "config", "-o", "trace")
         self.assertEqual(set(progress), {"waiting for a trigger"})
@@ -558,7 +558,7 @@ class WithTraced(ServiceTests, Commands):
             raise unittest.SkipTest("Perfetto is not installed (PATH, or PERFETTO_ROOT)")
         return peers.Traced(*found)
 
-    def test_what_it_lacks_is_recorded_here(self):
+    def test_sources_that_it_lacks_are_recorded_here(self):
         self.config(VMSTAT + 'data_sources { config { name: "linux.page_residency" '
                              'page_residency_config { paths: "/etc/passwd" } } }')
         done = self.succeed("record", "-c", "config", "-o", "trace", "-t", "300ms")

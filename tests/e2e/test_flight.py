@@ -171,7 +171,7 @@ class OwnSockets(Base):
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, r"user 65534 serves it, neither root nor the user of this command \(.*\)\n$")
 
-    def test_who_may(self):
+    def test_any_user_may_trigger_but_not_see_the_status(self):
         self.root.chmod(0o755)
         with self.daemon("--no-perfetto-sockets") as daemon:
             self.assertEqual((self.run_dir / "consumer.sock").stat().st_mode & 0o777, 0o600)
@@ -300,7 +300,7 @@ def measured_cgroup():
 
 @lib.needs_root
 class Pressure(Base):
-    def test_of_one_cgroup(self):
+    def test_watch_of_one_cgroup(self):
         with open(self.root / "sparse", "wb") as file:
             file.truncate(GROUP_BYTES * 8)
         reader = f"file = open('{self.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << 20): pass"
@@ -313,7 +313,7 @@ class Pressure(Base):
                 [file] = daemon.wait(daemon.files)
                 self.assertIn("ring-kmem_activity-", file.name)
 
-    def test_of_a_cgroup_that_is_not_there(self):
+    def test_watch_of_a_missing_cgroup(self):
         threshold = f"some 1000 2000000 {self.root}/nowhere"
         with self.daemon("--no-perfetto-sockets", "--psi", threshold) as daemon:
             daemon.wait(lambda: f'pressure threshold "{threshold}" is not watched: No such file' in daemon.said())

@@ -101,7 +101,7 @@ class Snapshot(Service):
         self.assertEqual(len(sizes), 4)
         self.assertTrue(all(size > 0 for size, in sizes), sizes)
 
-    def test_nobody_is_there(self):
+    def test_process_without_a_profile(self):
         target = self.start("sleep", "30")
         done = self.ask("--pid", str(target.pid))
         self.assertEqual((done.returncode, done.stderr),

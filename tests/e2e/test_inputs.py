@@ -291,7 +291,7 @@ class Append(Case):
         self.convert("-a", SCHED)
         self.nothing_left("out.db")
 
-    def test_what_others_do_meanwhile_stays(self):
+    def test_files_of_other_conversions_stay(self):
         """Folders of killed conversions are removed. The folder of a running one stays, and files with similar names stay."""
         argv = [str(arg) for arg in (lib.MMSQL, "convert", "-q", "-", "-o", self.db)]
         children = [subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
@@ -341,7 +341,7 @@ class Append(Case):
         self.assertRegex(done.stdout, "database or disk is full|no space left")
         self.assertIn("Read-only file system", done.stderr)
 
-    def test_what_somebody_wrote_into_the_database_stays(self):
+    def test_a_database_in_use_stays_as_it_is(self):
         self.convert(PRESSURE)
         with sqlite3.connect(self.db) as handle:
             handle.execute("PRAGMA journal_mode=WAL")

@@ -254,7 +254,7 @@ class Attach(JavaTest):
         self.assertEqual(list(folder.iterdir()), [])
         self.assertIsNone(vm.poll())
 
-    def test_what_is_no_vm_is_left_alone(self):
+    def test_other_programs_are_left_alone(self):
         with lib.Popen(["sleep", "60"]) as sleeper:
             result = run(MMTRACE, "java", sleeper.pid)
             self.assertEqual(result.returncode, 1)

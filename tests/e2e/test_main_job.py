@@ -149,7 +149,7 @@ class MainJob(unittest.TestCase):
         slices = dict(self.db.execute("SELECT name, count(*) FROM slice GROUP BY name"))
         self.assertEqual(slices.get("mm_vmscan_direct_reclaim"), counts["mm_vmscan_direct_reclaim_end"])
 
-    def test_who_reclaimed(self):
+    def test_processes_that_reclaimed(self):
         names = self.db.execute(
             "SELECT DISTINCT thread.name, process.name FROM ftrace_event JOIN thread USING (utid) "
             "JOIN process USING (upid) WHERE ftrace_event.name = 'mm_vmscan_direct_reclaim_begin' AND tid IN (?, ?)",

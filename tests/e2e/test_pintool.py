@@ -174,7 +174,7 @@ class Probe(Case):
         self.assertEqual(os.fsencode(said[0]["path"]), path)
         self.assertIn("?name?", self.pintool("file", os.fsdecode(path), "--gen-probe").stdout)
 
-    def test_files_that_are_none(self):
+    def test_paths_that_are_no_files(self):
         os.mkfifo(self.dir / "fifo")
         done = self.pintool("file", "fifo", "/dev/null", "--gen-probe", code=1)
         self.assertEqual(done.stderr.count("not a regular file"), 2)
@@ -554,7 +554,7 @@ class Process(Case):
         self.assertEqual(len(lines), 1, done.stdout)
         return lines[0], done.stdout
 
-    def test_what_is_mapped(self):
+    def test_mapped_files(self):
         path = self.file("mapped.bin", 40 * PAGE)
         process = self.start(path, 16 * PAGE, 8 * PAGE)
         keep(path, [0, 17, 18, 30])
@@ -579,7 +579,7 @@ class Process(Case):
         line, _ = self.line_of(process, f"{path} (deleted)")
         self.assertIn(f" size(B)={10 * PAGE} resident(B)={PAGE} ", line)
 
-    def test_process_that_is_none(self):
+    def test_pid_without_a_process(self):
         gone = subprocess.Popen(["true"])
         gone.wait(10)
         done = self.pintool("file", "--pid", gone.pid, code=1)
@@ -690,7 +690,7 @@ class Watch(Case):
         self.assertRegex(line, rf"^came zip_offset={7 * PAGE} file_offset=\d+ total_bytes={PAGE} name=second$")
         self.end(process, signal.SIGINT)
 
-    def test_zip_that_is_none_for_a_while(self):
+    def test_file_that_is_no_zip_for_a_while(self):
         path = self.dir / "app.apk"
         with zipfile.ZipFile(path, "w") as app:
             app.writestr("one", bytes(3 * PAGE))

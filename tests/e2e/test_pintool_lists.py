@@ -176,7 +176,7 @@ class OtherBuilds(ListCase):
         for argv in (("file", "app.apk", "--zip", "--use-probe", "good.meta"), ("preload", "good.meta", "app.apk")):
             self.assertEqual(self.pintool(*argv).stderr, "")
 
-    def test_what_does_not_belong_to_the_list_says_nothing(self):
+    def test_a_note_that_does_not_fit_the_list_is_ignored(self):
         self.probed()
         source = self.dir / "good.meta.source"
         text = source.read_text()
@@ -251,7 +251,7 @@ class InsideAnApk(ListCase):
         said = self.pintool("file", "new.apk", "--zip", "--use-probe", "app.apk", "--dump").stderr
         self.assertIn("app.apk was made of another build of new.apk: lib/libapp.so is at", said)
 
-    def test_what_cannot_be_one(self):
+    def test_archives_without_a_usable_list(self):
         self.assertIn("no assets/pinlist.meta in it", self.pintool("pinlist", "app.apk", code=1).stderr)
         self.assertIn("no assets/pinlist.meta in it", self.pintool("lock", "app.apk", code=1).stderr)
         self.embed(data=GOOD[:-1])

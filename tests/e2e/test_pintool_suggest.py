@@ -144,7 +144,7 @@ class SuggestTest(unittest.TestCase):
         self.check(trace)
         self.assertNotIn("events=0", self.suggest(trace, 20).stdout)
 
-    def test_what_can_go_wrong(self):
+    def test_errors_of_suggest(self):
         trace = self.record()
         other = self.dir / "other"
         other.write_bytes(b"x" * PAGE)

@@ -52,7 +52,7 @@ class OnTraces(Case):
         self.assertEqual(out, "n\n13\n")
         self.assertEqual(list(here.iterdir()), [], "nothing is left behind")
 
-    def test_what_a_killed_one_leaves_goes(self):
+    def test_files_of_a_killed_query_are_removed(self):
         here = self.dir / "killed"
         here.mkdir()
         os.mkfifo(here / "trace")

@@ -666,14 +666,14 @@ class Unprivileged(RecordCase):
         return super().record(config_text, *args, program=self.program, user=NOBODY, group=NOBODY,
                               extra_groups=[], **options)
 
-    def test_what_can_be_recorded_is(self):
+    def test_sources_without_rights_of_root_are_recorded(self):
         done = self.record(config())
         self.assertEqual(done.returncode, 0, done.stderr)
         packets = lib.decode(self.trace)
         self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 0)
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
-    def test_what_is_left_out_fails_the_command(self):
+    def test_a_left_out_source_fails_the_command(self):
         """The trace has the other sources; the exit code and the last line tell of the missing one."""
         text = config() + 'data_sources { config { name: "linux.ftrace"\nftrace_config { ftrace_events: "sched/sched_switch" } } }'
         why = r"linux\.ftrace is not recorded: .*Permission denied \(run as root, .+\)"

@@ -110,7 +110,7 @@ class Recorder(unittest.TestCase):
         self.assertEqual(found, ("0", True, 0))
 
     @lib.needs_root
-    def test_what_somebody_chose_is_left(self):
+    def test_a_chosen_priority_is_kept(self):
         proc = self.record("nice", "-n", "5")
         self.assertEqual(self.nice(proc), 5)
         if (proc / "autogroup").exists():

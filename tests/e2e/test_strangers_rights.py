@@ -110,7 +110,7 @@ class Rights(unittest.TestCase):
         return {name: int(re.search(rf"{name}:\s*(\w+)", text)[1], 16)
                 for name in ("CapPrm", "CapEff", "CapInh", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")}
 
-    def test_what_is_left(self):
+    def test_rights_that_are_kept(self):
         daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
         threads = os.listdir(f"/proc/{daemon.process.pid}/task")
         self.assertGreater(len(threads), 1)

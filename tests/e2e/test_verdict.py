@@ -325,7 +325,7 @@ class Record(Case):
         self.assertRegex(done.stderr, r"lost\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
         self.assertTrue(self.slow_one_is_gone())
 
-    def test_one_that_says_its_end_and_stays_is_ended(self):
+    def test_child_that_closes_its_output_and_stays_is_ended(self):
         mmtrace = self.with_slow_mmsql("exec >&- 2>&-; exec sleep 60")
         (self.dir / "config").write_text(QUIET_CONFIG)
         before = time.monotonic()

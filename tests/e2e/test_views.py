@@ -145,7 +145,7 @@ class Bounds(Case):
         self.assertEqual(self.query("SELECT pid, end_ts / 1000000 FROM process WHERE pid IN (10, 20, 30, 40, 999) ORDER BY pid"),
                          [(10, 40), (20, None), (30, None), (40, 25)])
 
-    def test_who_dies_in_reclaim(self):
+    def test_processes_that_die_in_reclaim(self):
         self.convert(text=TREE + bundle(
             event(10, 11, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
             event(12, 10, "mm_compaction_begin { zone_start: 1 migrate_pfn: 1 free_pfn: 9 zone_end: 10 }"),

@@ -42,7 +42,7 @@ class Case(unittest.TestCase):
     maxDiff = None
 
     def compare(self, path, have):
-        """`have` is what the file `path` says, where no file says nothing."""
+        """`have` equals the file `path`; without a file it is empty."""
         if UPDATE:
             if have:
                 path.write_text(have, encoding="utf-8")
@@ -125,7 +125,7 @@ class ProtocTest(Case):
                 self.assertEqual(tool("encode", text.name).stdout, encoded)
 
     def test_refuses_the_same_texts(self):
-        """Errors with a position are errors of the text, all others of what it means."""
+        """Errors with a position are errors of the text; all others concern its meaning."""
         for path in configs("config/fail/*.cfg"):
             error = path.with_suffix(".err").read_text(encoding="utf-8")
             if "neither text nor" in error:

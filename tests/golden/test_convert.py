@@ -3,7 +3,7 @@
 
 usage: test_convert.py MMSQL
 
-fail/NAME.pftrace is converted; what is said about it must be fail/NAME.stderr (with TRACE in place of its
+fail/NAME.pftrace is converted; the messages must be fail/NAME.stderr (with TRACE in place of the trace's
 path), the exit code 1, and a database must be there unless nothing at all could be read.
 """
 import gzip
@@ -53,7 +53,7 @@ class Case(unittest.TestCase):
 
     def dump(self):
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
-            # All but where the trace came from.
+            # All but the source of the trace.
             sources = ('INSERT INTO "trace"', 'INSERT INTO "input_file"')
             return "\n".join(line for line in db.iterdump() if not line.startswith(sources))
 
@@ -81,7 +81,7 @@ class Bugreport(Case):
         self.assertEqual((said + self.rows()).replace(str(path), "REPORT"), (HERE / "bugreport" / "expected").read_text())
 
     def test_below_a_folder(self):
-        """As dumpstate's own folder in another archive: only FS/proc tells the moment."""
+        """Like dumpstate's own folder in another archive: only FS/proc has the moment."""
         self.convert(self.pack("phone/"), code=1)
         self.assertEqual(self.query("SELECT count(*), count(DISTINCT proc_snapshot_id) FROM proc_vmstat"), [(3, 1)])
 
@@ -115,7 +115,7 @@ class Damage(Case):
                     self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
                     self.assertTrue(self.query("SELECT * FROM clock_snapshot"))
 
-    def test_what_is_behind_a_damaged_packet_is_kept(self):
+    def test_packets_behind_a_damaged_one_are_kept(self):
         self.convert(HERE / "fail/packet.pftrace", code=1)
         damaged = "SELECT value FROM stats WHERE name = 'mmsql_packets_damaged'"
         self.assertEqual(self.query(damaged), [(2,)])
@@ -360,7 +360,7 @@ class Outputs(Case):
 
 
 class Selection(Case):
-    """What --tables and --no-... leave out, and that the rest stays the same."""
+    """--tables and --no-... leave out what they name; the rest stays the same."""
 
     def counts(self, *options):
         self.convert(HERE / "mm_pressure.pftrace", *options)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is every kind of packet converted, or said not to be?
+"""Is every kind of packet converted, or listed as left out?
 
 usage: test_coverage.py MMSQL SOURCE_ROOT
 
@@ -60,7 +60,7 @@ class CoverageTest(unittest.TestCase):
         self.assertEqual(set(counted.values()), {1})
 
     def test_numbers(self):
-        """Numbers that nobody knows are counted, too; the largest as one."""
+        """Unknown numbers are counted, too; numbers above the largest count together."""
         self.assertEqual(left_out([199, 9999, 10000, 10001, 1 << 28]), {199: 1, 9999: 1, 10000: 3})
 
 

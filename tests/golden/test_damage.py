@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is damage inside a packet told, whatever the packet holds?
+"""Is damage inside a packet told, for every kind of message?
 
 usage: test_damage.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT
 
@@ -88,8 +88,8 @@ class DamageTest(unittest.TestCase):
         self.assertIn(f"packet 3 at offset {3 * len(whole)} is damaged: a message in it cannot be read to its end"
                       " (field 2 of TracePacket); what could be read is converted", text)
 
-    def test_what_comes_before_the_damage_stays(self):
-        """Of two processes in one packet the first is whole."""
+    def test_rows_before_the_damage_stay(self):
+        """The first of two processes in a packet is whole."""
         process = field(1, field(1, 77) + field(3, b"whole"))
         tree = field(1, field(8, 1000) + field(2, process + field(1, BROKEN)))
         with tempfile.TemporaryDirectory() as folder:

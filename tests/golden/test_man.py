@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The man pages name each option that --help names, and no other, and are well-formed.
+"""The man pages have the options of --help and no other, and are well-formed.
 
 usage: test_man.py FOLDER PROGRAM...
 

@@ -5,9 +5,9 @@
 usage: test_peer.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT [TRACE ...]
 
 Compares every table of public_columns.csv on the golden traces, on those of imports/, and on
-TRACE (default: none). Rows are compared as sets: numbers of rows are each program's own, so a reference to a track or
-a set of args stands for what is behind it. The program is that in TRACE_PROCESSOR_SHELL, or in PATH; without it there
-is nothing to compare, and the exit code is 77. DIFFERENT lists what is meant to differ, and why.
+TRACE (default: none). Rows are compared as sets: the ids of rows are each program's own, so a reference to a track or
+a set of args stands for the row behind it. TRACE_PROCESSOR_SHELL names the program, or PATH has it; without it there
+is nothing to compare, and the exit code is 77. DIFFERENT lists the differences that are meant, with reasons.
 """
 import collections
 import csv
@@ -102,7 +102,7 @@ DROPPED = {
     # The peer gives events without fields the first set of all, and keeps texts that are no UTF-8.
     "ftrace_event": ODD_EVENTS,
     "raw": ODD_EVENTS,
-    # The peer makes one up where there is none.
+    # The peer makes a value up if the trace has none.
     "clock_snapshot": "clock_id = 11 OR (clock_id = 6 AND ts = 0 AND clock_value = 0)",
     # Only the name of its frame once more; of no frame, as for all of V8's code.
     "stack_profile_symbol": "(source_file IS NULL AND line_number IS NULL) OR symbol_set_id NOT IN "
@@ -229,7 +229,7 @@ def peer_rows(shell, trace, questions):
 
 
 def peer_tables(shell, trace, questions):
-    """Lines by table: of all but large ones at once, or table by table where the peer refuses, to know which."""
+    """Lines by table. All tables but large ones are asked at once; if the peer refuses, each table alone, to find the one."""
     answers = {}
     small = {table: asked for table, asked in questions.items() if table not in LARGE}
     rows, error = peer_rows(shell, trace, small)

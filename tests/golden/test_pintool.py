@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pintool prints, against pintool/NAME.stdout and NAME.stderr.
+"""The output of pintool, compared with pintool/NAME.stdout and NAME.stderr.
 
 usage: test_pintool.py PINTOOL [--write]
 
@@ -193,7 +193,7 @@ class Pintool(unittest.TestCase):
         keep(cls.dir / "rebuilt.apk", [])
 
     def run_case(self, name, argv):
-        """Again where the output is another one: somebody else may have been short of memory meanwhile."""
+        """Runs a case again if its output differs: the kernel may have reclaimed pages meanwhile."""
         for _ in range(3):
             done = self.run_once(argv)
             if WRITE or (done.stdout, done.stderr) == (golden(name, "stdout"), golden(name, "stderr")):
@@ -204,7 +204,7 @@ class Pintool(unittest.TestCase):
         self.set_residency()
         done = subprocess.run([PINTOOL, *argv], cwd=self.dir, capture_output=True, timeout=60,
                               env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"})
-        # Only some kernels tell these, and what they tell is the machine's business.
+        # Only some kernels have these lines, and their figures depend on the machine.
         done.stdout = re.sub(rb',\s*"(dirty|writeback|evicted|recently_evicted)": \d+', b"", done.stdout)
         return done
 

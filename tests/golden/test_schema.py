@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is every message and enum of Perfetto that tests/data/facts lists in protos/, with the same numbers?
+"""Does protos/ have the messages and enums that tests/data/facts lists, with Perfetto's numbers?
 
 usage: test_schema.py PROTOC SOURCE_ROOT BUILD_ROOT
 
-protoc compiles the schema into a FileDescriptorSet, which is decoded here: what counts is what an independent
-compiler understood, not how the files look.
+protoc compiles the schema into a FileDescriptorSet, which is decoded here: the reading of an independent
+compiler counts, not the text of the files.
 """
 import collections
 import csv
@@ -114,7 +114,7 @@ class SchemaTest(unittest.TestCase):
         cls.schema = load_schema()
 
     def test_fields(self):
-        """All but fields of message types that the facts do not describe: those are not in this subset."""
+        """All fields but those whose message type the facts do not describe: this subset leaves them out."""
         rows = facts("perfetto-messages.csv")
         described = {row["message"] for row in rows} | set(TYPES.values())
         wrong = []
@@ -136,7 +136,7 @@ class SchemaTest(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_every_message_is_of_perfetto_or_our_own(self):
-        """A message that is in neither list would be compared with nothing."""
+        """Each message is in one of the lists, so none goes without a comparison."""
         listed = {row["message"] for row in facts("perfetto-messages.csv")}
         ftrace = {name for name in self.schema.messages if name.partition(".")[0].endswith("FtraceEvent")}
         unknown = {name for name, fields in self.schema.messages.items() if fields} - listed - ftrace - FTRACE - OWN

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What args shows of sets, whatever they are: of slices or of kernel events.
+// The view args shows sets of every kind: those of slices and of kernel events.
 #include "converter/import/args.h"
 
 #include <sqlite3.h>

@@ -77,13 +77,13 @@ static void test_back_off(void **state)
         assert_int_equal(n_live(), 1);
     }
     assert_int_equal(delay, ARMED_DELAY_MAX);
-    // One that lasted sets it back.
+    // A session that lasted sets the delay back.
     f->now += ARMED_EARLY;
     tell(13, SERVICE_EVENT_ENDED, 0);
     pass(f, 0);
     tell(14, SERVICE_EVENT_ENDED, 0);
     pass(f, ARMED_DELAY_MIN);
-    // So does a reload, at once.
+    // A reload sets the delay back as well, at once.
     tell(15, SERVICE_EVENT_ENDED, 0);
     assert_int_equal(n_live(), 0);
     armed_reload(f->armed);
@@ -227,7 +227,7 @@ static void test_places(void **state)
     while (armed_next_due(f->armed) <= f->now)
         armed_run_due(f->armed);
     assert_int_equal(n_live(), 1);
-    // What is not optional is missed.
+    // A missing place that is not optional is told.
     drop(f->configs, "one.cfg");
     rmdir(f->configs);
     strbuf_clear(&f->said);
@@ -275,7 +275,7 @@ static void test_shortage_loses_no_config(void **state)
     armed_reload(f->armed);
     assert_int_equal(n_live(), 1);
     assert_non_null(strstr(f->said.text, "cannot be read: "));
-    // It can, but not what is in it.
+    // The folder can be read, but not the config in it.
     give_back();
     take_descriptors(1);
     pass(f, 60 * NSEC_PER_SEC);

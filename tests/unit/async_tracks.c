@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random begins, ends and spans are given to the module and to a slow model of it: a list of tracks
+// Random begins, ends and spans go to the module and to a slow model of it: a list of tracks
 // that is searched from its beginning.
 #include "converter/import/async_tracks.h"
 

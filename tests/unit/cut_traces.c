@@ -21,10 +21,10 @@
 // One column each: the text of a row.
 static const char *const questions[] = {
     "SELECT 'e ' || ts || ' ' || name || ' ' || ucpu FROM ftrace_event",
-    // A frame has a number in place of a name until it is queued.
+    // A frame has a number in place of a name until the frame is queued.
     "SELECT 's ' || ts || ' ' || depth || ' ' || iif(t.type = 'graphics_frame_event', '', "
     "coalesce(s.name, '')) FROM slice s JOIN _track t ON t.id = track_id",
-    // A GPU tells at the next reading what a counter was.
+    // A GPU tells the value of a counter with the next reading.
     "SELECT 'c ' || ts || ' ' || value || ' ' || t.name FROM counter JOIN _track t ON t.id = "
     "track_id WHERE t.type NOT LIKE 'gpu_counter%'",
     "SELECT 'r ' || ts || ' ' || tid || ' ' || priority FROM sched_slice JOIN thread USING (utid)",

@@ -69,7 +69,7 @@ static void folders_are_made_with_those_above(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
-// What open_in_root() makes of `path`: what the file there holds, or the error.
+// The contents of the file that open_in_root() opens for `path`, or the error.
 static void expect_in(int root, const char *path, const char *text, int error)
 {
     char got[16] = "";

@@ -66,7 +66,8 @@ static void block(struct foreign_worker *worker, struct foreign_request *request
     nanosleep(&(struct timespec){.tv_nsec = WORK_MS * NSEC_PER_MSEC}, NULL);
 }
 
-// Wants a processor for three times WORK_MS, whatever it gets, and sleeps for twice as long behind.
+// Uses CPU for three times WORK_MS of time, whatever share it gets, and then sleeps for twice as
+// long.
 static void queue(struct foreign_worker *worker, struct foreign_request *request,
                   struct foreign_answer *ret)
 {

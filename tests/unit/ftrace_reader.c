@@ -52,7 +52,7 @@ struct fixture {
     struct reader reader;
     uint8_t page[PAGE];
     size_t used;
-    // What was found in the packets.
+    // The fields that were found in the packets.
     unsigned n_bundles, n_lost, n_descriptors, n_errors, n_symbols;
     uint64_t previous_end[64];
     uint64_t times[EVENT_MAX];

@@ -124,7 +124,7 @@ static void frames_belong_to_the_code_of_their_time(void **state)
     heap_book_done(&book);
 }
 
-// Told of anew they are there again; those that are not, are not; once more changes nothing.
+// Objects that are told anew are there again, others are not; telling once more changes nothing.
 static void code_is_known_again(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static bool is_even(void *userdata, uint64_t address)
     return address % 2 == 0;
 }
 
-// Many, so that what is removed moves others.
+// Many entries, so that a removal moves others.
 static void samples_that_died_unseen_are_freed(void **state)
 {
     (void)state;

@@ -297,7 +297,7 @@ static void no_arenas_and_no_mappings_are_records_too(void **state)
     check_record(&objects, sizeof(objects), true);
 }
 
-// The time is that of the first look at an unfinished record, not that of the machine.
+// The time is that of the first look at an unfinished record, not the time of the machine's clock.
 static void patience_begins_with_the_first_look(void **state)
 {
     (void)state;

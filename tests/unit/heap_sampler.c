@@ -13,7 +13,7 @@ struct estimate {
     uint64_t bytes, n_samples;
 };
 
-// As the hooks do it.
+// Samples as the hooks do.
 static struct estimate allocate(uint64_t interval, uint64_t size, uint64_t n, uint64_t seed)
 {
     struct sampler sampler;

@@ -61,11 +61,11 @@ static void arenas_and_stacks_are_known_by_their_shape(void **state)
     struct smaps smaps = {0};
     add_mapping(&smaps, arena, arena + mib, "rw-p", "", 1);
     add_mapping(&smaps, arena + mib, arena + 64 * mib, "---p", "", 0);
-    // Aligned as one, but nothing behind it is kept for it.
+    // The address is aligned like an arena, but no memory behind it is reserved for one.
     add_mapping(&smaps, arena + 128 * mib, arena + 129 * mib, "rw-p", "", 10);
-    // A full one.
+    // A full arena.
     add_mapping(&smaps, arena + 192 * mib, arena + 256 * mib, "rw-p", "", 100);
-    // Two stacks side by side, each behind its guard, and what only touches the second.
+    // Two stacks side by side, each behind its guard, and a mapping that only touches the second.
     add_mapping(&smaps, arena + 300 * mib, arena + 300 * mib + 4096, "---p", "", 0);
     add_mapping(&smaps, arena + 300 * mib + 4096, arena + 308 * mib, "rw-p", "", 1000);
     add_mapping(&smaps, arena + 308 * mib, arena + 308 * mib + 4096, "---p", "", 0);

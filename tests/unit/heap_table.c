@@ -138,7 +138,7 @@ static void a_range_ends_at_the_last_address(void **state)
     assert_true(table_remove(table, 5));
 }
 
-// What has no room is refused, and nothing else is touched.
+// An address without room is refused, and no other entry changes.
 static void a_full_table_refuses(void **state)
 {
     (void)state;

@@ -59,7 +59,7 @@ static void packed_numbers_are_whole(void **state)
     assert_false(intact(many, 13, KIND_PACKED_32));
 }
 
-// Messages nested beyond all sense neither fail nor exhaust the stack.
+// Very deep messages neither fail nor exhaust the stack.
 static void depth_is_bounded(void **state)
 {
     (void)state;

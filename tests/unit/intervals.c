@@ -54,7 +54,7 @@ static void test_out_of_order(void **state)
     is(&intervals, 1, (struct interval[]){{0, 1000}});
 }
 
-// Against marking each point of time.
+// Compared with an array that marks each point of time.
 static void test_against_points(void **state)
 {
     enum { END = 2000 };
@@ -99,7 +99,7 @@ static void test_near(void **state)
     assert_false(intervals_are_near(&intervals, 311, 400, 0));
 }
 
-// Each span is found again among many, in a time that no walk through all of them would have.
+// Each span is found again among many, much faster than by a walk through all of them.
 static void test_many(void **state)
 {
     enum { N = 1000000 };

@@ -213,7 +213,7 @@ static void test_hit_and_rest(void **state)
     assert_true(kmem_watch_resting(f->watch));
     assert_int_equal(first_of(f, "tracing_on"), '0');
 
-    // What comes while it rests wakes nobody, and is not there any more afterwards.
+    // Events during the rest do not wake the loop, and are gone afterwards.
     write_event(f, "wake");
     assert_int_equal(loop_run_once(f->loop, 50 * NSEC_PER_MSEC), 0);
     assert_true(kmem_watch_resting(f->watch));
@@ -251,7 +251,7 @@ static void test_rest_doubles(void **state)
         assert_true(rested >= rests[i] - 20 * NSEC_PER_MSEC);
         assert_true(i > 0 || rested < 2 * REST || rested > 5 * REST); // unless the machine is slow
     }
-    // Something else has told: not before its rest is over, and never earlier than one's own.
+    // Told by others: the watch rests until that time; an earlier time does not shorten the rest.
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     kmem_watch_rest_until(f->watch, now + 50 * NSEC_PER_MSEC);
     kmem_watch_rest_until(f->watch, now);

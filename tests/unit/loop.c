@@ -217,7 +217,7 @@ static void add_another(void *userdata)
     assert_int_equal(loop_add_timer(calls->loop, due, 0, add_another, calls, &calls->timer), 0);
 }
 
-// A timer that always is in the past leaves the descriptors their turn.
+// A timer that is always due does not take the turn of descriptors.
 static void past_timers_do_not_starve_io(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static void ends_before_the_first_begin_are_kept(void **state)
     assert_int_equal(lost_events_write_ends(lost, &output.writer), 0); // once
     LOSE(lost, 0, {200, 1, END}, {210, 4, END});
     assert_int_equal(lost_events_write_ends(lost, &output.writer), 1); // of a task that is new
-    // What was written is not in the sums.
+    // Events that were written are not in the sums.
     size_t n;
     lost_events_write_sums(lost, &output.writer);
     assert_int_equal(sum_of(output.buffer, "events", &n), 11 - 4);
@@ -184,7 +184,7 @@ static void sums_of_more_tasks_than_are_told_apart(void **state)
     assert_int_equal(sum_of(output.buffer, "reclaim_begin", &n), N);
     assert_int_equal(sum_of(output.buffer, "reclaim_end", &n), N);
     assert_int_equal(sum_of(output.buffer, "other events", &n), N);
-    // What the end of the trace pushes out comes after the sums.
+    // Packets that the end of the trace pushes out come after the sums.
     for (int32_t pid = N + 1; pid <= 2 * N; pid++)
         LOSE(lost, 0, {4000, pid, OTHER});
     lost_events_free(lost);

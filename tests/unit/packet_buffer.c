@@ -578,7 +578,8 @@ static size_t resident_pages(void)
     return resident;
 }
 
-// What is superseded again and again takes no more memory than what is there at a time.
+// Packets that are superseded again and again take no more memory than those that are there at a
+// time.
 static void store_with_little_stays_little(void **state)
 {
     (void)state;
@@ -613,7 +614,7 @@ static void put_numbered(struct packet_buffer *buffer, uint32_t id, size_t size,
     packet_buffer_commit(buffer, size, &meta);
 }
 
-// What a walk, a copy and reading find, which has to be the same.
+// A walk, a copy and reading must find the same packets.
 static size_t read_numbers(struct packet_buffer *buffer, uint32_t *ret, size_t n_max)
 {
     struct packet_buffer *copy;
@@ -704,7 +705,7 @@ static void both_ends_without_a_flood(void **state)
     assert_int_equal(packet_buffer_new_both_ends(8192, 100, &buffer, NULL), -EINVAL);
 }
 
-// What was taken beforehand is not taken when it is written to.
+// Memory that was taken beforehand is not taken again when it is written to.
 static void touched_memory_is_there(void **state)
 {
     (void)state;

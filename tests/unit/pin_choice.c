@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What recordings tell about pages, and which pages are chosen for it.
+// The histories of pages in recordings, and the pages that are chosen.
 #include "common/cleanup.h"
 #include "producer/pintool/choice.h"
 #include "tests/unit/unit.h"
@@ -50,7 +50,7 @@ static void read_ahead_is_one_read(void **state)
     assert_int_equal(evidence.pages.items[24].n_read_back, 0);
     assert_float_equal(evidence.pages.items[40].reads, 1, 1e-6);
 
-    // A folio goes as a whole.
+    // A folio is evicted as a whole.
     evidence_deleted(&evidence, 3 * SEC, 8);
     for (unsigned i = 8; i < 16; i++)
         assert_int_equal(evidence.pages.items[i].n_evicted, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What pintool computes and prints, without a file: coverages, densities, JSON.
+// The figures and texts of pintool, without a file: coverages, densities, JSON.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -223,7 +223,7 @@ static void pids_of_others_are_looked_up(void **state)
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_thread(&f, 101, "renamed");
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 100, name, sizeof(name)), 1);
-    // What is still queued when the session stops is named then.
+    // Tasks that are still queued when the session stops are named then.
     write_process(&f, (struct fake){.pid = 200, .comm = "late", .n_threads = 1, .rss_kb = 20},
                   "late", 4);
     pid_feed_publish(&f.pids, 200);

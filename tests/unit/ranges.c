@@ -24,7 +24,7 @@ static void append_joins_what_touches(void **state)
     page_ranges_done(&ranges);
 }
 
-// Against appending page by page, over all kinds of lengths, starts and densities.
+// Compared with appending page by page, over all kinds of lengths, starts and densities.
 static void bytes_become_runs(void **state)
 {
     (void)state;

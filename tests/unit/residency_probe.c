@@ -156,7 +156,7 @@ static struct residency_probe_stats stats_of_walk(int fd, uint64_t pages)
     return stats;
 }
 
-// Uniform files are told by a few counts, and no page of a mixed one is read off twice.
+// A few counts are enough for uniform files, and no page of a mixed file is looked at twice.
 static void asking_pays_for_itself(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void strangers_files_are_unknown_not_resident(void **state)
         else // before 6.15 cachestat tells everybody
             assert_true(answer <= 1 || (answer == 11 && missing));
 
-        // Who may write is told.
+        // A user who may write gets the true answer.
         assert_int_equal(fchmod(owned, 0666), 0);
         answer = ask_stranger(fd, method);
         assert_true(answer == 0 || (answer == 11 && missing));

@@ -477,7 +477,7 @@ static void detached_session_goes_with_its_end(void **state)
     pass(NSEC_PER_SEC);
     assert_int_equal(service_list(t.service, NULL, 0), 0);
     assert_int_equal(service_attach(t.service, &t.consumer, "key", &id, &t.err), -ENOENT);
-    // Whatever ends it.
+    // For each way to end a session.
     for (int i = 0; i < 3; i++) {
         int fd = memfd_create("trace", MFD_CLOEXEC);
         assert_int_equal(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots: what they hold, whose they are, and how they get into files.
+// Snapshots: their contents, their owners, and their way into files.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

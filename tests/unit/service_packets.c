@@ -163,7 +163,7 @@ static void snapshots_wait_for_drift(void **state)
     ahead += 1 * NSEC_PER_MSEC;
     service_packets_snapshot(&packets);
     assert_int_equal(packets.n_snapshots, 2);
-    // Going on and on keeps the very first and the newest.
+    // A session that goes on keeps the very first and the newest.
     for (int i = 0; i < 100; i++) {
         ahead -= 20 * NSEC_PER_MSEC;
         service_packets_snapshot(&packets);

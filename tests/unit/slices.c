@@ -135,7 +135,7 @@ static void an_end_finds_its_name(void **state)
     expect_rows("a 10+30 0 -, b 20+20 1 a, c 50+-1 0 -");
 }
 
-// What begins at the end of a span comes after it. What begins a moment earlier is inside of it.
+// A slice that begins at the end of a span comes after the span. One that begins earlier is inside.
 static void spans_are_open_at_their_end(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void moments_nest_in_each_other_and_not_in_spans_that_end(void **state)
     expect_rows("span 10+10 0 -, moment 20+0 0 -, later 20+4 0 -, again 20+0 1 moment");
 }
 
-// One nanosecond beyond the outer one is too much; as long as the outer one is not.
+// One nanosecond beyond the outer slice is too long; the length of the outer slice is not.
 static void what_reaches_beyond_its_outer_slice_is_left_out(void **state)
 {
     (void)state;

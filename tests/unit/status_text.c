@@ -107,7 +107,7 @@ static void an_empty_service(void **state)
     strbuf_done(&text);
 }
 
-// What reclaim can take of the service.
+// The part of the service's memory that the kernel can reclaim.
 static void locked_memory_is_told(void **state)
 {
     (void)state;

@@ -86,7 +86,7 @@ static void trees_of_every_height_are_whole(void **state)
     }
 }
 
-// From what fits beside others up to several pages of its own.
+// From texts that fit beside others to those with several pages of their own.
 static void texts_of_every_size_are_kept(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void indexes_are_whole(void **state)
     }
 }
 
-// Each leaf of the index is one entry longer or shorter than in the last database.
+// Each leaf of the index has one entry more or less than in the last database.
 static void indexes_of_any_size_are_whole(void **state)
 {
     (void)state;

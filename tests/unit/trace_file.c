@@ -255,7 +255,7 @@ static void size_limit_is_kept_between_chunks(void **state)
     }
 }
 
-// The limit is on what the packets come to, not on what they could have come to.
+// The limit counts the deflated size of the packets, not the largest size that they could have.
 static void size_limit_counts_deflated_bytes(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void size_limit_counts_deflated_bytes(void **state)
     assert_int_equal(found, n);
 }
 
-// The packets that there is no room for are not lost: they wait for it.
+// Packets without room are not lost: they wait for room.
 static void no_room_is_waited_for(void **state)
 {
     (void)state;
