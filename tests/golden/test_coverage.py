@@ -60,7 +60,7 @@ class CoverageTest(unittest.TestCase):
         self.assertEqual(set(counted.values()), {1})
 
     def test_numbers(self):
-        """Unknown numbers are counted, too; numbers above the largest count together."""
+        """Unknown numbers are counted, too; all numbers from 10000 on count as one."""
         self.assertEqual(left_out([199, 9999, 10000, 10001, 1 << 28]), {199: 1, 9999: 1, 10000: 3})
 
 
