@@ -14,7 +14,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/elements.h"
 #include "protos/fields.h"
+
+// Bytes that a packet takes at most, without what each packet has (OWN_ROOM).
+#define OWN_ROOM         64
+#define ROOM             64
+#define SNAPSHOT_ROOM    (32 + 24 * CLOCK_SET_MAX)
+#define TRIGGER_ROOM     128 // without its names
+#define NAMES_ROOM       512
+#define SYSTEM_INFO_ROOM (512 + sizeof(struct utsname))
+#define N_SMALL_PACKETS  3 // synchronization, config without its bytes, uuid
 
 #ifndef MMTRACE_VERSION
 #define MMTRACE_VERSION "0"
@@ -56,15 +66,20 @@ void packet_list_done(struct packet_list *list)
     *list = (struct packet_list){0};
 }
 
+static size_t stats_room(size_t n_buffers)
+{
+    return 256 + 160 * n_buffers;
+}
+
 // Opens a packet of at most `room` bytes at the end of the list. If memory ran out, the writer has
 // no room, and list_end() drops the packet.
 static struct wire_writer list_begin(struct packet_list *list, size_t room)
 {
-    size_t all = list->bytes.n + sizeof(uint32_t) + room + 64;
+    size_t all = list->bytes.n + sizeof(uint32_t) + room + OWN_ROOM;
     if (byte_vec_reserve(&list->bytes, all) < 0)
         return wire_writer_over(NULL, 0);
     struct wire_writer w =
-        wire_writer_over(list->bytes.items + list->bytes.n + sizeof(uint32_t), room + 64);
+        wire_writer_over(list->bytes.items + list->bytes.n + sizeof(uint32_t), room + OWN_ROOM);
     wire_uint(&w, PB_TracePacket_trusted_uid, geteuid());
     wire_uint(&w, PB_TracePacket_trusted_packet_sequence_id, SERVICE_SEQUENCE_ID);
     return w;
@@ -77,6 +92,25 @@ static void list_end(struct packet_list *list, const struct wire_writer *w)
     uint32_t size = (uint32_t)wire_size(w);
     memcpy(list->bytes.items + list->bytes.n, &size, sizeof(size));
     list->bytes.n += sizeof(size) + size;
+}
+
+int service_packets_reserve(const struct service_packets *packets, size_t n_buffers,
+                            struct packet_list *list)
+{
+    static const struct {
+        size_t n, room;
+    } kinds[] = {
+        {SERVICE_SNAPSHOTS_MAX, SNAPSHOT_ROOM},
+        {SERVICE_TRIGGERS_MAX + 1, TRIGGER_ROOM + NAMES_ROOM},
+        {2 * SERVICE_EVENTS_MAX, ROOM},
+        {1, SYSTEM_INFO_ROOM},
+        {N_SMALL_PACKETS, ROOM},
+    };
+    size_t each = sizeof(uint32_t) + OWN_ROOM;
+    size_t all = packets->config_size + stats_room(n_buffers) + each;
+    for (size_t i = 0; i < ELEMENTS(kinds); i++)
+        all += kinds[i].n * (kinds[i].room + each);
+    return byte_vec_reserve(&list->bytes, all);
 }
 
 void service_packets_init(struct service_packets *packets, const struct clock_reader *clock,
@@ -213,7 +247,7 @@ static void put_snapshots(struct service_packets *packets, struct packet_list *l
 {
     for (size_t i = 0; i < packets->n_snapshots; i++) {
         const struct clock_set *set = &packets->snapshots[i];
-        struct wire_writer w = list_begin(list, 32 + 24 * CLOCK_SET_MAX);
+        struct wire_writer w = list_begin(list, SNAPSHOT_ROOM);
         size_t snapshot = wire_begin(&w, PB_TracePacket_clock_snapshot);
         for (size_t c = 0; c < set->n; c++) {
             size_t clock = wire_begin(&w, PB_ClockSnapshot_clocks);
@@ -230,7 +264,7 @@ static void put_snapshots(struct service_packets *packets, struct packet_list *l
 
 static void put_sync_marker(struct packet_list *list)
 {
-    struct wire_writer w = list_begin(list, 32);
+    struct wire_writer w = list_begin(list, ROOM);
     wire_bytes(&w, PB_TracePacket_synchronization_marker, sync_marker, sizeof(sync_marker));
     list_end(list, &w);
 }
@@ -271,7 +305,7 @@ static void put_raw(struct wire_writer *w, const uint8_t *bytes, size_t size)
 // flushes.
 static void put_config(const struct service_packets *packets, struct packet_list *list)
 {
-    struct wire_writer w = list_begin(list, packets->config_size + 64);
+    struct wire_writer w = list_begin(list, packets->config_size + ROOM);
     uint64_t period = flush_period_ms(packets->settings);
     ssize_t place = period ? flush_period_place(packets) : -1;
     if (place < 0) {
@@ -289,7 +323,8 @@ static void put_config(const struct service_packets *packets, struct packet_list
 static void put_trigger(uint32_t field, const struct service_trigger_hit *hit,
                         struct packet_list *list)
 {
-    struct wire_writer w = list_begin(list, strlen(hit->name) + strlen(hit->producer_name) + 128);
+    struct wire_writer w =
+        list_begin(list, strlen(hit->name) + strlen(hit->producer_name) + TRIGGER_ROOM);
     wire_uint(&w, PB_TracePacket_timestamp, (uint64_t)hit->time);
     size_t trigger = wire_begin(&w, field);
     wire_bytes(&w, PB_Trigger_trigger_name, hit->name, strlen(hit->name));
@@ -309,7 +344,7 @@ static void put_triggers(struct service_packets *packets, struct packet_list *li
 
 static void put_uuid(const struct service_packets *packets, struct packet_list *list)
 {
-    struct wire_writer w = list_begin(list, 64);
+    struct wire_writer w = list_begin(list, ROOM);
     size_t uuid = wire_begin(&w, PB_TracePacket_trace_uuid);
     wire_int(&w, PB_TraceUuid_msb, packets->settings->uuid_msb);
     wire_int(&w, PB_TraceUuid_lsb, packets->settings->uuid_lsb);
@@ -327,7 +362,7 @@ static int32_t timezone_off_mins(const struct clock_reader *clock)
 static void put_system_info(const struct service_packets *packets, struct packet_list *list)
 {
     struct utsname name;
-    struct wire_writer w = list_begin(list, 512 + sizeof(name));
+    struct wire_writer w = list_begin(list, SYSTEM_INFO_ROOM);
     size_t info = wire_begin(&w, PB_TracePacket_system_info);
     if (uname(&name) == 0) {
         size_t utsname = wire_begin(&w, PB_SystemInfo_utsname);
@@ -351,7 +386,7 @@ static void put_system_info(const struct service_packets *packets, struct packet
 static void put_events(struct service_packets *packets, struct packet_list *list)
 {
     for (size_t i = 0; i < packets->n_events; i++) {
-        struct wire_writer w = list_begin(list, 64);
+        struct wire_writer w = list_begin(list, ROOM);
         wire_uint(&w, PB_TracePacket_timestamp, (uint64_t)packets->events[i].time);
         size_t event = wire_begin(&w, PB_TracePacket_service_event);
         wire_uint(&w, packets->events[i].field, packets->events[i].value);
@@ -405,7 +440,7 @@ static void put_buffer_stats(struct wire_writer *w, const struct packet_buffer_s
 
 static void put_stats(const struct service_stats *stats, struct packet_list *list)
 {
-    struct wire_writer w = list_begin(list, 256 + 160 * stats->n_buffers);
+    struct wire_writer w = list_begin(list, stats_room(stats->n_buffers));
     size_t mark = wire_begin(&w, PB_TracePacket_trace_stats);
     for (size_t i = 0; i < stats->n_buffers; i++)
         put_buffer_stats(&w, &stats->buffers[i], stats->writer_losses[i]);

@@ -22,8 +22,8 @@
 
 VEC_DEFINE(byte_vec, uint8_t);
 
-// Encoded packets in a row, each behind its size. All zero is an empty list. If memory runs out,
-// packets are missing.
+// Encoded packets in a row, each behind its size. All zero is an empty list. A packet that memory
+// runs out for is missing: see service_packets_reserve().
 struct packet_list {
     struct byte_vec bytes;
     size_t read; // bytes passed by packet_list_advance()
@@ -91,6 +91,11 @@ void service_packets_init(struct service_packets *packets, const struct clock_re
                           const struct session_settings *settings, const uint8_t *config,
                           size_t config_size);
 void service_packets_done(struct service_packets *packets);
+
+// Makes room for all packets of a read-out, so that none is missing for lack of memory. The
+// names of a trigger count with 512 bytes. Returns 0 or -ENOMEM.
+int service_packets_reserve(const struct service_packets *packets, size_t n_buffers,
+                            struct packet_list *list);
 
 // Turns `packets`, just initialised, into the start of a snapshot of `from`: whatever waits to be
 // written in `from` also waits here, and nothing counts as written. Returns 0, or -ENOMEM if a

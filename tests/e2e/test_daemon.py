@@ -325,7 +325,7 @@ class Snapshot(unittest.TestCase):
             [trigger] = [packet.one("clone_snapshot_trigger") for packet in lib.of_kind(packets, "clone_snapshot_trigger")]
             self.assertEqual(trigger.one("trigger_name"), "kmem_activity")
             seen.append({packet.one("timestamp") for packet in lib.of_kind(packets, "sys_stats")})
-        self.assertGreater(len(seen[0]), 5)
+        self.assertGreater(len(seen[0]), 1)
         self.assertGreater(max(seen[1]), max(seen[0]))
         self.assertTrue(seen[0] & seen[1])  # the ring's history is in both
 

@@ -59,8 +59,9 @@ class FullRing(Service):
         """The program frees while no recorder reads, and does nothing afterwards."""
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536", "--no-block-client")
-        self.work(process, "keep", 600)
-        self.rest(recorder)
+        for _ in range(6):  # the ring has room for a part
+            self.work(process, "keep", 100)
+            self.rest(recorder)
         recorder.send_signal(signal.SIGSTOP)
         states.wait_for_state(recorder.pid, "T")
         self.work(process, "burst", 3000)

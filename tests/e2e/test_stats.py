@@ -292,7 +292,7 @@ class ProcessStats(StatsCase):
                    "process_stats_config { scan_all_processes_on_start: true }") +
             source("linux.sys_stats", "sys_stats_config { vmstat_period_ms: 1 }"))
         stats = lib.of_kind(packets, "trace_stats")[-1].one("trace_stats", "buffer_stats")
-        self.assertGreater(stats.one("write_wrap_count"), 5)
+        self.assertGreater(stats.one("write_wrap_count"), 0)
         self.assert_names(packets, before, all_processes())
         self.assertEqual(tree(packets)[0].get(pid), argv)
 

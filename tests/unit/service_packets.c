@@ -246,6 +246,43 @@ static void statistics_of_every_buffer(void **state)
     packet_list_done(&list);
 }
 
+// Memory may run out while a session records: all that it can have to write fits what it reserved.
+static void everything_fits_what_is_reserved(void **state)
+{
+    (void)state;
+    char name[257] = {0};
+    memset(name, 'n', sizeof(name) - 1);
+    const struct service_trigger_hit hit = {.name = name, .producer_name = name};
+    struct packet_buffer_stats buffers[3];
+    const uint64_t losses[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    memset(buffers, 0xff, sizeof(buffers));
+    const struct service_stats stats = {
+        .buffers = buffers, .writer_losses = losses, .n_buffers = ELEMENTS(buffers)};
+    struct service_packets packets = make();
+    struct packet_list list = {0};
+    assert_int_equal(service_packets_reserve(&packets, stats.n_buffers, &list), 0);
+    size_t capacity = list.bytes.capacity;
+    for (int i = 0; i < 100; i++) {
+        ahead += NSEC_PER_SEC;
+        service_packets_snapshot(&packets);
+        service_packets_event(&packets, PB_TracingServiceEvent_tracing_started);
+        assert_int_equal(service_packets_trigger(&packets, &hit), 0);
+    }
+    assert_int_equal(trigger_hit_copy(&hit, &packets.clone_trigger), 0);
+    service_packets_put_head(&packets, &list);
+    assert_int_equal(count_kind(&list, PB_TracePacket_clock_snapshot), SERVICE_SNAPSHOTS_MAX);
+    assert_int_equal(count_kind(&list, PB_TracePacket_trigger), SERVICE_TRIGGERS_MAX);
+    assert_int_equal(count_kind(&list, PB_TracePacket_service_event), SERVICE_EVENTS_MAX);
+    assert_int_equal(count_kind(&list, PB_TracePacket_system_info), 1);
+    for (int i = 0; i < 100; i++)
+        service_packets_event(&packets, PB_TracingServiceEvent_tracing_started);
+    service_packets_put_tail(&packets, &stats, &list);
+    assert_int_equal(count_kind(&list, PB_TracePacket_trace_stats), 1);
+    assert_int_equal(list.bytes.capacity, capacity);
+    packet_list_done(&list);
+    service_packets_done(&packets);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +292,7 @@ int main(void)
         cmocka_unit_test(snapshots_wait_for_drift),
         cmocka_unit_test(rare_events_outlive_flushes),
         cmocka_unit_test(statistics_of_every_buffer),
+        cmocka_unit_test(everything_fits_what_is_reserved),
     };
     return cmocka_run_group_tests_name("service_packets", tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ int session_copy_config(struct session *session, const uint8_t *bytes, size_t si
     return 0;
 }
 
-void session_connect_parts(struct session *session)
+int session_connect_parts(struct session *session, struct err *err)
 {
     service_packets_init(&session->packets, session->env.clock, &session->settings,
                          session->config_bytes, session->config_size);
@@ -101,6 +101,8 @@ void session_connect_parts(struct session *session)
         .goes_on = output_goes_on,
         .userdata = session,
     };
+    int r = service_packets_reserve(&session->packets, session->buffers.n, &session->reader.list);
+    return r < 0 ? err_errno(err, r, "session") : 0;
 }
 
 static struct source_set_env sources_env(const struct session *session)
@@ -132,7 +134,9 @@ static int configure(struct session *session, const struct config *config, struc
         return r;
     if (session->env.ignore_triggers)
         session->settings.mode = SESSION_MODE_PLAIN;
-    session_connect_parts(session);
+    r = session_connect_parts(session, err);
+    if (r < 0)
+        return r;
     struct source_set_env sources = sources_env(session);
     r = source_set_open(&session->sources, &sources, session->config, err);
     return r < 0 ? r : session_make_timer(session, err);

@@ -116,7 +116,9 @@ static int fill_clone(struct session *session, const struct session_clone_option
     if (r < 0)
         return r;
     session_settings_renew_uuid(&clone->settings, session->settings.uuid_lsb);
-    session_connect_parts(clone);
+    r = session_connect_parts(clone, err);
+    if (r < 0)
+        return r;
     r = service_packets_copy(&clone->packets, &session->packets);
     if (r == 0 && options->trigger)
         r = trigger_hit_copy(options->trigger, &clone->packets.clone_trigger);

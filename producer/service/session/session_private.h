@@ -145,6 +145,6 @@ void session_stop_due_sources(struct session *session);
 int session_copy_config(struct session *session, const uint8_t *bytes, size_t size,
                         struct err *err);
 int session_make_scratch(struct session *session, struct err *err);
-void session_connect_parts(struct session *session);
+int session_connect_parts(struct session *session, struct err *err);
 
 void session_update_buffer_stats(struct session *session);
