@@ -50,7 +50,7 @@ static bool waiting_goes_on(void *userdata)
     input_forget(waiting->content->input);
     if (waiting->handle)
         rows_count(waiting->run, waiting->handle);
-    if (waiting->bulk && budget_narrowed(&waiting->run->budget))
+    if (waiting->bulk && budget_is_tight(&waiting->run->budget))
         bulk_settle(waiting->bulk);
     if (!waiting->stopped)
         waiting->stopped = budget_check(&waiting->run->budget, BUDGET_ROWS);

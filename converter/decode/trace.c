@@ -63,8 +63,8 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
-// A second try asks more often, and with all rows in the file: how far the thread that writes them
-// has come must not decide what is kept.
+// A second try asks more often. Where room is short, all rows are in the file before: how far the
+// thread that writes them has come must not decide what is kept.
 static void budget_ask(struct reader *reader)
 {
     struct trace_result *result = reader->result;
@@ -74,7 +74,7 @@ static void budget_ask(struct reader *reader)
     uint64_t step = PROGRESS_STEP >> narrowed;
     step = step < NARROWED_STEP_MIN ? NARROWED_STEP_MIN : step;
     reader->steps_due = (reader->n_steps / step + 1) * step;
-    if (narrowed && reader->stage == BUDGET_ROWS && reader->handler->settle)
+    if (reader->stage == BUDGET_ROWS && reader->handler->settle && budget_is_tight(reader->budget))
         reader->handler->settle(reader->handler->userdata);
     if (!*stopped)
         *stopped = budget_check(reader->budget, reader->stage);

@@ -118,7 +118,7 @@ struct trace_handler {
     // From time to time, share done in 0..1; false stops the conversion with -ECANCELED. May be
     // NULL.
     bool (*progress)(void *userdata, double done);
-    // Before the room in files is asked about in a second try: what waits is written. May be NULL.
+    // Writes what waits, before the room in files is asked about. May be NULL.
     void (*settle)(void *userdata);
 };
 

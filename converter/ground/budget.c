@@ -36,6 +36,7 @@
 #define NO_LIMIT    UINT64_MAX
 #define NARROW_MAX  10
 #define RESERVE_MAX ((uint64_t)1 << 20)
+#define TIGHT_BYTES ((uint64_t)64 << 20) // more than what waits to be written
 
 // -- what there is --
 
@@ -207,6 +208,13 @@ bool budget_narrow(struct budget *budget, int r)
 unsigned budget_narrowed(const struct budget *budget)
 {
     return budget ? budget->narrowed : 0;
+}
+
+bool budget_is_tight(const struct budget *budget)
+{
+    if (!budget || budget->is_room)
+        return budget_narrowed(budget) > 0;
+    return budget->output_max < TIGHT_BYTES || budget->output > budget->output_max / 2;
 }
 
 // The end of a conversion writes what does not ask: figures, what was loaded, verdicts.

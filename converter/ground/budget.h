@@ -59,6 +59,10 @@ void budget_begin(struct budget *budget);
 bool budget_narrow(struct budget *budget, int r);
 unsigned budget_narrowed(const struct budget *budget); // how often
 
+// Whether what waits to be written may decide if there is room: then it is written before
+// budget_check(), so that the same input leads to the same rows each time.
+bool budget_is_tight(const struct budget *budget);
+
 // "--max-memory, 512 MiB, is reached".
 const char *budget_text(const struct budget *budget, enum budget_limit limit, char *buffer,
                         size_t size);
