@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Both ends of the ring, in one process.
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "producer/heap/ring_writer.h"
 #include "producer/sources/heap/ring_reader.h"
@@ -372,9 +376,228 @@ static void a_question_stands_until_it_is_answered(void **state)
     assert_true(ring_reader_is_answered(&reader));
     ring_reader_ask(&reader);
     ring_reader_ask(&reader);
+    assert_int_equal(atomic_load(&reader.header->ask), 1);
     assert_false(ring_reader_is_answered(&reader));
     atomic_store(&reader.header->answered, atomic_load(&reader.header->ask));
     assert_true(ring_reader_is_answered(&reader));
+}
+
+static uint32_t shift_of(struct ring_options options)
+{
+    struct heap_header header;
+    ring_header_fill(&options, &header);
+    return header.table_shift;
+}
+
+// A sixteenth of the shortest interval, or a 64th of 64 KiB and more; within 2^4 and 2^22.
+static void the_table_has_steps_of_the_shortest_interval(void **state)
+{
+    (void)state;
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 4096}), 8);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 8191}), 8);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 8192}), 9);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 65535}), 11);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 65536}), 10);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 1}), 4);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 512}), 5);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = UINT64_MAX}), 22);
+    assert_int_equal(shift_of((struct ring_options){0}), 22);
+    assert_int_equal(shift_of((struct ring_options){.interval_bytes = 4096, .is_numbered = true}),
+                     0);
+    struct ring_options options = {.interval_bytes = 1 << 20, .others_interval_bytes = 4096};
+    assert_int_equal(shift_of(options), 8);
+    options.others_interval_bytes = 1 << 21;
+    assert_int_equal(shift_of(options), 14);
+    options.wanted[0].interval_bytes = 16384;
+    assert_int_equal(shift_of(options), 14); // which are none
+    options.n_wanted = 1;
+    options.wanted[1].interval_bytes = 1;
+    assert_int_equal(shift_of(options), 10);
+    options.n_wanted = HEAP_WANTED_MAX;
+    options.wanted[1].interval_bytes = 0; // not sampled
+    options.wanted[HEAP_WANTED_MAX - 1].interval_bytes = 4096;
+    assert_int_equal(shift_of(options), 8);
+    options.interval_bytes = 0;
+    assert_int_equal(shift_of(options), 8);
+}
+
+static void the_header_has_the_options(void **state)
+{
+    (void)state;
+    struct heap_header header;
+    struct ring_options options = {.bytes = RING_BYTES, .block_client = true, .n_wanted = 1};
+    strcpy(options.wanted[0].name, "pool");
+    ring_header_fill(&options, &header);
+    assert_int_equal(header.flags, HEAP_BLOCK_CLIENT);
+    assert_int_equal(header.n_wanted, 1);
+    assert_string_equal(header.wanted[0].name, "pool");
+    options.block_client = false;
+    ring_header_fill(&options, &header);
+    assert_int_equal(header.flags, 0);
+}
+
+#define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int shared_memory(off_t size, int seals)
+{
+    int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+    if (seals)
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void expect_over(int fd, int expected)
+{
+    const struct ring_options options = {.bytes = RING_BYTES, .interval_bytes = 4096};
+    struct ring_reader over;
+    struct err err = {0};
+    assert_int_equal(ring_reader_over(fd, &options, &over, &err), expected);
+    assert_int_equal(err.text[0] != 0, expected < 0);
+    if (expected == 0) {
+        assert_int_equal(over.table_shift, 8);
+        assert_int_equal(ring_reader_used(&over), 0);
+        ring_reader_done(&over);
+    }
+    assert_int_equal(over.fd, -1);
+    assert_int_equal(fcntl(fd, F_GETFD), -1); // closed in every case
+}
+
+static void memory_of_others_is_checked(void **state)
+{
+    (void)state;
+    const off_t size = HEAP_MEMORY_BYTES(RING_BYTES);
+    expect_over(shared_memory(size, ALL_SEALS), 0);
+    expect_over(shared_memory(size, ALL_SEALS | F_SEAL_FUTURE_WRITE), -EPERM); // cannot be mapped
+    expect_over(shared_memory(size + 1, ALL_SEALS), -EPROTO);
+    expect_over(shared_memory(size - 1, ALL_SEALS), -EPROTO);
+    expect_over(shared_memory(size, 0), -EPROTO);
+    expect_over(shared_memory(size, F_SEAL_GROW | F_SEAL_SEAL), -EPROTO);
+    expect_over(shared_memory(size, F_SEAL_SHRINK | F_SEAL_SEAL), -EPROTO);
+    expect_over(shared_memory(size, F_SEAL_SHRINK | F_SEAL_GROW), -EPROTO);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), size), 0);
+    expect_over(fcntl(fileno(file), F_DUPFD_CLOEXEC, 0), -EPROTO);
+    fclose(file);
+}
+
+static void too_large_a_ring_is_an_error(void **state)
+{
+    (void)state;
+    const struct ring_options options = {.bytes = UINT64_C(1) << 62};
+    struct ring_reader large;
+    struct err err = {0};
+    assert_true(ring_reader_new(&options, &large, &err) < 0);
+    assert_non_null(strstr(err.text, "shared memory"));
+    assert_int_equal(large.fd, -1);
+}
+
+static void put_objects(size_t size)
+{
+    struct heap_record *record = ring_reserve(&writer, HEAP_OBJECTS, size, 0);
+    assert_non_null(record);
+    ring_commit(record);
+}
+
+// A part of 32 of the ring at a time, and everything when there is nothing more to read.
+static void room_is_given_back_in_parts(void **state)
+{
+    (void)state;
+    enum { SIZE = RING_BYTES / 32 / 4 };
+    struct ring_record record;
+    for (int i = 0; i < 9; i++)
+        put_objects(SIZE);
+    for (unsigned i = 1; i <= 9; i++) {
+        assert_true(read_one(&record));
+        assert_int_equal(atomic_load(&reader.header->read_pos), i / 4 * 4 * SIZE);
+    }
+    assert_int_equal(ring_reader_used(&reader), 0);
+    assert_false(read_one(&record));
+    assert_int_equal(atomic_load(&reader.header->read_pos), 9 * SIZE);
+}
+
+static void an_empty_ring_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct ring_record record;
+    for (int i = 1; i < 10; i++)
+        assert_false(ring_reader_next(&reader, i * 10 * NSEC_PER_SEC, false, &record));
+    assert_false(reader.corrupted);
+    assert_int_equal(atomic_load(&reader.header->stop), 0);
+}
+
+static void a_hole_at_the_end_is_one_lost_record(void **state)
+{
+    (void)state;
+    struct ring_record record;
+    atomic_store(&reader.header->write_pos, 64);
+    assert_false(ring_reader_next(&reader, 1, true, &record));
+    assert_false(reader.corrupted);
+    assert_int_equal(reader.n_skipped, 1);
+    assert_int_equal(atomic_load(&reader.header->stop), 0);
+}
+
+// The client's position is believed within the ring only.
+static void no_more_than_the_ring_is_used(void **state)
+{
+    (void)state;
+    atomic_store(&reader.header->write_pos, RING_BYTES);
+    assert_int_equal(ring_reader_used(&reader), RING_BYTES);
+    atomic_store(&reader.header->write_pos, RING_BYTES + 1);
+    assert_int_equal(ring_reader_used(&reader), RING_BYTES);
+    assert_int_equal(ring_free_bytes(&writer), 0);
+    assert_null(ring_reserve(&writer, HEAP_FREE, sizeof(struct heap_free), 0));
+}
+
+static void a_record_over_the_end_is_malformed(void **state)
+{
+    (void)state;
+    struct ring_record record;
+    for (size_t left = RING_BYTES - 16; left > 0; left -= left < 64 ? left : 64) {
+        put_objects(left < 64 ? left : 64);
+        assert_true(read_one(&record));
+    }
+    struct heap_record *head = (struct heap_record *)(reader.memory + RING_BYTES - 16);
+    *head = (struct heap_record){.word = HEAP_RECORD_DONE | 24, .kind = HEAP_OBJECTS};
+    atomic_store(&reader.header->write_pos, RING_BYTES + 1024);
+    assert_false(read_one(&record));
+    assert_true(reader.corrupted);
+    assert_int_equal(atomic_load(&reader.header->stop), 1); // the client ends
+}
+
+static void records_have_a_largest_size(void **state)
+{
+    (void)state;
+    enum { LARGEST = sizeof(struct heap_object) + HEAP_ID_MAX + HEAP_PATH_MAX + 64 };
+    static uint64_t bytes[LARGEST / 8 + 1];
+    struct heap_record *head = (struct heap_record *)bytes;
+    head->kind = HEAP_OBJECTS;
+    check_record(bytes, LARGEST, true);
+    check_record(bytes, LARGEST + 8, false);
+}
+
+static void heaps_and_arenas_have_bounds(void **state)
+{
+    (void)state;
+    static uint64_t bytes[HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX + 1) / 8];
+    struct heap_arenas *arenas = (struct heap_arenas *)bytes;
+    *arenas = (struct heap_arenas){.head = {.kind = HEAP_ARENAS}, .n_arenas = HEAP_ARENAS_MAX};
+    check_record(bytes, HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX), true);
+    arenas->n_arenas++;
+    check_record(bytes, HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX + 1), false);
+    struct heap_named named = {.head = {.kind = HEAP_HEAP, .heap = 1}, .name = "a"};
+    check_record(&named, sizeof(named), true);
+    named.head.heap = 0; // malloc's has its name already
+    check_record(&named, sizeof(named), false);
+}
+
+static void a_client_is_stopped_by_its_memory(void **state)
+{
+    (void)state;
+    ring_fd_stop(reader.fd);
+    assert_int_equal(atomic_load(&reader.header->stop), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_ring, free_ring)
@@ -412,6 +635,18 @@ int main(void)
         TEST(patience_begins_with_the_first_look),
         TEST(arenas_are_judged_by_their_number),
         TEST(a_question_stands_until_it_is_answered),
+        TEST(the_table_has_steps_of_the_shortest_interval),
+        TEST(the_header_has_the_options),
+        TEST(memory_of_others_is_checked),
+        TEST(too_large_a_ring_is_an_error),
+        TEST(room_is_given_back_in_parts),
+        TEST(an_empty_ring_is_not_waited_for),
+        TEST(a_hole_at_the_end_is_one_lost_record),
+        TEST(no_more_than_the_ring_is_used),
+        TEST(a_record_over_the_end_is_malformed),
+        TEST(records_have_a_largest_size),
+        TEST(heaps_and_arenas_have_bounds),
+        TEST(a_client_is_stopped_by_its_memory),
         TEST(threads_keep_their_order),
         TEST(what_the_header_says_stays_when_the_memory_goes),
     };

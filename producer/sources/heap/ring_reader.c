@@ -33,6 +33,14 @@ _Static_assert(RECORD_MAX >= sizeof(struct heap_alloc) + HEAP_FRAMES_MAX * sizeo
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+// Only a memfd has seals, so its pages never come from a file system. A file of a file system has
+// no seals at all, and fcntl() fails.
+static bool is_sealed(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & SEALS) == SEALS;
+}
+
 // Returns the shortest interval, which limits how many samples memory may have.
 static uint64_t shortest_interval(const struct ring_options *options)
 {
@@ -115,9 +123,8 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
     *ret = (struct ring_reader){
         .fd = fd, .bytes = options->bytes, .table_shift = table_shift(options)};
     int r = 0;
-    // Only a memfd has seals, so its pages never come from a file system.
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_MEMORY_BYTES(options->bytes) ||
-        (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+        !is_sealed(fd))
         r = err_set(err, -EPROTO, "its shared memory is not as it should be");
     if (r == 0)
         r = map_memory(ret, err);
