@@ -94,6 +94,36 @@ static void rare_writes_flush_first(void **state)
     start(&t);
     pass(&t, 8 * NSEC_PER_SEC);
     assert_string_equal(file_letters(&t), "CYTUIsSfF..Z");
+    session_stop(t.session);
+    pass(&t, 0);
+    assert_string_equal(file_letters(&t), "CYTUIsSfF..ZCfFx..rZ"); // one flush at the end
+    Pb__TraceStats *stats = session_get_stats(t.session);
+    assert_non_null(stats);
+    assert_int_equal(stats->flushes_succeeded, 2);
+    pb__trace_stats__free_unpacked(stats, NULL);
+    done(&t);
+}
+
+// A period that comes during a write-out is left out, with its flush.
+static void write_outs_do_not_overlap(void **state)
+{
+    (void)state;
+    struct test t;
+    int ends[2];
+    assert_int_equal(make(&t, "buffers { size_kb: 1024 } data_sources { config { name: 'a' } } "
+                              "write_into_file: true file_write_period_ms: 8000"),
+                     0);
+    assert_int_equal(pipe(ends), 0);
+    struct trace_file_options options = {.name = "pipe"};
+    struct trace_file *file;
+    assert_int_equal(trace_file_new(ends[1], &options, &file, &t.err), 0);
+    session_set_file(t.session, file);
+    start(&t);
+    for (int i = 0; i < 60; i++)
+        fake_write(newest, 10000); // more than a pipe holds
+    pass(&t, 30 * NSEC_PER_SEC);
+    assert_string_equal(diary, "open a, start a, flush a");
+    close(ends[0]);
     done(&t);
 }
 
@@ -428,6 +458,7 @@ int main(void)
         cmocka_unit_test(builtin_packets_can_be_switched_off),
         cmocka_unit_test(file_is_written_each_period),
         cmocka_unit_test(rare_writes_flush_first),
+        cmocka_unit_test(write_outs_do_not_overlap),
         cmocka_unit_test(state_is_cleared_each_period),
         cmocka_unit_test(sleep_counts_only_if_asked_for),
         cmocka_unit_test(clocks_are_taken_again_when_they_drift),

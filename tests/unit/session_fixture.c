@@ -164,6 +164,83 @@ static void on_clone_due(void *userdata, struct session *session,
     assert_ptr_equal(session, t->session);
     assert_string_equal(hit->name, "t");
     t->n_clones++;
+    size_t used = strlen(t->clone_delays);
+    snprintf(t->clone_delays + used, sizeof(t->clone_delays) - used, " %u",
+             (unsigned)hit->stop_delay_ms);
+    if (t->abort_at_clone)
+        session_abort(session);
+}
+
+static bool on_no_room(void *userdata, struct session *session, int why)
+{
+    struct test *t = userdata;
+    assert_ptr_equal(session, t->session);
+    assert_int_equal(why, -EFBIG);
+    t->n_no_room++;
+    return t->n_rooms > 0 && t->n_rooms--;
+}
+
+static void on_waiting(void *userdata, struct session *session, int why)
+{
+    struct test *t = userdata;
+    assert_ptr_equal(session, t->session);
+    assert_int_equal(why, -EFBIG);
+    t->n_waits++;
+}
+
+static void on_writes(void *userdata, struct session *session)
+{
+    struct test *t = userdata;
+    assert_ptr_equal(session, t->session);
+    t->n_writes++;
+}
+
+static struct trace_file *file_over(struct test *t, int fd)
+{
+    const struct session_settings *settings = session_get_settings(t->session);
+    struct trace_file_options options = {
+        .name = "trace",
+        .max_size_bytes = settings->max_file_bytes,
+        .deflate = settings->deflate,
+        .waits_for_room = true,
+    };
+    struct trace_file *file;
+    assert_int_equal(trace_file_new(dup(fd), &options, &file, &t->err), 0);
+    return file;
+}
+
+static int on_next_file(void *userdata, struct session *session, struct trace_file **ret)
+{
+    struct test *t = userdata;
+    assert_ptr_equal(session, t->session);
+    assert_int_equal(t->next_fd, -1);
+    t->n_next++;
+    if (t->no_next)
+        return -ENOSPC;
+    t->next_fd = memfd_create("next", MFD_CLOEXEC);
+    assert_true(t->next_fd >= 0);
+    assert_true(lseek(t->next_fd, t->next_start, SEEK_SET) == t->next_start);
+    *ret = file_over(t, t->next_fd);
+    return 0;
+}
+
+static void on_replaced(void *userdata, struct session *session)
+{
+    struct test *t = userdata;
+    assert_ptr_equal(session, t->session);
+    close(t->fd);
+    t->fd = t->next_fd;
+    t->next_fd = -1;
+    t->n_replaced++;
+}
+
+static void on_kept(void *userdata, struct session *session)
+{
+    struct test *t = userdata;
+    assert_ptr_equal(session, t->session);
+    close(t->next_fd);
+    t->next_fd = -1;
+    t->n_kept++;
 }
 
 static void on_log(void *userdata, enum log_level level, const char *line)
@@ -178,7 +255,7 @@ int make(struct test *t, const char *text)
 {
     static struct log log;
     static const struct source_roots roots = {.proc = "/nonexistent", .sys = "/nonexistent"};
-    *t = (struct test){.fd = -1};
+    *t = (struct test){.fd = -1, .next_fd = -1};
     log = (struct log){.max_level = LOG_LEVEL_DEBUG, .write = on_log, .userdata = t};
     diary[0] = '\0';
     fake_time = (struct fake_time){.boot = 100 * NSEC_PER_SEC};
@@ -189,6 +266,12 @@ int make(struct test *t, const char *text)
         .classes = classes,
         .started = on_started,
         .clone_due = on_clone_due,
+        .make_room = on_no_room,
+        .waits_for_room = on_waiting,
+        .writes = on_writes,
+        .next_file = on_next_file,
+        .file_replaced = on_replaced,
+        .file_kept = on_kept,
         .ended = on_ended,
         .userdata = t,
     };
@@ -204,16 +287,7 @@ void with_file(struct test *t)
 {
     t->fd = memfd_create("trace", MFD_CLOEXEC);
     assert_true(t->fd >= 0);
-    int fd = dup(t->fd);
-    const struct session_settings *settings = session_get_settings(t->session);
-    struct trace_file_options options = {
-        .name = "trace",
-        .max_size_bytes = settings->max_file_bytes,
-        .deflate = settings->deflate,
-    };
-    struct trace_file *file;
-    assert_int_equal(trace_file_new(fd, &options, &file, &t->err), 0);
-    session_set_file(t->session, file);
+    session_set_file(t->session, file_over(t, t->fd));
 }
 
 void start(struct test *t)
@@ -238,6 +312,8 @@ void done(struct test *t)
     t->session = session_free(t->session);
     if (t->fd >= 0)
         close(t->fd);
+    if (t->next_fd >= 0)
+        close(t->next_fd);
 }
 
 static char letter_of_event(const struct wire_field *event)
@@ -296,7 +372,7 @@ static char letter_of_packet(struct wire_reader reader)
 const char *file_letters(const struct test *t)
 {
     static char letters[8192];
-    static uint8_t bytes[1 << 20];
+    static uint8_t bytes[4 << 20];
     ssize_t size = pread(t->fd, bytes, sizeof(bytes), 0);
     assert_true(size >= 0);
     struct wire_reader reader = wire_reader_over(bytes, (size_t)size);

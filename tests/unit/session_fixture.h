@@ -3,6 +3,8 @@
 // A session with sources and time of the test's own: nothing here waits.
 #pragma once
 
+#include <sys/types.h>
+
 #include "common/err.h"
 #include "common/nsec.h"
 #include "producer/service/session/session.h"
@@ -37,6 +39,18 @@ struct test {
     char log[1024];
     int fd; // of the file that the session writes, kept for reading
     int n_ended, n_started, n_clones;
+    char clone_delays[256]; // stop_delay_ms of the hits, in the order of their snapshots
+    bool abort_at_clone;    // the call for a snapshot ends the session
+
+    // What the session does when there is no room (-EFBIG: the test has set RLIMIT_FSIZE).
+    int n_rooms; // make_room() succeeds so many times
+    int n_no_room, n_waits, n_writes;
+
+    // The journal's second file. It takes the place of `fd` when it is complete.
+    int next_fd;
+    off_t next_start; // offset of its first byte
+    bool no_next;     // next_file() fails
+    int n_next, n_replaced, n_kept;
 };
 
 // Begins a test: `t`, the diary and the time anew, and a session for the config. What session_new()

@@ -3,6 +3,7 @@
 // The states of a session: what arming, starting, triggers, time and stopping make of each.
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/elements.h"
 #include "tests/unit/session_fixture.h"
@@ -195,6 +196,149 @@ static void too_many_snapshots_at_a_time_are_left_out(void **state)
     done(&t);
 }
 
+static void fire(struct test *t, unsigned uid, uint32_t stop_delay_ms)
+{
+    const struct service_trigger_hit hit = {.name = "t",
+                                            .producer_name = "p",
+                                            .producer_uid = uid,
+                                            .time = fake_time.boot,
+                                            .stop_delay_ms = stop_delay_ms};
+    session_trigger(t->session, &hit);
+}
+
+// Of the 16 snapshots that may wait at a time, strangers get a quarter; root and the user of the
+// program itself get all.
+static void strangers_leave_snapshots_to_others(void **state)
+{
+    (void)state;
+    enum { STRANGER = 4000, SELF = 65534 };
+    struct test t;
+    uid_t before = geteuid();
+    if (before == 0)
+        assert_int_equal(seteuid(SELF), 0);
+    uid_t self = geteuid();
+    assert_int_equal(make(&t, CLONE_CONFIG), 0);
+    start(&t);
+    for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < 3; i++) {
+            fire(&t, 0, 1000);
+            fire(&t, self, 1000);
+        }
+        for (int i = 0; i < 6; i++)
+            fire(&t, STRANGER, 2000);
+        pass(&t, NSEC_PER_SEC);
+        assert_int_equal(t.n_clones, 10 * round - 4);
+        fire(&t, STRANGER, 1000); // four of them still wait
+        pass(&t, NSEC_PER_SEC);
+        assert_int_equal(t.n_clones, 10 * round);
+    }
+    for (int i = 0; i < 10; i++) {
+        fire(&t, 0, 1000);
+        fire(&t, self, 1000);
+    }
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(t.n_clones, 20 + 16);
+    done(&t);
+    assert_int_equal(seteuid(before), 0);
+}
+
+static void snapshots_come_in_the_order_of_their_times(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, CLONE_CONFIG), 0);
+    start(&t);
+    fire(&t, 0, 5000);
+    fire(&t, 0, 1000);
+    fire(&t, 0, 3000);
+    fire(&t, 0, 2000);
+    pass(&t, 2500 * NSEC_PER_MSEC);
+    assert_string_equal(t.clone_delays, " 1000 2000");
+    pass(&t, 2500 * NSEC_PER_MSEC);
+    assert_string_equal(t.clone_delays, " 1000 2000 3000 5000");
+    for (int i = 0; i < 16; i++)
+        step(&t, 't');
+    session_stop(t.session); // makes them all
+    assert_int_equal(t.n_clones, 4 + 16);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    done(&t);
+}
+
+static void a_snapshot_may_end_the_session(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, CLONE_CONFIG), 0);
+    start(&t);
+    step(&t, 't');
+    step(&t, 't');
+    t.abort_at_clone = true;
+    pass(&t, 2 * NSEC_PER_SEC);
+    assert_int_equal(t.n_clones, 1);
+    assert_int_equal(t.n_ended, 1);
+    assert_int_equal(session_next_due(t.session), NSEC_MAX);
+    done(&t);
+}
+
+static void no_delay_ends_stop_tracing_only(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, STOP_CONFIG), 0);
+    start(&t);
+    fire(&t, 0, 0);
+    pass(&t, 0);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(session_result(t.session, NULL), 0);
+    done(&t);
+    assert_int_equal(make(&t, START_CONFIG), 0);
+    step(&t, 'a');
+    fire(&t, 0, 0);
+    pass(&t, 1000 * NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_TRIGGERED);
+    assert_int_equal(session_end_due(t.session), NSEC_MAX);
+    done(&t);
+}
+
+// The failure is the result, not that there is no trace.
+static void a_trigger_that_starts_nothing_ends_the_session(void **state)
+{
+    (void)state;
+    struct test t;
+    failing_start = "ab";
+    assert_int_equal(make(&t, START_CONFIG), 0);
+    step(&t, 'a');
+    step(&t, 't');
+    failing_start = NULL;
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(session_result(t.session, &t.err), -ENODEV);
+    assert_string_equal(t.err.text, "nothing is left to record");
+    assert_int_equal(t.n_started, 0);
+    assert_int_equal(t.n_ended, 1);
+    done(&t);
+}
+
+// A file that is written each period stays empty before the trigger.
+static void periods_write_nothing_without_a_trigger(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, STOP_CONFIG "write_into_file: true file_write_period_ms: 100"), 0);
+    with_file(&t);
+    start(&t);
+    pass(&t, NSEC_PER_SEC);
+    assert_string_equal(file_letters(&t), "");
+    step(&t, 't');
+    pass(&t, NSEC_PER_SEC);
+    assert_true(*file_letters(&t));
+    done(&t);
+    assert_int_equal(make(&t, TWO_SOURCES "write_into_file: true file_write_period_ms: 100"), 0);
+    start(&t); // without a file
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_STARTED);
+    done(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +346,12 @@ int main(void)
         cmocka_unit_test(armed_session_touches_nothing),
         cmocka_unit_test(delays_leave_out_sleep),
         cmocka_unit_test(too_many_snapshots_at_a_time_are_left_out),
+        cmocka_unit_test(strangers_leave_snapshots_to_others),
+        cmocka_unit_test(snapshots_come_in_the_order_of_their_times),
+        cmocka_unit_test(a_snapshot_may_end_the_session),
+        cmocka_unit_test(no_delay_ends_stop_tracing_only),
+        cmocka_unit_test(a_trigger_that_starts_nothing_ends_the_session),
+        cmocka_unit_test(periods_write_nothing_without_a_trigger),
     };
     return cmocka_run_group_tests_name("session_states", tests, NULL, NULL);
 }

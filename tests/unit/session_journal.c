@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session does if there is no room for its file, and the file that follows the buffers while
+// they are filled.
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/unit/session_fixture.h"
+
+#define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: 'a' } } "
+#define MS         NSEC_PER_MSEC
+#define PACKET     10000
+
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static int no_file_limit(void **state)
+{
+    (void)state;
+    set_file_limit(RLIM_INFINITY);
+    return 0;
+}
+
+static size_t count_source_packets(const struct test *t)
+{
+    size_t n = 0;
+    for (const char *c = file_letters(t); *c; c++)
+        n += *c == '.';
+    return n;
+}
+
+// Snapshots of the clocks come with each write-out of a fake time.
+static void assert_letters(const struct test *t, const char *expected)
+{
+    char found[256];
+    size_t n = 0;
+    for (const char *c = file_letters(t); *c && n < sizeof(found) - 1; c++)
+        if (*c != 'C')
+            found[n++] = *c;
+    found[n] = '\0';
+    assert_string_equal(found, expected);
+}
+
+// The first attempt comes after a second, and each later one after twice that time, up to a minute.
+static void attempts_become_rare(void **state)
+{
+    (void)state;
+    static const int delays[] = {1, 2, 4, 8, 16, 32, 60, 60};
+    struct test t;
+    assert_int_equal(make(&t, ONE_SOURCE "write_into_file: true file_write_period_ms: 100"), 0);
+    with_file(&t);
+    start(&t);
+    set_file_limit(1);
+    pass(&t, 100 * MS - 1);
+    assert_int_equal(t.n_no_room, 0);
+    pass(&t, 1);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(t.n_no_room, i + 1);
+        assert_true(session_waits_for_room(t.session));
+        pass(&t, delays[i] * NSEC_PER_SEC - 1);
+        assert_int_equal(t.n_no_room, i + 1);
+        pass(&t, 1);
+    }
+    assert_int_equal(t.n_waits, 1); // told once
+    assert_int_equal(t.n_writes, 0);
+    no_file_limit(NULL);
+    pass(&t, 60 * NSEC_PER_SEC);
+    assert_int_equal(t.n_no_room, 9);
+    assert_int_equal(t.n_writes, 1);
+    assert_false(session_waits_for_room(t.session));
+    assert_int_equal(session_unwritten_bytes(t.session), 0);
+    session_stop(t.session);
+    pass(&t, 0);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(session_result(t.session, NULL), 0);
+    assert_int_equal(t.n_writes, 1);
+    done(&t);
+}
+
+// The end of a recording tries again at once, and says again that it waits.
+static void the_end_waits_for_room_too(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, ONE_SOURCE "write_into_file: true file_write_period_ms: 100"), 0);
+    with_file(&t);
+    start(&t);
+    set_file_limit(1);
+    pass(&t, 20 * NSEC_PER_SEC);
+    int n_no_room = t.n_no_room;
+    t.n_rooms = 2; // that turn out to be too small
+    session_stop(t.session);
+    pass(&t, 0);
+    assert_int_equal(session_get_state(t.session), SESSION_STOPPING);
+    assert_int_equal(t.n_no_room, n_no_room + 3);
+    assert_int_equal(t.n_waits, 2);
+    pass(&t, NSEC_PER_SEC - 1);
+    assert_int_equal(t.n_no_room, n_no_room + 3);
+    no_file_limit(NULL);
+    pass(&t, 1);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(count_source_packets(&t), 1 + 4); // four flushes in 20 s
+    done(&t);
+}
+
+// Unwritten is what the buffers can still hold of what was recorded, and what the file holds back.
+static void unwritten_bytes_are_those_that_could_be_written(void **state)
+{
+    (void)state;
+    struct test t;
+    struct session_counts counts;
+    assert_int_equal(make(&t, ONE_SOURCE "write_into_file: true file_write_period_ms: 1000"), 0);
+    with_file(&t);
+    assert_int_equal(session_unwritten_bytes(t.session), 0);
+    assert_false(session_has_to_write(t.session));
+    start(&t);
+    assert_true(session_has_to_write(t.session));
+    for (int i = 0; i < 3; i++)
+        fake_write(newest, PACKET);
+    session_get_counts(t.session, &counts);
+    assert_in_range(counts.bytes, 3 * PACKET, 4 * PACKET);
+    assert_int_equal(session_unwritten_bytes(t.session), counts.bytes);
+    for (int i = 0; i < 7; i++)
+        fake_write(newest, PACKET);
+    assert_int_equal(session_unwritten_bytes(t.session), session_buffer_bytes(t.session));
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(session_unwritten_bytes(t.session), 0);
+    fake_write(newest, PACKET);
+    assert_in_range(session_unwritten_bytes(t.session), PACKET, PACKET + 100);
+    set_file_limit(1);
+    pass(&t, NSEC_PER_SEC); // from the buffer into the file, which cannot pass it on
+    assert_in_range(session_unwritten_bytes(t.session), 2 * PACKET, 2 * PACKET + 400);
+    no_file_limit(NULL);
+    session_finish(t.session);
+    assert_false(session_has_to_write(t.session));
+    done(&t);
+}
+
+static void make_journal(struct test *t, const char *config)
+{
+    assert_int_equal(make(t, config), 0);
+    with_file(t);
+    assert_int_equal(session_keep_journal(t->session, &t->err), 0);
+}
+
+static void the_journal_follows_each_second(void **state)
+{
+    (void)state;
+    struct test t;
+    make_journal(&t, ONE_SOURCE);
+    start(&t);
+    pass(&t, NSEC_PER_SEC - 1);
+    assert_string_equal(file_letters(&t), "");
+    assert_int_equal(t.n_writes, 0);
+    pass(&t, 1);
+    assert_letters(&t, "YTUIsS.Z");
+    assert_int_equal(t.n_writes, 1);
+    pass(&t, 8 * NSEC_PER_SEC);
+    assert_letters(&t, "YTUIsS.Z........"); // statistics come each tenth time
+    session_stop(t.session);
+    pass(&t, 0);
+    // The buffer still has everything: the file goes on to its end.
+    assert_letters(&t, "YTUIsS.Z........fFx.rZ");
+    assert_int_equal(t.n_next, 0);
+    assert_int_equal(t.n_writes, 1);
+    done(&t);
+}
+
+// Nothing is written while a session waits for its trigger.
+static void the_journal_waits_for_the_trigger(void **state)
+{
+    (void)state;
+    struct test t;
+    const struct service_trigger_hit hit = {
+        .name = "t", .producer_name = "p", .stop_delay_ms = 5000};
+    make_journal(&t, ONE_SOURCE "trigger_config { trigger_mode: STOP_TRACING "
+                                "trigger_timeout_ms: 100000 "
+                                "triggers { name: 't' stop_delay_ms: 5000 } }");
+    start(&t);
+    pass(&t, 5 * NSEC_PER_SEC);
+    assert_string_equal(file_letters(&t), "");
+    assert_false(session_has_to_write(t.session));
+    assert_int_equal(session_next_due(t.session), fake_time.boot + 5 * NSEC_PER_SEC); // clocks
+    session_trigger(t.session, &hit);
+    assert_true(session_has_to_write(t.session));
+    pass(&t, 60 * NSEC_PER_SEC);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(t.n_writes, 1);
+    assert_true(strlen(file_letters(&t)) > 10);
+    done(&t);
+}
+
+// Writes a flood of one packet after the other until the session begins its second file.
+static size_t flood_until_next(struct test *t)
+{
+    size_t n = 0;
+    for (; t->n_next == 0; n++) {
+        assert_true(n < 1000);
+        fake_write(newest, PACKET);
+        if (n % 4 == 3)
+            pass(t, NSEC_PER_SEC);
+    }
+    return n;
+}
+
+// A file above twice the buffers and 1 MiB more is replaced by one that begins with the buffers.
+static void a_large_journal_begins_anew(void **state)
+{
+    (void)state;
+    struct test t;
+    make_journal(&t, ONE_SOURCE);
+    start(&t);
+    size_t n = flood_until_next(&t);
+    size_t limit = 2 * 65536 + (1 << 20);
+    assert_in_range(n * PACKET, limit, limit + 8 * PACKET);
+    assert_int_equal(t.n_replaced, 1);
+    assert_int_equal(t.next_fd, -1);
+    size_t n_packets = count_source_packets(&t);
+    assert_true(n_packets < 30); // those of the ring
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(count_source_packets(&t), n_packets + 1);
+    // The ring has passed packets over since: the end begins anew.
+    for (int i = 0; i < 7; i++)
+        fake_write(newest, PACKET);
+    pass(&t, NSEC_PER_SEC);
+    session_stop(t.session);
+    pass(&t, 0);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(t.n_next, 2);
+    assert_int_equal(t.n_replaced, 2);
+    assert_int_equal(t.n_kept, 0);
+    assert_true(count_source_packets(&t) < 12);
+    assert_string_equal(file_letters(&t) + strlen(file_letters(&t)) - 2, "rZ");
+    done(&t);
+}
+
+// If the second file has no room, the first one goes on. The next attempt comes after a minute.
+static void without_room_the_first_file_goes_on(void **state)
+{
+    (void)state;
+    struct test t;
+    make_journal(&t, ONE_SOURCE);
+    start(&t);
+    t.next_start = 8 << 20;
+    set_file_limit(4 << 20);
+    size_t n = flood_until_next(&t);
+    size_t n_packets = n + n / 4 + 1; // with the flushes: the first file's write-out is one more
+    assert_int_equal(t.n_kept, 1);
+    assert_int_equal(t.n_no_room, 1);
+    assert_int_equal(t.n_waits, 0);
+    assert_int_equal(count_source_packets(&t), n_packets);
+    pass(&t, 60 * NSEC_PER_SEC - 1);
+    assert_int_equal(t.n_next, 1);
+    assert_int_equal(count_source_packets(&t), n_packets + 59); // each once
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(t.n_next, 2);
+    assert_int_equal(t.n_kept, 2);
+    t.no_next = true;
+    pass(&t, 60 * NSEC_PER_SEC);
+    assert_int_equal(t.n_next, 3);
+    assert_int_equal(t.n_kept, 2);
+    session_stop(t.session);
+    pass(&t, 0);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(session_result(t.session, NULL), 0);
+    assert_int_equal(count_source_packets(&t), n_packets + 59 + 2 + 60 + 1);
+    assert_string_equal(file_letters(&t) + strlen(file_letters(&t)) - 2, "rZ");
+    done(&t);
+}
+
+// A snapshot has taken the buffer: what the file has of it is not the session's any more.
+static void a_buffer_that_was_taken_begins_the_end_anew(void **state)
+{
+    (void)state;
+    struct test t;
+    make_journal(&t, "buffers { size_kb: 64 clear_before_clone: true } "
+                     "data_sources { config { name: 'a' } } ");
+    start(&t);
+    fake_write(newest, PACKET);
+    pass(&t, 3 * NSEC_PER_SEC);
+    assert_int_equal(count_source_packets(&t), 4);
+    session_prepare_clone(t.session);
+    pass(&t, NSEC_PER_SEC);
+    assert_int_equal(count_source_packets(&t), 6);
+    assert_int_equal(t.n_next, 0);
+    session_stop(t.session);
+    pass(&t, 0);
+    assert_int_equal(t.n_next, 1);
+    assert_int_equal(t.n_replaced, 1);
+    assert_int_equal(count_source_packets(&t), 3);
+    done(&t);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, no_file_limit)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(attempts_become_rare),
+        TEST(the_end_waits_for_room_too),
+        TEST(unwritten_bytes_are_those_that_could_be_written),
+        TEST(the_journal_follows_each_second),
+        TEST(the_journal_waits_for_the_trigger),
+        TEST(a_large_journal_begins_anew),
+        TEST(without_room_the_first_file_goes_on),
+        TEST(a_buffer_that_was_taken_begins_the_end_anew),
+    };
+    return cmocka_run_group_tests_name("session_journal", tests, NULL, NULL);
+}
