@@ -132,6 +132,16 @@ def _listed(folder):
         return []
 
 
+def wait_for_rounds(pid, n):
+    """Until some thread of the process has waited n times more: what a loop does between two waits, it has done."""
+    def count():
+        _stat(pid)
+        statuses = [proc_text(pid, f"task/{task}/status") for task in os.listdir(f"/proc/{pid}/task")]
+        return max(int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for status in statuses if status)
+    end = count() + n
+    lib.wait_for(lambda: count() >= end, f"a thread of process {pid} waits {n} times")
+
+
 def blocks(pid, number):
     """Whether the process blocks a signal: our programs block a signal once their loop takes it."""
     mask = proc_text(pid, "status").partition("SigBlk:")[2].split()[:1]

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from lib import BUILD, MMSQL, run
+from lib import BUILD, MMSQL, run, wait_for
 
 AGENT = BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so"
 
@@ -268,8 +268,8 @@ class Java(unittest.TestCase):
                                "100000000", "1", "4", "worker"], cwd=self.path)
         try:
             log = self.path / "killed"
-            with self.assertRaises(subprocess.TimeoutExpired):
-                vm.wait(2)
+            wait_for(lambda: log.exists() and log.stat().st_size > 0, "samples reach the log")
+            self.assertIsNone(vm.poll())
         finally:
             vm.kill()
             vm.wait()

@@ -76,6 +76,10 @@ class JavaTest(unittest.TestCase):
                         where sf.stack_id = s.id order by sf.depth desc limit 1), s.n_samples, s.n_frames
                 from alloc_log_stack s join alloc_log_record r on r.id = s.record_id""").fetchall()
 
+    @staticmethod
+    def wait_log(log, size):
+        lib.wait_for(lambda: log.exists() and log.stat().st_size >= size, f"{log} has {size} bytes")
+
     def count(self, rows, size, method="LAllocations;::ints(I)V"):
         return sum(n for _, _, bytes_, frame, n, _ in rows if bytes_ == size and frame == method)
 
@@ -156,7 +160,7 @@ class Vms(JavaTest):
         with lib.Popen([JDK / "bin/java", f"-agentpath:{AGENT}=1,50,{self.log}", "-cp", self.classes,
                                "Allocations", "forever", "0"], stdout=subprocess.PIPE) as vm:
             vm.stdout.readline()
-            lib.wait_for(lambda: self.log.exists() and self.log.stat().st_size >= 300000, "samples in the log")
+            self.wait_log(self.log, 300000)
             vm.kill()
             self.addCleanup(end_vm, vm)
         self.assertGreater(self.count(self.samples(), 416), 1000)
@@ -204,10 +208,18 @@ class Attach(JavaTest):
     def attach(self, vm, *options):
         return run(MMTRACE, "java", vm.pid, *options)
 
+    def sample(self, pid, log, *options):
+        """Samples until the log has some: 10,000 bytes are more than 500 samples. What was said at the beginning."""
+        begun = run(MMTRACE, "java", pid, *options)
+        self.assertEqual(begun.returncode, 0, begun.stderr)
+        self.wait_log(log, 10000)
+        ended = run(MMTRACE, "java", pid, "--stop")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        return begun.stderr
+
     def test_a_running_program(self):
         vm = self.start()
-        result = self.attach(vm, "-t", "1500ms", "-r", "10", "--live", "-o", self.log)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.sample(vm.pid, self.log, "-r", "10", "--live", "-o", self.log)
         n = self.count(self.samples(), 416)
         self.assertGreater(n, 100)
         states.wait_for_cpu(vm.pid, 0.2)
@@ -220,7 +232,7 @@ class Attach(JavaTest):
         vm = self.start()
         for i in range(3):
             log = self.dir / f"{i}.log"
-            self.assertEqual(self.attach(vm, "-t", "300ms", "-b", "4k", "-o", log).returncode, 0)
+            self.sample(vm.pid, log, "-b", "4k", "-o", log)
             self.assertGreater(sum(row[4] for row in self.samples(log)), 10)
         self.assertIsNone(vm.poll())
 
@@ -230,7 +242,7 @@ class Attach(JavaTest):
                                     stderr=subprocess.PIPE, text=True)
         self.addCleanup(recorder.kill)
         self.assertIn("samples go to", recorder.stderr.readline())
-        states.wait_for_cpu(vm.pid, 0.3)
+        self.wait_log(self.log, 1000)
         vm.terminate()
         self.assertIn("has ended before its time", recorder.communicate(timeout=30)[1])
         self.assertEqual(recorder.returncode, 0)
@@ -300,14 +312,17 @@ class Attach(JavaTest):
         """The VM sees neither the library nor the recorder's network. It keeps one agent, however often it is asked."""
         pid, tmp = self.contained("-n", hidden=AGENT.parent)
         for i in range(2):
-            result = run(MMTRACE, "java", pid, "-t", "300ms", "-b", "1k", "-o", f"/tmp/{i}.log")
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn(f"below /proc/{pid}/root", result.stderr)
+            said = self.sample(pid, tmp / f"{i}.log", "-b", "1k", "-o", f"/tmp/{i}.log")
+            self.assertIn(f"below /proc/{pid}/root", said)
             self.assertGreater(sum(row[4] for row in self.samples(tmp / f"{i}.log")), 10)
         for i in range(2):
             trace = self.dir / f"{i}.pftrace"
-            result = run(MMTRACE, "heap", "-i", "4k", "--heaps", "com.android.art", "-o", trace, "--pid", pid, "-d", "1500")
-            self.assertEqual(result.returncode, 0, result.stderr)
+            with lib.Popen([MMTRACE, "heap", "-i", "4k", "--heaps", "com.android.art", "-o", str(trace), "--pid", str(pid)]) as recorder:
+                states.wait_for_text(pid, "maps", "/memfd:mmheap")
+                states.wait_for_rounds(pid, 20)
+                recorder.send_signal(signal.SIGINT)
+                self.assertEqual(recorder.wait(60), 0)
+            lib.wait_for(lambda: "/memfd:mmheap" not in states.proc_text(pid, "maps"), f"the profile of {pid} has ended")
             self.assertGreater(trace.stat().st_size, 1000)
         maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
         self.assertEqual(len(set(re.findall(r"/libtiallocsample\S*", maps))), 1)
