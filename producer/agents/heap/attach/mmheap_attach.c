@@ -135,6 +135,8 @@ static int copy_library(struct attach *a, char *ret_path, size_t size, struct er
     return 0;
 }
 
+// dlopen() drops the thread's pending dlerror(). Only a private variable of glibc could keep the
+// error, and its place in the thread's memory is not known for certain.
 static int load_library(struct attach *a, struct err *err)
 {
     char path[4096];
