@@ -47,6 +47,7 @@ ALLOWED = {
     "producer/foreign/": (None, "the door"),
     "producer/pintool/": (None, PROGRAM),
     "producer/agents/heap/attach/": (None, HELPER),
+    "producer/heap/recorder.c": (None, INSIDE),
     "producer/heap/vm_attach.c": (None, HELPER),
     "producer/heap/vm_process.c": (None, HELPER),
     "producer/ground/maps.c": ("open", PROC),

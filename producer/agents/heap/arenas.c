@@ -7,7 +7,6 @@
 //
 // malloc_info() takes the locks of all arenas in turn, for a time that grows with the number of
 // free pieces. So counting takes at most a part of the time.
-// at most a part of the time.
 #include "producer/agents/heap/arenas.h"
 
 #include <dlfcn.h>
@@ -15,9 +14,9 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/str.h"
+#include "producer/agents/heap/client_state.h"
 
 #pragma weak malloc_info // musl has none
 
@@ -123,20 +122,13 @@ static bool read_arenas(struct heap_arenas *ret)
     return is_done && ret->n_arenas > 0;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
 void arenas_tell(struct arenas_turn *turn, struct ring_writer *ring, bool is_last)
 {
     static union {
         struct heap_arenas arenas;
         char bytes[HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX)];
     } room;
-    int64_t before = now_ns();
+    int64_t before = client_now_ns();
     if (atomic_exchange_explicit(&turn->counting, true, memory_order_acquire))
         return;
     unsigned ask = atomic_load_explicit(&ring->header->ask, memory_order_relaxed);
@@ -148,7 +140,7 @@ void arenas_tell(struct arenas_turn *turn, struct ring_writer *ring, bool is_las
                    size - sizeof(record->head));
             ring_commit(record);
         }
-        int64_t after = now_ns();
+        int64_t after = client_now_ns();
         turn->due_ns = after + REST * (after - before);
     }
     atomic_store_explicit(&ring->header->answered, ask, memory_order_release);

@@ -28,6 +28,7 @@
 #include "producer/agents/heap/hooks.h"
 #include "producer/agents/heap/objects.h"
 #include "producer/agents/heap/unwind.h"
+#include "producer/heap/recorder.h"
 
 #pragma weak __libc_single_threaded // musl has none
 
@@ -227,7 +228,7 @@ static void begin_profile(const struct heap_header *header)
 static int start(int fd)
 {
     struct heap_header header;
-    int r = window_check(fd, &header);
+    int r = recorder_check(fd, &header);
     if (r < 0)
         return r;
     if (atomic_load(&client.epoch))

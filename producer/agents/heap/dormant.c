@@ -19,7 +19,7 @@
 #include "common/unix_socket.h"
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant_signal.h"
-#include "producer/agents/heap/recorder.h"
+#include "producer/heap/recorder.h"
 #include "producer/heap/heap_abi.h"
 
 #define SIGNAL_MIN 34 // the C library uses the signals below

@@ -31,44 +31,43 @@
 
 #pragma weak dladdr1 // musl has none
 
-enum real {
-    REAL_MALLOC,
-    REAL_CALLOC,
-    REAL_REALLOC,
-    REAL_REALLOCARRAY,
-    REAL_FREE,
-    REAL_POSIX_MEMALIGN,
-    REAL_ALIGNED_ALLOC,
-    REAL_MEMALIGN,
-    REAL_VALLOC,
-    REAL_PVALLOC,
-    REAL_DLOPEN,
-    REAL_DLMOPEN,
-    REAL_DLCLOSE,
-    REAL_DLSYM,
-    REAL_DL_ITERATE_PHDR,
-    REAL_PRCTL,
-    REAL_SYSCALL,
-};
+// clang-format off
+#define FUNCTIONS(F)                                                                               \
+    F(malloc) F(calloc) F(realloc) F(reallocarray) F(free) F(posix_memalign) F(aligned_alloc)      \
+    F(memalign) F(valloc) F(pvalloc) F(dlopen) F(dlmopen) F(dlclose) F(dlsym) F(dl_iterate_phdr)   \
+    F(prctl) F(syscall)
+// clang-format on
 
-#define REAL(which, type) ((type)hooks_table[which].real)
+#define NUMBER(function) REAL_##function,
+enum real { FUNCTIONS(NUMBER) };
 
-// An allocation that is not a sample jumps to the real function.
-static void *hook_malloc(size_t size)
-{
-    if (client_passes(size))
-        return REAL(REAL_MALLOC, void *(*)(size_t))(size);
-    void *p = REAL(REAL_MALLOC, void *(*)(size_t))(size);
-    client_allocated(p, size);
-    return p;
-}
+#define REAL_AS(function, type) ((type)hooks_table[REAL_##function].real)
+#define REAL(function)          REAL_AS(function, __typeof__(&(function)))
+
+// A function that allocates `size` bytes. An allocation that is not a sample jumps to the real
+// function.
+#define ALLOCATOR(function, parameters, arguments)                                                 \
+    static void *hook_##function parameters                                                        \
+    {                                                                                              \
+        if (client_passes(size))                                                                   \
+            return REAL(function) arguments;                                                       \
+        void *p = REAL(function) arguments;                                                        \
+        client_allocated(p, size);                                                                 \
+        return p;                                                                                  \
+    }
+
+ALLOCATOR(malloc, (size_t size), (size))
+ALLOCATOR(aligned_alloc, (size_t alignment, size_t size), (alignment, size))
+ALLOCATOR(memalign, (size_t alignment, size_t size), (alignment, size))
+ALLOCATOR(valloc, (size_t size), (size))
+ALLOCATOR(pvalloc, (size_t size), (size))
 
 static void *hook_calloc(size_t n, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes) || client_passes(bytes))
-        return REAL(REAL_CALLOC, void *(*)(size_t, size_t))(n, size);
-    void *p = REAL(REAL_CALLOC, void *(*)(size_t, size_t))(n, size);
+        return REAL(calloc)(n, size);
+    void *p = REAL(calloc)(n, size);
     client_allocated(p, bytes);
     return p;
 }
@@ -77,8 +76,8 @@ static void *hook_realloc(void *old, size_t size)
 {
     bool was_sample = client_free(old);
     if (!was_sample && client_passes(size))
-        return REAL(REAL_REALLOC, void *(*)(void *, size_t))(old, size);
-    void *p = REAL(REAL_REALLOC, void *(*)(void *, size_t))(old, size);
+        return REAL(realloc)(old, size);
+    void *p = REAL(realloc)(old, size);
     if (p && (!was_sample || !client_passes(size)))
         client_allocated(p, size);
     else if (!p && was_sample && size > 0)
@@ -99,53 +98,17 @@ static void *hook_reallocarray(void *old, size_t n, size_t size)
 static void hook_free(void *p)
 {
     client_free(p);
-    REAL(REAL_FREE, void (*)(void *))(p);
+    REAL(free)(p);
 }
 
 static int hook_posix_memalign(void **ret, size_t alignment, size_t size)
 {
     if (client_passes(size))
-        return REAL(REAL_POSIX_MEMALIGN, int (*)(void **, size_t, size_t))(ret, alignment, size);
-    int r = REAL(REAL_POSIX_MEMALIGN, int (*)(void **, size_t, size_t))(ret, alignment, size);
+        return REAL(posix_memalign)(ret, alignment, size);
+    int r = REAL(posix_memalign)(ret, alignment, size);
     if (r == 0)
         client_allocated(*ret, size);
     return r;
-}
-
-static void *hook_aligned_alloc(size_t alignment, size_t size)
-{
-    if (client_passes(size))
-        return REAL(REAL_ALIGNED_ALLOC, void *(*)(size_t, size_t))(alignment, size);
-    void *p = REAL(REAL_ALIGNED_ALLOC, void *(*)(size_t, size_t))(alignment, size);
-    client_allocated(p, size);
-    return p;
-}
-
-static void *hook_memalign(size_t alignment, size_t size)
-{
-    if (client_passes(size))
-        return REAL(REAL_MEMALIGN, void *(*)(size_t, size_t))(alignment, size);
-    void *p = REAL(REAL_MEMALIGN, void *(*)(size_t, size_t))(alignment, size);
-    client_allocated(p, size);
-    return p;
-}
-
-static void *hook_valloc(size_t size)
-{
-    if (client_passes(size))
-        return REAL(REAL_VALLOC, void *(*)(size_t))(size);
-    void *p = REAL(REAL_VALLOC, void *(*)(size_t))(size);
-    client_allocated(p, size);
-    return p;
-}
-
-static void *hook_pvalloc(size_t size)
-{
-    if (client_passes(size))
-        return REAL(REAL_PVALLOC, void *(*)(size_t))(size);
-    void *p = REAL(REAL_PVALLOC, void *(*)(size_t))(size);
-    client_allocated(p, size);
-    return p;
 }
 
 // A file with a path is opened in the same way for any caller.
@@ -154,9 +117,9 @@ static void *hook_dlopen(const char *file, int flags)
     if (!file || !strchr(file, '/') || strchr(file, '$')) {
         if (file)
             client_objects_changed_soon();
-        return REAL(REAL_DLOPEN, void *(*)(const char *, int))(file, flags);
+        return REAL(dlopen)(file, flags);
     }
-    void *handle = REAL(REAL_DLOPEN, void *(*)(const char *, int))(file, flags);
+    void *handle = REAL(dlopen)(file, flags);
     if (handle)
         client_objects_changed();
     return handle;
@@ -166,12 +129,12 @@ static void *hook_dlmopen(Lmid_t where, const char *file, int flags)
 {
     if (where == LM_ID_BASE)
         client_objects_changed_soon();
-    return REAL(REAL_DLMOPEN, void *(*)(Lmid_t, const char *, int))(where, file, flags);
+    return REAL(dlmopen)(where, file, flags);
 }
 
 static int hook_dlclose(void *handle)
 {
-    int r = REAL(REAL_DLCLOSE, int (*)(void *))(handle);
+    int r = REAL(dlclose)(handle);
     client_objects_changed();
     return r;
 }
@@ -180,10 +143,8 @@ static void *hook_dlsym(void *handle, const char *name)
 {
     if (client_objects_pending())
         client_objects_changed();
-    return REAL(REAL_DLSYM, void *(*)(void *, const char *))(handle, name);
+    return REAL(dlsym)(handle, name);
 }
-
-typedef int (*iterate_fn)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 
 // Its callbacks run under a lock that the unwinder takes too, perhaps after a lock of its own that
 // another thread holds.
@@ -191,7 +152,7 @@ static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, v
                                 void *userdata)
 {
     client_thread.in_the_list++;
-    int r = REAL(REAL_DL_ITERATE_PHDR, iterate_fn)(callback, userdata);
+    int r = REAL(dl_iterate_phdr)(callback, userdata);
     client_thread.in_the_list--;
     return r;
 }
@@ -204,7 +165,7 @@ static int hook_prctl(int option, long a, long b, long c, long d)
 {
     if (option == PR_SET_SECCOMP)
         client_enter_jail();
-    return REAL(REAL_PRCTL, prctl_fn)(option, a, b, c, d);
+    return REAL_AS(prctl, prctl_fn)(option, a, b, c, d);
 }
 
 typedef long (*syscall_fn)(long, long, long, long, long, long, long);
@@ -215,7 +176,7 @@ __attribute__((used)) static syscall_fn syscall_begins(long number, long a)
     if ((number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)) ||
         (number == SYS_prctl && a == PR_SET_SECCOMP))
         client_enter_jail();
-    return REAL(REAL_SYSCALL, syscall_fn);
+    return REAL_AS(syscall, syscall_fn);
 }
 
 #if defined(__x86_64__)
@@ -241,31 +202,9 @@ static long hook_syscall(long number, long a, long b, long c, long d, long e, lo
 #endif
 
 #define HOOK(function)                                                                             \
-    {                                                                                              \
-        .name = #function, .hook = (void *)(uintptr_t)hook_##function                              \
-    }
+    [REAL_##function] = {.name = #function, .hook = (void *)(uintptr_t)hook_##function},
 
-struct got_hook hooks_table[] = {
-    // clang-format off
-    [REAL_MALLOC] = HOOK(malloc),
-    [REAL_CALLOC] = HOOK(calloc),
-    [REAL_REALLOC] = HOOK(realloc),
-    [REAL_REALLOCARRAY] = HOOK(reallocarray),
-    [REAL_FREE] = HOOK(free),
-    [REAL_POSIX_MEMALIGN] = HOOK(posix_memalign),
-    [REAL_ALIGNED_ALLOC] = HOOK(aligned_alloc),
-    [REAL_MEMALIGN] = HOOK(memalign),
-    [REAL_VALLOC] = HOOK(valloc),
-    [REAL_PVALLOC] = HOOK(pvalloc),
-    [REAL_DLOPEN] = HOOK(dlopen),
-    [REAL_DLMOPEN] = HOOK(dlmopen),
-    [REAL_DLCLOSE] = HOOK(dlclose),
-    [REAL_DLSYM] = HOOK(dlsym),
-    [REAL_DL_ITERATE_PHDR] = HOOK(dl_iterate_phdr),
-    [REAL_PRCTL] = HOOK(prctl),
-    [REAL_SYSCALL] = HOOK(syscall),
-    // clang-format on
-};
+struct got_hook hooks_table[] = {FUNCTIONS(HOOK)};
 
 const size_t hooks_n = ELEMENTS(hooks_table);
 
@@ -315,5 +254,5 @@ void hooks_resolve(void)
 
 const void *hooks_allocator(void)
 {
-    return hooks_table[REAL_MALLOC].real;
+    return hooks_table[REAL_malloc].real;
 }

@@ -14,7 +14,7 @@
 
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant.h"
-#include "producer/agents/heap/recorder.h"
+#include "producer/heap/recorder.h"
 #include "producer/agents/heap/unwind.h"
 
 static const char *variable(char **environment, const char *name)

@@ -6,23 +6,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define RING_BYTES_MAX (UINT64_C(1) << 30)
-
-int window_check(int fd, struct heap_header *ret)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0 || pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
-        return -EINVAL;
-    if (ret->magic != HEAP_ABI_MAGIC || ret->version != HEAP_ABI_VERSION ||
-        ret->ring_bytes < HEAP_HEADER_BYTES || ret->ring_bytes > RING_BYTES_MAX ||
-        (ret->ring_bytes & (ret->ring_bytes - 1)) != 0 || ret->table_shift > HEAP_TABLE_SHIFT_MAX ||
-        (uint64_t)st.st_size != HEAP_MEMORY_BYTES(ret->ring_bytes))
-        return -EPROTO;
-    return 0;
-}
 
 static void unmap(struct window *window)
 {

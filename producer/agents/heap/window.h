@@ -16,10 +16,6 @@ struct window {
     uint64_t bytes;
 };
 
-// Checks and reads the header of the memory behind `fd`. Returns 0, or -EINVAL or -EPROTO if the
-// memory is not as it should be.
-int window_check(int fd, struct heap_header *ret);
-
 // Maps the memory. `is_used`: a thread may still use the old mapping.
 int window_map(struct window *window, int fd, uint64_t ring_bytes, bool is_used);
 

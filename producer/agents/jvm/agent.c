@@ -100,6 +100,13 @@ static void event_set(jvmtiEnv *jvmti, jvmtiEventMode mode, jvmtiEvent event)
     (*jvmti)->SetEventNotificationMode(jvmti, mode, event, NULL);
 }
 
+static void code_events_set(jvmtiEnv *jvmti, jvmtiEventMode mode)
+{
+    event_set(jvmti, mode, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+    event_set(jvmti, mode, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+    event_set(jvmti, mode, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
+}
+
 static void allocations_end(jvmtiEnv *jvmti)
 {
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_SAMPLED_OBJECT_ALLOC);
@@ -308,9 +315,7 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
     jvmtiEnv *jvmti = agent->jvmti;
     allocations_end(jvmti);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_OBJECT_FREE);
-    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
-    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
-    event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+    code_events_set(jvmti, JVMTI_DISABLE);
     if (!is_death)
         capabilities_give(agent);
     if (agent->link)
@@ -357,9 +362,7 @@ static void agent_begin(struct agent *agent, bool at_start)
         (void)quiet_thread_start(flush_run, agent);
     }
     if (agent->perf_map) {
-        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_LOAD);
-        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
-        event_set(jvmti, JVMTI_ENABLE, JVMTI_EVENT_COMPILED_METHOD_UNLOAD);
+        code_events_set(jvmti, JVMTI_ENABLE);
         thread_recalls = true;
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
         (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);

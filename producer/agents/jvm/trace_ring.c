@@ -15,21 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include "common/unix_socket.h"
 #include "producer/agents/jvm/byte_table.h"
+#include "producer/heap/recorder.h"
 #include "producer/heap/ring_writer.h"
 #include "producer/heap/sample_table.h"
 
-#define ANSWER_SECONDS 2
-#define RING_BYTES_MIN 4096
-#define RING_BYTES_MAX (UINT64_C(1) << 30)
-#define FREE_RESERVE   8 // part of the ring
-#define METHODS_MAX    (1u << 20)
+#define FREE_RESERVE 8 // part of the ring
+#define METHODS_MAX  (1u << 20)
 
 struct trace_ring {
     pthread_mutex_t lock;
@@ -52,33 +46,6 @@ struct trace_ring *trace_ring_new(void)
     return ring;
 }
 
-static int ask(const char *name, int *ret_ring_fd)
-{
-    struct sockaddr_un address;
-    socklen_t size;
-    char byte;
-    int r = unix_socket_address(name, &address, &size);
-    int fd = r < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return r < 0 ? r : -errno;
-    struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    *ret_ring_fd = -1;
-    if (connect(fd, (struct sockaddr *)&address, size) < 0)
-        r = -errno;
-    else if (unix_socket_receive(fd, &byte, sizeof(byte), 0, ret_ring_fd) != 1)
-        r = -ECONNREFUSED;
-    else if (*ret_ring_fd < 0)
-        r = -EPROTO;
-    if (r == 0)
-        return fd;
-    if (*ret_ring_fd >= 0)
-        close(*ret_ring_fd);
-    close(fd);
-    return r;
-}
-
 static uint64_t interval_of(const struct heap_header *header)
 {
     for (uint32_t i = 0; i < header->n_wanted && i < HEAP_WANTED_MAX; i++)
@@ -87,26 +54,15 @@ static uint64_t interval_of(const struct heap_header *header)
     return 0;
 }
 
-// Memory that can shrink would kill the VM.
-static bool is_ring(int fd, struct heap_header *ret)
-{
-    struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 &&
-           pread(fd, ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret) &&
-           ret->magic == HEAP_ABI_MAGIC && ret->version == HEAP_ABI_VERSION &&
-           ret->ring_bytes >= RING_BYTES_MIN && ret->ring_bytes <= RING_BYTES_MAX &&
-           (ret->ring_bytes & (ret->ring_bytes - 1)) == 0 &&
-           (uint64_t)st.st_size == HEAP_MEMORY_BYTES(ret->ring_bytes) &&
-           ret->table_shift <= HEAP_TABLE_SHIFT_MAX && interval_of(ret) > 0;
-}
-
 static int ring_map(int fd, struct ring_writer *ret, uint32_t *ret_shift,
                     uint64_t *ret_interval_bytes)
 {
     struct heap_header header;
-    if (!is_ring(fd, &header))
-        return -EPROTO;
+    int seals = fcntl(fd, F_GET_SEALS), r = recorder_check(fd, &header);
+    if (r < 0)
+        return r;
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || interval_of(&header) == 0)
+        return -EPROTO; // memory that can shrink would kill the VM
     void *memory =
         mmap(NULL, HEAP_MEMORY_BYTES(header.ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
@@ -125,11 +81,13 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
 {
     struct ring_writer writer;
     uint32_t table_shift;
-    int ring_fd, fd = ask(socket, &ring_fd);
+    int fd = recorder_connect(socket);
     if (fd < 0)
         return fd;
-    int r = ring_map(ring_fd, &writer, &table_shift, ret_interval_bytes);
-    close(ring_fd);
+    int ring_fd = recorder_receive(fd);
+    int r = ring_fd < 0 ? ring_fd : ring_map(ring_fd, &writer, &table_shift, ret_interval_bytes);
+    if (ring_fd >= 0)
+        close(ring_fd);
     if (r < 0) {
         close(fd);
         return r;

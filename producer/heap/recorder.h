@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agents' side of the sockets at which recorders wait for programs, and of the memory that a
+// recorder hands out there.
+#pragma once
+
+#include "producer/heap/heap_abi.h"
+
+// Connects to the socket `name`. Returns a descriptor or a negative errno.
+int recorder_connect(const char *name);
+
+// Receives the ring from the recorder. Returns a descriptor, or a negative errno if the recorder
+// does not want the program.
+int recorder_receive(int socket_fd);
+
+// Checks and reads the header of the memory behind `fd`. Returns 0, or -EINVAL or -EPROTO if the
+// memory is not as it should be.
+int recorder_check(int fd, struct heap_header *ret);
