@@ -40,7 +40,7 @@ static int wait_for_report(int fd, struct err *err)
         err_errno(err, -errno, "background process");
     else if (read(fd, &report, 1) != 1)
         report = BACKGROUND_FAILED;
-    return report == BACKGROUND_OK ? CLI_DONE : CLI_FAILED;
+    return report == BACKGROUND_OK ? PROGRAM_DONE : PROGRAM_FAILED;
 }
 
 int background_enter(struct background *background, struct err *err)

@@ -13,97 +13,128 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/cli/bugreport_summary.h"
 #include "producer/cli/bugreport_traces.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
 #include "producer/cli/remote.h"
+#include "producer/cli/verdict_child.h"
+
+// The machine has trouble when a report is made, so all verdicts together have a bounded time.
+// A verdict that comes too late is reported as missing.
+#define VERDICT_TIME  (10 * NSEC_PER_SEC)
+#define VERDICTS_TIME (20 * NSEC_PER_SEC)
 #include "producer/ground/options.h"
-
-enum {
-    OPTION_OUT = 1,
-    OPTION_AGE,
-    OPTION_BYTES,
-    OPTION_FILES,
-    OPTION_TRACES,
-    OPTION_SOCKET,
-    OPTION_QUIET,
-    OPTION_HELP,
-};
-
-static const struct cli_option options[] = {
-    {OPTION_OUT, 'o', "out", "FILE", "the zip; - writes to standard output"},
-    {OPTION_AGE, 0, "history-age", "TIME", "finished traces of the last TIME; default: 24h"},
-    {OPTION_BYTES, 0, "history-bytes", "SIZE",
-     "limit of their sizes together; the newest may be larger;\n"
-     "default: 64mb"},
-    {OPTION_FILES, 0, "history-files", "N", "at most N of them, 0 to 40; default: 16"},
-    {OPTION_TRACES, 0, "traces", "DIR",
-     "look for finished traces here; may be repeated; default: where\n"
-     "the daemon says, or " DAEMON_TRACES_FOLDER},
-    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
-    {0},
-};
 
 struct command_line {
     const char *out_path;
     struct report_options report;
-    bool quiet, help;
+    bool quiet;
 };
 
-static int wrong(const char *option, const char *value, const char *like, struct err *err)
+static int take_folder(void *userdata, const struct cli_option *option, const char *value,
+                       struct err *err)
 {
-    err_set(err, -EINVAL, "%s %s: not understood", option, value);
-    return err_hint(err, -EINVAL, "like %s", like);
-}
-
-static int take_history(struct report_options *o, int id, const char *value, struct err *err)
-{
-    struct trace_history_limits *limits = &o->history;
-    if (id == OPTION_AGE)
-        return str_parse_duration(value, &limits->age) < 0
-                   ? wrong("--history-age", value, "24h", err)
-                   : 0;
-    if (id == OPTION_BYTES)
-        return str_parse_size(value, &limits->bytes) < 0
-                   ? wrong("--history-bytes", value, "64mb", err)
-                   : 0;
-    if (id == OPTION_FILES)
-        return str_parse_u32(value, &limits->files) < 0 || limits->files > REPORTED_FINISHED_MAX
-                   ? wrong("--history-files", value, "16, at most 40", err)
-                   : 0;
+    struct report_options *o = &((struct command_line *)userdata)->report;
+    (void)option;
     if (o->n_folders == REPORTED_FOLDERS_MAX)
         return err_set(err, -EINVAL, "--traces: more than %d folders", REPORTED_FOLDERS_MAX);
     o->folders[o->n_folders++] = value;
     return 0;
 }
 
-static int take(void *userdata, int id, const char *value, struct err *err)
+#define SETS(member) CLI_SETS(struct command_line, member)
+
+static const struct cli_option options[] = {
+    {'o', "out", "FILE", "the zip; - writes to standard output", SETS(out_path)},
+    {0, "history-age", "TIME", "finished traces of the last TIME; default: 24h",
+     SETS(report.history.age), .like = "like 24h"},
+    {0, "history-bytes", "SIZE",
+     "limit of their sizes together; the newest may be larger; default: 64mb",
+     SETS(report.history.bytes)},
+    {0, "history-files", "N", "at most N of them, 0 to 40; default: 16", SETS(report.history.files),
+     .max = REPORTED_FINISHED_MAX, .like = "like 16, at most 40"},
+    {0, "traces", "DIR",
+     "look for finished traces here; may be repeated; default: where the daemon says, "
+     "or " DAEMON_TRACES_FOLDER,
+     .take = take_folder},
+    REMOTE_SOCKET_OPTION,
+    {'q', "quiet", NULL, "say nothing but errors", SETS(quiet)},
+    {0},
+};
+
+static int check(void *userdata, struct err *err)
 {
-    struct command_line *line = userdata;
-    if (id == 0)
-        return err_set(err, -EINVAL, "\"%s\": bugreport takes no arguments", value);
-    if (id == OPTION_SOCKET)
-        return remote_take_socket(value, err);
-    if (id >= OPTION_AGE && id <= OPTION_TRACES)
-        return take_history(&line->report, id, value, err);
-    if (id == OPTION_OUT)
-        line->out_path = value;
-    line->quiet |= id == OPTION_QUIET;
-    line->help |= id == OPTION_HELP;
-    return 0;
+    const struct command_line *line = userdata;
+    return cli_check(
+        (struct cli_rule[]){{!line->out_path, "no output file", "give one with -o FILE.zip"}, {0}},
+        err);
 }
 
 #ifdef HAVE_BUGREPORT
 
-static void print_lines(const char *lines)
+static void add_indented(struct strbuf *text, const char *lines)
 {
     for (const char *end; lines && *lines; lines = *end ? end + 1 : end) {
         end = strchrnul(lines, '\n');
-        fprintf(stderr, "  %.*s\n", (int)(end - lines), lines);
+        strbuf_add_str(text, "  ");
+        strbuf_add(text, lines, (size_t)(end - lines));
+        strbuf_add_char(text, '\n');
     }
+}
+
+static void add_problem(struct strbuf *text, const char *before, const struct err *err)
+{
+    strbuf_addf(text, err->hint[0] ? "%s%s (%s)\n" : "%s%s\n", before, err->text, err->hint);
+}
+
+static int judge(const struct reported_trace *trace, nsec_t left, struct strbuf *ret,
+                 struct err *err)
+{
+    struct verdict_request request = {
+        .fd = trace->fd,
+        .timeout = left < VERDICT_TIME ? left : VERDICT_TIME,
+        .cancel_fd = -1,
+    };
+    if (left <= 0)
+        return err_set(err, -ETIMEDOUT, "no verdict: the other verdicts took all the time");
+    return verdict_of_fd(&request, ret, err);
+}
+
+static int add_verdict(struct strbuf *text, const struct reported_trace *trace, nsec_t left,
+                       struct strbuf *ret_lines)
+{
+    struct err problem = {0};
+    strbuf_addf(text, "\n%s\n  (%s)\n", trace->name, trace->about);
+    int r = judge(trace, left, ret_lines, &problem);
+    if (r < 0)
+        add_problem(text, "  ", &problem);
+    else if (!ret_lines->size)
+        strbuf_add_str(text, "  No memory pressure was recorded.\n");
+    else
+        add_indented(text, ret_lines->text);
+    return r;
+}
+
+// Adds summary.txt to the report: what happened in each of its traces. `why` says why there is no
+// trace, if there is none. *ret_main is the verdict on the first trace, one line per sentence;
+// without a verdict it stays unchanged. Fails only if writing the zip fails.
+static int summary_add(struct bugreport *report, const struct reported_traces *traces,
+                       const struct err *why, struct strbuf *ret_main, struct err *err)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + VERDICTS_TIME;
+    int r = 0;
+    strbuf_add_str(&text, "The verdict on each trace of this report\n");
+    if (why->text[0])
+        add_problem(&text, "\n", why);
+    for (size_t i = 0; i < traces->n && r != -ENOENT; i++) {
+        CLEANUP(strbuf_done) struct strbuf lines = {0};
+        r = add_verdict(&text, &traces->items[i], deadline - nsec_now(CLOCK_MONOTONIC),
+                        i == 0 ? ret_main : &lines);
+    }
+    if (text.failed)
+        return err_errno(err, -ENOMEM, "summary.txt");
+    return bugreport_add_text(report, "summary.txt", text.text, text.size, err);
 }
 
 static int write_report(const struct command_line *line, struct err *err)
@@ -120,7 +151,7 @@ static int write_report(const struct command_line *line, struct err *err)
     if (r == 0)
         r = bugreport_traces_add(report, &line->report, &traces, &why, err);
     if (r == 0)
-        r = bugreport_summary_add(report, &traces, &why, &verdict, err);
+        r = summary_add(report, &traces, &why, &verdict, err);
     if (r == 0)
         r = bugreport_finish(report, &size, err);
     bugreport_free(report);
@@ -131,7 +162,9 @@ static int write_report(const struct command_line *line, struct err *err)
             traces.n == 1 ? "" : "s");
     if (why.text[0])
         err_print(&why, CLI_PROGRAM);
-    print_lines(verdict.text);
+    CLEANUP(strbuf_done) struct strbuf lines = {0};
+    add_indented(&lines, verdict.text);
+    fputs(lines.text ? lines.text : "", stderr);
     return 0;
 }
 
@@ -146,8 +179,9 @@ static void partial_remove(const struct command_line *line, pid_t pid)
 
 // minizip crashes if an allocation for an entry fails. So a separate process writes the report, and
 // its end, whatever the cause, is reported.
-static int report_apart(const struct command_line *line, struct err *err)
+static int report_apart(void *userdata, struct err *err)
 {
+    const struct command_line *line = userdata;
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
         return err_errno(err, -errno, "no process can be started");
@@ -157,7 +191,7 @@ static int report_apart(const struct command_line *line, struct err *err)
         if (r < 0)
             err_print(err, CLI_PROGRAM);
         fflush(stdout);
-        _exit(r < 0 ? CLI_FAILED : CLI_DONE);
+        _exit(r < 0 ? PROGRAM_FAILED : PROGRAM_DONE);
     }
     int status;
     while (waitpid(pid, &status, 0) < 0)
@@ -173,35 +207,38 @@ static int report_apart(const struct command_line *line, struct err *err)
 
 #else
 
-static int report_apart(const struct command_line *line, struct err *err)
+static int report_apart(void *userdata, struct err *err)
 {
-    (void)line;
+    (void)userdata;
     err_set(err, -EOPNOTSUPP, "bugreport is not in this build of mmtrace");
     return err_hint(err, -EOPNOTSUPP, "configure it with -Dbugreport=enabled");
 }
 
 #endif
 
-static void print_help(void)
-{
-    printf("usage: mmtrace bugreport -o FILE.zip [OPTION...]\n"
-           "\n"
-           "Writes a zip with data that explain the memory of this machine: snapshots of all\n"
-           "sessions with a bugreport_score, which go on; the newest finished traces of the\n"
-           "daemon; /proc/vmstat, meminfo, zoneinfo and others; and the last minutes of the\n"
-           "kernel log. summary.txt says what happened in the traces. index.txt lists the\n"
-           "files, and those that could not be read. Only its owner can read the zip.\n"
-           "'mmsql convert' loads the zip.\n"
-           "\n");
-    cli_options_print(options, stdout);
-    printf("\n"
-           "Android's tools look for systrace.pftrace. This file is the snapshot of the\n"
-           "session with the highest bugreport_score, or the newest finished trace if there\n"
-           "is no snapshot.\n"
-           "\n"
-           "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2\n"
-           "wrong usage.\n");
-}
+static const struct cli_command command = {
+    .program = CLI_PROGRAM,
+    .verb = "bugreport",
+    .usage = "usage: mmtrace bugreport -o FILE.zip [OPTION...]\n"
+             "\n"
+             "Writes a zip with data that explain the memory of this machine: snapshots of all\n"
+             "sessions with a bugreport_score, which go on; the newest finished traces of the\n"
+             "daemon; /proc/vmstat, meminfo, zoneinfo and others; and the last minutes of the\n"
+             "kernel log. summary.txt says what happened in the traces. index.txt lists the\n"
+             "files, and those that could not be read. Only its owner can read the zip.\n"
+             "'mmsql convert' loads the zip.\n"
+             "\n",
+    .more = "\n"
+            "Android's tools look for systrace.pftrace. This file is the snapshot of the\n"
+            "session with the highest bugreport_score, or the newest finished trace if there\n"
+            "is no snapshot.\n"
+            "\n"
+            "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2\n"
+            "wrong usage.\n",
+    .options = options,
+    .check = check,
+    .run = report_apart,
+};
 
 int cli_bugreport(int argc, char **argv)
 {
@@ -213,20 +250,5 @@ int cli_bugreport(int argc, char **argv)
                 .files = TRACE_HISTORY_FILES,
             },
     };
-    struct err err = {0};
-    int r = cli_options_parse(options, argc, argv, take, &line, &err);
-    if (r == 0 && !line.help && !line.out_path) {
-        r = err_set(&err, -EINVAL, "no output file");
-        err_hint(&err, r, "give one with -o FILE.zip");
-    }
-    if (r < 0)
-        return cli_options_wrong(CLI_PROGRAM, "bugreport", r, &err);
-    if (line.help) {
-        print_help();
-        return CLI_DONE;
-    }
-    r = report_apart(&line, &err);
-    if (r < 0)
-        err_print(&err, CLI_PROGRAM);
-    return r < 0 ? CLI_FAILED : r;
+    return cli_command_main(&command, argc, argv, &line);
 }

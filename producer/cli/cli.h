@@ -3,16 +3,11 @@
 // The verbs of mmtrace. verbs[] in mmtrace.c lists them all.
 #pragma once
 
+#include "common/program.h" // the other exit codes
+
 #define CLI_PROGRAM "mmtrace"
 
-// The exit codes: the work is done; the work failed; the command line is wrong.
-enum cli_exit {
-    CLI_DONE = 0,
-    CLI_FAILED = 1,
-    CLI_USAGE = 2,
-    CLI_NOT_DETACHED =
-        2, // record --attach, --is_detached: no such session; the same code as `perfetto`
-};
+#define CLI_NOT_DETACHED 2 // record --attach, --is_detached: no such session; as for `perfetto`
 
 int cli_bugreport(int argc, char **argv);
 int cli_clone(int argc, char **argv);

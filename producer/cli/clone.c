@@ -53,118 +53,77 @@ int clone_to_file(const struct clone_options *o, struct err *err)
 
 // The verb.
 
-enum {
-    OPTION_OUT = 1,
-    OPTION_NAME,
-    OPTION_NO_CLOBBER,
-    OPTION_BUGREPORT,
-    OPTION_SOCKET,
-    OPTION_QUIET,
-    OPTION_HELP,
-};
-
-static const struct cli_option options[] = {
-    {OPTION_OUT, 'o', "out", "FILE", "trace file; - writes to standard output"},
-    {OPTION_NAME, 0, "name", "NAME", "the session's unique_session_name, also if it is a number"},
-    {OPTION_BUGREPORT, 0, "bugreport", NULL, "the session with the highest bugreport_score"},
-    {OPTION_NO_CLOBBER, 0, "no-clobber", NULL, "fail if the trace file exists"},
-    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
-    {0},
-};
-
-struct command_line {
-    struct clone_options clone;
-    bool help;
-};
-
-static int take_session(struct remote_clone *session, const char *word, bool is_name,
+static int take_session(void *userdata, const struct cli_option *option, const char *word,
                         struct err *err)
 {
+    struct remote_clone *session = &((struct clone_options *)userdata)->session;
+    uint64_t id;
     if (session->session_id || session->name)
         return err_set(err, -EINVAL, "more than one session");
-    if (!word[0])
+    session->for_bugreport = !word;
+    if (!word)
+        session->session_id = REMOTE_BUGREPORT_SESSION;
+    else if (!word[0])
         return err_set(err, -EINVAL, "an empty name is no session");
-    uint64_t id;
-    if (!is_name && str_parse_u64(word, &id) == 0 && id > 0)
+    else if (!option && str_parse_u64(word, &id) == 0 && id > 0)
         session->session_id = id;
     else
         session->name = word;
     return 0;
 }
 
-static int take(void *userdata, int id, const char *value, struct err *err)
+#define SETS(member) CLI_SETS(struct clone_options, member)
+
+static const struct cli_option options[] = {
+    {'o', "out", "FILE", "trace file; - writes to standard output", SETS(out_path)},
+    {0, "name", "NAME", "the session's unique_session_name, also if it is a number",
+     .take = take_session},
+    {0, "bugreport", NULL, "the session with the highest bugreport_score", .take = take_session},
+    {0, "no-clobber", NULL, "fail if the trace file exists", SETS(no_clobber)},
+    REMOTE_SOCKET_OPTION,
+    {'q', "quiet", NULL, "say nothing but errors", SETS(quiet)},
+    {0},
+};
+
+static int check(void *userdata, struct err *err)
 {
-    struct command_line *line = userdata;
-    struct clone_options *o = &line->clone;
-    switch (id) {
-    case 0:
-        return take_session(&o->session, value, false, err);
-    case OPTION_NAME:
-        return take_session(&o->session, value, true, err);
-    case OPTION_BUGREPORT:
-        if (o->session.session_id || o->session.name)
-            return err_set(err, -EINVAL, "more than one session");
-        o->session.session_id = REMOTE_BUGREPORT_SESSION;
-        o->session.for_bugreport = true;
-        return 0;
-    case OPTION_OUT:
-        o->out_path = value;
-        return 0;
-    case OPTION_NO_CLOBBER:
-        o->no_clobber = true;
-        return 0;
-    case OPTION_SOCKET:
-        return remote_take_socket(value, err);
-    case OPTION_QUIET:
-        o->quiet = true;
-        return 0;
-    default:
-        line->help = true;
-        return 0;
-    }
+    const struct clone_options *o = userdata;
+    const struct cli_rule rules[] = {
+        {!o->session.session_id && !o->session.name, "no session named",
+         "mmtrace status lists them"},
+        {!o->out_path, "no output file", "give one with -o FILE"},
+        {0},
+    };
+    return cli_check(rules, err);
 }
 
-static void print_help(void)
+static int run(void *userdata, struct err *err)
 {
-    printf("usage: mmtrace clone NAME|ID -o FILE [OPTION...]\n"
-           "\n"
-           "Writes the trace that a session of the tracing service has recorded so far into\n"
-           "a file. The session goes on. NAME is its unique_session_name, ID is its number;\n"
-           "'mmtrace status' lists both.\n"
-           "\n");
-    cli_options_print(options, stdout);
-    printf("\n"
-           "Exit code: 0 written, 1 failed, 2 wrong usage.\n"
-           "\n"
-           "Examples:\n"
-           "  mmtrace clone perfetto_mm_events_session -o now.pftrace\n"
-           "  mmtrace clone --bugreport -o now.pftrace\n");
+    return clone_to_file(userdata, err);
 }
+
+static const struct cli_command command = {
+    .program = CLI_PROGRAM,
+    .verb = "clone",
+    .usage = "usage: mmtrace clone NAME|ID -o FILE [OPTION...]\n"
+             "\n"
+             "Writes the trace that a session of the tracing service has recorded so far into\n"
+             "a file. The session goes on. NAME is its unique_session_name, ID is its number;\n"
+             "'mmtrace status' lists both.\n"
+             "\n",
+    .more = "\n"
+            "Exit code: 0 written, 1 failed, 2 wrong usage.\n"
+            "\n"
+            "Examples:\n"
+            "  mmtrace clone perfetto_mm_events_session -o now.pftrace\n"
+            "  mmtrace clone --bugreport -o now.pftrace\n",
+    .options = options,
+    .operand = take_session,
+    .check = check,
+    .run = run,
+};
 
 int cli_clone(int argc, char **argv)
 {
-    struct command_line line = {0};
-    const struct clone_options *o = &line.clone;
-    struct err err = {0};
-    int r = cli_options_parse(options, argc, argv, take, &line, &err);
-    if (r == 0 && !line.help && !o->session.session_id && !o->session.name) {
-        r = err_set(&err, -EINVAL, "no session named");
-        err_hint(&err, r, "mmtrace status lists them");
-    } else if (r == 0 && !line.help && !o->out_path) {
-        r = err_set(&err, -EINVAL, "no output file");
-        err_hint(&err, r, "give one with -o FILE");
-    }
-    if (r < 0)
-        return cli_options_wrong(CLI_PROGRAM, "clone", r, &err);
-    if (line.help) {
-        print_help();
-        return CLI_DONE;
-    }
-    if (clone_to_file(o, &err) < 0) {
-        err_print(&err, CLI_PROGRAM);
-        return CLI_FAILED;
-    }
-    return CLI_DONE;
+    return cli_command_main(&command, argc, argv, &(struct clone_options){0});
 }

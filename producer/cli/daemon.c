@@ -13,10 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,10 +23,8 @@
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/daemon_options.h"
-#include "producer/cli/end_signal.h"
+#include "producer/cli/recording.h"
 #include "producer/cli/verdict_queue.h"
-#include "producer/foreign/helper.h"
-#include "producer/ground/options.h"
 #include "producer/ground/self_guard.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/service/armed/armed.h"
@@ -56,17 +52,12 @@
 struct daemon {
     struct daemon_options options;
     struct log log;
-    struct source_roots roots;
-    int lock_fd, signal_fd;
-    struct end_signal end_signal;
-    struct loop *loop;
-    struct loop_io *signal_io;
+    struct recording here;
+    int lock_fd;
     struct loop_timer *watchdog, *end; // `watchdog` is the service manager's
     struct watchdog *loop_watchdog;
     nsec_t watchdog_period;
     char *heap_socket; // owned
-    struct foreign *foreign;
-    struct heap_host *heap_host;
     struct disk *disk;
     struct service *service;
     struct armed *armed;
@@ -153,7 +144,7 @@ static int take_lock(struct daemon *daemon, struct err *err)
 static void end_goes_on(void *userdata)
 {
     struct daemon *daemon = userdata;
-    nsec_t due = loop_get_call(daemon->loop)->due;
+    nsec_t due = loop_get_call(daemon->here.loop)->due;
     struct armed_counts counts = {0};
     if (daemon->armed)
         armed_get_counts(daemon->armed, &counts);
@@ -172,7 +163,7 @@ static void end_goes_on(void *userdata)
         if (n_unread > 0)
             log_warning(&daemon->log, "recordings that were not read in time: %zu, they are lost",
                         n_unread);
-        loop_quit(daemon->loop);
+        loop_quit(daemon->here.loop);
     }
 }
 
@@ -186,8 +177,8 @@ static void begin_end(struct daemon *daemon)
 {
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     if (daemon->ending ||
-        loop_add_timer(daemon->loop, now, END_PERIOD, end_goes_on, daemon, &daemon->end) < 0) {
-        loop_quit(daemon->loop);
+        loop_add_timer(daemon->here.loop, now, END_PERIOD, end_goes_on, daemon, &daemon->end) < 0) {
+        loop_quit(daemon->here.loop);
         return;
     }
     daemon->ending = true;
@@ -203,13 +194,12 @@ static void begin_end(struct daemon *daemon)
 static void signal_ready(void *userdata)
 {
     struct daemon *daemon = userdata;
-    struct signalfd_siginfo info;
-    while (read(daemon->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGUSR1)
+    for (int number; (number = signals_take(&daemon->here.signals));) {
+        if (number == SIGUSR1)
             service_dump_all(daemon->service);
-        else if (info.ssi_signo != SIGHUP && !end_signal_repeats(&daemon->end_signal))
+        else if (number != SIGHUP)
             begin_end(daemon);
-        else if (info.ssi_signo == SIGHUP && daemon->armed && !daemon->ending)
+        else if (daemon->armed && !daemon->ending)
             armed_reload(daemon->armed);
     }
 }
@@ -233,67 +223,35 @@ static void memory_is_short(void *userdata, const char *trigger, const struct km
 
 // -- the start --
 
-static int watch_signals(struct daemon *daemon, struct err *err)
+static int make_loop(struct daemon *daemon, struct err *err)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
-    daemon->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (daemon->signal_fd < 0)
-        return err_errno(err, -errno, "signalfd");
-    int r = loop_new(&daemon->loop);
-    if (r == 0)
-        r = loop_add_io(daemon->loop, daemon->signal_fd, EPOLLIN, signal_ready, daemon,
-                        &daemon->signal_io);
-    return r < 0 ? err_errno(err, r, "event loop") : 0;
+    static const int ends[] = {SIGINT, SIGTERM, 0}, others[] = {SIGHUP, SIGUSR1, 0};
+    int r = signals_watch(&daemon->here.signals, ends, others, err);
+    return r < 0 ? r : recording_open(&daemon->here, signal_ready, daemon, err);
 }
 
-static int make_foreign(struct daemon *daemon, struct err *err)
+static int make_helpers(struct daemon *daemon, struct err *err)
 {
-    struct foreign_options options = {
-        .loop = daemon->loop,
-        .log = &daemon->log,
-        .proc = daemon->roots.proc,
-        .program = FOREIGN_OWN_PROGRAM,
-    };
-    int r = foreign_new(&options, &daemon->foreign);
-    daemon->roots.foreign = daemon->foreign;
-    return r < 0 ? err_errno(err, r, "helpers") : 0;
-}
-
-static int make_heap_host(struct daemon *daemon, struct err *err)
-{
-    if (asprintf(&daemon->heap_socket, "%s/" HEAP_SOCKET_FILE, daemon->options.run_folder) < 0)
+    if (asprintf(&daemon->heap_socket, "%s/" HEAP_SOCKET_FILE, daemon->options.run_folder) < 0) {
         daemon->heap_socket = NULL;
-    struct heap_host_options options = {
-        .loop = daemon->loop,
-        .foreign = daemon->foreign,
-        .log = &daemon->log,
-        .socket_name = daemon->heap_socket,
-    };
-    int r = daemon->heap_socket ? heap_host_new(&options, &daemon->heap_host) : -ENOMEM;
-    daemon->roots.heap_host = daemon->heap_host;
-    return r < 0 ? err_errno(err, r, "heap profiles") : 0;
+        return err_errno(err, -ENOMEM, "heap profiles");
+    }
+    struct heap_host_options options = {.socket_name = daemon->heap_socket};
+    return recording_help(&daemon->here, &options, err);
 }
 
 static int start_service(struct daemon *daemon, struct err *err)
 {
-    int r = disk_new(daemon->loop, &daemon->disk);
+    int r = disk_new(daemon->here.loop, &daemon->disk);
     if (r < 0)
         return err_errno(err, r, "thread for the disk");
     struct service_env env = {
         .session =
             {
-                .loop = daemon->loop,
+                .loop = daemon->here.loop,
                 .clock = &clock_reader_kernel,
                 .log = &daemon->log,
-                .roots = &daemon->roots,
+                .roots = &daemon->here.roots,
                 .classes = source_classes,
             },
         .limits = service_default_limits(),
@@ -319,7 +277,7 @@ static int start_armed(struct daemon *daemon, struct err *err)
     struct armed_options options = {
         .service = daemon->service,
         .disk = daemon->disk,
-        .loop = daemon->loop,
+        .loop = daemon->here.loop,
         .clock = &clock_reader_kernel,
         .log = &daemon->log,
         .places = o->armed,
@@ -332,7 +290,7 @@ static int start_armed(struct daemon *daemon, struct err *err)
         .wrote = trace_written,
         .userdata = daemon,
     };
-    int r = verdict_queue_new(daemon->loop, &daemon->log, &daemon->verdicts);
+    int r = verdict_queue_new(daemon->here.loop, &daemon->log, &daemon->verdicts);
     if (r < 0)
         return err_errno(err, r, "verdicts");
     return armed_new(&options, &daemon->armed, err);
@@ -353,7 +311,7 @@ static int start_endpoint(struct daemon *daemon, struct err *err)
     if (daemon->options.no_ipc)
         return 0;
     struct ipc_endpoint_options options = {
-        .loop = daemon->loop,
+        .loop = daemon->here.loop,
         .log = &daemon->log,
         .service = daemon->service,
         .source_names = daemon->source_names,
@@ -374,9 +332,9 @@ static void start_watch(struct daemon *daemon)
     if (!o->events[0] && !o->psi[0])
         return;
     struct memory_watch_options options = {
-        .loop = daemon->loop,
+        .loop = daemon->here.loop,
         .log = &daemon->log,
-        .roots = &daemon->roots,
+        .roots = &daemon->here.roots,
         .events = o->events,
         .events_are_default = !o->event_list,
         .psi = o->psi,
@@ -399,8 +357,8 @@ static void start_watchdog(struct daemon *daemon)
     if (text && str_parse_u32(text, &ms) < 0)
         ms = 0;
     struct watchdog_options options = {
-        .loop = daemon->loop,
-        .signal_fd = daemon->signal_fd,
+        .loop = daemon->here.loop,
+        .signal_fd = daemon->here.signals.fd,
         .lock_fd = daemon->lock_fd,
         .name = CLI_PROGRAM,
         .loop_max = (nsec_t)ms * NSEC_PER_MSEC,
@@ -415,7 +373,7 @@ static void tell_manager(struct daemon *daemon)
 {
     daemon->watchdog_period = service_manager_watchdog() / 2;
     if (daemon->watchdog_period > 0)
-        loop_add_timer(daemon->loop, nsec_now(CLOCK_BOOTTIME) + daemon->watchdog_period,
+        loop_add_timer(daemon->here.loop, nsec_now(CLOCK_BOOTTIME) + daemon->watchdog_period,
                        daemon->watchdog_period, watchdog_due, daemon, &daemon->watchdog);
     int r = service_manager_tell("READY=1");
     if (r < 0)
@@ -439,15 +397,14 @@ static int start(struct daemon *daemon, struct err *err)
     int r = take_lock(daemon, err);
     if (r < 0)
         return r;
-    daemon->roots.run = daemon->options.run_folder;
-    if (daemon->roots.tracefs)
-        tracefs_sweep(daemon->roots.tracefs, daemon->roots.proc, daemon->roots.run, &daemon->log);
+    daemon->here.roots.run = daemon->options.run_folder;
+    if (daemon->here.roots.tracefs)
+        tracefs_sweep(daemon->here.roots.tracefs, daemon->here.roots.proc, daemon->here.roots.run,
+                      &daemon->log);
     source_class_names(daemon->source_names, NAMES_MAX);
-    r = watch_signals(daemon, err);
+    r = make_loop(daemon, err);
     if (r == 0)
-        r = make_foreign(daemon, err);
-    if (r == 0)
-        r = make_heap_host(daemon, err);
+        r = make_helpers(daemon, err);
     if (r == 0) {
         rights_drop(&daemon->log);
         r = start_service(daemon, err);
@@ -476,42 +433,30 @@ static void done(struct daemon *daemon)
     daemon->verdicts = verdict_queue_free(daemon->verdicts);
     daemon->service = service_free(daemon->service);
     daemon->disk = disk_free(daemon->disk);
-    daemon->heap_host = heap_host_free(daemon->heap_host);
-    daemon->foreign = foreign_free(daemon->foreign);
+    loop_remove_timer(daemon->watchdog);
+    loop_remove_timer(daemon->end);
+    recording_done(&daemon->here);
     free(daemon->heap_socket);
-    if (daemon->watchdog)
-        loop_remove_timer(daemon->watchdog);
-    if (daemon->end)
-        loop_remove_timer(daemon->end);
-    if (daemon->signal_io)
-        loop_remove_io(daemon->signal_io);
-    daemon->loop = loop_free(daemon->loop);
-    close_fd(daemon->signal_fd);
     close_fd(daemon->lock_fd);
     daemon_options_done(&daemon->options);
 }
 
 int cli_daemon(int argc, char **argv)
 {
-    struct daemon daemon = {.lock_fd = -1, .signal_fd = -1};
+    struct daemon daemon = {.here = {.log = &daemon.log, .signals.fd = -1}, .lock_fd = -1};
     struct err err = {0};
     int r = daemon_options_parse(argc, argv, &daemon.options, &err);
-    if (r < 0) {
+    if (r != 0) {
         daemon_options_done(&daemon.options);
-        return cli_options_wrong(CLI_PROGRAM, "daemon", r, &err);
+        return cli_command_wrong(&daemon_command, r, &err);
     }
-    if (daemon.options.help) {
-        daemon_options_print_help();
-        daemon_options_done(&daemon.options);
-        return CLI_DONE;
-    }
-    source_roots_find(&daemon.roots);
+    source_roots_find(&daemon.here.roots);
     if (daemon.options.event_list &&
-        memory_watch_check_events(&daemon.roots, daemon.options.events, &err) < 0) {
+        memory_watch_check_events(&daemon.here.roots, daemon.options.events, &err) < 0) {
         err_prefix(&err, 0, "--kmem-events");
         err_print(&err, CLI_PROGRAM " daemon");
         daemon_options_done(&daemon.options);
-        return CLI_USAGE;
+        return PROGRAM_USAGE;
     }
     daemon.log = (struct log){
         .max_level = LOG_LEVEL_INFO,
@@ -519,10 +464,10 @@ int cli_daemon(int argc, char **argv)
         .userdata = &daemon,
     };
     r = start(&daemon, &err);
-    if (r == 0 && (r = loop_run(daemon.loop)) < 0)
+    if (r == 0 && (r = loop_run(daemon.here.loop)) < 0)
         err_errno(&err, r, "event loop");
     if (r < 0)
         err_print(&err, CLI_PROGRAM);
     done(&daemon);
-    return r < 0 ? CLI_FAILED : CLI_DONE;
+    return r < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
 }

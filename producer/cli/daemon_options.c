@@ -12,90 +12,18 @@
 #include <unistd.h>
 
 #include "common/str.h"
-#include "producer/ground/options.h"
+#include "producer/cli/cli.h"
 #include "producer/sources/ftrace/tracefs.h"
 
-#define STATE_FOLDER DAEMON_STATE_FOLDER
 #define ARMED_FOLDER MMTRACE_SYSCONFDIR "/mmtrace/armed"
 #define KEEP_FILES   20
 #define KEEP_BYTES   ((uint64_t)256 << 20)
 
-enum {
-    OPTION_ARMED = 1,
-    OPTION_KEEP_FILES,
-    OPTION_KEEP_BYTES,
-    OPTION_OUTPUT,
-    OPTION_EVENTS,
-    OPTION_PSI,
-    OPTION_REST,
-    OPTION_REST_MAX,
-    OPTION_GROUP,
-    OPTION_NO_IPC,
-    OPTION_NO_PERFETTO,
-    OPTION_STATE,
-    OPTION_RUN,
-    OPTION_QUIET,
-    OPTION_HELP,
-    OPTION_HEADING,
-};
-
-static const struct cli_option options[] = {
-    {.id = OPTION_HEADING, .help = "Armed configs and their traces:"},
-    {OPTION_ARMED, 'a', "armed", "PATH",
-     "keep every *.cfg in the folder PATH armed, or the file PATH if it\n"
-     "ends with .cfg; \"-PATH\" need not exist, \"none\" arms no config;\n"
-     "may be repeated, and of configs with the same name the first\n"
-     "counts; default: " ARMED_FOLDER},
-    {OPTION_OUTPUT, 'o', "output-dir", "DIR",
-     "folder of the traces, unless a config has output_path; default:\n"
-     "traces in the state folder"},
-    {OPTION_KEEP_FILES, 0, "keep-files", "N",
-     "keep the N newest traces of each config, and of each trigger of\n"
-     "snapshots; default: 20; 0: all"},
-    {OPTION_KEEP_BYTES, 0, "keep-bytes", "SIZE",
-     "limit of their sizes together; default: 256mb; 0: no limit"},
-    {.id = OPTION_HEADING,
-     .help =
-         "Signs that fire the triggers " MEMORY_WATCH_TRIGGER " and " MEMORY_WATCH_OOM_TRIGGER ":"},
-    {OPTION_EVENTS, 0, "kmem-events", "LIST",
-     // clang-format off
-     "ftrace events, with commas; default: kswapd wakes, direct\n"
-     "reclaim, reclaim in cgroups, compaction, OOM kills. Events of the\n"
-     "group oom fire " MEMORY_WATCH_OOM_TRIGGER ", others " MEMORY_WATCH_TRIGGER ";\n"
-     "\"none\": only the thresholds of --psi"},
-    // clang-format on
-    {OPTION_PSI, 0, "psi", "TEXT",
-     "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\" or\n"
-     "\"full ...\", of /proc/pressure/memory or, with \" FILE\" behind\n"
-     "it, of a cgroup's memory.pressure; or \"none\"; may be repeated;\n"
-     "default: \"" KMEM_WATCH_PSI_DEFAULT "\""},
-    {OPTION_REST, 0, "kmem-rest", "TIME",
-     "fire each trigger at most once in TIME; default: 60s. TIME doubles\n"
-     "each further time within an hour"},
-    {OPTION_REST_MAX, 0, "kmem-rest-max", "TIME", "limit of the doubling; default: 1h"},
-    {.id = OPTION_HEADING, .help = "Sockets, and who may record:"},
-    {OPTION_GROUP, 0, "consumer-group", "GROUP",
-     "members of GROUP may record, besides root; default: nobody"},
-    {OPTION_NO_PERFETTO, 0, "no-perfetto-sockets", NULL,
-     "leave Perfetto's sockets to traced; mmtrace's commands find the\n"
-     "daemon by its own sockets in the run folder",
-     .sets = CLI_SETS(struct daemon_options, no_perfetto_sockets)},
-    {OPTION_NO_IPC, 0, "no-ipc", NULL, "listen on no socket at all",
-     .sets = CLI_SETS(struct daemon_options, no_ipc)},
-    {.id = OPTION_HEADING, .help = "Other:"},
-    {OPTION_STATE, 0, "state-dir", "DIR",
-     "folder of the state that survives a restart; default:\n" STATE_FOLDER},
-    {OPTION_RUN, 0, "run-dir", "DIR",
-     "folder of the lock, of the daemon's own sockets, and of notes\n"
-     "what to put back after a crash; default: " TRACEFS_STATE_DIR},
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and warnings",
-     .sets = CLI_SETS(struct daemon_options, quiet)},
-    {OPTION_HELP, 'h', "help", NULL, "this text", .sets = CLI_SETS(struct daemon_options, help)},
-    {0},
-};
-
-static int take_events(struct daemon_options *o, const char *value, struct err *err)
+static int take_events(void *userdata, const struct cli_option *option, const char *value,
+                       struct err *err)
 {
+    struct daemon_options *o = userdata;
+    (void)option;
     free(o->event_list);
     memset(o->events, 0, sizeof(o->events));
     o->event_list = strdup(value);
@@ -116,8 +44,11 @@ static int take_events(struct daemon_options *o, const char *value, struct err *
     return 0;
 }
 
-static int take_armed(struct daemon_options *o, const char *value, struct err *err)
+static int take_armed(void *userdata, const struct cli_option *option, const char *value,
+                      struct err *err)
 {
+    struct daemon_options *o = userdata;
+    (void)option;
     bool optional = *value == '-';
     if (o->armed_is_default || str_eq(value, "none"))
         o->n_armed = 0;
@@ -133,8 +64,11 @@ static int take_armed(struct daemon_options *o, const char *value, struct err *e
     return 0;
 }
 
-static int take_psi(struct daemon_options *o, const char *value, struct err *err)
+static int take_psi(void *userdata, const struct cli_option *option, const char *value,
+                    struct err *err)
 {
+    struct daemon_options *o = userdata;
+    (void)option;
     size_t n = 0;
     if (o->psi_is_default || str_eq(value, "none"))
         memset(o->psi, 0, sizeof(o->psi));
@@ -152,58 +86,89 @@ static int take_psi(struct daemon_options *o, const char *value, struct err *err
     return 0;
 }
 
-static int wrong(const char *option, const char *value, const char *like, struct err *err)
-{
-    err_set(err, -EINVAL, "%s %s: not understood", option, value);
-    return err_hint(err, -EINVAL, "like %s", like);
-}
-
-static int take(void *userdata, int id, const char *value, struct err *err)
+static int take_output(void *userdata, const struct cli_option *option, const char *value,
+                       struct err *err)
 {
     struct daemon_options *o = userdata;
-    switch (id) {
-    case OPTION_ARMED:
-        return take_armed(o, value, err);
-    case OPTION_OUTPUT:
-        if (str_eq(value, "-")) {
-            err_set(err, -EINVAL, "-o -: traces cannot go to standard output: there are several");
-            return err_hint(err, -EINVAL, "name a folder");
-        }
-        free(o->output_folder);
-        o->output_folder = strdup(value);
-        return o->output_folder ? 0 : err_errno(err, -ENOMEM, "--output-dir");
-    case OPTION_KEEP_FILES:
-        return str_parse_u32(value, &o->keep_files) < 0 ? wrong("--keep-files", value, "20", err)
-                                                        : 0;
-    case OPTION_KEEP_BYTES:
-        return str_parse_size(value, &o->keep_bytes) < 0
-                   ? wrong("--keep-bytes", value, "256mb", err)
-                   : 0;
-    case OPTION_EVENTS:
-        return take_events(o, value, err);
-    case OPTION_PSI:
-        return take_psi(o, value, err);
-    case OPTION_REST:
-        return str_parse_duration(value, &o->rest) < 0 || o->rest == 0
-                   ? wrong("--kmem-rest", value, "60s", err)
-                   : 0;
-    case OPTION_REST_MAX:
-        return str_parse_duration(value, &o->rest_max) < 0 || o->rest_max == 0
-                   ? wrong("--kmem-rest-max", value, "1h", err)
-                   : 0;
-    case OPTION_GROUP:
-        o->consumer_group = value;
-        return 0;
-    case OPTION_STATE:
-        o->state_folder = value;
-        return 0;
-    case OPTION_RUN:
-        o->run_folder = value;
-        return 0;
-    default:
-        return err_set(err, -EINVAL, "\"%s\": daemon takes options only", value);
+    (void)option;
+    if (str_eq(value, "-")) {
+        err_set(err, -EINVAL, "-o -: traces cannot go to standard output: there are several");
+        return err_hint(err, -EINVAL, "name a folder");
     }
+    free(o->output_folder);
+    o->output_folder = strdup(value);
+    return o->output_folder ? 0 : err_errno(err, -ENOMEM, "--output-dir");
 }
+
+#define SETS(member) CLI_SETS(struct daemon_options, member)
+
+static const struct cli_option options[] = {
+    {.help = "Armed configs and their traces:"},
+    {'a', "armed", "PATH",
+     "keep every *.cfg in the folder PATH armed, or the file PATH if it ends with .cfg; \"-PATH\" "
+     "need not exist, \"none\" arms no config; may be repeated, and of configs with the same name "
+     "the first counts; default: " ARMED_FOLDER,
+     .take = take_armed},
+    {'o', "output-dir", "DIR",
+     "folder of the traces, unless a config has output_path; default: traces in the state folder",
+     .take = take_output},
+    {0, "keep-files", "N",
+     "keep the N newest traces of each config, and of each trigger of snapshots; default: 20; 0: "
+     "all",
+     SETS(keep_files)},
+    {0, "keep-bytes", "SIZE", "limit of their sizes together; default: 256mb; 0: no limit",
+     SETS(keep_bytes)},
+    {.help =
+         "Signs that fire the triggers " MEMORY_WATCH_TRIGGER " and " MEMORY_WATCH_OOM_TRIGGER ":"},
+    {0, "kmem-events", "LIST",
+     "ftrace events, with commas; default: kswapd wakes, direct reclaim, reclaim in cgroups, "
+     "compaction, OOM kills. Events of the group oom fire " MEMORY_WATCH_OOM_TRIGGER
+     ", others " MEMORY_WATCH_TRIGGER "; \"none\": only the thresholds of --psi",
+     .take = take_events},
+    {0, "psi", "TEXT",
+     "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\" or \"full ...\", of "
+     "/proc/pressure/memory or, with \" FILE\" behind it, of a cgroup's memory.pressure; or "
+     "\"none\"; may be repeated; default: \"" KMEM_WATCH_PSI_DEFAULT "\"",
+     .take = take_psi},
+    {0, "kmem-rest", "TIME",
+     "fire each trigger at most once in TIME; default: 60s. TIME doubles each further time within "
+     "an hour",
+     SETS(rest), .min = 1},
+    {0, "kmem-rest-max", "TIME", "limit of the doubling; default: 1h", SETS(rest_max), .min = 1},
+    {.help = "Sockets, and who may record:"},
+    {0, "consumer-group", "GROUP", "members of GROUP may record, besides root; default: nobody",
+     SETS(consumer_group)},
+    {0, "no-perfetto-sockets", NULL,
+     "leave Perfetto's sockets to traced; mmtrace's commands find the daemon by its own sockets in "
+     "the run folder",
+     SETS(no_perfetto_sockets)},
+    {0, "no-ipc", NULL, "listen on no socket at all", SETS(no_ipc)},
+    {.help = "Other:"},
+    {0, "state-dir", "DIR",
+     "folder of the state that survives a restart; default: " DAEMON_STATE_FOLDER,
+     SETS(state_folder)},
+    {0, "run-dir", "DIR",
+     "folder of the lock, of the daemon's own sockets, and of notes what to put back after a "
+     "crash; "
+     "default: " TRACEFS_STATE_DIR,
+     SETS(run_folder)},
+    {'q', "quiet", NULL, "say nothing but errors and warnings", SETS(quiet)},
+    {0},
+};
+
+const struct cli_command daemon_command = {
+    .program = CLI_PROGRAM,
+    .verb = "daemon",
+    .usage = "usage: mmtrace daemon [OPTION...]\n"
+             "\n"
+             "Keeps trace configs armed, fires the triggers " MEMORY_WATCH_TRIGGER
+             " and " MEMORY_WATCH_OOM_TRIGGER " when\n"
+             "memory gets short, and gives traces to clients. Runs in the foreground. SIGTERM\n"
+             "ends the daemon in order. SIGHUP makes the daemon look at all configs again.\n",
+    .more = "\n"
+            "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n",
+    .options = options,
+};
 
 // Messages name files by absolute paths, which work from any folder.
 static int make_absolute(char **path)
@@ -224,7 +189,7 @@ int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, stru
         .armed = {{.path = ARMED_FOLDER, .optional = true}},
         .n_armed = 1,
         .armed_is_default = true,
-        .state_folder = STATE_FOLDER,
+        .state_folder = DAEMON_STATE_FOLDER,
         .run_folder = TRACEFS_STATE_DIR,
         .rest = MEMORY_WATCH_REST,
         .rest_max = MEMORY_WATCH_REST_MAX,
@@ -236,7 +201,7 @@ int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, stru
         ret->events[i] = memory_watch_default_events[i];
     for (size_t i = 0; memory_watch_default_psi[i]; i++)
         ret->psi[i] = memory_watch_default_psi[i];
-    int r = cli_options_parse(options, argc, argv, take, ret, err);
+    int r = cli_command_parse(&daemon_command, argc, argv, ret, err);
     if (!ret->events[0] &&
         ret->psi_is_default) // "none": the default is switched off, on the user's request
         ret->psi[0] = NULL;
@@ -248,19 +213,6 @@ int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, stru
     if (r == 0 && make_absolute(&ret->output_folder) < 0)
         r = err_errno(err, -ENOMEM, "--output-dir");
     return r;
-}
-
-void daemon_options_print_help(void)
-{
-    printf("usage: mmtrace daemon [OPTION...]\n"
-           "\n"
-           "Keeps trace configs armed, fires the triggers " MEMORY_WATCH_TRIGGER
-           " and " MEMORY_WATCH_OOM_TRIGGER " when\n"
-           "memory gets short, and gives traces to clients. Runs in the foreground. SIGTERM\n"
-           "ends the daemon in order. SIGHUP makes the daemon look at all configs again.\n");
-    cli_options_print(options, stdout);
-    printf("\n"
-           "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n");
 }
 
 void daemon_options_done(struct daemon_options *o)

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
+#include "producer/ground/options.h"
 #include "producer/service/armed/armed.h"
 #include "producer/service/armed/memory_watch.h"
 
@@ -30,9 +31,11 @@ struct daemon_options {
     uint32_t keep_files;
     uint64_t keep_bytes;
     const char *consumer_group; // NULL: root only
-    bool no_ipc, no_perfetto_sockets, quiet, help;
+    bool no_ipc, no_perfetto_sockets, quiet;
 };
 
+extern const struct cli_command daemon_command; // without its work
+
+// Returns what cli_command_parse() returns. Call daemon_options_done() in each case.
 int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err);
-void daemon_options_print_help(void);
 void daemon_options_done(struct daemon_options *options);

@@ -7,6 +7,7 @@
 // socket in its environment. The socket has a random name in the abstract namespace, so nothing is
 // left behind. The program gets its signals itself: Ctrl-C reaches both, and the recorder waits for
 // the program's end.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,24 +16,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
-#include "common/pbtext.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
-#include "producer/cli/end_signal.h"
 #include "producer/cli/heap_options.h"
-#include "producer/cli/heap_snapshot.h"
 #include "producer/cli/heap_summary.h"
 #include "producer/cli/readout.h"
-#include "producer/foreign/helper.h"
-#include "producer/ground/options.h"
+#include "producer/cli/recording.h"
+#include "producer/ground/proc_text.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/heap/heap_program.h"
 #include "producer/service/roots.h"
@@ -41,21 +37,15 @@
 #include "producer/sources/heap/heap_library.h"
 #include "producer/trace/trace_file.h"
 
+#define PROC_TEXT_MAX         4096
 #define JAVA_OPTIONS_VARIABLE "JAVA_TOOL_OPTIONS"
 
 struct heap_run {
     struct heap_options options;
     struct config config;
-    struct source_roots roots;
     struct log log;
-    struct loop *loop;
-    struct foreign *foreign;
-    struct heap_host *host;
+    struct recording here;
     struct session *session;
-    struct loop_io *signal_io;
-    int signal_fd;
-    struct end_signal end_signal;
-    sigset_t former_mask;
     pid_t child; // 0: no program
     int child_status;
     char socket_name[64];
@@ -71,19 +61,10 @@ static void write_log(void *userdata, enum log_level level, const char *line)
         fprintf(stderr, CLI_PROGRAM ": %s\n", line);
 }
 
-static int print_config(const struct heap_run *run)
-{
-    struct strbuf text CLEANUP(strbuf_done) = {0};
-    pbtext_print(&run->config.trace->base, &text);
-    if (text.size > 0)
-        fwrite(text.text, 1, text.size, stdout);
-    return fflush(stdout) == 0 && !text.failed ? CLI_DONE : CLI_FAILED;
-}
-
 static void session_ended(void *userdata, struct session *session)
 {
     (void)session;
-    loop_quit(((struct heap_run *)userdata)->loop);
+    loop_quit(((struct heap_run *)userdata)->here.loop);
 }
 
 static void child_ended(struct heap_run *run)
@@ -99,67 +80,16 @@ static void child_ended(struct heap_run *run)
 static void signal_ready(void *userdata)
 {
     struct heap_run *run = userdata;
-    struct signalfd_siginfo info;
-    while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGCHLD)
+    for (int number; (number = signals_take(&run->here.signals));) {
+        if (number == SIGCHLD)
             child_ended(run);
-        else if (info.ssi_signo == SIGUSR1)
+        else if (number == SIGUSR1)
             session_dump(run->session);
-        else if (end_signal_repeats(&run->end_signal))
-            continue;
         else if (session_get_state(run->session) != SESSION_STARTED)
             session_abort(run->session);
         else
             session_stop(run->session);
     }
-}
-
-static int watch_signals(struct heap_run *run, struct err *err)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, &run->former_mask);
-    signal(SIGPIPE, SIG_IGN);
-    run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (run->signal_fd < 0)
-        return err_errno(err, -errno, "signalfd");
-    int r = loop_new(&run->loop);
-    if (r == 0)
-        r = loop_add_io(run->loop, run->signal_fd, EPOLLIN, signal_ready, run, &run->signal_io);
-    return r < 0 ? err_errno(err, r, "event loop") : 0;
-}
-
-static int make_host(struct heap_run *run, struct err *err)
-{
-    const struct heap_options *o = &run->options;
-    struct heap_host_options options = {
-        .loop = run->loop,
-        .log = &run->log,
-        .is_private = o->command != NULL,
-        .is_alone = true,
-    };
-    if (o->command)
-        options.socket_name = run->socket_name;
-    else if (o->names.n > 0)
-        options.socket_name = heap_host_socket_name();
-    struct foreign_options foreign = {
-        .loop = run->loop,
-        .log = &run->log,
-        .proc = run->roots.proc,
-        .program = FOREIGN_OWN_PROGRAM,
-    };
-    int r = foreign_new(&foreign, &run->foreign);
-    options.foreign = run->foreign;
-    if (r == 0)
-        r = heap_host_new(&options, &run->host);
-    run->roots.foreign = run->foreign;
-    run->roots.heap_host = run->host;
-    return r < 0 ? err_errno(err, r, "heap profiles") : 0;
 }
 
 static const char *out_name(const struct heap_run *run)
@@ -200,10 +130,10 @@ static int pour_stream(const struct heap_run *run, struct err *err)
 static int open_session(struct heap_run *run, struct err *err)
 {
     struct session_env env = {
-        .loop = run->loop,
+        .loop = run->here.loop,
         .clock = &clock_reader_kernel,
         .log = &run->log,
-        .roots = &run->roots,
+        .roots = &run->here.roots,
         .classes = source_classes,
         .ignore_triggers = true,
         .required_source = "android.heapprofd",
@@ -275,8 +205,7 @@ static int start_child(struct heap_run *run, struct err *err)
         return err_errno(err, -errno, "no process can be started");
     if (run->child > 0)
         return 0;
-    sigprocmask(SIG_SETMASK, &run->former_mask, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    signals_give_back(&run->here.signals);
     if (run->stream_fd >= 0) // standard output is reserved for the trace
         dup2(STDERR_FILENO, STDOUT_FILENO);
     if (set_environment(run) == 0)
@@ -301,20 +230,31 @@ static int find_library(struct heap_run *run, struct err *err)
 
 static int record(struct heap_run *run, struct err *err)
 {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, 0}, others[] = {SIGCHLD, SIGUSR1, 0};
+    const struct heap_options *o = &run->options;
+    struct heap_host_options host = {
+        .is_private = o->command != NULL,
+        .is_alone = true,
+        .socket_name = o->command       ? run->socket_name
+                       : o->names.n > 0 ? heap_host_socket_name()
+                                        : NULL,
+    };
     int r = find_library(run, err);
     if (r == 0)
-        r = watch_signals(run, err);
+        r = signals_watch(&run->here.signals, ends, others, err);
+    if (r == 0)
+        r = recording_open(&run->here, signal_ready, run, err);
     if (r < 0)
         return r;
-    source_roots_find(&run->roots);
-    r = make_host(run, err);
+    source_roots_find(&run->here.roots);
+    r = recording_help(&run->here, &host, err);
     if (r == 0)
         r = open_session(run, err);
     if (r == 0)
         r = session_start(run->session, err);
-    if (r == 0 && run->options.command)
+    if (r == 0 && o->command)
         r = start_child(run, err);
-    if (r == 0 && loop_run(run->loop) < 0)
+    if (r == 0 && loop_run(run->here.loop) < 0)
         r = err_set(err, -EIO, "event loop");
     return r == 0 ? session_result(run->session, err) : r;
 }
@@ -322,12 +262,7 @@ static int record(struct heap_run *run, struct err *err)
 static void run_done(struct heap_run *run)
 {
     run->session = session_free(run->session);
-    run->host = heap_host_free(run->host);
-    run->foreign = foreign_free(run->foreign);
-    if (run->signal_io)
-        run->signal_io = loop_remove_io(run->signal_io);
-    run->loop = loop_free(run->loop);
-    run->signal_fd = close_fd(run->signal_fd);
+    recording_done(&run->here);
     run->stream_fd = close_fd(run->stream_fd);
     config_done(&run->config);
     heap_options_done(&run->options);
@@ -357,11 +292,11 @@ static void keep_problem(const struct heap_run *run, char *ret, size_t size)
 static int profile(struct heap_run *run, struct err *err)
 {
     if (heap_options_config(&run->options, &run->config, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     if (run->options.print_config)
-        return print_config(run);
+        return recording_print_config(&run->config, err);
     if (open_stream(run, err) < 0 || record(run, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     bool quiet = run->options.quiet;
     size_t n_processes;
     if (!quiet && run->options.command)
@@ -370,21 +305,21 @@ static int profile(struct heap_run *run, struct err *err)
     keep_problem(run, problem, sizeof(problem));
     run->session = session_free(run->session); // the file is complete
     if (pour_stream(run, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     if (!quiet)
         fprintf(stderr, CLI_PROGRAM ": %s\n", out_name(run));
     const char *trace = run->stream_fd >= 0 ? run->stream_path : run->options.out_path;
     if (heap_summary_print(trace, quiet ? NULL : stderr, &n_processes, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     if (memory_was_refused()) {
         err_errno(err, -ENOMEM, "%s", out_name(run));
         err_hint(err, -ENOMEM, "the file is a readable trace, which may be incomplete");
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     }
     if (n_processes > 0 && problem[0])
         err_set(err, -EREMOTEIO, "%s", problem);
     if (n_processes > 0)
-        return problem[0] ? CLI_FAILED : CLI_DONE;
+        return problem[0] ? PROGRAM_FAILED : PROGRAM_DONE;
     char **command = run->options.command;
     const char *obstacle = command ? heap_command_obstacle(command[0]) : NULL;
     if (obstacle)
@@ -395,44 +330,95 @@ static int profile(struct heap_run *run, struct err *err)
         err_hint(
             err, -ESRCH,
             "static programs, and programs with another C library than glibc, cannot be profiled");
-    return CLI_FAILED;
+    return PROGRAM_FAILED;
 }
 
-static void tell_asked(int recorder, int profiled)
+// A recorder holds a pidfd of every process that it profiles, and /proc/PID/fdinfo shows the pid of
+// a pidfd. So recorders are found without any file, whoever started them. The signal is sent only
+// to a program of this name that waits for it, because it would kill others.
+
+static bool read_text(const char *path, char *ret, size_t size)
 {
-    fprintf(stderr, CLI_PROGRAM ": process %d dumps the profile of process %d\n", recorder,
-            profiled);
+    ssize_t n = text_file_read_once(ret, size - 1, "/proc", "%s", path);
+    ret[n > 0 ? n : 0] = 0;
+    return n > 0;
 }
 
-static void tell_nobody(int recorder, int profiled)
+static bool waits_for_signal(int pid)
 {
-    (void)recorder;
-    (void)profiled;
+    char path[64], text[PROC_TEXT_MAX], own[64], name[64];
+    snprintf(path, sizeof(path), "/%d/comm", pid);
+    if (!read_text(path, name, sizeof(name)) || !read_text("/self/comm", own, sizeof(own)) ||
+        !str_eq(name, own))
+        return false;
+    snprintf(path, sizeof(path), "/%d/status", pid);
+    const char *line = read_text(path, text, sizeof(text)) ? strstr(text, "\nSigBlk:") : NULL;
+    return line && (strtoull(line + strlen("\nSigBlk:"), NULL, 16) >> (SIGUSR1 - 1) & 1);
 }
 
+static bool is_wanted(const struct heap_pid_vec *pids, uint64_t pid)
+{
+    vec_foreach(pids, wanted)
+        if (*wanted == pid)
+            return true;
+    return pids->n == 0;
+}
+
+// Returns the first wanted process of which `recorder` holds a pidfd; 0: none.
+static int profiled_by(int recorder, const struct heap_pid_vec *pids)
+{
+    char path[512], text[PROC_TEXT_MAX];
+    int found = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fdinfo", recorder);
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+        snprintf(path, sizeof(path), "/%d/fdinfo/%s", recorder, entry->d_name);
+        const char *line = read_text(path, text, sizeof(text)) ? strstr(text, "\nPid:") : NULL;
+        long pid = line ? strtol(line + strlen("\nPid:"), NULL, 10) : 0;
+        if (pid > 0 && is_wanted(pids, (uint64_t)pid))
+            found = (int)pid;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+// Asks all recorders of heap profiles that this user may ask, or only those that profile one of the
+// processes. Returns an exit code.
 static int ask_snapshot(const struct heap_options *o, struct err *err)
 {
-    size_t n;
-    if (heap_snapshot_ask(&o->pids, o->quiet ? tell_nobody : tell_asked, &n, err) < 0)
-        return CLI_FAILED;
-    if (n == 0)
+    DIR *dir = opendir("/proc");
+    size_t n = 0;
+    if (!dir)
+        return err_errno(err, -errno, "/proc");
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        int pid = atoi(entry->d_name);
+        int profiled =
+            pid > 0 && pid != getpid() && waits_for_signal(pid) ? profiled_by(pid, &o->pids) : 0;
+        if (profiled && kill(pid, SIGUSR1) < 0)
+            err_errno(err, -errno, "recorder %d", pid);
+        else if (profiled && ++n && !o->quiet)
+            fprintf(stderr, CLI_PROGRAM ": process %d dumps the profile of process %d\n", pid,
+                    profiled);
+    }
+    closedir(dir);
+    if (n == 0 && !err->text[0])
         err_set(err, -ESRCH, "no heap profile is being recorded%s",
                 o->pids.n > 0 ? " of these processes" : "");
-    return n > 0 ? CLI_DONE : CLI_FAILED;
+    if (n > 0)
+        *err = (struct err){0};
+    return n > 0 ? PROGRAM_DONE : PROGRAM_FAILED;
 }
 
 int cli_heap(int argc, char **argv)
 {
-    struct heap_run run = {.signal_fd = -1, .stream_fd = -1};
+    struct heap_run run = {.here = {.log = &run.log, .signals.fd = -1}, .stream_fd = -1};
     struct err err = {0};
     int code;
     run.log = (struct log){.max_level = LOG_LEVEL_INFO, .write = write_log, .userdata = &run};
     int r = heap_options_parse(argc, argv, &run.options, &err);
-    if (r < 0) {
-        code = cli_options_wrong(CLI_PROGRAM, "heap", r, &err);
-    } else if (run.options.help) {
-        heap_options_print_help();
-        code = CLI_DONE;
+    if (r != 0) {
+        code = cli_command_wrong(&heap_command, r, &err);
     } else {
         code = run.options.snapshot ? ask_snapshot(&run.options, &err) : profile(&run, &err);
         if (err.text[0])

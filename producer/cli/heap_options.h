@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "common/vec.h"
+#include "producer/ground/options.h"
 #include "producer/service/config/config.h"
 
 VEC_DEFINE(heap_pid_vec, uint64_t);
@@ -19,14 +20,15 @@ struct heap_options {
     uint64_t interval_bytes, shmem_bytes;
     uint32_t duration_ms, continuous_ms, block_timeout_us;
     bool no_block, all_heaps, dump_at_max, no_running, no_startup;
-    bool snapshot, print_config, quiet, help;
+    bool snapshot, print_config, quiet;
     const char *out_path;
     char **command; // borrowed, NULL-terminated; NULL: no program is started
 };
 
-// Returns 0, or -EINVAL with text if the command line is wrong.
+extern const struct cli_command heap_command; // without its work
+
+// Returns what cli_command_parse() returns. Call heap_options_done() in each case.
 int heap_options_parse(int argc, char **argv, struct heap_options *ret, struct err *err);
-void heap_options_print_help(void);
 void heap_options_done(struct heap_options *options);
 
 int heap_options_config(const struct heap_options *options, struct config *ret, struct err *err);

@@ -12,6 +12,7 @@
 // second table, of all allocations.
 #include "producer/cli/heap_summary.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,13 +22,14 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
+#include "common/mangled.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "common/text.h"
 #include "common/vec.h"
 #include "common/wire.h"
-#include "producer/cli/demangler.h"
 #include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
 
@@ -37,14 +39,6 @@
 #define SMALL_PART 100 // one part in so many
 #define NAME_SHOWN 200
 
-struct frame {
-    uint64_t function, mapping, rel_pc;
-};
-
-struct stack {
-    size_t first, n; // in frame_ids
-};
-
 struct row {
     uint64_t function; // index in names
     uint64_t self, total, self_allocated, allocated;
@@ -53,9 +47,6 @@ struct row {
 };
 
 VEC_DEFINE(text_vec, struct text);
-VEC_DEFINE(frame_vec, struct frame);
-VEC_DEFINE(stack_vec, struct stack);
-VEC_DEFINE(id_vec, uint64_t);
 VEC_DEFINE(row_vec, struct row);
 
 struct heap_total {
@@ -63,12 +54,22 @@ struct heap_total {
 };
 VEC_DEFINE(heap_total_vec, struct heap_total);
 
+// Messages of InternedData stay where they are in the trace, and are found by their id.
+enum { FUNCTIONS, PATHS, MAPPINGS, FRAMES, CALLSTACKS, N_INTERNED };
+
+static const struct {
+    uint32_t field, iid;
+} interned[N_INTERNED] = {
+    [FUNCTIONS] = {PB_InternedData_function_names, PB_InternedString_iid},
+    [PATHS] = {PB_InternedData_mapping_paths, PB_InternedString_iid},
+    [MAPPINGS] = {PB_InternedData_mappings, PB_Mapping_iid},
+    [FRAMES] = {PB_InternedData_frames, PB_Frame_iid},
+    [CALLSTACKS] = {PB_InternedData_callstacks, PB_Callstack_iid},
+};
+
 struct summary {
-    struct text_vec functions, paths;
-    struct frame_vec frames;
-    struct stack_vec stacks;
-    struct id_vec frame_ids, mappings; // of a mapping: the last part of its path
-    struct map64 function_ids, path_ids, frame_at, stack_at, mapping_ids;
+    struct text_vec messages;
+    struct map64 index[N_INTERNED]; // in `messages`, by id
     struct strset names, heaps;
     struct row_vec rows;
     struct heap_total_vec totals; // by heap
@@ -95,171 +96,99 @@ static void forget_dump(struct summary *s)
 
 static void forget_interned(struct summary *s)
 {
-    text_vec_clear(&s->functions);
-    text_vec_clear(&s->paths);
-    frame_vec_clear(&s->frames);
-    stack_vec_clear(&s->stacks);
-    id_vec_clear(&s->frame_ids);
-    id_vec_clear(&s->mappings);
-    map64_clear(&s->function_ids);
-    map64_clear(&s->path_ids);
-    map64_clear(&s->frame_at);
-    map64_clear(&s->stack_at);
-    map64_clear(&s->mapping_ids);
+    text_vec_clear(&s->messages);
+    for (size_t i = 0; i < N_INTERNED; i++)
+        map64_clear(&s->index[i]);
 }
 
 static void summary_done(struct summary *s)
 {
     forget_dump(s);
-    text_vec_done(&s->functions);
-    text_vec_done(&s->paths);
-    frame_vec_done(&s->frames);
-    stack_vec_done(&s->stacks);
-    id_vec_done(&s->frame_ids);
-    id_vec_done(&s->mappings);
+    text_vec_done(&s->messages);
+    for (size_t i = 0; i < N_INTERNED; i++)
+        map64_done(&s->index[i]);
     row_vec_done(&s->rows);
     heap_total_vec_done(&s->totals);
-    map64_done(&s->function_ids);
-    map64_done(&s->path_ids);
-    map64_done(&s->frame_at);
-    map64_done(&s->stack_at);
-    map64_done(&s->mapping_ids);
     map64_done(&s->pids);
 }
 
-static int read_text(struct text_vec *texts, struct map64 *ids, const struct wire_field *message)
+struct wanted {
+    uint32_t number;
+    uint64_t *value;
+};
+
+// Reads numbers of a message. Ends with number 0. A field that is missing leaves its value alone.
+static void read_numbers(struct text message, const struct wanted *wanted)
 {
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_reader_over(message.at, message.size);
     struct wire_field f;
-    struct text text = {0};
-    uint64_t iid = 0;
-    wire_foreach(&reader, &f) {
-        if (f.number == PB_InternedString_iid)
-            iid = f.value;
-        else if (f.number == PB_InternedString_str)
-            text = (struct text){(const char *)f.data, f.size};
-    }
-    int r = map64_set(ids, iid, texts->n);
-    return r < 0 ? r : text_vec_push(texts, text);
+    wire_foreach(&reader, &f)
+        for (const struct wanted *w = wanted; w->number; w++)
+            if (w->number == f.number)
+                *w->value = f.value;
 }
 
-static int read_mapping(struct summary *s, const struct wire_field *message)
+static int read_interned(struct summary *s, const struct wire_field *data)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field f;
-    uint64_t iid = 0, part = 0;
-    wire_foreach(&reader, &f) {
-        if (f.number == PB_Mapping_iid)
-            iid = f.value;
-        else if (f.number == PB_Mapping_path_string_ids)
-            part = f.value;
-    }
-    int r = map64_set(&s->mapping_ids, iid, s->mappings.n);
-    return r < 0 ? r : id_vec_push(&s->mappings, part);
-}
-
-static int read_frame(struct summary *s, const struct wire_field *message)
-{
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field f;
-    struct frame frame = {0};
-    uint64_t iid = 0;
-    wire_foreach(&reader, &f) {
-        switch (f.number) {
-        case PB_Frame_iid:
-            iid = f.value;
-            break;
-        case PB_Frame_function_name_id:
-            frame.function = f.value;
-            break;
-        case PB_Frame_mapping_id:
-            frame.mapping = f.value;
-            break;
-        case PB_Frame_rel_pc:
-            frame.rel_pc = f.value;
-            break;
-        default:
-            break;
-        }
-    }
-    int r = map64_set(&s->frame_at, iid, s->frames.n);
-    return r < 0 ? r : frame_vec_push(&s->frames, frame);
-}
-
-static int read_callstack(struct summary *s, const struct wire_field *message)
-{
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field f;
-    struct stack stack = {.first = s->frame_ids.n};
-    uint64_t iid = 0;
-    int r = 0;
-    wire_foreach(&reader, &f) {
-        if (f.number == PB_Callstack_iid)
-            iid = f.value;
-        else if (f.number == PB_Callstack_frame_ids && r == 0)
-            r = id_vec_push(&s->frame_ids, f.value);
-    }
-    stack.n = s->frame_ids.n - stack.first;
-    if (r == 0)
-        r = map64_set(&s->stack_at, iid, s->stacks.n);
-    return r < 0 ? r : stack_vec_push(&s->stacks, stack);
-}
-
-static int read_interned(struct summary *s, const struct wire_field *message)
-{
-    struct wire_reader reader = wire_sub(message);
+    struct wire_reader reader = wire_sub(data);
     struct wire_field f;
     int r = 0;
     while (r == 0 && wire_next(&reader, &f)) {
-        switch (f.number) {
-        case PB_InternedData_function_names:
-            r = read_text(&s->functions, &s->function_ids, &f);
-            break;
-        case PB_InternedData_mapping_paths:
-            r = read_text(&s->paths, &s->path_ids, &f);
-            break;
-        case PB_InternedData_mappings:
-            r = read_mapping(s, &f);
-            break;
-        case PB_InternedData_frames:
-            r = read_frame(s, &f);
-            break;
-        case PB_InternedData_callstacks:
-            r = read_callstack(s, &f);
-            break;
-        default:
-            break;
-        }
+        struct text message = {(const char *)f.data, f.size};
+        uint64_t iid = 0;
+        size_t kind = 0;
+        while (kind < N_INTERNED && interned[kind].field != f.number)
+            kind++;
+        if (kind == N_INTERNED)
+            continue;
+        read_numbers(message, (struct wanted[]){{interned[kind].iid, &iid}, {0}});
+        r = map64_set(&s->index[kind], iid, s->messages.n);
+        if (r == 0)
+            r = text_vec_push(&s->messages, message);
     }
     return r;
 }
 
-static struct text text_at(const struct text_vec *texts, const struct map64 *ids, uint64_t iid)
+// Returns the message, empty if there is none.
+static struct text message_of(const struct summary *s, unsigned kind, uint64_t iid)
 {
-    const uint64_t *index = map64_find(ids, iid);
-    return index ? texts->items[*index] : (struct text){0};
+    const uint64_t *index = map64_find(&s->index[kind], iid);
+    return index ? s->messages.items[*index] : (struct text){0};
+}
+
+static struct text string_of(const struct summary *s, unsigned kind, uint64_t iid)
+{
+    struct text message = message_of(s, kind, iid), text = {0};
+    struct wire_reader reader = wire_reader_over(message.at, message.size);
+    struct wire_field f;
+    wire_foreach(&reader, &f)
+        if (f.number == PB_InternedString_str)
+            text = (struct text){(const char *)f.data, f.size};
+    return text;
 }
 
 // Returns "function (file)", or the file and the place in it if the function has no name; followed
 // by the heap's name unless it is malloc's.
 static uint32_t name_of(struct summary *s, uint64_t frame_id)
 {
-    const uint64_t *index = map64_find(&s->frame_at, frame_id);
-    if (!index)
+    struct text frame = message_of(s, FRAMES, frame_id);
+    uint64_t function_id = 0, mapping = 0, rel_pc = 0, path_id = 0;
+    if (!frame.at)
         return STRSET_NONE;
-    const struct frame *frame = &s->frames.items[*index];
-    const uint64_t *mapping = map64_find(&s->mapping_ids, frame->mapping);
-    struct text function = text_at(&s->functions, &s->function_ids, frame->function);
-    struct text path = {0};
-    if (mapping)
-        path = text_at(&s->paths, &s->path_ids, s->mappings.items[*mapping]);
+    read_numbers(frame, (struct wanted[]){{PB_Frame_function_name_id, &function_id},
+                                          {PB_Frame_mapping_id, &mapping},
+                                          {PB_Frame_rel_pc, &rel_pc},
+                                          {0}});
+    read_numbers(message_of(s, MAPPINGS, mapping), // its path ends with the last part
+                 (struct wanted[]){{PB_Mapping_path_string_ids, &path_id}, {0}});
+    struct text function = string_of(s, FUNCTIONS, function_id);
+    struct text path = string_of(s, PATHS, path_id);
     struct strbuf name CLEANUP(strbuf_done) = {0};
     if (function.size > 0)
         strbuf_addf(&name, "%.*s (%.*s)", (int)function.size, function.at, (int)path.size,
                     path.size ? path.at : "");
     else
-        strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.at : "",
-                    frame->rel_pc);
+        strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.at : "", rel_pc);
     if (!str_eq(strset_text(&s->heaps, s->heap), HEAP_MALLOC_NAME))
         strbuf_addf(&name, " [%s]", strset_text(&s->heaps, s->heap));
     return name.failed ? STRSET_NONE : strset_add(&s->names, name.text, name.size);
@@ -290,47 +219,47 @@ static int add_to_row(struct summary *s, uint64_t frame_id, const struct sample 
     return 0;
 }
 
+// Adds the sample to the functions of its stack, whose frames go from the outermost in.
+static int add_to_rows(struct summary *s, uint64_t callstack, const struct sample *sample)
+{
+    struct text stack = message_of(s, CALLSTACKS, callstack);
+    struct wire_reader reader = wire_reader_over(stack.at, stack.size);
+    struct wire_field f;
+    uint64_t outer = 0;
+    bool has_outer = false;
+    int r = 0;
+    s->n_stacks_seen++;
+    while (r == 0 && wire_next(&reader, &f)) {
+        if (f.number != PB_Callstack_frame_ids)
+            continue;
+        if (has_outer)
+            r = add_to_row(s, outer, sample, false);
+        outer = f.value;
+        has_outer = true;
+    }
+    return r == 0 && has_outer ? add_to_row(s, outer, sample, true) : r;
+}
+
 static int read_sample(struct summary *s, const struct wire_field *message)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field f;
     struct sample sample = {0};
-    uint64_t callstack = 0, freed = 0;
-    wire_foreach(&reader, &f) {
-        switch (f.number) {
-        case PB_ProfilePacket_HeapSample_callstack_id:
-            callstack = f.value;
-            break;
-        case PB_ProfilePacket_HeapSample_self_allocated:
-            sample.allocated = f.value;
-            break;
-        case PB_ProfilePacket_HeapSample_self_freed:
-            freed = f.value;
-            break;
-        case PB_ProfilePacket_HeapSample_alloc_count:
-            sample.n_allocs = f.value;
-            break;
-        case PB_ProfilePacket_HeapSample_self_max:
-            sample.allocated = f.value;
-            s->at_max = true;
-            break;
-        default:
-            break;
-        }
-    }
+    uint64_t callstack = 0, freed = 0, max = UINT64_MAX;
+    read_numbers((struct text){(const char *)message->data, message->size},
+                 (struct wanted[]){{PB_ProfilePacket_HeapSample_callstack_id, &callstack},
+                                   {PB_ProfilePacket_HeapSample_self_allocated, &sample.allocated},
+                                   {PB_ProfilePacket_HeapSample_self_freed, &freed},
+                                   {PB_ProfilePacket_HeapSample_alloc_count, &sample.n_allocs},
+                                   {PB_ProfilePacket_HeapSample_self_max, &max},
+                                   {0}});
+    s->at_max |= max != UINT64_MAX;
+    if (max != UINT64_MAX)
+        sample.allocated = max;
     sample.retained = sample.allocated - freed;
     struct heap_total *total = &s->totals.items[s->heap];
     total->retained += sample.retained;
     total->allocated += sample.allocated;
     total->n_samples += sample.n_allocs;
-    s->n_stacks_seen++;
-    const uint64_t *index = map64_find(&s->stack_at, callstack);
-    int r = 0;
-    for (size_t i = 0; index && r == 0 && i < s->stacks.items[*index].n; i++) {
-        const struct stack *stack = &s->stacks.items[*index];
-        r = add_to_row(s, s->frame_ids.items[stack->first + i], &sample, i + 1 == stack->n);
-    }
-    return r;
+    return add_to_rows(s, callstack, &sample);
 }
 
 static int begin_heap(struct summary *s, struct wire_reader process)
@@ -446,6 +375,42 @@ static void print_totals(const struct summary *s, FILE *out)
                     name, kb(total->retained), kb(total->allocated), total->n_samples);
         fprintf(out, "%s\n", s->lost_flags ? "; samples were lost" : "");
     }
+}
+
+// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded with the
+// first name, because recording does not need it.
+struct demangler {
+    void *library; // owned; all zero at the beginning
+    mangled_read_fn read;
+};
+
+static void demangler_done(struct demangler *demangler)
+{
+    if (demangler->library)
+        dlclose(demangler->library);
+    *demangler = (struct demangler){0};
+}
+
+static void demangler_load(struct demangler *demangler)
+{
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+    for (size_t i = 0; !demangler->read && i < ELEMENTS(runtimes); i++) {
+        demangler->library = dlopen(runtimes[i], RTLD_LAZY | RTLD_LOCAL);
+        if (demangler->library)
+            demangler->read = (mangled_read_fn)dlsym(demangler->library, "__cxa_demangle");
+        if (!demangler->read)
+            demangler_done(demangler);
+    }
+}
+
+// Returns a readable form of `name`, which the caller frees, or NULL if there is none.
+static char *demangler_read(struct demangler *demangler, const char *name)
+{
+    if (name[0] != '_')
+        return NULL;
+    if (!demangler->read)
+        demangler_load(demangler);
+    return demangler->read ? mangled_read(name, demangler->read) : NULL;
 }
 
 // Prints a row's name, cut if it would fill more than a few lines.

@@ -23,119 +23,72 @@
 #include "producer/heap/vm_process.h"
 #include "producer/sources/heap/heap_library.h"
 
-enum {
-    OPTION_OUT = 1,
-    OPTION_BYTES,
-    OPTION_RATE,
-    OPTION_DEPTH,
-    OPTION_TIME,
-    OPTION_LIVE,
-    OPTION_LINES,
-    OPTION_PERF_MAP,
-    OPTION_STOP,
-    OPTION_QUIET,
-    OPTION_HELP,
+struct java_options {
+    int32_t pid;
+    const char *out, *bytes, *rate, *depth; // borrowed; NULL: the default
+    nsec_t duration;                        // 0: no end
+    bool live, lines, perf_map, stop, quiet;
 };
 
+static int take_out(void *userdata, const struct cli_option *option, const char *value,
+                    struct err *err)
+{
+    (void)option;
+    ((struct java_options *)userdata)->out = value;
+    if (str_eq(value, "-"))
+        return err_set(err, -EINVAL,
+                       "-o -: the VM itself writes the log, so it cannot go to standard "
+                       "output: name a file");
+    return strchr(value, ',') ? err_set(err, -EINVAL, "-o %s: a comma ends the name", value) : 0;
+}
+
+#define SETS(member) CLI_SETS(struct java_options, member)
+
 static const struct cli_option options[] = {
-    {OPTION_BYTES, 'b', "bytes", "BYTES",
-     "take one sample for BYTES allocated bytes, on average;\ndefault 512k"},
-    {OPTION_RATE, 'r', "rate", "N",
-     "instead: take every N-th allocation of a thread; this\nslows the program down"},
-    {OPTION_DEPTH, 0, "depth", "N",
-     "keep the N innermost methods of a stack; default 50,\nat most 512"},
-    {OPTION_TIME, 't', "time", "TIME",
-     "stop after TIME, as in 500ms, 10s, 2m or 1h; default:\nat the program's end or --stop"},
-    {OPTION_LIVE, 0, "live", NULL,
-     "at the end, collect garbage and write the samples that\nare still in use to FILE.live"},
-    {OPTION_LINES, 0, "lines", NULL, "write methods with source file and line"},
-    {OPTION_PERF_MAP, 0, "perfmap", NULL,
-     "also write /tmp/perf-PID.map, the names of the\nprogram's compiled code"},
-    {OPTION_OUT, 'o', "out", "FILE", "the log; default /tmp/tiallocsample.PID.log"},
-    {OPTION_STOP, 0, "stop", NULL, "end the sampling that an earlier call began"},
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {'b', "bytes", "BYTES", "take one sample for BYTES allocated bytes, on average; default 512k",
+     SETS(bytes)},
+    {'r', "rate", "N",
+     "instead: take every N-th allocation of a thread; this slows the program down", SETS(rate)},
+    {0, "depth", "N", "keep the N innermost methods of a stack; default 50, at most 512",
+     SETS(depth)},
+    {'t', "time", "TIME",
+     "stop after TIME, as in 500ms, 10s, 2m or 1h; default: at the program's end or --stop",
+     SETS(duration), .min = 1},
+    {0, "live", NULL,
+     "at the end, collect garbage and write the samples that are still in use to FILE.live",
+     SETS(live)},
+    {0, "lines", NULL, "write methods with source file and line", SETS(lines)},
+    {0, "perfmap", NULL, "also write /tmp/perf-PID.map, the names of the program's compiled code",
+     SETS(perf_map)},
+    {'o', "out", "FILE", "the log; default /tmp/tiallocsample.PID.log", .take = take_out},
+    {0, "stop", NULL, "end the sampling that an earlier call began", SETS(stop)},
+    {'q', "quiet", NULL, "say nothing but errors", SETS(quiet)},
     {0},
 };
 
-struct java_options {
-    pid_t pid;
-    const char *out, *bytes, *rate, *depth; // borrowed; NULL: the default
-    nsec_t duration;                        // 0: no end
-    bool live, lines, perf_map, stop, quiet, help;
-};
-
-static int take_time(const char *text, nsec_t *ret, struct err *err)
-{
-    if (str_parse_duration(text, ret) == 0 && *ret > 0)
-        return 0;
-    err_set(err, -EINVAL, "--time %s: not a time", text);
-    return err_hint(err, -EINVAL, "like 500ms, 0.5s, 10s, 2m or 1h");
-}
-
-static int take(void *userdata, int id, const char *value, struct err *err)
+static int take_pid(void *userdata, const struct cli_option *option, const char *value,
+                    struct err *err)
 {
     struct java_options *o = userdata;
-    char *end;
-    switch (id) {
-    case OPTION_OUT:
-        o->out = value;
-        if (str_eq(value, "-"))
-            return err_set(err, -EINVAL,
-                           "-o -: the VM itself writes the log, so it cannot go to standard "
-                           "output: name a file");
-        return strchr(value, ',') ? err_set(err, -EINVAL, "-o %s: a comma ends the name", value)
-                                  : 0;
-    case OPTION_BYTES:
-        o->bytes = value;
-        return 0;
-    case OPTION_RATE:
-        o->rate = value;
-        return 0;
-    case OPTION_DEPTH:
-        o->depth = value;
-        return 0;
-    case OPTION_TIME:
-        return take_time(value, &o->duration, err);
-    case OPTION_LIVE:
-        return o->live = true, 0;
-    case OPTION_LINES:
-        return o->lines = true, 0;
-    case OPTION_PERF_MAP:
-        return o->perf_map = true, 0;
-    case OPTION_STOP:
-        return o->stop = true, 0;
-    case OPTION_QUIET:
-        return o->quiet = true, 0;
-    case OPTION_HELP:
-        return o->help = true, 0;
-    default:
-        break;
-    }
-    long pid = strtol(value, &end, 10);
-    if (o->pid || pid <= 0 || pid > INT_MAX || *end)
-        return err_set(err, -EINVAL, o->pid ? "%s: one process at a time" : "%s: no process id",
-                       value);
-    o->pid = (pid_t)pid;
+    uint32_t pid;
+    (void)option;
+    if (o->pid)
+        return err_set(err, -EINVAL, "%s: one process at a time", value);
+    if (str_parse_u32(value, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+        return err_set(err, -EINVAL, "%s: no process id", value);
+    o->pid = (int32_t)pid;
     return 0;
 }
 
-static void print_help(void)
+static int check(void *userdata, struct err *err)
 {
-    printf("usage: mmtrace java PID [OPTION...]\n"
-           "\n"
-           "Samples the allocations of a running Java program into a log that 'mmsql\n"
-           "convert' reads. mmtrace loads libtiallocsample.so into the VM, as jcmd does. To\n"
-           "sample a program from its start, let the VM load the library: java\n"
-           "-agentpath:.../libtiallocsample.so=...\n"
-           "\n");
-    cli_options_print(options, stdout);
-    printf("\n"
-           "Exit code: 0 done, 1 failed, 2 wrong usage.\n"
-           "\n"
-           "Examples:\n"
-           "  mmtrace java 1234 -t 30s -o /tmp/shop.log\n"
-           "  mmsql convert /tmp/shop.log -o shop.db\n");
+    const struct java_options *o = userdata;
+    const struct cli_rule rules[] = {
+        {!o->pid, "no process named"},
+        {o->rate && o->bytes, "either --rate or --bytes"},
+        {0},
+    };
+    return cli_check(rules, err);
 }
 
 static int library_find(char *ret, size_t size, struct err *err)
@@ -232,8 +185,9 @@ static void tell_begin(const struct java_options *o, const char *out, bool is_el
             o->duration ? "" : "; mmtrace java --stop ends that");
 }
 
-static int run(const struct java_options *o, struct err *err)
+static int run(void *userdata, struct err *err)
 {
+    const struct java_options *o = userdata;
     char out[PATH_MAX];
     bool is_elsewhere;
     sigset_t waiting;
@@ -257,26 +211,29 @@ static int run(const struct java_options *o, struct err *err)
     return agent_stop(o, &waiting, err);
 }
 
+static const struct cli_command command = {
+    .program = CLI_PROGRAM,
+    .verb = "java",
+    .usage = "usage: mmtrace java PID [OPTION...]\n"
+             "\n"
+             "Samples the allocations of a running Java program into a log that 'mmsql\n"
+             "convert' reads. mmtrace loads libtiallocsample.so into the VM, as jcmd does. To\n"
+             "sample a program from its start, let the VM load the library: java\n"
+             "-agentpath:.../libtiallocsample.so=...\n"
+             "\n",
+    .more = "\n"
+            "Exit code: 0 done, 1 failed, 2 wrong usage.\n"
+            "\n"
+            "Examples:\n"
+            "  mmtrace java 1234 -t 30s -o /tmp/shop.log\n"
+            "  mmsql convert /tmp/shop.log -o shop.db\n",
+    .options = options,
+    .operand = take_pid,
+    .check = check,
+    .run = run,
+};
+
 int cli_java(int argc, char **argv)
 {
-    struct java_options o = {0};
-    struct err err = {0};
-    int r = cli_options_parse(options, argc, argv, take, &o, &err);
-    if (r == 0 && !o.help && !o.pid)
-        r = err_set(&err, -EINVAL, "no process named");
-    if (r == 0 && o.rate && o.bytes)
-        r = err_set(&err, -EINVAL, "either --rate or --bytes");
-    if (r < 0) {
-        err_hint(&err, r, "see mmtrace java --help");
-        return cli_options_wrong(CLI_PROGRAM, "java", r, &err);
-    }
-    if (o.help) {
-        print_help();
-        return CLI_DONE;
-    }
-    if (run(&o, &err) < 0) {
-        err_print(&err, CLI_PROGRAM);
-        return CLI_FAILED;
-    }
-    return CLI_DONE;
+    return cli_command_main(&command, argc, argv, &(struct java_options){0});
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The config is built from structs on the stack of one call, and encoded before the call returns.
-// protobuf-c never owns any of them.
+// A config that flags stand for is written as text, and loaded like the config of a file.
 #include "producer/cli/light_config.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
+
+#include "common/cleanup.h"
 
 #define FLUSH_PERIOD_MS 30000
 
@@ -31,53 +33,46 @@ static int size_kb(uint64_t bytes, uint32_t *ret, struct err *err)
     return 0;
 }
 
-static int encode(const Pb__TraceConfig *trace, struct config *ret, struct err *err)
+void light_config_add_string(struct strbuf *text, const char *field, const char *value)
 {
-    Pb__TraceConfig *copy = config_copy_message(trace);
-    return copy ? config_from_message(copy, ret, err) : err_errno(err, -ENOMEM, "config");
+    strbuf_addf(text, " %s: \"", field);
+    for (; *value; value++)
+        strbuf_addf(text, *value < ' ' || strchr("\\\"\x7f", *value) ? "\\%03o" : "%c",
+                    (unsigned char)*value);
+    strbuf_add_str(text, "\"");
+}
+
+int light_config_load(const struct strbuf *text, struct config *ret, struct err *err)
+{
+    return text->failed
+               ? err_errno(err, -ENOMEM, "config")
+               : config_load("<options>", text->text, text->size, CONFIG_FORMAT_TEXT, ret, err);
 }
 
 int light_config_make(const struct light_config *light, struct config *ret, struct err *err)
 {
-    Pb__TraceConfig trace = PB__TRACE_CONFIG__INIT;
-    Pb__TraceConfig__BufferConfig buffer = PB__TRACE_CONFIG__BUFFER_CONFIG__INIT;
-    Pb__TraceConfig__BufferConfig *buffers[] = {&buffer};
-    int r = duration_ms(light->duration, &trace.duration_ms, err);
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    uint32_t ms = 0, kb = 0;
+    int r = duration_ms(light->duration, &ms, err);
     if (r == 0)
-        r = size_kb(light->buffer_bytes ? light->buffer_bytes : LIGHT_CONFIG_BUFFER_BYTES,
-                    &buffer.size_kb, err);
+        r = size_kb(light->buffer_bytes ? light->buffer_bytes : LIGHT_CONFIG_BUFFER_BYTES, &kb,
+                    err);
     if (r < 0)
         return r;
-    trace.has_duration_ms = light->duration > 0;
-    buffer.has_size_kb = true;
-    buffer.has_fill_policy = true;
-    buffer.fill_policy = PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__RING_BUFFER;
-    trace.n_buffers = 1;
-    trace.buffers = buffers;
-    trace.has_flush_period_ms = true;
-    trace.flush_period_ms = FLUSH_PERIOD_MS;
-    trace.has_write_into_file = trace.write_into_file = light->max_file_bytes > 0;
-    trace.has_max_file_size_bytes = light->max_file_bytes > 0;
-    trace.max_file_size_bytes = light->max_file_bytes;
-
-    Pb__FtraceConfig ftrace = PB__FTRACE_CONFIG__INIT;
-    ftrace.n_ftrace_events = light->n_events;
-    ftrace.ftrace_events = light->events;
-    Pb__DataSourceConfig sources[3] = {PB__DATA_SOURCE_CONFIG__INIT, PB__DATA_SOURCE_CONFIG__INIT,
-                                       PB__DATA_SOURCE_CONFIG__INIT};
-    sources[0].name = "linux.ftrace";
-    sources[0].ftrace_config = &ftrace;
-    sources[1].name = "linux.process_stats";
-    sources[2].name = "linux.system_info";
-    Pb__TraceConfig__DataSource entries[3], *entry_ptrs[3];
-    for (size_t i = 0; i < 3; i++) {
-        pb__trace_config__data_source__init(&entries[i]);
-        entries[i].config = &sources[i];
-        entry_ptrs[i] = &entries[i];
-    }
-    trace.n_data_sources = 3;
-    trace.data_sources = entry_ptrs;
-    return encode(&trace, ret, err);
+    strbuf_addf(&text, "buffers { size_kb: %" PRIu32 " fill_policy: RING_BUFFER }\n", kb);
+    strbuf_addf(&text, "flush_period_ms: %d\n", FLUSH_PERIOD_MS);
+    if (light->duration > 0)
+        strbuf_addf(&text, "duration_ms: %" PRIu32 "\n", ms);
+    if (light->max_file_bytes > 0)
+        strbuf_addf(&text, "write_into_file: true max_file_size_bytes: %" PRIu64 "\n",
+                    light->max_file_bytes);
+    strbuf_add_str(&text, "data_sources { config { name: \"linux.ftrace\" ftrace_config {");
+    for (size_t i = 0; i < light->n_events; i++)
+        light_config_add_string(&text, "ftrace_events", light->events[i]);
+    strbuf_add_str(&text, "} } }\n"
+                          "data_sources { config { name: \"linux.process_stats\" } }\n"
+                          "data_sources { config { name: \"linux.system_info\" } }\n");
+    return light_config_load(&text, ret, err);
 }
 
 int light_config_override(const struct light_config *light, struct config *config, struct err *err)

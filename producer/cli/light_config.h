@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "common/nsec.h"
+#include "common/str.h"
 #include "producer/service/config/config.h"
 
 struct light_config {
@@ -22,6 +23,12 @@ struct light_config {
 #define LIGHT_CONFIG_BUFFER_BYTES ((uint64_t)32 << 20)
 
 int light_config_make(const struct light_config *light, struct config *ret, struct err *err);
+
+// Appends ` FIELD: "VALUE"` to the text of a config, with escapes where they are needed.
+void light_config_add_string(struct strbuf *text, const char *field, const char *value);
+
+// Loads the text of a config that options stand for.
+int light_config_load(const struct strbuf *text, struct config *ret, struct err *err);
 
 // Applies -t, -b and -s to the config of a file. -t replaces the config's triggers. -b needs a
 // config with one buffer. Returns 0, or a negative errno with text.

@@ -6,22 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/str.h"
 #include "producer/cli/cli.h"
+#include "producer/ground/options.h"
 
-int cli_sources(int argc, char **argv)
+static int list(void *userdata, struct err *err)
 {
-    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
-        printf("usage: mmtrace sources\n"
-               "\n"
-               "Lists the data sources that a config can name. Each line has a name and what the\n"
-               "source records.\n");
-        return CLI_DONE;
-    }
-    if (argc > 1) {
-        fprintf(stderr, "mmtrace: sources takes no arguments\n");
-        return CLI_USAGE;
-    }
+    (void)userdata;
+    (void)err;
     int width = 0;
     for (const struct source_class *const *class = source_classes; *class; class ++)
         if ((int)strlen((*class)->name) > width)
@@ -31,5 +22,22 @@ int cli_sources(int argc, char **argv)
         for (const char *const *alias = (*class)->aliases; alias && *alias; alias++)
             printf("%-*s  also called %s\n", width, "", *alias);
     }
-    return fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
+    return fflush(stdout) == 0 ? PROGRAM_DONE : PROGRAM_FAILED;
+}
+
+static const struct cli_command command = {
+    .program = CLI_PROGRAM,
+    .verb = "sources",
+    .usage = "usage: mmtrace sources\n"
+             "\n"
+             "Lists the data sources that a config can name. Each line has a name and what the\n"
+             "source records.\n"
+             "\n",
+    .options = (const struct cli_option[]){{0}},
+    .run = list,
+};
+
+int cli_sources(int argc, char **argv)
+{
+    return cli_command_main(&command, argc, argv, NULL);
 }

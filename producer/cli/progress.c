@@ -5,11 +5,13 @@
 #include "producer/cli/progress.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "producer/cli/cli.h"
 
 static void add_count(struct strbuf *out, uint64_t n)
 {
@@ -20,6 +22,15 @@ static void add_count(struct strbuf *out, uint64_t n)
             strbuf_add_char(out, ',');
         strbuf_add_char(out, digits[i]);
     }
+}
+
+static void add_part(struct strbuf *out, uint64_t n, const char *what)
+{
+    if (n == 0)
+        return;
+    strbuf_add_str(out, ", ");
+    add_count(out, n);
+    strbuf_add_str(out, what);
 }
 
 static void add_size(struct strbuf *out, uint64_t bytes)
@@ -46,22 +57,24 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
     add_size(out, bytes);
     if (counts->events_lost + counts->packets_discarded + counts->packets_overwritten == 0)
         strbuf_add_str(out, ", nothing lost");
-    if (counts->events_lost > 0) {
-        strbuf_add_str(out, ", ");
-        add_count(out, counts->events_lost);
-        strbuf_add_str(out, " events lost");
-    }
-    // If the sources count their losses, these include refused packets.
-    if (counts->events_lost == 0 && counts->packets_discarded > 0) {
-        strbuf_add_str(out, ", ");
-        add_count(out, counts->packets_discarded);
-        strbuf_add_str(out, " packets refused by full buffers");
-    }
-    if (counts->packets_overwritten > 0) {
-        strbuf_add_str(out, ", ");
-        add_count(out, counts->packets_overwritten);
-        strbuf_add_str(out, " old packets overwritten");
-    }
+    add_part(out, counts->events_lost, " events lost");
+    if (counts->events_lost == 0) // otherwise the sources count refused packets among these
+        add_part(out, counts->packets_discarded, " packets refused by full buffers");
+    add_part(out, counts->packets_overwritten, " old packets overwritten");
+}
+
+void progress_print_end(const char *name, const struct session_counts *counts, uint64_t bytes,
+                        const char *note)
+{
+    struct strbuf line CLEANUP(strbuf_done) = {0};
+    char printable[PATH_MAX];
+    if (counts)
+        progress_format(counts, bytes, &line);
+    else
+        strbuf_addf(&line, "%" PRIu64 " bytes", bytes);
+    str_printable(printable, sizeof(printable), name, strlen(name));
+    if (line.text)
+        fprintf(stderr, CLI_PROGRAM ": %s: %s%s\n", printable, line.text, note);
 }
 
 void progress_show_text(const char *text)

@@ -15,6 +15,11 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
 // The number of events if another process counts them and does not tell: the number is left out.
 #define PROGRESS_EVENTS_UNKNOWN UINT64_MAX
 
+// Prints the sentence about the trace `name` to stderr, with `note` behind it. `counts` may be
+// NULL.
+void progress_print_end(const char *name, const struct session_counts *counts, uint64_t bytes,
+                        const char *note);
+
 // Rewrites the line on stderr, which is a terminal. progress_erase() removes the line.
 void progress_show(const struct session_counts *counts);
 void progress_show_text(const char *text);

@@ -16,29 +16,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/memory.h"
-#include "common/pbtext.h"
 #include "common/str.h"
 #include "producer/cli/background.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
-#include "producer/cli/end_signal.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/record_options.h"
 #include "producer/cli/record_remote.h"
+#include "producer/cli/recording.h"
 #include "producer/cli/remote.h"
 #include "producer/cli/trigger.h"
 #include "producer/cli/verdict_child.h"
-#include "producer/foreign/helper.h"
-#include "producer/ground/options.h"
 #include "producer/ground/self_guard.h"
 #include "producer/service/config/config_check.h"
 #include "producer/service/roots.h"
@@ -49,18 +44,12 @@
 struct record {
     struct record_options options;
     struct config config;
-    struct source_roots roots;
     struct log log;
+    struct recording here;
     struct background background;
     struct ipc_client *client;        // owned; NULL: this process records
     Pb__TracingServiceState *service; // owned: the state of the service behind `client`
-    struct loop *loop;
-    struct foreign *foreign;
-    struct heap_host *heap_host;
     struct session *session;
-    int signal_fd;
-    struct end_signal end_signal;
-    struct loop_io *signal_io;
     struct loop_timer *progress;
     const char *config_name; // for messages; NULL: flags
     const char *out_name;    // for messages
@@ -156,23 +145,6 @@ static int check_config(struct record *record, struct err *err)
     return 0;
 }
 
-static int print_config(const struct record *record)
-{
-    struct strbuf text CLEANUP(strbuf_done) = {0};
-    pbtext_print(&record->config.trace->base, &text);
-    if (text.size > 0 && !text.failed)
-        fwrite(text.text, 1, text.size, stdout);
-    struct err err = {0};
-    if (text.failed)
-        err_errno(&err, -ENOMEM, "config");
-    else if (fflush(stdout) != 0)
-        err_errno(&err, -errno, "<stdout>");
-    else
-        return CLI_DONE;
-    err_print(&err, CLI_PROGRAM);
-    return CLI_FAILED;
-}
-
 // Output.
 
 static int open_output(struct record *record, int *ret_fd, struct err *err)
@@ -217,18 +189,15 @@ static int attach_output(struct record *record, struct err *err)
 static void session_ended(void *userdata, struct session *session)
 {
     (void)session;
-    loop_quit(((struct record *)userdata)->loop);
+    loop_quit(((struct record *)userdata)->here.loop);
 }
 
 static void signal_ready(void *userdata)
 {
     struct record *record = userdata;
-    struct signalfd_siginfo info;
-    while (read(record->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGUSR1) {
+    for (int number; (number = signals_take(&record->here.signals));) {
+        if (number == SIGUSR1) {
             session_dump(record->session);
-        } else if (end_signal_repeats(&record->end_signal)) {
-            continue;
         } else if (session_get_state(record->session) == SESSION_STARTED) {
             session_stop(record->session);
         } else {
@@ -248,21 +217,12 @@ static void progress_due(void *userdata)
 
 static int watch_signals(struct record *record, struct err *err)
 {
-    sigset_t set;
     struct sigaction hangup;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
     // Under nohup SIGHUP is ignored; if it were blocked, signalfd would still report it.
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-        sigaddset(&set, SIGHUP);
-    if (!record->client)
-        sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
-    record->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return record->signal_fd < 0 ? err_errno(err, -errno, "signalfd") : 0;
+    bool hangs_up = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN;
+    const int ends[] = {SIGINT, SIGTERM, hangs_up ? SIGHUP : 0, 0};
+    const int others[] = {record->client ? 0 : SIGUSR1, 0};
+    return signals_watch(&record->here.signals, ends, others, err);
 }
 
 // Waits for the config's cmd_trace_start_delay. Nothing runs yet, so only a signal can interrupt
@@ -278,7 +238,7 @@ static int delay_start(const struct record *record, struct err *err)
     uint64_t span_ms = (uint64_t)delay->max_delay_ms - delay->min_delay_ms + 1;
     nsec_t time = (nsec_t)(delay->min_delay_ms + random % span_ms) * NSEC_PER_MSEC;
     struct timespec timeout = nsec_to_timespec(time);
-    struct pollfd poll_fd = {.fd = record->signal_fd, .events = POLLIN};
+    struct pollfd poll_fd = {.fd = record->here.signals.fd, .events = POLLIN};
     if (ppoll(&poll_fd, 1, &timeout, NULL) > 0)
         return err_set(err, -EINTR, "interrupted before the recording began");
     return 0;
@@ -286,39 +246,19 @@ static int delay_start(const struct record *record, struct err *err)
 
 static int prepare(struct record *record, struct err *err)
 {
-    int r = loop_new(&record->loop);
+    struct heap_host_options heap = {.socket_name = heap_host_socket_name(), .is_alone = true};
+    int r = recording_open(&record->here, signal_ready, record, err);
     if (r < 0)
-        return err_errno(err, r, "event loop");
-    r = loop_add_io(record->loop, record->signal_fd, EPOLLIN, signal_ready, record,
-                    &record->signal_io);
+        return r;
+    source_roots_find(&record->here.roots);
+    r = recording_help(&record->here, &heap, err);
     if (r < 0)
-        return err_errno(err, r, "event loop");
-    source_roots_find(&record->roots);
-    struct heap_host_options heap = {
-        .loop = record->loop,
-        .log = &record->log,
-        .socket_name = heap_host_socket_name(),
-        .is_alone = true,
-    };
-    struct foreign_options foreign = {
-        .loop = record->loop,
-        .log = &record->log,
-        .proc = record->roots.proc,
-        .program = FOREIGN_OWN_PROGRAM,
-    };
-    r = foreign_new(&foreign, &record->foreign);
-    heap.foreign = record->foreign;
-    if (r == 0)
-        r = heap_host_new(&heap, &record->heap_host);
-    if (r < 0)
-        return err_errno(err, r, "heap profiles");
-    record->roots.foreign = record->foreign;
-    record->roots.heap_host = record->heap_host;
+        return r;
     struct session_env env = {
-        .loop = record->loop,
+        .loop = record->here.loop,
         .clock = &clock_reader_kernel,
         .log = &record->log,
-        .roots = &record->roots,
+        .roots = &record->here.roots,
         .classes = source_classes,
         .ignore_triggers = true,
         // Flags can only ask for events. A trace with process names alone would be useless.
@@ -368,9 +308,9 @@ static int run(struct record *record, struct err *err)
     record->created = NULL; // from here on the file is not empty
     self_guard_take();
     if (!record->options.quiet && isatty(STDERR_FILENO))
-        loop_add_timer(record->loop, nsec_now(CLOCK_BOOTTIME) + PROGRESS_PERIOD, PROGRESS_PERIOD,
-                       progress_due, record, &record->progress);
-    r = loop_run(record->loop);
+        loop_add_timer(record->here.loop, nsec_now(CLOCK_BOOTTIME) + PROGRESS_PERIOD,
+                       PROGRESS_PERIOD, progress_due, record, &record->progress);
+    r = loop_run(record->here.loop);
     if (record->progress) {
         record->progress = loop_remove_timer(record->progress);
         progress_erase();
@@ -397,26 +337,15 @@ static int tell_problem(const struct record *record, struct err *err)
 static void print_summary(const struct record *record)
 {
     struct session_counts counts;
-    struct strbuf line CLEANUP(strbuf_done) = {0};
     session_get_counts(record->session, &counts);
-    progress_format(&counts, counts.file_bytes, &line);
-    if (counts.file_full)
-        strbuf_add_str(&line, " (the file has its maximum size)");
-    char name[PATH_MAX];
-    str_printable(name, sizeof(name), record->out_name, strlen(record->out_name));
-    if (line.text)
-        fprintf(stderr, CLI_PROGRAM ": %s: %s\n", name, line.text);
+    progress_print_end(record->out_name, &counts, counts.file_bytes,
+                       counts.file_full ? " (the file has its maximum size)" : "");
 }
 
 static void done(struct record *record)
 {
     record->session = session_free(record->session);
-    record->heap_host = heap_host_free(record->heap_host);
-    record->foreign = foreign_free(record->foreign);
-    if (record->signal_io)
-        record->signal_io = loop_remove_io(record->signal_io);
-    record->loop = loop_free(record->loop);
-    record->signal_fd = close_fd(record->signal_fd);
+    recording_done(&record->here);
     record->client = ipc_client_free(record->client);
     if (record->service)
         pb__tracing_service_state__free_unpacked(record->service, NULL);
@@ -428,16 +357,16 @@ static void done(struct record *record)
 static int record_here(struct record *record, struct err *err)
 {
     if (prepare(record, err) < 0 || run(record, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     if (memory_was_refused()) {
         err_errno(err, -ENOMEM, "%s", record->out_name);
         err_hint(err, -ENOMEM, "the file is a readable trace, which may be incomplete");
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     }
     record->is_whole = true;
     if (!record->options.quiet)
         print_summary(record);
-    return tell_problem(record, err) < 0 ? CLI_FAILED : CLI_DONE;
+    return tell_problem(record, err) < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 
 static int record_there(struct record *record, struct err *err)
@@ -446,17 +375,17 @@ static int record_there(struct record *record, struct err *err)
         .options = &record->options,
         .config = &record->config,
         .background = &record->background,
-        .signal_fd = record->signal_fd,
+        .signals = &record->here.signals,
         .output_fd = -1,
     };
     if (open_output(record, &remote.output_fd, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     remote.out_name = record->out_name;
     remote.out_path = STEAL(record->created);
     if (delay_start(record, err) < 0) {
         close_fd(remote.output_fd);
         readout_remove_empty(remote.out_path);
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     }
     int code = record_remote_run(record->client, &remote, err);
     record->is_whole = remote.is_whole;
@@ -492,21 +421,22 @@ static int record_trace(struct record *record, struct err *err)
     if (!record->options.out_path && !record->config.trace->output_path) {
         err_set(err, -EINVAL, "no output file");
         err_hint(err, -EINVAL, "give one with -o FILE");
-        return CLI_USAGE;
+        return PROGRAM_USAGE;
     }
     int r = enter_background(record, err);
     if (r > 0)
         return r - 1;
-    int code = CLI_FAILED;
+    int code = PROGRAM_FAILED;
     if (r == 0 && watch_signals(record, err) == 0)
         code = record->client ? record_there(record, err) : record_here(record, err);
-    if (code == CLI_DONE || record->is_whole)
+    if (code == PROGRAM_DONE || record->is_whole)
         print_verdict(record);
     // The caller prints errors after this, when standard error is closed. So they are printed here.
-    if (code != CLI_DONE && err->text[0])
+    if (code != PROGRAM_DONE && err->text[0])
         err_print(err, CLI_PROGRAM);
     *err = (struct err){0};
-    background_report(&record->background, code == CLI_DONE ? BACKGROUND_OK : BACKGROUND_FAILED);
+    background_report(&record->background,
+                      code == PROGRAM_DONE ? BACKGROUND_OK : BACKGROUND_FAILED);
     return code;
 }
 
@@ -523,7 +453,7 @@ static int clone_session(const struct record_options *o, struct err *err)
         .no_clobber = o->no_clobber,
         .quiet = o->quiet,
     };
-    return clone_to_file(&clone, err) < 0 ? CLI_FAILED : CLI_DONE;
+    return clone_to_file(&clone, err) < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 
 // Runs all actions except a recording.
@@ -539,8 +469,8 @@ static int act(struct record *record, struct err *err)
         return clone_session(&record->options, err);
     default:
         return watch_signals(record, err) < 0
-                   ? CLI_FAILED
-                   : record_remote_attach(&record->options, record->signal_fd, err);
+                   ? PROGRAM_FAILED
+                   : record_remote_attach(&record->options, &record->here.signals, err);
     }
 }
 
@@ -548,31 +478,27 @@ static int load_and_record(struct record *record, struct err *err)
 {
     const struct record_options *o = &record->options;
     if (load_config(record, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     const Pb__TraceConfig *trace = record->config.trace;
     if (trace->n_activate_triggers > 0 && !o->check)
         return trigger_tell(trace->activate_triggers, trace->n_activate_triggers, false, err) < 0
-                   ? CLI_FAILED
-                   : CLI_DONE;
+                   ? PROGRAM_FAILED
+                   : PROGRAM_DONE;
     if (!o->check && record_remote_find(o, &record->config, &record->log, &record->client,
                                         &record->service, err) < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     if (check_config(record, err) < 0)
-        return CLI_FAILED;
-    return o->check ? print_config(record) : record_trace(record, err);
+        return PROGRAM_FAILED;
+    return o->check ? recording_print_config(&record->config, err) : record_trace(record, err);
 }
 
 int cli_record(int argc, char **argv)
 {
-    struct record record = {.signal_fd = -1, .background = {.fd = -1}};
+    struct record record = {.here = {.log = &record.log, .signals.fd = -1}, .background.fd = -1};
     struct err err = {0};
     int r = record_options_parse(argc, argv, &record.options, &err);
-    if (r < 0)
-        return cli_options_wrong(CLI_PROGRAM, "record", r, &err);
-    if (record.options.help) {
-        record_options_print_help();
-        return CLI_DONE;
-    }
+    if (r != 0)
+        return cli_command_wrong(&record_command, r, &err);
     record.log = (struct log){
         .max_level = LOG_LEVEL_INFO,
         .write = write_log,

@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "producer/cli/light_config.h"
+#include "producer/ground/options.h"
 
 // What to do. Only RECORD_ACTION_RECORD takes a config.
 enum record_action {
@@ -29,7 +30,6 @@ struct record_options {
     bool no_verdict;
     bool check; // parse, check and print the config, record nothing
     bool quiet;
-    bool help;
     bool no_daemon;         // record in this process, even if a service runs
     bool background;        // return as soon as everything is ready to start
     bool background_wait;   // the same, but return when the data sources have started
@@ -43,8 +43,8 @@ struct record_options {
     struct light_config light; // owns its events
 };
 
-// Returns 0, or -EINVAL with text if the command line is wrong.
-int record_options_parse(int argc, char **argv, struct record_options *ret, struct err *err);
+extern const struct cli_command record_command; // without its work
 
-void record_options_print_help(void);
+// Returns what cli_command_parse() returns.
+int record_options_parse(int argc, char **argv, struct record_options *ret, struct err *err);
 void record_options_done(struct record_options *options);

@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +22,6 @@
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/clone.h"
-#include "producer/cli/end_signal.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/readout.h"
 #include "producer/cli/remote.h"
@@ -95,8 +93,7 @@ struct run {
     struct ipc_client *client;     // borrowed
     struct record_remote *remote;  // borrowed; NULL: attached to a session of another command
     struct background *background; // borrowed; NULL: no waiting parent
-    int signal_fd;
-    struct end_signal end_signal;
+    struct signals *signals;       // borrowed
     uint64_t enable_id;
     bool stopping;
     bool started; // the data sources have started, and the background's parent is not told yet
@@ -110,6 +107,12 @@ struct run {
     struct err *err;
 };
 
+// Calls a method that is answered at once. Its answer has nothing that is needed.
+static int call(struct run *run, uint32_t method, const ProtobufCMessage *request, struct err *err)
+{
+    return ipc_client_call(run->client, method, request, -1, REMOTE_TIMEOUT, NULL, err);
+}
+
 static void send_stop(struct run *run)
 {
     Pb__FlushRequest flush = PB__FLUSH_REQUEST__INIT;
@@ -117,7 +120,7 @@ static void send_stop(struct run *run)
     flush.has_timeout_ms = true;
     run->stopping = true;
     // If the flush is refused, the stop goes on.
-    ipc_client_call(run->client, IPC_CONSUMER_FLUSH, &flush.base, -1, REMOTE_TIMEOUT, NULL, NULL);
+    call(run, IPC_CONSUMER_FLUSH, &flush.base, NULL);
     ipc_client_send(run->client, IPC_CONSUMER_DISABLE_TRACING, &disable.base, -1, NULL, NULL);
 }
 
@@ -243,10 +246,7 @@ static int take_replies(struct run *run)
 
 static int handle_signals(struct run *run)
 {
-    struct signalfd_siginfo info;
-    while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (end_signal_repeats(&run->end_signal))
-            continue;
+    while (signals_take(run->signals)) {
         if (run->stopping)
             return err_set(run->err, -EINTR,
                            "interrupted, data that were not written yet are lost");
@@ -315,7 +315,7 @@ static int wait_for_end(struct run *run)
         int timeout_ms = ask_for_progress(run);
         struct pollfd fds[] = {
             {.fd = ipc_client_fd(run->client), .events = POLLIN},
-            {.fd = run->signal_fd, .events = POLLIN},
+            {.fd = run->signals->fd, .events = POLLIN},
         };
         if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
             return err_errno(run->err, -errno, "poll");
@@ -370,8 +370,7 @@ static int enable(struct run *run)
 static int confirm(struct run *run)
 {
     Pb__QueryCapabilitiesRequest request = PB__QUERY_CAPABILITIES_REQUEST__INIT;
-    int r = ipc_client_call(run->client, IPC_CONSUMER_QUERY_CAPABILITIES, &request.base, -1,
-                            REMOTE_TIMEOUT, NULL, run->err);
+    int r = call(run, IPC_CONSUMER_QUERY_CAPABILITIES, &request.base, run->err);
     return r < 0 ? r : take_replies(run);
 }
 
@@ -380,8 +379,7 @@ static int detach(struct run *run, const char *key)
     Pb__DetachRequest request = PB__DETACH_REQUEST__INIT;
     request.key = (char *)(uintptr_t)key;
     struct err err = {0};
-    int r = ipc_client_call(run->client, IPC_CONSUMER_DETACH, &request.base, -1, REMOTE_TIMEOUT,
-                            NULL, &err);
+    int r = call(run, IPC_CONSUMER_DETACH, &request.base, &err);
     if (r == 0)
         return 0;
     // The reason why there is no session is more useful than the failure to detach it.
@@ -393,19 +391,6 @@ static int detach(struct run *run, const char *key)
 }
 
 // The end.
-
-static void print_summary(const char *name, const struct session_counts *counts, uint64_t bytes)
-{
-    struct strbuf line CLEANUP(strbuf_done) = {0};
-    char printable[PATH_MAX];
-    if (counts)
-        progress_format(counts, bytes, &line);
-    else
-        strbuf_addf(&line, "%" PRIu64 " bytes", bytes);
-    str_printable(printable, sizeof(printable), name, strlen(name));
-    if (line.text)
-        fprintf(stderr, CLI_PROGRAM ": %s: %s\n", printable, line.text);
-}
 
 static int finish(struct run *run)
 {
@@ -430,7 +415,7 @@ static int finish(struct run *run)
         fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
                 trace->trigger_config ? ": no trigger came" : "");
     else if (!remote->options->quiet)
-        print_summary(remote->out_name, counted ? &counts : NULL, bytes);
+        progress_print_end(remote->out_name, counted ? &counts : NULL, bytes, "");
     remote->is_whole = bytes > 0;
     return tell_problem(run);
 }
@@ -488,7 +473,7 @@ int record_remote_run(struct ipc_client *client, struct record_remote *remote, s
         .client = client,
         .remote = remote,
         .background = remote->background,
-        .signal_fd = remote->signal_fd,
+        .signals = remote->signals,
         .err = err,
         .shows = !remote->options->quiet && isatty(STDERR_FILENO),
         .began = nsec_now(CLOCK_MONOTONIC),
@@ -499,7 +484,7 @@ int record_remote_run(struct ipc_client *client, struct record_remote *remote, s
     remote->output_fd = close_fd(remote->output_fd);
     if (!remote->options->detach_key || r < 0)
         readout_remove_empty(remote->out_path);
-    return r < 0 ? CLI_FAILED : CLI_DONE;
+    return r < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 
 // Detached sessions.
@@ -508,8 +493,7 @@ static int attach(struct run *run, const char *key)
 {
     Pb__AttachRequest request = PB__ATTACH_REQUEST__INIT;
     request.key = (char *)(uintptr_t)key;
-    return ipc_client_call(run->client, IPC_CONSUMER_ATTACH, &request.base, -1, REMOTE_TIMEOUT,
-                           NULL, run->err);
+    return call(run, IPC_CONSUMER_ATTACH, &request.base, run->err);
 }
 
 // Asks to be notified of the end.
@@ -521,13 +505,14 @@ static int watch_end(struct run *run)
                            &run->enable_id, run->err);
 }
 
-int record_remote_attach(const struct record_options *options, int signal_fd, struct err *err)
+int record_remote_attach(const struct record_options *options, struct signals *signals,
+                         struct err *err)
 {
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
     int r = remote_connect_consumer(&client, err);
     if (r < 0)
-        return CLI_FAILED;
-    struct run run = {.client = client, .signal_fd = signal_fd, .err = err};
+        return PROGRAM_FAILED;
+    struct run run = {.client = client, .signals = signals, .err = err};
     bool only_asks = options->action == RECORD_ACTION_IS_DETACHED;
     r = attach(&run, options->key);
     if (r == -EREMOTEIO) {
@@ -537,7 +522,7 @@ int record_remote_attach(const struct record_options *options, int signal_fd, st
         return CLI_NOT_DETACHED;
     }
     if (r == 0 && only_asks)
-        return detach(&run, options->key) < 0 ? CLI_FAILED : CLI_DONE;
+        return detach(&run, options->key) < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
     if (r == 0)
         r = watch_end(&run);
     if (r == 0 && options->stop)
@@ -549,5 +534,5 @@ int record_remote_attach(const struct record_options *options, int signal_fd, st
         r = tell_problem(&run);
     if (run.ended)
         remote_free_buffers(client);
-    return r < 0 ? CLI_FAILED : CLI_DONE;
+    return r < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
 }

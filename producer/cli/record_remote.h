@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "producer/cli/background.h"
 #include "producer/cli/record_options.h"
+#include "producer/cli/recording.h"
 #include "producer/service/config/config.h"
 #include "protos/ipc/tracing_service_state.pb-c.h"
 
@@ -23,15 +24,16 @@ struct record_remote {
     const struct record_options *options;
     const struct config *config;
     struct background *background; // told when the data sources have started
-    int signal_fd;        // a signalfd: the first signal stops the recording, the second gives up
-    int output_fd;        // owned: of the trace
-    const char *out_name; // for messages
-    const char *out_path; // NULL: standard output
-    bool is_whole;        // set to true if the trace is complete, even if a data source failed
+    struct signals *signals;       // borrowed: the first stops the recording, the second gives up
+    int output_fd;                 // owned: of the trace
+    const char *out_name;          // for messages
+    const char *out_path;          // NULL: standard output
+    bool is_whole; // set to true if the trace is complete, even if a data source failed
 };
 
 // Records until the end, or until the session is detached. Returns an exit code.
 int record_remote_run(struct ipc_client *client, struct record_remote *remote, struct err *err);
 
 // Runs --attach or --is_detached. Returns an exit code.
-int record_remote_attach(const struct record_options *options, int signal_fd, struct err *err);
+int record_remote_attach(const struct record_options *options, struct signals *signals,
+                         struct err *err);

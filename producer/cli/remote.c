@@ -20,8 +20,11 @@ bool remote_nobody_there(int r)
     return r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR;
 }
 
-int remote_take_socket(const char *folder, struct err *err)
+int remote_take_socket(void *userdata, const struct cli_option *option, const char *folder,
+                       struct err *err)
 {
+    (void)userdata;
+    (void)option;
     if (!*folder)
         return err_set(err, -EINVAL, "--socket takes a folder");
     return setenv(IPC_CONTROL_VARIABLE, folder, true) < 0 ? err_errno(err, -errno, "--socket") : 0;

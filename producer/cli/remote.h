@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/err.h"
+#include "producer/ground/options.h"
 #include "producer/service/ipc/ipc_client.h"
 
 #define REMOTE_TIMEOUT       (10 * NSEC_PER_SEC)  // for answers that a service gives at once
@@ -25,11 +26,13 @@ int remote_connect_consumer(struct ipc_client **ret, struct err *err);
 
 // The option --socket DIR, the same in each verb: only the daemon's own sockets in this folder are
 // used. The folder is kept in the environment, so that a process in the background has it too.
-#define REMOTE_SOCKET_OPTION(id)                                                                   \
+#define REMOTE_SOCKET_OPTION                                                                       \
     {                                                                                              \
-        id, 0, "socket", "DIR", "the daemon whose --run-dir is DIR, and no other service"          \
+        0, "socket", "DIR", "the daemon whose --run-dir is DIR, and no other service",             \
+            .take = remote_take_socket                                                             \
     }
-int remote_take_socket(const char *folder, struct err *err);
+int remote_take_socket(void *userdata, const struct cli_option *option, const char *folder,
+                       struct err *err);
 
 // The fate of a trigger in all services together. `told` counts services that took the trigger.
 // `silent` of these do not say what they did with it, as traced does.

@@ -13,36 +13,23 @@
 #include "producer/ground/options.h"
 #include "producer/service/ipc/socket.h"
 
-enum {
-    OPTION_JSON = 1,
-    OPTION_RAW,
-    OPTION_SOCKET,
-    OPTION_HELP,
+struct command_line {
+    bool json, raw;
 };
 
 static const struct cli_option options[] = {
-    {OPTION_JSON, 0, "json", NULL, "one JSON object, for scripts"},
-    {OPTION_RAW, 0, "raw", NULL, "the service's answer as it is, a TracingServiceState message"},
-    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {0, "json", NULL, "one JSON object, for scripts", CLI_SETS(struct command_line, json)},
+    {0, "raw", NULL, "the service's answer as it is, a TracingServiceState message",
+     CLI_SETS(struct command_line, raw)},
+    REMOTE_SOCKET_OPTION,
     {0},
 };
 
-struct command_line {
-    bool json, raw, help;
-};
-
-static int take(void *userdata, int id, const char *value, struct err *err)
+static int check(void *userdata, struct err *err)
 {
-    struct command_line *line = userdata;
-    if (id == 0)
-        return err_set(err, -EINVAL, "\"%s\": status takes no arguments", value);
-    if (id == OPTION_SOCKET)
-        return remote_take_socket(value, err);
-    line->json |= id == OPTION_JSON;
-    line->raw |= id == OPTION_RAW;
-    line->help |= id == OPTION_HELP;
-    return 0;
+    const struct command_line *line = userdata;
+    return line->json && line->raw ? err_set(err, -EINVAL, "--json and --raw do not go together")
+                                   : 0;
 }
 
 static uint64_t resident_bytes(pid_t pid)
@@ -77,10 +64,11 @@ static int print_raw(const Pb__TracingServiceState *state, struct err *err)
     uint8_t *bytes CLEANUP(freep) = malloc(size + 1);
     if (!bytes) {
         err_errno(err, -ENOMEM, "status");
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     }
     pb__tracing_service_state__pack(state, bytes);
-    return fwrite(bytes, 1, size, stdout) == size && fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
+    return fwrite(bytes, 1, size, stdout) == size && fflush(stdout) == 0 ? PROGRAM_DONE
+                                                                         : PROGRAM_FAILED;
 }
 
 static int print_state(struct ipc_client *client, const Pb__TracingServiceState *state, bool json,
@@ -101,58 +89,48 @@ static int print_state(struct ipc_client *client, const Pb__TracingServiceState 
     (json ? status_add_json : status_add_text)(&status, &text);
     if (text.failed) {
         err_errno(err, -ENOMEM, "status");
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     }
     fwrite(text.text, 1, text.size, stdout);
-    return fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
+    return fflush(stdout) == 0 ? PROGRAM_DONE : PROGRAM_FAILED;
 }
 
-static int ask_and_print(const struct command_line *line, struct err *err)
+static int ask_and_print(void *userdata, struct err *err)
 {
+    const struct command_line *line = userdata;
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
     Pb__TracingServiceState *state;
     int r = remote_connect_consumer(&client, err);
     if (r == 0)
         r = ipc_client_query_state(client, false, REMOTE_TIMEOUT, &state, err);
     if (r < 0)
-        return CLI_FAILED;
+        return PROGRAM_FAILED;
     int code = line->raw ? print_raw(state, err) : print_state(client, state, line->json, err);
     pb__tracing_service_state__free_unpacked(state, NULL);
     return code;
 }
 
-static void print_help(void)
-{
-    printf("usage: mmtrace status [--json] [--socket DIR]\n"
-           "\n"
-           "Shows the tracing service, mmtrace daemon or traced, and its sessions.\n"
-           "\n");
-    cli_options_print(options, stdout);
-    printf("\n"
-           "Columns: TIME is the time since the start. BUFFERS is their size, USED the part\n"
-           "that has data. LOST counts events that the session could not keep. TRIGGERS\n"
-           "counts those that came. ENDS IN is the time until the session ends, or stops\n"
-           "waiting for a trigger. SCORE is the bugreport_score. A dash stands for none, or\n"
-           "for a value that the service does not tell.\n"
-           "\n"
-           "Exit code: 0 shown, 1 no service or failed, 2 wrong usage.\n");
-}
+static const struct cli_command command = {
+    .program = CLI_PROGRAM,
+    .verb = "status",
+    .usage = "usage: mmtrace status [--json] [--socket DIR]\n"
+             "\n"
+             "Shows the tracing service, mmtrace daemon or traced, and its sessions.\n"
+             "\n",
+    .more = "\n"
+            "Columns: TIME is the time since the start. BUFFERS is their size, USED the part\n"
+            "that has data. LOST counts events that the session could not keep. TRIGGERS\n"
+            "counts those that came. ENDS IN is the time until the session ends, or stops\n"
+            "waiting for a trigger. SCORE is the bugreport_score. A dash stands for none, or\n"
+            "for a value that the service does not tell.\n"
+            "\n"
+            "Exit code: 0 shown, 1 no service or failed, 2 wrong usage.\n",
+    .options = options,
+    .check = check,
+    .run = ask_and_print,
+};
 
 int cli_status(int argc, char **argv)
 {
-    struct command_line line = {0};
-    struct err err = {0};
-    int r = cli_options_parse(options, argc, argv, take, &line, &err);
-    if (r == 0 && line.json && line.raw)
-        r = err_set(&err, -EINVAL, "--json and --raw do not go together");
-    if (r < 0)
-        return cli_options_wrong(CLI_PROGRAM, "status", r, &err);
-    if (line.help) {
-        print_help();
-        return CLI_DONE;
-    }
-    int code = ask_and_print(&line, &err);
-    if (err.text[0])
-        err_print(&err, CLI_PROGRAM);
-    return code;
+    return cli_command_main(&command, argc, argv, &(struct command_line){0});
 }

@@ -92,37 +92,25 @@ int trigger_tell(char *const *names, size_t n_names, bool optional, struct err *
 
 // -- the verb --
 
-enum {
-    OPTION_OPTIONAL = 1,
-    OPTION_SOCKET,
-    OPTION_HELP,
-};
-
-static const struct cli_option options[] = {
-    {OPTION_OPTIONAL, 0, "optional", NULL,
-     "accept a trigger that no session waits for: say nothing, and exit\n"
-     "with 0"},
-    REMOTE_SOCKET_OPTION(OPTION_SOCKET),
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
-    {0},
-};
-
 struct trigger_options {
     char *names[NAMES_MAX]; // borrowed
     size_t n_names;
-    bool optional, help;
+    bool optional;
 };
 
-static int take(void *userdata, int id, const char *value, struct err *err)
+static const struct cli_option options[] = {
+    {0, "optional", NULL,
+     "accept a trigger that no session waits for: say nothing, and exit with 0",
+     CLI_SETS(struct trigger_options, optional)},
+    REMOTE_SOCKET_OPTION,
+    {0},
+};
+
+static int take_name(void *userdata, const struct cli_option *option, const char *value,
+                     struct err *err)
 {
     struct trigger_options *o = userdata;
-    if (id == OPTION_SOCKET)
-        return remote_take_socket(value, err);
-    if (id != 0) {
-        o->optional |= id == OPTION_OPTIONAL;
-        o->help |= id == OPTION_HELP;
-        return 0;
-    }
+    (void)option;
     if (!value[0])
         return err_set(err, -EINVAL, "a trigger must have a name");
     if (o->n_names == NAMES_MAX)
@@ -131,41 +119,44 @@ static int take(void *userdata, int id, const char *value, struct err *err)
     return 0;
 }
 
-static void print_help(void)
+static int check(void *userdata, struct err *err)
 {
-    printf("usage: mmtrace trigger [--optional] NAME...\n"
-           "\n"
-           "Tells the tracing services, mmtrace daemon and traced, that something has\n"
-           "happened: the sessions whose config has a trigger of that name start, stop, or\n"
-           "are snapshot. If no session of the daemon waits for a trigger, mmtrace names the\n"
-           "trigger and fails; traced does not tell whether one waits.\n"
-           "\n");
-    cli_options_print(options, stdout);
-    printf("\n"
-           "Exit code: 0 heard, or told to traced; 1 failed, or no session waits for one of\n"
-           "the triggers; 2 wrong usage.\n"
-           "\n"
-           "Example:\n"
-           "  mmtrace trigger kmem_activity\n");
+    const struct trigger_options *o = userdata;
+    return o->n_names > 0 ? 0 : err_set(err, -EINVAL, "no trigger named");
 }
+
+static int run(void *userdata, struct err *err)
+{
+    const struct trigger_options *o = userdata;
+    int r = trigger_tell(o->names, o->n_names, o->optional, err);
+    if (r >= 0)
+        *err = (struct err){0}; // of a service that needs not be there
+    return r <= 0 ? r : PROGRAM_FAILED;
+}
+
+static const struct cli_command command = {
+    .program = CLI_PROGRAM,
+    .verb = "trigger",
+    .usage = "usage: mmtrace trigger [--optional] NAME...\n"
+             "\n"
+             "Tells the tracing services, mmtrace daemon and traced, that something has\n"
+             "happened: the sessions whose config has a trigger of that name start, stop, or\n"
+             "are snapshot. If no session of the daemon waits for a trigger, mmtrace names the\n"
+             "trigger and fails; traced does not tell whether one waits.\n"
+             "\n",
+    .more = "\n"
+            "Exit code: 0 heard, or told to traced; 1 failed, or no session waits for one of\n"
+            "the triggers; 2 wrong usage.\n"
+            "\n"
+            "Example:\n"
+            "  mmtrace trigger kmem_activity\n",
+    .options = options,
+    .operand = take_name,
+    .check = check,
+    .run = run,
+};
 
 int cli_trigger(int argc, char **argv)
 {
-    struct trigger_options o = {0};
-    struct err err = {0};
-    int r = cli_options_parse(options, argc, argv, take, &o, &err);
-    if (r == 0 && !o.help && o.n_names == 0) {
-        r = err_set(&err, -EINVAL, "no trigger named");
-        err_hint(&err, r, "see mmtrace trigger --help");
-    }
-    if (r < 0)
-        return cli_options_wrong(CLI_PROGRAM, "trigger", r, &err);
-    if (o.help) {
-        print_help();
-        return CLI_DONE;
-    }
-    r = trigger_tell(o.names, o.n_names, o.optional, &err);
-    if (r < 0)
-        err_print(&err, CLI_PROGRAM);
-    return r == 0 ? CLI_DONE : CLI_FAILED;
+    return cli_command_main(&command, argc, argv, &(struct trigger_options){0});
 }

@@ -302,15 +302,6 @@ int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, str
     return out.failed || ret->failed ? err_errno(err, -ENOMEM, "verdict") : 0;
 }
 
-int verdict_of_file(const char *path, nsec_t timeout, struct strbuf *ret, struct err *err)
-{
-    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return err_errno(err, -errno, "%s", path);
-    struct verdict_request request = {.fd = fd, .timeout = timeout, .cancel_fd = -1};
-    return verdict_of_fd(&request, ret, err);
-}
-
 void verdict_print(const char *path)
 {
     struct strbuf lines CLEANUP(strbuf_done) = {0};

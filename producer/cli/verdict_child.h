@@ -29,9 +29,6 @@ struct verdict_request {
 //   others      mmsql could not read the trace, or could not be run
 int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, struct err *err);
 
-// Judges the file `path` as verdict_of_fd() does.
-int verdict_of_file(const char *path, nsec_t timeout, struct strbuf *ret, struct err *err);
-
 // For the end of a command: prints the verdict on the file to standard error, each line indented.
 // For a trace that would delay the prompt, prints a line that names `mmsql verdict` instead.
 // Without mmsql, prints nothing.

@@ -23,12 +23,29 @@ struct getopt_tables {
     size_t n_long, n_candidates;
 };
 
+static const struct cli_option help_option = {'h', "help", NULL, "this text"};
+
+static bool is_end(const struct cli_option *option)
+{
+    return !option->short_name && !option->long_name && !option->help;
+}
+
+// The options of the table by number, and behind them --help; NULL: there are no more.
+static const struct cli_option *option_at(const struct cli_option *table, size_t i)
+{
+    size_t n = 0;
+    while (n < i && !is_end(&table[n]))
+        n++;
+    return !is_end(&table[n]) ? &table[n] : n == i ? &help_option : NULL;
+}
+
 static void build(const struct cli_option *table, struct getopt_tables *ret)
 {
+    const struct cli_option *o;
     char *s = ret->short_names;
     *s++ = '-'; // operands come in order, as option 1
     *s++ = ':'; // a missing argument is reported separately
-    for (const struct cli_option *o = table; o->id && ret->n_long < OPTIONS_MAX; o++) {
+    for (size_t i = 0; i < OPTIONS_MAX && (o = option_at(table, i)); i++) {
         if (o->short_name) {
             *s++ = o->short_name;
             if (o->argument)
@@ -39,7 +56,7 @@ static void build(const struct cli_option *table, struct getopt_tables *ret)
         ret->long_names[ret->n_long++] = (struct option){
             .name = o->long_name,
             .has_arg = o->argument ? required_argument : no_argument,
-            .val = 256 + o->id,
+            .val = 256 + (int)i,
         };
         if (!o->refusal)
             ret->candidates[ret->n_candidates++] = o->long_name;
@@ -49,9 +66,11 @@ static void build(const struct cli_option *table, struct getopt_tables *ret)
 
 static const struct cli_option *find(const struct cli_option *table, int value)
 {
-    for (const struct cli_option *o = table; o->id; o++)
-        if ((value >= 256 && o->id == value - 256) ||
-            (value < 256 && o->short_name && o->short_name == value))
+    const struct cli_option *o;
+    if (value >= 256)
+        return option_at(table, (size_t)value - 256);
+    for (size_t i = 0; (o = option_at(table, i)); i++)
+        if (o->short_name && o->short_name == value)
             return o;
     return NULL;
 }
@@ -77,50 +96,126 @@ static int bad_option(const struct getopt_tables *tables, const struct cli_optio
     return unknown_option(tables, word, err);
 }
 
-static int take_option(const struct cli_option *option,
-                       int (*take)(void *userdata, int id, const char *value, struct err *err),
-                       void *userdata, struct err *err)
+static const struct {
+    const char *name, *like;
+} kinds[] = {
+    [CLI_TIME] = {"a time", "like 500ms, 0.5s, 10s, 2m or 1h"},
+    [CLI_SIZE] = {"a size", "like 512kb, 32mb or 1gb"},
+    [CLI_NUMBER] = {"a number", "like 20"},
+};
+
+static int set_text(const struct cli_option *option, void *place, const char *value,
+                    struct err *err)
 {
-    if (!option->sets)
-        return take(userdata, option->id, optarg, err);
-    *(bool *)((char *)userdata + option->sets - 1) = true;
+    if (option->min && !*value)
+        return err_set(err, -EINVAL, "--%s: %s is empty", option->long_name, option->argument);
+    *(const char **)place = value;
     return 0;
 }
 
-int cli_options_parse(const struct cli_option *table, int argc, char **argv,
-                      int (*take)(void *userdata, int id, const char *value, struct err *err),
-                      void *userdata, struct err *err)
+static int set_number(const struct cli_option *option, void *place, const char *value,
+                      struct err *err)
+{
+    union {
+        uint64_t size;
+        nsec_t time;
+        uint32_t number;
+    } all = {0};
+    int r = option->sets.kind == CLI_TIME   ? str_parse_duration(value, &all.time)
+            : option->sets.kind == CLI_SIZE ? str_parse_size(value, &all.size)
+                                            : str_parse_u32(value, &all.number);
+    uint64_t n = option->sets.kind == CLI_NUMBER ? all.number : all.size;
+    if (r < 0 || n < option->min || (option->max && n > option->max)) {
+        err_set(err, -EINVAL, "--%s %s: not %s", option->long_name, value,
+                kinds[option->sets.kind].name);
+        return err_hint(err, -EINVAL, "%s",
+                        option->like ? option->like : kinds[option->sets.kind].like);
+    }
+    memcpy(place, &all, option->sets.kind == CLI_NUMBER ? sizeof(all.number) : sizeof(all.size));
+    return 0;
+}
+
+static int print_help(const struct cli_command *command)
+{
+    fputs(command->usage, stdout);
+    cli_options_print(command->options, stdout);
+    if (command->more)
+        fputs(command->more, stdout);
+    return CLI_HELPED;
+}
+
+static int take_option(const struct cli_command *command, const struct cli_option *option,
+                       void *userdata, const char *word, struct err *err)
+{
+    if (option->refusal)
+        return err_set(err, -EINVAL, "%s: %s", word, option->refusal);
+    if (option->take)
+        return option->take(userdata, option, optarg, err);
+    void *place = (char *)userdata + option->sets.offset;
+    if (option->sets.kind == CLI_TEXT)
+        return set_text(option, place, optarg, err);
+    if (option->sets.kind >= CLI_TIME)
+        return set_number(option, place, optarg, err);
+    if (option->sets.kind == CLI_FLAG)
+        *(bool *)place = true;
+    return option == &help_option ? print_help(command) : 0;
+}
+
+static int take_operand(const struct cli_command *command, void *userdata, const char *value,
+                        struct err *err)
+{
+    if (!command->operand)
+        return err_set(err, -EINVAL, "\"%s\": %s takes no arguments", value, command->verb);
+    return command->operand(userdata, NULL, value, err);
+}
+
+static int parse(const struct cli_command *command, int argc, char **argv, void *userdata,
+                 struct err *err)
 {
     struct getopt_tables tables = {0};
-    build(table, &tables);
+    int r = 0;
+    build(command->options, &tables);
     optind = 0;
     opterr = 0;
-    for (;;) {
+    while (r == 0) {
         int at = optind ? optind : 1;
         int value = getopt_long(argc, argv, tables.short_names, tables.long_names, NULL);
         if (value == -1)
             break;
-        int r;
-        const struct cli_option *option = find(table, value);
+        const struct cli_option *option = find(command->options, value);
         if (value == 1)
-            r = take(userdata, 0, optarg, err);
+            r = take_operand(command, userdata, optarg, err);
         else if (value == ':')
             r = err_set(err, -EINVAL, "%s needs an argument", argv[at]);
         else if (!option)
-            r = bad_option(&tables, table, argv[at], err);
-        else if (option->refusal)
-            r = err_set(err, -EINVAL, "%s: %s", argv[at], option->refusal);
+            r = bad_option(&tables, command->options, argv[at], err);
         else
-            r = take_option(option, take, userdata, err);
-        if (r < 0)
-            return r;
+            r = take_option(command, option, userdata, argv[at], err);
     }
-    for (; optind < argc; optind++) { // behind "--"
-        int r = take(userdata, 0, argv[optind], err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    for (; r == 0 && optind < argc; optind++) // behind "--"
+        r = take_operand(command, userdata, argv[optind], err);
+    return r;
+}
+
+int cli_check(const struct cli_rule *rules, struct err *err)
+{
+    while (rules->text && !rules->is_broken)
+        rules++;
+    if (!rules->text)
+        return 0;
+    err_set(err, -EINVAL, "%s", rules->text);
+    return rules->hint ? err_hint(err, -EINVAL, "%s", rules->hint) : -EINVAL;
+}
+
+int cli_command_parse(const struct cli_command *command, int argc, char **argv, void *userdata,
+                      struct err *err)
+{
+    int r = parse(command, argc, argv, userdata, err);
+    if (r == 0 && command->check)
+        r = command->check(userdata, err);
+    if (r < 0 && err && !err->hint[0])
+        err_hint(err, r, "see %s %s --help", command->program, command->verb);
+    return r;
 }
 
 // Prints the text in lines that fit a terminal, from HELP_COLUMN on, where the first line begins.
@@ -142,7 +237,8 @@ static void print_wrapped(const char *text, FILE *out)
 
 void cli_options_print(const struct cli_option *table, FILE *out)
 {
-    for (const struct cli_option *o = table; o->id; o++) {
+    const struct cli_option *o;
+    for (size_t i = 0; (o = option_at(table, i)); i++) {
         if (!o->help)
             continue;
         if (!o->long_name && !o->short_name) {
@@ -150,13 +246,13 @@ void cli_options_print(const struct cli_option *table, FILE *out)
             continue;
         }
         char names[80];
-        int n = snprintf(names, sizeof(names), "  %c%c%s%s%s%s%s", o->short_name ? '-' : ' ',
+        int n = snprintf(names, sizeof(names), "  %c%c%s%s%s%s", o->short_name ? '-' : ' ',
                          o->short_name ? o->short_name : ' ',
                          !o->long_name   ? ""
                          : o->short_name ? ", --"
                                          : "  --",
                          o->long_name ? o->long_name : "", o->argument ? " " : "",
-                         o->argument ? o->argument : "", "");
+                         o->argument ? o->argument : "");
         if (n >= HELP_COLUMN)
             fprintf(out, "%s\n%*s", names, HELP_COLUMN, "");
         else
@@ -165,15 +261,27 @@ void cli_options_print(const struct cli_option *table, FILE *out)
     }
 }
 
-int cli_options_wrong(const char *program, const char *verb, int r, struct err *err)
+int cli_command_wrong(const struct cli_command *command, int r, struct err *err)
 {
     char name[64];
-    if (r == -ENOMEM) {
+    if (r == CLI_HELPED)
+        return PROGRAM_DONE;
+    if (r == -ENOMEM)
         err_errno(err, r, "command line");
-        err_print(err, program);
-        return PROGRAM_FAILED;
-    }
-    snprintf(name, sizeof(name), verb ? "%s %s" : "%s", program, verb);
+    snprintf(name, sizeof(name), r == -ENOMEM || command->is_mode ? "%s" : "%s %s",
+             command->program, command->verb);
     err_print(err, name);
-    return PROGRAM_USAGE;
+    return r == -ENOMEM ? PROGRAM_FAILED : PROGRAM_USAGE;
+}
+
+int cli_command_main(const struct cli_command *command, int argc, char **argv, void *userdata)
+{
+    struct err err = {0};
+    int r = cli_command_parse(command, argc, argv, userdata, &err);
+    if (r != 0)
+        return cli_command_wrong(command, r, &err);
+    r = command->run(userdata, &err);
+    if (r != 0 && err.text[0])
+        err_print(&err, command->program);
+    return r < 0 ? PROGRAM_FAILED : r;
 }

@@ -1,40 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command-line options, from one table per verb: parsed, explained in --help, and suggested for
-// misspelt options.
+// Command lines: one table of options per verb, which is parsed, explained in --help, and searched
+// for suggestions for misspelt options. Each verb has -h and --help.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
+#include "common/nsec.h"
+
+struct cli_option;
+
+// Takes the value of an option, or an operand (`option` is NULL then). Returns 0 or a negative
+// errno with text.
+typedef int (*cli_take_fn)(void *userdata, const struct cli_option *option, const char *value,
+                           struct err *err);
 
 struct cli_option {
-    int id;                // unique in the table, > 0
     char short_name;       // 0: none
-    const char *long_name; // without dashes
+    const char *long_name; // without dashes; NULL: none
     const char *argument;  // name of the argument in --help; NULL: the option takes none
-    const char *help;      // may have several lines; NULL: not shown in --help
+    const char *help;      // wrapped by cli_options_print(); NULL: not shown in --help
+    struct cli_place {
+        enum { CLI_NOWHERE, CLI_FLAG, CLI_TEXT, CLI_TIME, CLI_SIZE, CLI_NUMBER } kind;
+        size_t offset;
+    } sets;            // CLI_SETS(): the member of the userdata that gets the value
+    uint64_t min, max; // of the value; max 0: no limit. A text with min 1 is not empty
+    const char *like;  // what a right value is like, for messages; NULL: as usual for the kind
+    cli_take_fn take;  // instead of `sets`. An option with neither is accepted without effect
+    int id;            // for `take`
     // Why a known option does not work here, and what to do. NULL for all other options.
     const char *refusal;
-    size_t sets; // CLI_SETS(): a bool that becomes true, without a call of `take`; 0: none
 };
 
-// The place of `member` in the userdata, which is a `type`.
-#define CLI_SETS(type, member) (offsetof(type, member) + 1)
+// The place of `member` in the userdata, which is a `type`. The member's type says what the value
+// is: bool (an option without argument), const char * (text, borrowed from argv), nsec_t (a time),
+// uint64_t (a size), uint32_t or int32_t (a number).
+// clang-format off
+#define CLI_SETS(type, member)                                                                     \
+    {_Generic(((type *)0)->member, bool: CLI_FLAG, const char *: CLI_TEXT, nsec_t: CLI_TIME,        \
+              uint64_t: CLI_SIZE, uint32_t: CLI_NUMBER, int32_t: CLI_NUMBER),                      \
+     offsetof(type, member)}
+// clang-format on
 
-// A table ends with id 0. A row without names but with `help` is a heading in --help.
+// A table ends with a row without names and help. A row without names but with `help` is a heading
+// in --help.
 
-// Calls `take` for each other option and each operand, in order; an operand has id 0 and is the
-// `value`. Returns 0, the first failure of `take`, or -EINVAL with text for an option that is not
-// in the table.
-int cli_options_parse(const struct cli_option *table, int argc, char **argv,
-                      int (*take)(void *userdata, int id, const char *value, struct err *err),
-                      void *userdata, struct err *err);
+struct cli_command {
+    const char *program, *verb;
+    bool is_mode;             // messages name the program alone
+    const char *usage, *more; // in --help, in front of the options and behind; more: or NULL
+    const struct cli_option *options;              // without --help
+    cli_take_fn operand;                           // NULL: there are no operands
+    int (*check)(void *userdata, struct err *err); // after the last option; NULL: nothing to check
+    // Does the work. Returns an exit code, or a negative errno. The text in `err` is printed unless
+    // the exit code is 0.
+    int (*run)(void *userdata, struct err *err);
+};
+
+// What a command line may not say, for `check`. The last rule has no text.
+struct cli_rule {
+    bool is_broken;
+    const char *text, *hint; // hint: or NULL
+};
+
+// Returns 0, or -EINVAL with the text of the first rule that is broken.
+int cli_check(const struct cli_rule *rules, struct err *err);
+
+#define CLI_HELPED 1
+
+// Reads the command line, options and operands in order. Returns 0; CLI_HELPED if --help was
+// printed; or the first failure: -EINVAL with text, or what `take` or `check` returned.
+int cli_command_parse(const struct cli_command *command, int argc, char **argv, void *userdata,
+                      struct err *err);
+
+// Prints why the command line was not read: `r` is what cli_command_parse() returned. Returns the
+// exit code: CLI_HELPED is success, and lack of memory is a failure, not wrong usage.
+int cli_command_wrong(const struct cli_command *command, int r, struct err *err);
+
+// Reads the command line, runs the command, and prints its errors. Returns the exit code.
+int cli_command_main(const struct cli_command *command, int argc, char **argv, void *userdata);
 
 void cli_options_print(const struct cli_option *table, FILE *out);
-
-// Says what is wrong with the command line: `r` is how reading it failed, `verb` NULL if messages
-// of the program do not name it. Returns the exit code: no memory is nobody's wrong usage.
-int cli_options_wrong(const char *program, const char *verb, int r, struct err *err);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pages to pin, given what is known about them and how many there may be.
+// Chooses the pages to pin, by what a recording shows about them.
 #pragma once
 
 #include "common/ranges.h"
 #include "producer/pintool/evidence.h"
 
-// *ret (cleared first) becomes the at most `n_max` pages that are worth most. Pages without any
-// evidence are never chosen. 0 or -ENOMEM.
+// Clears *ret and adds the pages that are worth most, at most `n_max`. Pages without any evidence
+// are never chosen. Returns 0 or -ENOMEM.
 int choice_make(const struct evidence *evidence, uint64_t n_max, struct page_ranges *ret);
 
-// What the evidence says about a range, summed over its pages.
+// The evidence about a range, summed over its pages.
 struct choice_sum {
     uint64_t n_resident, n_evicted, n_read_back;
     double reads;

@@ -4,8 +4,7 @@
 // bisection, and all runs are in one array.
 #include "producer/pintool/coverage.h"
 
-// Returns the index of the first range that ends behind `offset`.
-static size_t first_behind(const struct page_ranges *set, uint64_t offset)
+size_t coverage_first(const struct page_ranges *set, uint64_t offset)
 {
     size_t low = 0, high = set->n;
     while (low < high) {
@@ -27,7 +26,7 @@ static int add_range(struct coverages *list, struct coverage *item, uint64_t sta
     if (set && !set->n)
         return 0;
     if (set) {
-        at = set->items + first_behind(set, start);
+        at = set->items + coverage_first(set, start);
         last = set->items + set->n;
     }
     for (; start < end && at < last && at->start < end; at++) {

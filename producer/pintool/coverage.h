@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a file's parts (the entries of a zip, or the whole file) is in a set of byte ranges: what
-// is resident, what an older probe saw, what a pinconfig wants.
+// Intersects the parts of a file (the entries of a zip, or the whole file) with a set of byte
+// ranges: resident bytes, the bytes of an older probe, or those that a pinconfig names.
 #pragma once
 
 #include <stddef.h>
@@ -32,16 +32,19 @@ VEC_DEFINE(coverage_items, struct coverage);
 // All zero is an empty list.
 struct coverages {
     struct coverage_items items;
-    // Byte ranges in the file, ascending for each item; not one set, since those of neighbours may
-    // touch.
+    // Byte ranges in the file, ascending for each item. The ranges of neighbours may touch, so the
+    // pool is not one set.
     struct page_ranges pool;
 };
 
-// Appends what of the part is in `set` (sorted bytes), or all of it if that is NULL. Takes the
-// logarithm of the set's size and what it finds. 0 or -ENOMEM.
+// Returns the index of the first range that ends behind `offset`.
+size_t coverage_first(const struct page_ranges *set, uint64_t offset);
+
+// Appends the bytes of the part that are in `set` (sorted bytes; NULL: all bytes of the part).
+// Takes the logarithm of the set's size, plus the number of ranges found. Returns 0 or -ENOMEM.
 int coverages_add(struct coverages *list, const struct part *part, const struct page_ranges *set);
 
-// The same where only `wanted` (sorted bytes within the part) counts.
+// Does the same for the bytes in `wanted` alone (sorted, within the part).
 int coverages_add_wanted(struct coverages *list, const struct part *part,
                          const struct page_ranges *wanted, const struct page_ranges *set);
 
@@ -54,5 +57,5 @@ static inline const struct page_range *coverage_ranges(const struct coverages *l
     return item->n_ranges ? &list->pool.items[item->first_range] : NULL;
 }
 
-// Covered bytes in percent; 0 for a part without bytes.
+// Returns the covered bytes in percent; 0 for a part without bytes.
 double coverage_percent(uint64_t covered_bytes, uint64_t size_bytes);

@@ -97,16 +97,18 @@ static int unpack(struct unpacking *u, z_stream *z)
 static int find(const struct zipindex *index, const char *name, const struct zipindex_entry **ret,
                 struct err *err)
 {
-    *ret = NULL;
+    const struct zipindex_entry *found = NULL;
     vec_foreach(&index->entries, entry) {
         if (!str_eq(entry->name, EMBEDDED_LIST_NAME))
             continue;
-        if (*ret)
+        if (found)
             return err_set(err, -EBADMSG, "%s: " EMBEDDED_LIST_NAME " is there twice", name);
-        *ret = entry;
+        found = entry;
     }
-    if (*ret)
+    if (found) {
+        *ret = found;
         return 0;
+    }
     if (index->n_damaged)
         return err_set(err, -ENOENT, "%s: no " EMBEDDED_LIST_NAME " in it; %zu entries are damaged",
                        name, index->n_damaged);

@@ -9,12 +9,13 @@
 
 #define EMBEDDED_LIST_NAME "assets/pinlist.meta"
 
-// True if `bytes` begin as a zip does.
+// Returns whether `bytes` begin as a zip does.
 bool embedded_list_is_zip(const void *bytes, size_t size);
 
-// Appends the bytes of the pinlist in the zip whose index is given, at most `max_bytes`. The zip is
-// taken as hostile. -ENOENT: it has none; -EBADMSG: it has two, or one that cannot be what the
-// directory says; -ENOTSUP: compressed by another method than deflate; -EFBIG; -ENOMEM; or what
-// read() returned. The text begins with `name`.
+// Appends the bytes of the pinlist in the zip that `index` describes. The zip may be hostile.
+// Returns 0, or a negative errno with a text that begins with `name`: -ENOENT if the zip has no
+// list; -EBADMSG if the zip has two, or if the list differs from its directory; -ENOTSUP if another
+// method than deflate compressed the list; -EFBIG if the list has more than `max_bytes`; -ENOMEM;
+// or the error of read().
 int embedded_list_read(const struct zipindex_source *source, const struct zipindex *index,
                        const char *name, size_t max_bytes, struct strbuf *ret, struct err *err);

@@ -17,15 +17,12 @@
 
 int evidence_new(uint64_t n_pages, struct evidence *ret)
 {
-    *ret = (struct evidence){0};
     if (n_pages > EVIDENCE_PAGES_MAX)
         return -EFBIG;
-    if (!n_pages)
-        return 0;
-    ret->pages.items = calloc(n_pages, sizeof(*ret->pages.items));
-    if (!ret->pages.items)
+    struct page_evidence *pages = n_pages ? calloc(n_pages, sizeof(*pages)) : NULL;
+    if (n_pages && !pages)
         return -ENOMEM;
-    ret->pages.n = ret->pages.capacity = n_pages;
+    *ret = (struct evidence){.pages = {.items = pages, .n = n_pages, .capacity = n_pages}};
     return 0;
 }
 

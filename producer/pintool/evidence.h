@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a recording tells about the pages of one file: how often each was seen resident, was
-// evicted, and was read back. Fed in the order of time, from samples of residency or from the page
-// cache's own events, not from both.
+// The evidence of a recording about the pages of one file: how often each page was seen resident,
+// was evicted, and was read back. The caller adds events in the order of time, from samples of
+// residency or from the page cache's own events, but not from both.
 #pragma once
 
 #include <stdbool.h>
@@ -13,12 +13,12 @@
 
 #define EVIDENCE_GONE_BUCKETS 128
 
-#define EVIDENCE_PAGES_MAX ((uint64_t)1 << 20) // 4 GiB, as far as a pinlist reaches
+#define EVIDENCE_PAGES_MAX ((uint64_t)1 << 20) // 4 GiB, the range of a pinlist
 
 struct page_evidence {
     uint32_t n_resident;  // samples that show it
-    uint32_t n_evicted;   // times it went
-    uint32_t n_read_back; // times it came again after it had gone
+    uint32_t n_evicted;   // evictions
+    uint32_t n_read_back; // reads after an eviction
     float reads;          // its shares of the reads that brought it back
     float gone_s;         // how long it was gone, in all, after it had been there
     uint32_t since;       // when it came or went last, in ticks since the first event
@@ -48,31 +48,33 @@ struct evidence {
     double stays_s, n_stays;                  // times from coming to going, where both were seen
 };
 
-int evidence_new(uint64_t n_pages, struct evidence *ret); // 0, -EFBIG or -ENOMEM
-void evidence_done(struct evidence *evidence);            // fit for CLEANUP()
+// Returns 0, -EFBIG or -ENOMEM.
+int evidence_new(uint64_t n_pages, struct evidence *ret);
+void evidence_done(struct evidence *evidence); // fit for CLEANUP()
 
-// Pages outside the file are ignored throughout.
+// The functions below ignore pages outside the file.
 
-// `n_samples` samples show the pages.
+// Adds `n_samples` samples that show the pages resident.
 void evidence_resident(struct evidence *evidence, uint64_t start, uint64_t end, uint32_t n_samples);
 
-// A run came in, or went out, between two samples. How many reads it took is not known: as many as
-// the kernel's read-ahead would need.
+// Adds a run of pages that came in, or was evicted, between two samples. The number of reads is
+// unknown; the kernel's read-ahead gives the estimate.
 void evidence_came(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end);
 void evidence_went(struct evidence *evidence, nsec_t ts, uint64_t start, uint64_t end);
 
-// A folio that begins at `page` was added to the page cache, or deleted from it. Folios that follow
-// one another in the file and at once are one read; their sizes are told from where the next
-// begins.
+// Adds an event of the page cache: a folio that begins at `page` was added or deleted. Folios that
+// follow one another in the file and in time count as one read. The start of the next folio shows
+// the size of a folio.
 void evidence_added(struct evidence *evidence, nsec_t ts, uint64_t page);
 void evidence_deleted(struct evidence *evidence, nsec_t ts, uint64_t page);
 
-// Behind the last of all. evidence_seconds() is then how long it took from the first to the last.
+// Ends the evidence. evidence_seconds() then returns the time from the first event to the last.
 void evidence_end(struct evidence *evidence);
 double evidence_seconds(const struct evidence *evidence);
 
-// How long a page that is there at the end has been there.
+// Returns the time for which a page that is present at the end has been present.
 double evidence_stay_seconds(const struct evidence *evidence, uint64_t page);
 
-// Reads of pages that had been gone for less than `seconds`; exact to a quarter of that time.
+// Returns the reads of pages that had been evicted for less than `seconds`, exact to a quarter of
+// this time.
 double evidence_reads_within(const struct evidence *evidence, double seconds);

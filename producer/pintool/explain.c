@@ -158,10 +158,7 @@ static void put_range(struct json *json, const struct reason *reason)
     json_double(json, "times_evicted", reason->n_evicted);
     json_double(json, "times_read_back", reason->n_read_back);
     json_double(json, "reads", reason->reads);
-    if (reason->entry)
-        json_text(json, "entry", reason->entry);
-    else
-        json_null(json, "entry");
+    json_text(json, "entry", reason->entry);
     json_object_end(json);
 }
 
@@ -170,10 +167,7 @@ void explanation_print_json(const struct explanation *e)
     struct json json = {.out = stdout};
     json_object_begin(&json, NULL);
     json_text(&json, "path", e->path);
-    if (e->pinlist_path)
-        json_text(&json, "pinlist", e->pinlist_path);
-    else
-        json_null(&json, "pinlist");
+    json_text(&json, "pinlist", e->pinlist_path);
     json_u64(&json, "samples", e->sources->n_samples);
     json_u64(&json, "changes", e->sources->n_changes);
     json_u64(&json, "events", e->sources->n_events);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why `pintool suggest` chose what it chose, for people and for programs.
+// Explains the choice of `pintool suggest`, as text or as JSON.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "producer/pintool/evidence.h"
 #include "producer/pintool/gather.h"
 
-// Borrowed but for the reasons.
+// All members but `reasons` are borrowed.
 struct explanation {
     const char *path, *pinlist_path; // the latter NULL: none was written
     uint64_t size_bytes, page_size;  // of the file
@@ -22,13 +22,13 @@ struct explanation {
     struct reasons *reasons;          // owned; NULL before explanation_prepare()
 };
 
-// The end of a page in bytes, cut at the end of the file.
+// Returns the end of a page in bytes, cut at the end of the file.
 uint64_t explanation_page_end(const struct explanation *explanation, uint64_t page);
 
-// Takes the memory that printing needs. 0 or -ENOMEM with text.
+// Allocates the memory for printing. Returns 0, or -ENOMEM with text.
 int explanation_prepare(struct explanation *explanation, struct err *err);
 void explanation_done(struct explanation *explanation); // fit for CLEANUP()
 
-// Print to standard output: with `ranges`, a line for each, and always what it comes to.
+// Print to standard output: a line for each range if `ranges` is true, and the sums.
 void explanation_print(const struct explanation *explanation, bool ranges);
 void explanation_print_json(const struct explanation *explanation);

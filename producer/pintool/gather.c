@@ -209,18 +209,19 @@ static int gather_all(struct gathering *g)
 int gather_evidence(const struct mmsql *mmsql, const struct gather_subject *subject,
                     struct evidence *evidence, struct gather_sources *ret, struct err *err)
 {
-    *ret = (struct gather_sources){0};
+    struct gather_sources sources = {0};
     struct gathering g = {
-        .mmsql = mmsql, .subject = subject, .evidence = evidence, .sources = ret, .err = err};
+        .mmsql = mmsql, .subject = subject, .evidence = evidence, .sources = &sources, .err = err};
     int r = gather_all(&g);
     known_files_done(&g.files);
     evidence_end(evidence);
-    evidence->n_samples = ret->n_samples;
+    evidence->n_samples = sources.n_samples;
     if (r < 0)
         return r;
-    if (!ret->n_samples && !ret->n_events) {
+    if (!sources.n_samples && !sources.n_events) {
         err_set(err, -ENOENT, "%s: the recording says nothing about it", subject->path);
         return err_hint(err, -ENOENT, "--recorded-as gives the file's name in the recording");
     }
+    *ret = sources;
     return 0;
 }

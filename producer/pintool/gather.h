@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a recording to the evidence about one file.
+// Gathers the evidence about one file from a recording.
 #pragma once
 
 #include <stdbool.h>
@@ -15,15 +15,15 @@ struct gather_subject {
     uint64_t page_size;
 };
 
-// What the evidence came from.
+// The numbers of rows that the evidence is made of.
 struct gather_sources {
     uint64_t n_samples; // exact ones
     uint64_t n_changes; // of residency, between samples
     uint64_t n_events;  // of the page cache
 };
 
-// Fills `evidence`, which is new. The page cache's events are taken if the recording has any of the
-// file, since samples miss what comes and goes between them. 0; -ENOENT: the recording says nothing
-// about the file; or a negative errno; with text.
+// Fills `evidence`, which is new. If the recording has events of the page cache for the file, these
+// are used, because samples miss pages that come and go in between. Returns 0, or a negative errno
+// with text: -ENOENT if the recording has nothing about the file.
 int gather_evidence(const struct mmsql *mmsql, const struct gather_subject *subject,
                     struct evidence *evidence, struct gather_sources *ret, struct err *err);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/pinlist.h"
 #include "common/str.h"
 
 static void new_line(struct json *json)
@@ -94,6 +95,10 @@ void json_array_end(struct json *json)
 
 void json_text(struct json *json, const char *key, const char *text)
 {
+    if (!text) {
+        json_null(json, key);
+        return;
+    }
     value_begin(json, key);
     quoted(json, text);
 }
@@ -118,4 +123,24 @@ void json_null(struct json *json, const char *key)
 {
     value_begin(json, key);
     fputs_unlocked("null", json->out);
+}
+
+void json_range(struct json *json, const char *offset_key, uint64_t offset, uint64_t bytes)
+{
+    json_object_begin(json, NULL);
+    json_u64(json, offset_key, offset);
+    json_u64(json, "bytes", bytes);
+    json_object_end(json);
+}
+
+void json_pinlist(struct json *json, const char *key, const char *path, const struct pinlist *list)
+{
+    json_object_begin(json, key);
+    json_text(json, "path", path);
+    json_u64(json, "total_bytes", pinlist_total_bytes(list));
+    json_array_begin(json, "ranges");
+    vec_foreach(list, range)
+        json_range(json, "offset", range->offset, range->length);
+    json_array_end(json);
+    json_object_end(json);
 }

@@ -20,16 +20,22 @@
 #include "producer/pintool/pintool.h"
 #include "producer/pintool/whole_file.h"
 
-static bool is_stream(const char *path)
+int pintool_close_stdout(void)
 {
-    return path && str_eq(path, "-");
+    bool failed = fflush(stdout) != 0;
+    int why = errno;
+    if (!failed && !ferror(stdout))
+        return PROGRAM_DONE;
+    fprintf(stderr, "%s: standard output: %s\n", PINTOOL,
+            failed ? strerror(why) : "could not be written");
+    return PROGRAM_FAILED;
 }
 
 int list_output_open(struct list_output *output, bool text, struct err *err)
 {
-    if (!is_stream(output->path) && !text)
+    if (!path_is_stream(output->path) && !text)
         return 0;
-    if (is_stream(output->path) && isatty(STDOUT_FILENO)) {
+    if (path_is_stream(output->path) && isatty(STDOUT_FILENO)) {
         err_set(err, -ENOTTY, "-o -: standard output is a terminal, and a pinlist is binary");
         return err_hint(err, -ENOTTY, "redirect it, or name a file");
     }
@@ -64,7 +70,7 @@ static int refuse_file(const char *path, const char *made_of, struct err *err)
 static int write_bytes(const struct list_output *output, const char *path,
                        const struct strbuf *bytes, struct err *err)
 {
-    if (!is_stream(path))
+    if (!path_is_stream(path))
         return whole_file_write(path, bytes->text, bytes->size, err);
     int r = fd_write_all(output->stream_fd, bytes->text, bytes->size);
     return r < 0 ? err_errno(err, r, "standard output") : 0;
@@ -119,9 +125,9 @@ static void write_source(const char *path, const struct strbuf *bytes, const str
 static int refuse_empty(const char *path, const struct list_made_of *made_of, struct err *err)
 {
     struct stat st;
-    if (is_stream(path) || (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size)) {
+    if (path_is_stream(path) || (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size)) {
         err_set(err, -ENODATA, "%s: the list would be empty: %s; %s", path, made_of->why_empty,
-                is_stream(path) ? "nothing is written" : "the old file stays as it was");
+                path_is_stream(path) ? "nothing is written" : "the old file stays as it was");
         return err_hint(err, -ENODATA, "--allow-empty writes it all the same");
     }
     fflush(stdout);
@@ -136,10 +142,10 @@ int list_output_write(const struct list_output *output, const struct pinlist *li
     CLEANUP(strbuf_done) struct strbuf bytes = {0};
     const char *path = output->path;
     bool had_list = false;
-    int r = is_stream(path) ? 0 : refuse_file(path, made_of->path, err);
+    int r = path_is_stream(path) ? 0 : refuse_file(path, made_of->path, err);
     if (r == 0 && !pinlist_total_bytes(list) && !output->allow_empty)
         r = refuse_empty(path, made_of, err);
-    if (r == 0 && !is_stream(path) && pinlist_file_peek(path, &old, &had_list) < 0)
+    if (r == 0 && !path_is_stream(path) && pinlist_file_peek(path, &old, &had_list) < 0)
         r = err_errno(err, -ENOMEM, "%s", path);
     if (r < 0)
         return r;
@@ -149,7 +155,7 @@ int list_output_write(const struct list_output *output, const struct pinlist *li
         return r;
     if (had_list)
         tell_replaced(path, &old, list);
-    if (made_of->zip && !is_stream(path))
+    if (made_of->zip && !path_is_stream(path))
         write_source(path, &bytes, list, made_of);
     return 0;
 }
@@ -157,6 +163,6 @@ int list_output_write(const struct list_output *output, const struct pinlist *li
 int list_output_write_text(const struct list_output *output, const char *path,
                            const struct strbuf *text, const char *made_of, struct err *err)
 {
-    int r = is_stream(path) ? 0 : refuse_file(path, made_of, err);
+    int r = path_is_stream(path) ? 0 : refuse_file(path, made_of, err);
     return r < 0 ? r : write_bytes(output, path, text, err);
 }

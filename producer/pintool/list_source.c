@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "producer/pintool/coverage.h"
 #include "producer/pintool/embedded_list.h"
 
 #define HEAD "pinlist-source 1\n"
@@ -35,15 +36,8 @@ static bool can_be_written(const char *name)
 
 static bool touches(const struct page_ranges *set, const struct zipindex_entry *entry)
 {
-    size_t low = 0, high = set->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->items[middle].end > entry->offset)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low < set->n && set->items[low].start < entry->offset + entry->size_bytes;
+    size_t first = coverage_first(set, entry->offset);
+    return first < set->n && set->items[first].start < entry->offset + entry->size_bytes;
 }
 
 // Returns whether the entry is added to finished zips, and may differ from build to build.
@@ -144,18 +138,17 @@ int list_source_parse(const char *text, size_t size, const struct strbuf *list,
     CLEANUP(list_source_done) struct list_source source = {.known = true};
     const char *at = text, *end = text + size;
     uint32_t crc;
-    *ret = (struct list_source){0};
-    if (!size || !eat(&at, end, HEAD "list ") || !eat_crc(&at, end, &crc) || !eat(&at, end, "\n") ||
-        crc != crc_of(list))
-        return 0;
-    while (at < end) {
+    int r = size && eat(&at, end, HEAD "list ") && eat_crc(&at, end, &crc) && eat(&at, end, "\n") &&
+            crc == crc_of(list);
+    while (r > 0 && at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        int r = newline ? line_parse(&source, at, newline) : 0;
-        if (r <= 0)
-            return r;
-        at = newline + 1;
+        r = newline ? line_parse(&source, at, newline) : 0;
+        at = newline ? newline + 1 : end;
     }
-    if (!source.zip_name)
+    if (r < 0)
+        return r;
+    *ret = (struct list_source){0};
+    if (r == 0 || !source.zip_name)
         return 0;
     *ret = source;
     source = (struct list_source){0};
@@ -215,10 +208,10 @@ int list_source_compare(const struct list_source *source, const struct zipindex 
                         struct list_source_change *ret)
 {
     CLEANUP(entry_refs_done) struct entry_refs sorted = {0};
-    *ret = (struct list_source_change){.n_entries = source->entries.n};
     int r = entry_refs_reserve(&sorted, index->entries.n);
     if (r < 0)
         return r;
+    *ret = (struct list_source_change){.n_entries = source->entries.n};
     vec_foreach(&index->entries, entry)
         sorted.items[sorted.n++] = entry;
     if (sorted.n)

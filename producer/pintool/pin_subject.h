@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One file as pintool sees it: what of it is in memory, and of each entry if it is a zip.
+// One file that pintool examines: its resident bytes, and those of each entry if the file is a zip.
 #pragma once
 
 #include "common/err.h"
@@ -12,18 +12,18 @@
 
 // Where a subject's `resident` comes from.
 enum probe_origin {
-    PROBE_NONE,    // nowhere: all of every entry counts as covered
+    PROBE_NONE,    // nowhere: every entry counts as covered as a whole
     PROBE_CACHE,   // the page cache, now
-    PROBE_PINLIST, // a pinlist that was given
-    PROBE_UNKNOWN, // the kernel does not tell
+    PROBE_PINLIST, // a pinlist
+    PROBE_UNKNOWN, // the kernel does not tell this user
 };
 
-// What is to be found out. All borrowed.
+// The plan of an examination. All members are borrowed.
 struct subject_plan {
     struct residency_probe *probe;
-    enum probe_origin origin;         // PROBE_UNKNOWN is no plan
+    enum probe_origin origin;         // not PROBE_UNKNOWN
     const struct page_ranges *listed; // for PROBE_PINLIST: bytes, sorted
-    bool counts;                      // for PROBE_CACHE: also what only cachestat counts
+    bool counts;                      // for PROBE_CACHE: also the counts that need cachestat
     bool zip;
     const struct pinconfig *pinconfig; // zips only; NULL: none
 };
@@ -43,11 +43,12 @@ struct subject {
     struct coverages entries, filtered;
 };
 
-// 0 or a negative errno with text. A plan that cannot be carried out because the kernel does not
-// tell is no error: origin is PROBE_UNKNOWN then, and all coverages are empty.
+// Examines the target. Returns 0 or a negative errno with text. If the kernel does not tell this
+// user about the file, the function succeeds: origin is PROBE_UNKNOWN then, and all coverages are
+// empty.
 int subject_look(const struct target *target, const struct subject_plan *plan, struct subject *ret,
                  struct err *err);
 void subject_done(struct subject *subject); // fit for CLEANUP()
 
-// Pages, as a probe has them, to bytes of a file of `size_bytes`, in place.
+// Converts ranges of pages to ranges of bytes of a file of `size_bytes`, in place.
 void subject_pages_to_bytes(struct page_ranges *ranges, uint64_t page_size, uint64_t size_bytes);

@@ -117,8 +117,10 @@ int pinlist_file_is_zip(const char *path, bool *ret)
     CLEANUP(close_fdp) int fd = -1;
     struct stat st;
     int r = residency_open(AT_FDCWD, path, &fd, &st);
-    *ret = r == 0 && is_zip(fd, path);
-    return r == -EINVAL ? 0 : r; // a pipe can only have a list
+    if (r < 0 && r != -EINVAL)
+        return r;
+    *ret = r == 0 && is_zip(fd, path); // a pipe can only have a list
+    return 0;
 }
 
 int pinlist_file_read(const char *path, struct pinlist *ret, struct list_source *ret_source,
@@ -141,12 +143,15 @@ int pinlist_file_peek(const char *path, struct pinlist *ret, bool *ret_is_list)
 {
     CLEANUP(strbuf_done) struct strbuf bytes = {0};
     struct stat st;
-    *ret_is_list = false;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        return 0;
-    int r = whole_file_read(path, PINLIST_BYTES_MAX, &bytes, NULL);
-    if (r == 0 && !embedded_list_is_zip(bytes.text, bytes.size))
-        r = pinlist_parse(bytes.text, bytes.size, path, ret, NULL);
-    *ret_is_list = r == 0 && !embedded_list_is_zip(bytes.text, bytes.size);
-    return r == -ENOMEM ? r : 0;
+    int r = -EINVAL;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        r = whole_file_read(path, PINLIST_BYTES_MAX, &bytes, NULL);
+    if (r == 0)
+        r = embedded_list_is_zip(bytes.text, bytes.size)
+                ? -EINVAL
+                : pinlist_parse(bytes.text, bytes.size, path, ret, NULL);
+    if (r == -ENOMEM)
+        return r;
+    *ret_is_list = r == 0;
+    return 0;
 }

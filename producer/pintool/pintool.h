@@ -3,14 +3,11 @@
 // The modes. The table of all of them is modes[] in pintool.c.
 #pragma once
 
-#define PINTOOL "pintool"
+#include <stdbool.h>
 
-// Exit codes: the work is done; it failed; the command line is wrong.
-enum pintool_exit {
-    PINTOOL_DONE = 0,
-    PINTOOL_FAILED = 1,
-    PINTOOL_USAGE = 2,
-};
+#include "common/program.h" // exit codes
+
+#define PINTOOL "pintool"
 
 int pintool_file(int argc, char **argv);
 int pintool_pinlist(int argc, char **argv);
@@ -19,6 +16,12 @@ int pintool_suggest(int argc, char **argv);
 int pintool_lock(int argc, char **argv);
 int pintool_preload(int argc, char **argv);
 
-// What a mode returns at its end: PINTOOL_DONE, or PINTOOL_FAILED with a message if standard output
-// did not take everything.
+// Returns what a mode returns at its end: PROGRAM_DONE; or PROGRAM_FAILED, with a message, if
+// standard output did not take everything, as on a full disk.
 int pintool_close_stdout(void);
+
+// Returns whether the path is "-", which stands for a standard stream. NULL is not.
+static inline bool path_is_stream(const char *path)
+{
+    return path && path[0] == '-' && !path[1];
+}

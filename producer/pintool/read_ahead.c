@@ -99,7 +99,7 @@ static pid_t start_watcher(int fd, uint64_t kb, int *ret_life_fd)
 
 int read_ahead_stop(const char *sys, dev_t device, struct read_ahead *ret, struct err *err)
 {
-    *ret = READ_AHEAD_NONE;
+    struct read_ahead stopped = READ_AHEAD_NONE;
     CLEANUP(close_fdp) int fd = open_setting(sys, device, err);
     if (fd < 0)
         return fd;
@@ -109,17 +109,17 @@ int read_ahead_stop(const char *sys, dev_t device, struct read_ahead *ret, struc
                        minor(device));
     uint64_t kb;
     int r = read_setting(fd, &kb);
-    if (r == 0 && kb == 0)
-        return 0;
-    if (r == 0)
-        r = ret->watcher = start_watcher(fd, kb, &ret->life_fd);
-    if (r >= 0)
+    bool is_off = r == 0 && kb == 0;
+    if (r == 0 && !is_off)
+        r = stopped.watcher = start_watcher(fd, kb, &stopped.life_fd);
+    if (r >= 0 && !is_off)
         r = write_setting(fd, 0);
     if (r < 0) {
-        ret->watcher = ret->watcher < 0 ? 0 : ret->watcher;
-        read_ahead_restore(ret);
+        stopped.watcher = stopped.watcher < 0 ? 0 : stopped.watcher;
+        read_ahead_restore(&stopped);
         return err_errno(err, r, "read-ahead of device %u:%u", major(device), minor(device));
     }
+    *ret = stopped;
     return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The read-ahead of a block device, off for a while. It is a setting of the whole machine, so it
-// comes back whatever happens to this process, SIGKILL included.
+// Turns the read-ahead of a block device off for a while. Read-ahead is a setting of the whole
+// machine. So the setting is restored whatever happens to this process, SIGKILL included.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,16 @@
 // All zero and -1: nothing to restore.
 struct read_ahead {
     pid_t watcher; // 0: none
-    int life_fd;   // owned; the watcher restores when it is closed
+    int life_fd;   // owned; the watcher restores the setting when this descriptor is closed
 };
 
 #define READ_AHEAD_NONE ((struct read_ahead){.life_fd = -1})
 
-// Turns it off for the device that `device` (st_dev) is or lies on. `sys` is "/sys" or a directory
-// that looks like it. 0, also if it is off already; -EBUSY: another pintool has turned it off;
-// -ENODEV: no such device, or one without the setting; -EACCES; with text.
+// Turns read-ahead off for `device` (st_dev), or for the disk of this partition. `sys` is "/sys",
+// or a directory of the same structure. Returns 0, also if read-ahead is off already; or a negative
+// errno with text: -EBUSY if another pintool has turned read-ahead off; -ENODEV if there is no such
+// device, or the device does not have the setting; -EACCES.
 int read_ahead_stop(const char *sys, dev_t device, struct read_ahead *ret, struct err *err);
 
-// Puts it back as it was, unless somebody else has changed it since, and waits until that is done.
+// Restores the setting, unless somebody has changed it since. Returns when this is done.
 void read_ahead_restore(struct read_ahead *read_ahead); // fit for CLEANUP()

@@ -44,6 +44,18 @@ extern const struct report_kind report_json; // one object
 extern const struct report_kind report_map;  // a line of densities for each file or entry
 extern const struct report_kind report_svg;  // the same as a picture, in options->svg_path
 
+// Calls `row` for the file, unless nothing was probed, and for each entry of a zip that counts.
+struct report_row {
+    struct part part;
+    const struct page_range *ranges; // borrowed; what is covered
+    size_t n_ranges;
+    uint64_t covered_bytes;
+    bool is_entry;
+};
+void report_rows(struct report *report, const struct subject *subject,
+                 void (*row)(struct report *report, const struct subject *subject,
+                             const struct report_row *row));
+
 #define REPORT_NAME_MAX 65536 // no zip has longer ones
 
 // Makes the name printable, with `?` for control characters. Returns `ret`.

@@ -26,12 +26,8 @@ static void put_resident(struct json *json, const struct subject *subject, uint6
 static void put_ranges(struct json *json, const char *key, const struct page_ranges *ranges)
 {
     json_array_begin(json, key);
-    vec_foreach(ranges, range) {
-        json_object_begin(json, NULL);
-        json_u64(json, "file_offset", range->start);
-        json_u64(json, "bytes", range->end - range->start);
-        json_object_end(json);
-    }
+    vec_foreach(ranges, range)
+        json_range(json, "file_offset", range->start, range->end - range->start);
     json_array_end(json);
 }
 
@@ -119,20 +115,8 @@ static void json_report_subject(struct report *report, const struct subject *sub
 // A pinlist means that there is exactly one subject, so the files are complete.
 static void json_report_pinlist(struct report *report, const char *path, const struct pinlist *list)
 {
-    struct json *json = &report->json;
-    json_array_end(json);
-    json_object_begin(json, "pinlist");
-    json_text(json, "path", path);
-    json_u64(json, "total_bytes", pinlist_total_bytes(list));
-    json_array_begin(json, "ranges");
-    vec_foreach(list, range) {
-        json_object_begin(json, NULL);
-        json_u64(json, "offset", range->offset);
-        json_u64(json, "bytes", range->length);
-        json_object_end(json);
-    }
-    json_array_end(json);
-    json_object_end(json);
+    json_array_end(&report->json);
+    json_pinlist(&report->json, "pinlist", path, list);
 }
 
 static int json_report_end(struct report *report, struct err *err)

@@ -43,44 +43,56 @@ static void format_size(uint64_t bytes, char *ret, size_t room)
         snprintf(ret, room, "%.1f%c", value, units[unit]);
 }
 
-static void print_line(const struct subject *subject, const char *indent, const struct part *part,
-                       const struct page_range *ranges, size_t n_ranges, uint64_t covered)
+static void print_line(struct report *report, const struct subject *subject,
+                       const struct report_row *row)
 {
+    const struct part *part = &row->part;
+    (void)report;
     char bar[BAR_MAX + 1], size[16];
     uint8_t cells[BAR_MAX];
     size_t n = bar_cells();
     bool unknown = subject->origin == PROBE_UNKNOWN;
     if (part->size_bytes && !unknown)
-        density_levels(ranges, n_ranges, part->offset, part->size_bytes, FULL, n, cells);
+        density_levels(row->ranges, row->n_ranges, part->offset, part->size_bytes, FULL, n, cells);
     for (size_t i = 0; i < n; i++)
         bar[i] = unknown ? '?' : part->size_bytes ? levels[cells[i]] : ' ';
     bar[n] = '\0';
     format_size(part->size_bytes, size, sizeof(size));
     char name_text[REPORT_NAME_MAX];
     const char *name = report_name(name_text, part->name);
-    printf("%s[%s] ", indent, bar);
+    printf("%s[%s] ", row->is_entry ? "  " : "", bar);
     if (unknown)
         fputs("unknown", stdout);
     else
-        printf("%6.1f%%", coverage_percent(covered, part->size_bytes));
+        printf("%6.1f%%", coverage_percent(row->covered_bytes, part->size_bytes));
     printf(" %8s  %s\n", size, name);
-}
-
-static void print_list(const struct subject *subject, const struct coverages *list)
-{
-    vec_foreach(&list->items, item)
-        print_line(subject, "  ", &item->part, coverage_ranges(list, item), item->n_ranges,
-                   item->covered_bytes);
 }
 
 static void map_subject(struct report *report, const struct subject *subject)
 {
-    struct part whole = {.name = subject->target->path, .size_bytes = subject->size_bytes};
+    report_rows(report, subject, print_line);
+}
+
+void report_rows(struct report *report, const struct subject *subject,
+                 void (*row)(struct report *report, const struct subject *subject,
+                             const struct report_row *row))
+{
+    const struct report_row whole = {
+        .part = {.name = subject->target->path, .size_bytes = subject->size_bytes},
+        .ranges = subject->resident.items,
+        .n_ranges = subject->resident.n,
+        .covered_bytes = subject->resident_bytes,
+    };
+    const struct coverages *list =
+        report->options->pinconfig ? &subject->filtered : &subject->entries;
     if (subject->origin != PROBE_NONE)
-        print_line(subject, "", &whole, subject->resident.items, subject->resident.n,
-                   subject->resident_bytes);
-    if (report->options->zip)
-        print_list(subject, report->options->pinconfig ? &subject->filtered : &subject->entries);
+        row(report, subject, &whole);
+    if (!report->options->zip)
+        return;
+    vec_foreach(&list->items, item)
+        row(report, subject,
+            &(struct report_row){item->part, coverage_ranges(list, item), item->n_ranges,
+                                 item->covered_bytes, true});
 }
 
 const struct report_kind report_map = {.subject = map_subject};

@@ -84,9 +84,10 @@ static void add_bar(struct strbuf *out, const uint8_t *cells, unsigned y)
     }
 }
 
-static void add_row(struct report *report, const struct subject *subject, const struct part *part,
-                    const struct page_range *ranges, size_t n_ranges, uint64_t covered)
+static void add_row(struct report *report, const struct subject *subject,
+                    const struct report_row *row)
 {
+    const struct part *part = &row->part;
     struct strbuf *out = &report->rows;
     uint8_t cells[N_CELLS] = {0};
     bool unknown = subject->origin == PROBE_UNKNOWN;
@@ -103,18 +104,19 @@ static void add_row(struct report *report, const struct subject *subject, const 
     if (unknown)
         strbuf_add_str(out, "residency unknown</title>");
     else
-        strbuf_addf(out, "%" PRIu64 " resident</title>", covered);
+        strbuf_addf(out, "%" PRIu64 " resident</title>", row->covered_bytes);
     strbuf_addf(out, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">", BAR_LEFT - 58, y + 10);
     add_name(out, name);
     strbuf_addf(out, "</text><text x=\"%d\" y=\"%u\" text-anchor=\"end\">", BAR_LEFT - 8, y + 10);
     if (unknown)
         strbuf_add_str(out, "?</text>");
     else
-        strbuf_addf(out, "%.1f%%</text>", coverage_percent(covered, part->size_bytes));
+        strbuf_addf(out, "%.1f%%</text>", coverage_percent(row->covered_bytes, part->size_bytes));
     strbuf_addf(out, "<rect class=\"%s\" x=\"%d\" y=\"%u\" width=\"%d\" height=\"%d\"/>",
                 unknown ? "unknown" : "d0", BAR_LEFT, y, N_CELLS, BAR_HEIGHT);
     if (part->size_bytes && !unknown) {
-        density_levels(ranges, n_ranges, part->offset, part->size_bytes, LEVELS, N_CELLS, cells);
+        density_levels(row->ranges, row->n_ranges, part->offset, part->size_bytes, LEVELS, N_CELLS,
+                       cells);
         add_bar(out, cells, y);
     }
     strbuf_add_str(out, "</g>\n");
@@ -122,17 +124,7 @@ static void add_row(struct report *report, const struct subject *subject, const 
 
 static void svg_subject(struct report *report, const struct subject *subject)
 {
-    struct part whole = {.name = subject->target->path, .size_bytes = subject->size_bytes};
-    if (subject->origin != PROBE_NONE)
-        add_row(report, subject, &whole, subject->resident.items, subject->resident.n,
-                subject->resident_bytes);
-    if (!report->options->zip)
-        return;
-    const struct coverages *list =
-        report->options->pinconfig ? &subject->filtered : &subject->entries;
-    vec_foreach(&list->items, item)
-        add_row(report, subject, &item->part, coverage_ranges(list, item), item->n_ranges,
-                item->covered_bytes);
+    report_rows(report, subject, add_row);
 }
 
 static void add_style(struct strbuf *out)

@@ -4,11 +4,11 @@
 // not grow with their number. A pinlist is written last, and only if all steps before succeeded.
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
-#include "producer/ground/options.h"
 #include "producer/pintool/emit_pinconfig.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/list_output.h"
@@ -64,6 +64,18 @@ static void fail(struct run *run, const struct err *err)
     fflush(stdout);
     err_print(err, PINTOOL);
     run->failed = true;
+}
+
+__attribute__((format(printf, 3, 4))) static void fail_with(struct run *run, const char *hint,
+                                                            const char *format, ...)
+{
+    struct err err = {0};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err.text, sizeof(err.text), format, args);
+    va_end(args);
+    err_hint(&err, 0, "%s", hint);
+    fail(run, &err);
 }
 
 static void print_settings(const struct file_options *options)
@@ -182,22 +194,11 @@ static void note_unread(struct run *run, const struct target *target, const stru
 
 static void note_unknown(struct run *run, const struct subject *subject)
 {
-    struct err err = {0};
-    if (!subject->target->named) {
+    if (!subject->target->named)
         run->n_unknown++;
-        return;
-    }
-    err_set(&err, 0, "%s: it is unknown which of its pages are in memory", subject->target->path);
-    err_hint(&err, 0, "the kernel tells this only the file's owner and users who may write to it");
-    fail(run, &err);
-}
-
-static void note_damage(struct run *run, const struct subject *subject)
-{
-    struct err err = {0};
-    err_set(&err, 0, "%s: damaged entries are left out (%zu); the first: %s", subject->target->path,
-            subject->zip.n_damaged, subject->zip.first_damaged);
-    fail(run, &err);
+    else
+        fail_with(run, "the kernel tells this only the file's owner and users who may write to it",
+                  "%s: it is unknown which of its pages are in memory", subject->target->path);
 }
 
 // A list can belong to another build even if none of its bytes lie behind the end.
@@ -285,16 +286,13 @@ static void pinconfig_write(struct run *run, const struct subject *subject)
 // A list that is made from a wrong list would be wrong as well.
 static void write_files(struct run *run, const struct subject *subject)
 {
-    struct err err = {0};
     if (run->failed || !(run->options.output || run->options.emit_pinconfig))
         return;
     if (run->other_build) {
-        err_set(&err, 0, "%s: nothing is written: the probe is of another build",
-                subject->target->path);
-        err_hint(&err, 0,
-                 "--gen-probe looks again; --emit-pinconfig with the other build carries "
-                 "its ranges over");
-        fail(run, &err);
+        fail_with(run,
+                  "--gen-probe looks again; --emit-pinconfig with the other build carries its "
+                  "ranges over",
+                  "%s: nothing is written: the probe is of another build", subject->target->path);
         return;
     }
     if (run->options.output)
@@ -318,7 +316,8 @@ static void look_at(struct run *run, const struct target *target)
     if (subject.origin == PROBE_PINLIST)
         note_other_build(run, &subject);
     if (subject.zip.n_damaged)
-        note_damage(run, &subject);
+        fail_with(run, "", "%s: damaged entries are left out (%zu); the first: %s", target->path,
+                  subject.zip.n_damaged, subject.zip.first_damaged);
     if (run->options.pinconfig &&
         stale_note(&run->stale, &run->pinconfig, &subject.zip, target->path) < 0) {
         err_errno(&err, -ENOMEM, "%s", run->options.pinconfig);
@@ -331,21 +330,21 @@ static void look_at(struct run *run, const struct target *target)
 
 static void print_notes(const struct run *run)
 {
-    struct err err = {0};
-    if (run->n_unread || run->n_unknown || run->targets.n_skipped)
+    const struct {
+        size_t n;
+        const char *what, *first;
+    } notes[] = {
+        {run->n_unread, "files could not be looked at; the first: ", run->first_unread.text},
+        {run->n_unknown, "files: the kernel does not tell this user which pages are in memory", ""},
+        {run->targets.n_skipped,
+         "directories could not be read; the first: ", run->targets.first_skipped},
+    };
+    for (size_t i = 0; i < ELEMENTS(notes); i++) {
+        struct err err = {0};
+        err_set(&err, 0, "%zu %s%s", notes[i].n, notes[i].what, notes[i].first);
+        if (!notes[i].n)
+            continue;
         fflush(stdout);
-    if (run->n_unread) {
-        err_set(&err, 0, "%zu files could not be looked at; the first: %s", run->n_unread,
-                run->first_unread.text);
-        err_print(&err, PINTOOL);
-    }
-    if (run->n_unknown) {
-        err_set(&err, 0, "of %zu files the kernel does not tell this user", run->n_unknown);
-        err_print(&err, PINTOOL);
-    }
-    if (run->targets.n_skipped) {
-        err_set(&err, 0, "%zu directories could not be read; the first: %s", run->targets.n_skipped,
-                run->targets.first_skipped);
         err_print(&err, PINTOOL);
     }
 }
@@ -356,7 +355,7 @@ static int run_once(struct run *run)
         struct err err = {0};
         err_set(&err, 0, "-o writes the pinlist of one file; there are %zu", run->targets.items.n);
         err_print(&err, PINTOOL);
-        return PINTOOL_USAGE;
+        return PROGRAM_USAGE;
     }
     if (run->options.verbose && !run->options.json)
         print_settings(&run->options);
@@ -374,7 +373,7 @@ static int run_once(struct run *run)
     }
     print_notes(run);
     int r = pintool_close_stdout();
-    return run->failed ? PINTOOL_FAILED : r;
+    return run->failed ? PROGRAM_FAILED : r;
 }
 
 // Missing files were reported at the start; they may appear later.
@@ -396,7 +395,7 @@ static int run_watch(struct run *run)
     if (watch_run(&run->targets, &finder, &run->options, run->probe, &err) < 0)
         fail(run, &err);
     int r = pintool_close_stdout();
-    return run->failed ? PINTOOL_FAILED : r;
+    return run->failed ? PROGRAM_FAILED : r;
 }
 
 static int claim_stdout(struct run *run, struct err *err)
@@ -405,7 +404,7 @@ static int claim_stdout(struct run *run, struct err *err)
     const char *const texts[] = {options->svg, options->emit_pinconfig};
     bool text = false;
     for (size_t i = 0; i < ELEMENTS(texts); i++)
-        text |= texts[i] && str_eq(texts[i], "-");
+        text |= path_is_stream(texts[i]);
     run->output.path = options->output;
     run->output.allow_empty = options->allow_empty;
     return list_output_open(&run->output, text, err);
@@ -416,15 +415,11 @@ int pintool_file(int argc, char **argv)
     CLEANUP(run_done) struct run run = {.output.stream_fd = -1};
     struct err err = {0};
     int r = file_options_parse(argc, argv, &run.options, &err);
-    if (r < 0)
-        return cli_options_wrong(PINTOOL, NULL, r, &err);
-    if (run.options.help) {
-        file_options_help();
-        return PINTOOL_DONE;
-    }
+    if (r != 0)
+        return cli_command_wrong(&file_command, r, &err);
     if (claim_stdout(&run, &err) < 0 || prepare(&run, &err) < 0) {
         err_print(&err, PINTOOL);
-        return PINTOOL_FAILED;
+        return PROGRAM_FAILED;
     }
     return run.options.watch ? run_watch(&run) : run_once(&run);
 }

@@ -18,55 +18,41 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/ground/options.h"
-#include "producer/pintool/listed_file.h"
 #include "producer/pintool/pinlist_file.h"
 #include "producer/pintool/pintool.h"
+#include "producer/pintool/zip_source.h"
 #include "producer/sources/residency/probe.h"
 
 #define READ_BYTES ((size_t)256 << 10)
 
-enum {
-    OPTION_SECONDS = 1,
-    OPTION_QUIET,
-    OPTION_HELP,
+struct command_line {
+    const char *list, *file;
+    nsec_t time; // negative: until a signal
+    bool quiet;
 };
 
+#define SETS(member) CLI_SETS(struct command_line, member)
+
 static const struct cli_option lock_options[] = {
-    {OPTION_SECONDS, 't', "time", "TIME",
-     "let go after TIME, as in 10s or 5m; default: at SIGINT\nor SIGTERM"},
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing when all is locked"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {'t', "time", "TIME", "let go after TIME, as in 10s or 5m; default: at SIGINT or SIGTERM",
+     SETS(time)},
+    {'q', "quiet", NULL, "say nothing when all is locked", SETS(quiet)},
     {0},
 };
 
 static const struct cli_option preload_options[] = {
-    {OPTION_QUIET, 'q', "quiet", NULL, "say nothing when all is read"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
+    {'q', "quiet", NULL, "say nothing when all is read", SETS(quiet)},
     {0},
 };
 
-struct command_line {
-    const char *list, *file;
-    nsec_t time;
-    bool has_time, quiet, help;
-};
-
-static int take(void *userdata, int id, const char *value, struct err *err)
+static int take_name(void *userdata, const struct cli_option *option, const char *value,
+                     struct err *err)
 {
     struct command_line *line = userdata;
-    if (id == 0 && !line->list)
-        line->list = value;
-    else if (id == 0 && !line->file)
-        line->file = value;
-    else if (id == 0)
+    (void)option;
+    if (line->list && line->file)
         return err_set(err, -EINVAL, "\"%s\": there is a file already", value);
-    if (id == OPTION_SECONDS) {
-        if (str_parse_duration(value, &line->time) < 0)
-            return err_set(err, -EINVAL, "\"%s\" is not a time like 10s", value);
-        line->has_time = true;
-    }
-    line->quiet |= id == OPTION_QUIET;
-    line->help |= id == OPTION_HELP;
+    *(line->list ? &line->file : &line->list) = value;
     return 0;
 }
 
@@ -85,58 +71,120 @@ static int take_own_list(struct command_line *line, struct err *err)
     return 0;
 }
 
-// Returns PINTOOL_DONE and sets *ret_go if the command line is valid and the work should go on.
-static int parse(const char *verb, const struct cli_option *options, int argc, char **argv,
-                 struct command_line *line, bool *ret_go)
+static int check(void *userdata, struct err *err)
 {
-    struct err err = {0};
-    *ret_go = false;
-    int r = cli_options_parse(options, argc, argv, take, line, &err);
-    if (line->help) {
-        printf("usage: pintool %s PINLIST FILE [OPTION...]\n"
-               "       pintool %s APP.apk [OPTION...]\n"
-               "\n"
-               "%s\n"
-               "An APK has its list inside, as assets/pinlist.meta. '-' reads the list from\n"
-               "standard input.\n"
-               "\n",
-               verb, verb,
-               str_eq(verb, "lock") ? "Keeps the pages in memory that a pinlist names."
-                                    : "Reads in the pages that a pinlist names.");
-        cli_options_print(options, stdout);
-        return PINTOOL_DONE;
-    }
-    if (r == 0 && !line->list)
-        r = err_set(&err, -EINVAL, "a pinlist and a file are needed, or an APK");
-    if (r == 0 && !line->file)
-        r = take_own_list(line, &err);
+    struct command_line *line = userdata;
+    if (!line->list)
+        return err_set(err, -EINVAL, "a pinlist and a file are needed, or an APK");
+    int r = line->file ? 0 : take_own_list(line, err);
     if (r == 0 && str_eq(line->file, "-"))
-        r = err_set(&err, -EINVAL,
+        r = err_set(err, -EINVAL,
                     "\"-\": standard input has no pages of its own: name the file; ./- is one of "
                     "this name");
-    if (r < 0 && !err.hint[0])
-        err_hint(&err, r, "see pintool %s --help", verb);
-    if (r < 0)
-        return cli_options_wrong(PINTOOL, NULL, r, &err);
-    *ret_go = true;
-    return PINTOOL_DONE;
+    return r;
 }
 
-static void warn_missing(const struct command_line *line, const struct listed_file *file)
+// An open file with those of its bytes that a pinlist names.
+struct listed_file {
+    int fd;           // owned
+    const char *path; // borrowed
+    uint64_t size_bytes;
+    uint64_t page_size;
+    struct page_ranges pages; // owned; clipped to the file
+    uint64_t n_missing_bytes; // named, but behind the file's end
+    struct err other_build;   // what tells that the list is of another build; no text: nothing
+};
+
+static int clip(const struct page_ranges *bytes, struct listed_file *file)
+{
+    vec_foreach(bytes, range) {
+        uint64_t start = range->start, end = range->end;
+        if (end > file->size_bytes) {
+            uint64_t from = start > file->size_bytes ? start : file->size_bytes;
+            file->n_missing_bytes += end - from;
+            end = from < end ? from : end;
+        }
+        if (start >= end)
+            continue;
+        uint64_t behind = (end - 1) / file->page_size + 1;
+        int r = page_ranges_append(&file->pages, start / file->page_size, behind);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// The list belongs to a zip and this file is not a zip: that is enough.
+static int check_build(const char *list_path, const struct list_source *source,
+                       struct listed_file *file, struct err *err)
+{
+    CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
+    CLEANUP(zipindex_done) struct zipindex zip = {0};
+    int r = source->known ? residency_probe_new(RESIDENCY_AUTO, &probe) : 0;
+    if (r == 0 && source->known)
+        r = zip_source_index(probe, file->fd, file->size_bytes, file->path, &zip, NULL);
+    if (r == 0 || r == -EBADMSG)
+        r = list_source_check(source, &zip, list_path, file->path, 0, &file->other_build);
+    else
+        err_errno(err, r, "%s", file->path);
+    return r < 0 ? r : 0;
+}
+
+static void listed_file_done(struct listed_file *file)
+{
+    file->fd = close_fd(file->fd);
+    page_ranges_done(&file->pages);
+}
+
+// An APK stands for the pinlist inside it, "-" for standard input; see pinlist_file_read().
+static int listed_file_open(const char *list_path, const char *path, struct listed_file *ret,
+                            struct err *err)
+{
+    *ret =
+        (struct listed_file){.fd = -1, .path = path, .page_size = (uint64_t)sysconf(_SC_PAGESIZE)};
+    CLEANUP(pinlist_done) struct pinlist list = {0};
+    CLEANUP(list_source_done) struct list_source source = {0};
+    CLEANUP(page_ranges_done) struct page_ranges bytes = {0};
+    int r = pinlist_file_read(list_path, &list, &source, err);
+    if (r < 0)
+        return r;
+    r = pinlist_to_ranges(&list, &bytes);
+    if (r < 0)
+        return err_errno(err, r, "%s", list_path);
+    struct stat st;
+    r = residency_open(AT_FDCWD, path, &ret->fd, &st);
+    if (r == -EINVAL)
+        return err_set(err, r, "%s: not a regular file", path);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    ret->size_bytes = (uint64_t)st.st_size;
+    r = clip(&bytes, ret);
+    if (r < 0)
+        err_errno(err, r, "%s", list_path);
+    else
+        r = check_build(list_path, &source, ret, err);
+    if (r < 0)
+        listed_file_done(ret);
+    return r;
+}
+
+static uint64_t listed_file_bytes(const struct listed_file *file)
+{
+    return page_ranges_count(&file->pages) * file->page_size;
+}
+
+// Returns an exit code.
+static int report(const char *what, const struct command_line *line, const struct listed_file *file)
 {
     if (file->other_build.text[0])
         err_print(&file->other_build, PINTOOL);
     if (file->n_missing_bytes)
         fprintf(stderr, "%s: %s: %" PRIu64 " bytes lie behind the end of %s\n", PINTOOL, line->list,
                 file->n_missing_bytes, line->file);
-}
-
-static void report(const char *what, const struct command_line *line,
-                   const struct listed_file *file)
-{
     if (!line->quiet)
         printf("%s ranges=%zu bytes=%" PRIu64 " file=%s\n", what, file->pages.n,
                listed_file_bytes(file), line->file);
+    return pintool_close_stdout();
 }
 
 static int lock_pages(const struct listed_file *file, struct err *err)
@@ -162,21 +210,16 @@ static int lock_pages(const struct listed_file *file, struct err *err)
 
 static void wait_for_the_word(const struct command_line *line, const sigset_t *signals)
 {
-    struct timespec time = nsec_to_timespec(line->time);
+    struct timespec time = nsec_to_timespec(line->time < 0 ? 0 : line->time);
     int got;
     do
-        got = line->has_time ? sigtimedwait(signals, NULL, &time) : sigwaitinfo(signals, NULL);
+        got = line->time >= 0 ? sigtimedwait(signals, NULL, &time) : sigwaitinfo(signals, NULL);
     while (got < 0 && errno == EINTR);
 }
 
-int pintool_lock(int argc, char **argv)
+static int lock(void *userdata, struct err *err)
 {
-    struct command_line line = {0};
-    struct err err = {0};
-    bool go;
-    int code = parse("lock", lock_options, argc, argv, &line, &go);
-    if (!go)
-        return code;
+    const struct command_line *line = userdata;
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
@@ -189,16 +232,14 @@ int pintool_lock(int argc, char **argv)
         setrlimit(RLIMIT_MEMLOCK, &limit);
     }
     CLEANUP(listed_file_done) struct listed_file file = {.fd = -1};
-    if (listed_file_open(line.list, line.file, &file, &err) < 0 || lock_pages(&file, &err) < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_FAILED;
-    }
-    warn_missing(&line, &file);
-    report("locked", &line, &file);
-    code = pintool_close_stdout();
-    if (code == PINTOOL_DONE)
-        wait_for_the_word(&line, &signals);
-    return code;
+    int r = listed_file_open(line->list, line->file, &file, err);
+    if (r == 0)
+        r = lock_pages(&file, err);
+    if (r == 0)
+        r = report("locked", line, &file);
+    if (r == PROGRAM_DONE)
+        wait_for_the_word(line, &signals);
+    return r;
 }
 
 static int read_pages(const struct listed_file *file, struct err *err)
@@ -225,20 +266,52 @@ static int read_pages(const struct listed_file *file, struct err *err)
     return 0;
 }
 
+static int preload(void *userdata, struct err *err)
+{
+    const struct command_line *line = userdata;
+    CLEANUP(listed_file_done) struct listed_file file = {.fd = -1};
+    int r = listed_file_open(line->list, line->file, &file, err);
+    if (r == 0)
+        r = read_pages(&file, err);
+    return r < 0 ? r : report("preloaded", line, &file);
+}
+
+#define USAGE(verb, what)                                                                          \
+    "usage: pintool " verb " PINLIST FILE [OPTION...]\n"                                           \
+    "       pintool " verb " APP.apk [OPTION...]\n"                                                \
+    "\n" what "\n"                                                                                 \
+    "An APK has its list inside, as assets/pinlist.meta. '-' reads the list from\n"                \
+    "standard input.\n"                                                                            \
+    "\n"
+
+static const struct cli_command lock_command = {
+    .program = PINTOOL,
+    .verb = "lock",
+    .is_mode = true,
+    .usage = USAGE("lock", "Keeps the pages in memory that a pinlist names."),
+    .options = lock_options,
+    .operand = take_name,
+    .check = check,
+    .run = lock,
+};
+
+static const struct cli_command preload_command = {
+    .program = PINTOOL,
+    .verb = "preload",
+    .is_mode = true,
+    .usage = USAGE("preload", "Reads in the pages that a pinlist names."),
+    .options = preload_options,
+    .operand = take_name,
+    .check = check,
+    .run = preload,
+};
+
+int pintool_lock(int argc, char **argv)
+{
+    return cli_command_main(&lock_command, argc, argv, &(struct command_line){.time = -1});
+}
+
 int pintool_preload(int argc, char **argv)
 {
-    struct command_line line = {0};
-    struct err err = {0};
-    bool go;
-    int code = parse("preload", preload_options, argc, argv, &line, &go);
-    if (!go)
-        return code;
-    CLEANUP(listed_file_done) struct listed_file file = {.fd = -1};
-    if (listed_file_open(line.list, line.file, &file, &err) < 0 || read_pages(&file, &err) < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_FAILED;
-    }
-    warn_missing(&line, &file);
-    report("preloaded", &line, &file);
-    return pintool_close_stdout();
+    return cli_command_main(&preload_command, argc, argv, &(struct command_line){0});
 }

@@ -13,7 +13,6 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
-#include "producer/ground/options.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/pintool.h"
 #include "producer/pintool/read_ahead.h"
@@ -47,7 +46,7 @@ static void measurement_done(struct measurement *m)
     free(m->file_argv);
 }
 
-static void print_help(void)
+static int print_help(void)
 {
     printf("usage: pintool measure FILE... [OPTION...] -- COMMAND [ARGUMENT...]\n"
            "\n"
@@ -57,6 +56,7 @@ static void print_help(void)
            "      --read-ahead  leave read-ahead as it is\n"
            "\n"
            "measure takes all options of 'pintool file', too, such as --zip, -o and --dump.\n");
+    return CLI_HELPED;
 }
 
 static int parse(struct measurement *m, int argc, char **argv, struct err *err)
@@ -69,12 +69,14 @@ static int parse(struct measurement *m, int argc, char **argv, struct err *err)
             m->command = argv + i + 1;
         else if (str_eq(argv[i], "--read-ahead"))
             m->keep_read_ahead = true;
+        else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
+            return print_help();
         else if (!str_eq(argv[i], "--gen-probe"))
             m->file_argv[m->file_argc++] = argv[i];
     }
     m->file_argv[m->file_argc++] = (char *)(uintptr_t) "--gen-probe";
     int r = file_options_parse(m->file_argc, m->file_argv, &m->options, err);
-    if (r < 0 || m->options.help)
+    if (r != 0)
         return r;
     if (m->options.pid || m->options.watch)
         return err_set(err, -EINVAL, "--pid and --watch do not go with measure");
@@ -101,6 +103,7 @@ static int stop_read_ahead(struct measurement *m, dev_t device)
     }
     size_t i = devices->n++;
     devices->items[i] = device;
+    devices->stopped[i] = READ_AHEAD_NONE;
     int r = read_ahead_stop("/sys", device, &devices->stopped[i], &err);
     if (r == 0)
         return 0;
@@ -161,7 +164,7 @@ static int run(char **command, bool to_stderr)
         fprintf(stderr, "%s: %s: ended by signal %d\n", PINTOOL, command[0], WTERMSIG(status));
     else if (WEXITSTATUS(status))
         fprintf(stderr, "%s: %s: exit code %d\n", PINTOOL, command[0], WEXITSTATUS(status));
-    return r < 0 || status ? PINTOOL_FAILED : PINTOOL_DONE;
+    return r < 0 || status ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 
 static int measure(struct measurement *m, struct err *err)
@@ -173,21 +176,21 @@ static int measure(struct measurement *m, struct err *err)
         r = targets_add_path(&m->targets, m->options.paths.items[i], err);
     if (r < 0) {
         err_print(err, PINTOOL);
-        return PINTOOL_FAILED;
+        return PROGRAM_FAILED;
     }
     vec_foreach(&m->targets.items, target)
         if (drop(m, target) < 0)
-            return PINTOOL_FAILED;
+            return PROGRAM_FAILED;
     fflush(stdout);
     const char *const written[] = {m->options.output, m->options.svg, m->options.emit_pinconfig};
     bool to_stderr = false;
     for (size_t i = 0; i < ELEMENTS(written); i++)
-        to_stderr |= written[i] && str_eq(written[i], "-");
+        to_stderr |= path_is_stream(written[i]);
     int code = run(m->command, to_stderr);
     // The report comes first, while the pages are present; opening the files again reads none of
     // them.
     int reported = pintool_file(m->file_argc, m->file_argv);
-    return code == PINTOOL_DONE ? reported : code;
+    return code == PROGRAM_DONE ? reported : code;
 }
 
 int pintool_measure(int argc, char **argv)
@@ -195,11 +198,7 @@ int pintool_measure(int argc, char **argv)
     CLEANUP(measurement_done) struct measurement m = {0};
     struct err err = {0};
     int r = parse(&m, argc, argv, &err);
-    if (r < 0)
-        return cli_options_wrong(PINTOOL, NULL, r, &err);
-    if (m.options.help) {
-        print_help();
-        return PINTOOL_DONE;
-    }
+    if (r != 0)
+        return cli_command_wrong(&file_command, r, &err);
     return measure(&m, &err);
 }

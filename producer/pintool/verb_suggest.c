@@ -20,88 +20,66 @@
 #include "producer/pintool/zip_source.h"
 #include "producer/sources/residency/probe.h"
 
-enum {
-    OPTION_FILE = 1,
-    OPTION_QUOTA,
-    OPTION_OUTPUT,
-    OPTION_ALLOW_EMPTY,
-    OPTION_EMIT_PINCONFIG,
-    OPTION_EXPLAIN,
-    OPTION_JSON,
-    OPTION_RECORDED_AS,
-    OPTION_MMSQL,
-    OPTION_HELP,
-};
-
-static const struct cli_option options[] = {
-    {OPTION_FILE, 0, "file", "FILE", "the file whose pages are to be pinned"},
-    {OPTION_QUOTA, 0, "quota", "BYTES", "pin at most BYTES, as in 40MB"},
-    {OPTION_OUTPUT, 'o', NULL, "PINLIST",
-     "the pinlist.meta to write; an empty list replaces no\nother one"},
-    {OPTION_ALLOW_EMPTY, 0, "allow-empty", NULL, "with -o: let an empty list replace another one"},
-    {OPTION_EMIT_PINCONFIG, 0, "emit-pinconfig", "FILE",
-     "for a zip: write a pinconfig.txt with the same ranges,\nrelative to the entries, for later "
-     "builds of the zip"},
-    {OPTION_EXPLAIN, 0, "explain", NULL, "print each range with the reasons"},
-    {OPTION_JSON, 0, "json", NULL, "print the same as JSON"},
-    {OPTION_RECORDED_AS, 0, "recorded-as", "PATH",
-     "the file's name in the recording; default: FILE"},
-    {OPTION_MMSQL, 0, "mmsql", "PROGRAM", "mmsql; default: beside pintool, or in PATH"},
-    {OPTION_HELP, 'h', "help", NULL, "this text"},
-    {0},
-};
-
 struct command_line {
     const char *recording, *file, *output, *emit_pinconfig, *recorded_as, *mmsql;
     uint64_t quota_bytes;
-    bool allow_empty, explain, json, help;
+    bool allow_empty, explain, json;
 };
 
-static int take(void *userdata, int id, const char *value, struct err *err)
+enum { RECORDING, THE_FILE, OUTPUT, EMIT_PINCONFIG, RECORDED_AS, MMSQL };
+
+// Takes a text that may be given once.
+static int take_text(void *userdata, const struct cli_option *option, const char *value,
+                     struct err *err)
 {
     struct command_line *line = userdata;
-    const char **text = id == 0                       ? &line->recording
-                        : id == OPTION_FILE           ? &line->file
-                        : id == OPTION_OUTPUT         ? &line->output
-                        : id == OPTION_EMIT_PINCONFIG ? &line->emit_pinconfig
-                        : id == OPTION_RECORDED_AS    ? &line->recorded_as
-                        : id == OPTION_MMSQL          ? &line->mmsql
-                                                      : NULL;
-    if (text && *text)
+    const char **const texts[] = {&line->recording,      &line->file,        &line->output,
+                                  &line->emit_pinconfig, &line->recorded_as, &line->mmsql};
+    const char **text = texts[option ? option->id : RECORDING];
+    if (*text)
         return err_set(err, -EINVAL, "\"%s\": there is one already, \"%s\"", value, *text);
-    if (text)
-        *text = value;
-    if (id == OPTION_QUOTA && (str_parse_size(value, &line->quota_bytes) < 0 || !line->quota_bytes))
-        return err_set(err, -EINVAL, "--quota %s: not a number of bytes", value);
-    line->allow_empty |= id == OPTION_ALLOW_EMPTY;
-    line->explain |= id == OPTION_EXPLAIN;
-    line->json |= id == OPTION_JSON;
-    line->help |= id == OPTION_HELP;
+    *text = value;
     return 0;
 }
 
-static bool is_stream(const char *path)
-{
-    return path && str_eq(path, "-");
-}
+#define SETS(member) CLI_SETS(struct command_line, member)
 
-static const char *missing(const struct command_line *line)
+static const struct cli_option options[] = {
+    {0, "file", "FILE", "the file whose pages are to be pinned", .take = take_text, .id = THE_FILE},
+    {0, "quota", "BYTES", "pin at most BYTES, as in 40MB", SETS(quota_bytes), .min = 1},
+    {'o', NULL, "PINLIST", "the pinlist.meta to write; an empty list replaces no other one",
+     .take = take_text, .id = OUTPUT},
+    {0, "allow-empty", NULL, "with -o: let an empty list replace another one", SETS(allow_empty)},
+    {0, "emit-pinconfig", "FILE",
+     "for a zip: write a pinconfig.txt with the same ranges, relative to the entries, for later "
+     "builds of the zip",
+     .take = take_text, .id = EMIT_PINCONFIG},
+    {0, "explain", NULL, "print each range with the reasons", SETS(explain)},
+    {0, "json", NULL, "print the same as JSON", SETS(json)},
+    {0, "recorded-as", "PATH", "the file's name in the recording; default: FILE", .take = take_text,
+     .id = RECORDED_AS},
+    {0, "mmsql", "PROGRAM", "mmsql; default: beside pintool, or in PATH", .take = take_text,
+     .id = MMSQL},
+    {0},
+};
+
+static int check(void *userdata, struct err *err)
 {
-    if (!line->recording)
-        return "no trace or database given";
-    if (!line->file)
-        return "--file is missing: the file whose pages are to be pinned";
-    if (!line->quota_bytes)
-        return "--quota is missing: how much may be pinned";
-    if (!line->output && !line->emit_pinconfig && !line->explain && !line->json)
-        return "neither -o nor --emit-pinconfig nor --explain nor --json: nothing to do";
-    if (is_stream(line->output) && is_stream(line->emit_pinconfig))
-        return "standard output can take one file only: '-' is there twice";
-    if (line->allow_empty && !line->output)
-        return "--allow-empty is for -o";
-    if (str_eq(line->file, "-"))
-        return "--file -: standard input has no pages of its own: name the file";
-    return NULL;
+    const struct command_line *line = userdata;
+    const struct cli_rule rules[] = {
+        {!line->recording, "no trace or database given"},
+        {!line->file, "--file is missing: the file whose pages are to be pinned"},
+        {!line->quota_bytes, "--quota is missing: how much may be pinned"},
+        {!line->output && !line->emit_pinconfig && !line->explain && !line->json,
+         "neither -o nor --emit-pinconfig nor --explain nor --json: nothing to do"},
+        {path_is_stream(line->output) && path_is_stream(line->emit_pinconfig),
+         "standard output can take one file only: '-' is there twice"},
+        {line->allow_empty && !line->output, "--allow-empty is for -o"},
+        {path_is_stream(line->file),
+         "--file -: standard input has no pages of its own: name the file"},
+        {0},
+    };
+    return cli_check(rules, err);
 }
 
 // Everything that is found out on the way.
@@ -270,7 +248,7 @@ static int suggest(struct suggestion *s, struct err *err)
 {
     s->output.path = s->line->output;
     s->output.allow_empty = s->line->allow_empty;
-    int r = list_output_open(&s->output, is_stream(s->line->emit_pinconfig), err);
+    int r = list_output_open(&s->output, path_is_stream(s->line->emit_pinconfig), err);
     if (r == 0)
         r = look_at_file(s, err);
     if (r == 0)
@@ -293,31 +271,30 @@ static int suggest(struct suggestion *s, struct err *err)
     return 0;
 }
 
+static int run(void *userdata, struct err *err)
+{
+    struct suggestion suggestion = {.line = userdata, .fd = -1, .output.stream_fd = -1};
+    int r = suggest(&suggestion, err);
+    suggestion_done(&suggestion);
+    return r < 0 ? r : pintool_close_stdout();
+}
+
+static const struct cli_command command = {
+    .program = PINTOOL,
+    .verb = "suggest",
+    .is_mode = true,
+    .usage = "usage: pintool suggest TRACE-OR-DB --file FILE --quota BYTES -o PINLIST\n"
+             "                       [--explain | --json]\n\n"
+             "Chooses the pages that are worth a pin: a recording shows that the kernel evicts\n"
+             "them and reads them back. '-' is standard input for the trace, and standard\n"
+             "output for -o.\n\n",
+    .options = options,
+    .operand = take_text,
+    .check = check,
+    .run = run,
+};
+
 int pintool_suggest(int argc, char **argv)
 {
-    struct command_line line = {0};
-    struct err err = {0};
-    int r = cli_options_parse(options, argc, argv, take, &line, &err);
-    if (line.help) {
-        printf("usage: pintool suggest TRACE-OR-DB --file FILE --quota BYTES -o PINLIST\n"
-               "                       [--explain | --json]\n\n"
-               "Chooses the pages that are worth a pin: a recording shows that the kernel evicts\n"
-               "them and reads them back. '-' is standard input for the trace, and standard\n"
-               "output for -o.\n\n");
-        cli_options_print(options, stdout);
-        return PINTOOL_DONE;
-    }
-    const char *problem = r == 0 ? missing(&line) : NULL;
-    if (problem)
-        r = err_hint(&err, err_set(&err, -EINVAL, "%s", problem), "see pintool suggest --help");
-    if (r < 0)
-        return cli_options_wrong(PINTOOL, NULL, r, &err);
-    struct suggestion suggestion = {.line = &line, .fd = -1, .output.stream_fd = -1};
-    r = suggest(&suggestion, &err);
-    suggestion_done(&suggestion);
-    if (r < 0) {
-        err_print(&err, PINTOOL);
-        return PINTOOL_FAILED;
-    }
-    return pintool_close_stdout();
+    return cli_command_main(&command, argc, argv, &(struct command_line){0});
 }

@@ -126,21 +126,26 @@ static void json_changes(struct json *json, const struct watched *file, bool zip
     json_array_end(json);
 }
 
+static void json_begin(struct json *json, const struct watch *watch, const struct watched *file)
+{
+    *json = (struct json){.out = stdout, .compact = true};
+    json_object_begin(json, NULL);
+    json_u64(json, "time_ms", (uint64_t)(watch->now / NSEC_PER_MSEC));
+    json_text(json, "path", file->target.path);
+}
+
 // Prints a file without other data: it is gone, or unknown to this user.
 static void print_state(const struct watch *watch, const struct watched *file, const char *state)
 {
-    const char *path = file->target.path;
     if (watch->options->json) {
-        struct json json = {.out = stdout, .compact = true};
-        json_object_begin(&json, NULL);
-        json_u64(&json, "time_ms", (uint64_t)(watch->now / NSEC_PER_MSEC));
-        json_text(&json, "path", path);
+        struct json json;
+        json_begin(&json, watch, file);
         json_text(&json, "state", state);
         json_object_end(&json);
         return;
     }
     char name_text[REPORT_NAME_MAX];
-    const char *name = report_name(name_text, path);
+    const char *name = report_name(name_text, file->target.path);
     print_time(watch->now);
     printf("%s %s\n", name, state);
 }
@@ -151,10 +156,8 @@ static void print_change(const struct watch *watch, const struct watched *file, 
     uint64_t came = page_ranges_count(&change->came), went = page_ranges_count(&change->went);
     bool zip = watch->options->zip;
     if (watch->options->json) {
-        struct json json = {.out = stdout, .compact = true};
-        json_object_begin(&json, NULL);
-        json_u64(&json, "time_ms", (uint64_t)(watch->now / NSEC_PER_MSEC));
-        json_text(&json, "path", file->target.path);
+        struct json json;
+        json_begin(&json, watch, file);
         json_u64(&json, "resident_bytes", resident);
         json_u64(&json, "came_bytes", came);
         json_u64(&json, "went_bytes", went);

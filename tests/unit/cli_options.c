@@ -4,42 +4,51 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/cli/progress.h"
 #include "producer/cli/record_options.h"
 #include "producer/ground/options.h"
 #include "tests/unit/unit.h"
 
-static const struct cli_option table[] = {
-    {.id = 90, .help = "First:"},
-    {1, 'f', "file", "NAME", "a file"},
-    {2, 0, "long-name-that-needs-a-line", "ARGUMENT",
-     "two lines, because the text is longer than what fits into one"},
-    {3, 'v', "verbose", NULL, "more"},
-    {4, 'u', "upload", "WHERE", NULL, "there is nowhere to go"},
-    {0},
-};
-
-// Takes down "id=value " for each; refuses the operand "bad".
-static int take(void *userdata, int id, const char *value, struct err *err)
+// Takes down "--name=value " for each; refuses the operand "bad".
+static int take(void *userdata, const struct cli_option *option, const char *value, struct err *err)
 {
     struct strbuf *seen = userdata;
-    if (id == 0 && str_eq(value, "bad"))
+    if (!option && str_eq(value, "bad"))
         return err_set(err, -EINVAL, "bad operand");
-    strbuf_addf(seen, "%d=%s ", id, value ? value : "");
+    strbuf_addf(seen, "%s=%s ", option ? option->long_name : "", value ? value : "");
     return 0;
 }
 
+static const struct cli_option table[] = {
+    {.help = "First:"},
+    {'f', "file", "NAME", "a file", .take = take},
+    {0, "long-name-that-needs-a-line", "ARGUMENT",
+     "two lines, because the text is longer than what fits into one", .take = take},
+    {'v', "verbose", NULL, "more", .take = take},
+    {'u', "upload", "WHERE", .refusal = "there is nowhere to go"},
+    {0},
+};
+
+static const struct cli_command command = {
+    .program = "mmtrace", .verb = "verb", .options = table, .operand = take};
+
 #define PARSE(seen, err, ...) parse(seen, err, (char *[]){"verb", __VA_ARGS__, NULL})
 
-static int parse(struct strbuf *seen, struct err *err, char **argv)
+static int parse_with(const struct cli_command *with, void *userdata, struct err *err, char **argv)
 {
     int argc = 0;
     while (argv[argc])
         argc++;
-    strbuf_clear(seen);
     *err = (struct err){0};
-    return cli_options_parse(table, argc, argv, take, seen, err);
+    return cli_command_parse(with, argc, argv, userdata, err);
+}
+
+static int parse(struct strbuf *seen, struct err *err, char **argv)
+{
+    strbuf_clear(seen);
+    return parse_with(&command, seen, err, argv);
 }
 
 static void options_and_operands_come_in_order(void **state)
@@ -49,28 +58,87 @@ static void options_and_operands_come_in_order(void **state)
     struct err err;
     assert_int_equal(PARSE(&seen, &err, "a", "-vfx", "--file=y", "b", "--file", "z", "--", "-v"),
                      0);
-    assert_string_equal(seen.text, "0=a 3= 1=x 1=y 0=b 1=z 0=-v ");
+    assert_string_equal(seen.text, "=a verbose= file=x file=y =b file=z =-v ");
     strbuf_done(&seen);
 }
 
-static void a_flag_needs_nobody(void **state)
+struct values {
+    int before;
+    bool wanted, other;
+    const char *text;
+    nsec_t time;
+    uint64_t size;
+    uint32_t number;
+    int32_t last;
+    int behind;
+};
+
+#define SETS(member) CLI_SETS(struct values, member)
+
+static const struct cli_command valued = {
+    .program = "mmtrace",
+    .verb = "verb",
+    .options =
+        (const struct cli_option[]){
+            {'w', "wanted", NULL, "a flag", SETS(wanted)},
+            {'o', "other", NULL, "another", SETS(other)},
+            {'t', "text", "TEXT", "a text", SETS(text), .min = 1},
+            {0, "time", "TIME", "a time", SETS(time), .min = NSEC_PER_SEC},
+            {0, "size", "SIZE", "a size", SETS(size), .max = 4096},
+            {0, "number", "N", "a number", SETS(number), .min = 1, .max = 9, .like = "from 1 to 9"},
+            {0, "last", "N", "another", SETS(last)},
+            {0, "nothing", "N", "accepted, without effect"},
+            {0},
+        },
+};
+
+static void values_reach_their_members(void **state)
 {
     (void)state;
-    struct flags {
-        int before;
-        bool wanted, other;
-    } flags = {7, false, false};
-    static const struct cli_option own[] = {
-        {1, 'w', "wanted", NULL, "a flag", .sets = CLI_SETS(struct flags, wanted)},
-        {2, 'o', "other", NULL, "another", .sets = CLI_SETS(struct flags, other)},
-        {0},
+    struct values values = {.before = 7, .last = -1, .behind = 8};
+    struct err err;
+    char *argv[] = {"verb",   "-w",       "-t", "x",      "--time", "1s",        "--size", "4k",
+                    "--last", "--number", "9",  "--last", "5",      "--nothing", "2",      NULL};
+    argv[8] = "-w";
+    assert_int_equal(parse_with(&valued, &values, &err, argv), 0);
+    assert_int_equal(values.before, 7);
+    assert_true(values.wanted);
+    assert_false(values.other);
+    assert_string_equal(values.text, "x");
+    assert_true(values.time == NSEC_PER_SEC);
+    assert_int_equal(values.size, 4096);
+    assert_int_equal(values.number, 9);
+    assert_int_equal(values.last, 5);
+    assert_int_equal(values.behind, 8);
+}
+
+static void wrong_values_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *value, *text, *hint;
+    } cases[] = {
+        {"--text", "", "--text: TEXT is empty", "see mmtrace verb --help"},
+        {"--time", "999ms", "--time 999ms: not a time", "like 500ms, 0.5s, 10s, 2m or 1h"},
+        {"--time", "x", "--time x: not a time", "like 500ms, 0.5s, 10s, 2m or 1h"},
+        {"--size", "4097", "--size 4097: not a size", "like 512kb, 32mb or 1gb"},
+        {"--number", "0", "--number 0: not a number", "from 1 to 9"},
+        {"--number", "10", "--number 10: not a number", "from 1 to 9"},
+        {"--last", "-1", "--last -1: not a number", "like 20"},
     };
-    char *argv[] = {"verb", "-w", NULL};
-    struct err err = {0};
-    assert_int_equal(cli_options_parse(own, 2, argv, take, &flags, &err), 0);
-    assert_int_equal(flags.before, 7);
-    assert_true(flags.wanted);
-    assert_false(flags.other);
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        struct values values = {.number = 77}, before = values;
+        struct err err;
+        char *argv[] = {"verb", (char *)cases[i].option, (char *)cases[i].value, NULL};
+        assert_int_equal(parse_with(&valued, &values, &err, argv), -EINVAL);
+        assert_string_equal(err.text, cases[i].text);
+        assert_string_equal(err.hint, cases[i].hint);
+        assert_memory_equal(&values, &before, sizeof(values));
+    }
+    struct values values = {0};
+    struct err err;
+    assert_int_equal(parse_with(&valued, &values, &err, (char *[]){"verb", "x", NULL}), -EINVAL);
+    assert_string_equal(err.text, "\"x\": verb takes no arguments");
 }
 
 static void mistakes_are_named(void **state)
@@ -83,7 +151,7 @@ static void mistakes_are_named(void **state)
     assert_string_equal(err.hint, "did you mean --file?");
     assert_int_equal(PARSE(&seen, &err, "--zzzzzzzz"), -EINVAL);
     assert_string_equal(err.text, "unknown option --zzzzzzzz");
-    assert_string_equal(err.hint, "");
+    assert_string_equal(err.hint, "see mmtrace verb --help");
     assert_int_equal(PARSE(&seen, &err, "-vq"), -EINVAL);
     assert_string_equal(err.text, "unknown option -q");
     assert_int_equal(PARSE(&seen, &err, "-f"), -EINVAL);
@@ -110,7 +178,8 @@ static void help_is_aligned(void **state)
               "      --long-name-that-needs-a-line ARGUMENT\n"
               "                          two lines, because the text is longer than what fits\n"
               "                          into one\n"
-              "  -v, --verbose           more\n");
+              "  -v, --verbose           more\n"
+              "  -h, --help              this text\n");
 }
 
 static void record_takes_the_light_flags(void **state)
@@ -198,7 +267,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_operands_come_in_order),
-        cmocka_unit_test(a_flag_needs_nobody),
+        cmocka_unit_test(values_reach_their_members),
+        cmocka_unit_test(wrong_values_are_refused),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(help_is_aligned),
         cmocka_unit_test(record_takes_the_light_flags),

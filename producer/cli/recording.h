@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the commands share that record in their own process: signals as events of the loop, helpers,
+// and heap profiles.
+#pragma once
+
+#include <signal.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/nsec.h"
+#include "producer/ground/loop.h"
+#include "producer/service/config/config.h"
+#include "producer/sources/source.h"
+
+struct heap_host_options;
+
+// The first signal that ends a command ends it in order, a second one at once.
+struct signals {
+    int fd;                // owned; a signalfd; -1: signals are not watched
+    sigset_t ends, former; // those that end the command; those that were blocked before
+    nsec_t first;          // when the first signal came that ends the command; 0: none has come
+};
+
+// Blocks the signals that end the command, and others (0 ends each list). Opens the descriptor that
+// receives them. From then on a closed pipe and a file-size limit are write errors. Returns 0 or a
+// negative errno with text.
+int signals_watch(struct signals *signals, const int *ends, const int *others, struct err *err);
+
+// Returns the number of the next signal that has arrived; 0: none. A signal that only repeats the
+// first one that ends the command is skipped.
+int signals_take(struct signals *signals);
+
+// Undoes signals_watch() in a child process.
+void signals_give_back(const struct signals *signals);
+
+struct recording {
+    struct source_roots roots;
+    const struct log *log; // borrowed
+    struct signals signals;
+    // Owned.
+    struct loop *loop;
+    struct loop_io *signal_io;
+    struct foreign *foreign;
+    struct heap_host *heap_host;
+};
+
+// Makes the loop, which calls `signal_ready` for each signal. Returns 0 or a negative errno with
+// text.
+int recording_open(struct recording *recording, loop_fn signal_ready, void *userdata,
+                   struct err *err);
+
+// Makes helpers and heap profiles, and notes them in `roots`. `options` is completed. Returns 0 or
+// a negative errno with text.
+int recording_help(struct recording *recording, struct heap_host_options *options, struct err *err);
+
+void recording_done(struct recording *recording);
+
+// Prints the config to standard output. Returns an exit code.
+int recording_print_config(const struct config *config, struct err *err);
