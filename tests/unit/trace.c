@@ -4,6 +4,7 @@
 // sees.
 #include "converter/decode/trace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <zlib.h>
 
@@ -17,7 +18,11 @@
 struct seen {
     struct strbuf log; // a word per thing that was handed over
     unsigned problems[N_TRACE_PROBLEMS];
+    uint32_t details[N_TRACE_PROBLEMS]; // of the last one of each kind
     struct trace_result result;
+    int failure;     // of the calls that follow
+    int n_calls;     // that still succeed
+    bool is_stopped; // progress() ends the reading
 };
 
 struct writer {
@@ -40,17 +45,29 @@ static enum field_interest interest(void *userdata, uint32_t field)
     case PB_TracePacket_trace_uuid:
         return FIELD_NOW;
     case PB_TracePacket_sys_stats:
+    case PB_TracePacket_track_event:
+    case PB_TracePacket_thread_descriptor:
+    case PB_TracePacket_streaming_profile_packet:
         return FIELD_SORTED;
+    case PB_TracePacket_track_descriptor:
+        return FIELD_NOW;
+    case PB_TracePacket_process_stats:
+        return FIELD_BOTH;
     default:
         return FIELD_IGNORED;
     }
+}
+
+static int outcome(struct seen *seen)
+{
+    return seen->n_calls-- > 0 ? 0 : seen->failure;
 }
 
 static int on_now(void *userdata, struct packet *packet)
 {
     struct seen *seen = userdata;
     strbuf_addf(&seen->log, "now%lld ", (long long)packet->ts);
-    return 0;
+    return outcome(seen);
 }
 
 static int on_sorted(void *userdata, struct packet *packet)
@@ -62,7 +79,7 @@ static int on_sorted(void *userdata, struct packet *packet)
     const struct interned *interned = generation_find(packet->state, 1, number.value);
     strbuf_addf(&seen->log, "p%lld@%lld%s ", (long long)number.value, (long long)packet->ts,
                 interned ? "i" : "");
-    return 0;
+    return outcome(seen);
 }
 
 static int on_event(void *userdata, uint32_t field, const struct bundle_event *event)
@@ -70,7 +87,7 @@ static int on_event(void *userdata, uint32_t field, const struct bundle_event *e
     struct seen *seen = userdata;
     assert_int_equal(field, PB_TracePacket_ftrace_events);
     strbuf_addf(&seen->log, "%c%u@%lld ", "swe"[event->kind], event -> cpu, (long long)event -> ts);
-    return 0;
+    return outcome(seen);
 }
 
 static int on_machine(void *userdata, uint32_t machine, uint32_t raw_id)
@@ -81,9 +98,8 @@ static int on_machine(void *userdata, uint32_t machine, uint32_t raw_id)
 
 static int on_complete(void *userdata, uint32_t field, int64_t ts)
 {
-    (void)userdata;
-    (void)field;
-    (void)ts;
+    assert_int_equal(field, PB_TracePacket_ftrace_events);
+    strbuf_addf(&((struct seen *)userdata)->log, "from%lld ", (long long)ts);
     return 0;
 }
 
@@ -102,10 +118,10 @@ static int on_finished(void *userdata, int outcome)
 
 static int on_describe(void *userdata, uint32_t field, const struct wire_field *descriptor)
 {
-    (void)userdata;
-    (void)field;
-    (void)descriptor;
-    return 0;
+    struct seen *seen = userdata;
+    assert_int_equal(field, PB_TracePacket_ftrace_events);
+    strbuf_addf(&seen->log, "d%zu ", descriptor->size);
+    return outcome(seen);
 }
 
 static void on_snapshot(void *userdata, uint32_t id, int64_t ts,
@@ -118,13 +134,19 @@ static void on_snapshot(void *userdata, uint32_t id, int64_t ts,
 
 static void on_problem(void *userdata, enum trace_problem problem, uint32_t detail)
 {
-    (void)detail;
-    ((struct seen *)userdata)->problems[problem]++;
+    struct seen *seen = userdata;
+    seen->problems[problem]++;
+    seen->details[problem] = detail;
 }
 
-static struct seen *read_bytes(const void *bytes, size_t size)
+static bool on_progress(void *userdata, double done)
 {
-    struct seen *seen = calloc(1, sizeof(*seen));
+    assert_true(done >= 0 && done <= 1);
+    return !((struct seen *)userdata)->is_stopped;
+}
+
+static void read_with(struct seen *seen, const void *bytes, size_t size, int expected)
+{
     struct trace_handler handler = {
         .userdata = seen,
         .machine = on_machine,
@@ -138,14 +160,22 @@ static struct seen *read_bytes(const void *bytes, size_t size)
         .finished = on_finished,
         .snapshot = on_snapshot,
         .problem = on_problem,
+        .progress = on_progress,
     };
     struct err err = {0};
     struct clocks clocks = {0};
     struct input *input;
     assert_int_equal(input_from_memory(bytes, size, &err, &input), 0);
-    assert_int_equal(trace_read(input, NULL, &handler, &clocks, &err, &seen->result), 0);
+    assert_int_equal(trace_read(input, NULL, &handler, &clocks, &err, &seen->result), expected);
+    assert_int_equal(err.text[0] != 0, expected < 0);
     clocks_done(&clocks);
     input_free(input);
+}
+
+static struct seen *read_bytes(const void *bytes, size_t size)
+{
+    struct seen *seen = calloc(1, sizeof(*seen));
+    read_with(seen, bytes, size, 0);
     return seen;
 }
 
@@ -544,6 +574,459 @@ static void machines_have_a_limit(void **state)
     seen_free(seen);
 }
 
+// What is of a sequence needs one.
+static void state_without_a_sequence_is_a_problem(void **state)
+{
+    (void)state;
+    static const uint32_t fields[][2] = {
+        {PB_TracePacket_previous_packet_dropped, PB_TracePacket_previous_packet_dropped},
+        {PB_TracePacket_sequence_flags, PB_TracePacket_incremental_state_cleared},
+        {PB_TracePacket_incremental_state_cleared, PB_TracePacket_incremental_state_cleared},
+    };
+    for (size_t i = 0; i < ELEMENTS(fields); i++)
+        for (uint32_t sequence = 0; sequence < 2; sequence++) {
+            struct writer writer;
+            writer_start(&writer);
+            size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+            if (sequence)
+                wire_uint(&writer.w, PB_TracePacket_trusted_packet_sequence_id, sequence);
+            wire_uint(&writer.w, fields[i][0], 1);
+            wire_end(&writer.w, packet);
+            struct seen *seen = read_all(&writer);
+            assert_int_equal(seen->problems[PROBLEM_SEQUENCE_MISSING], !sequence);
+            if (!sequence)
+                assert_int_equal(seen->details[PROBLEM_SEQUENCE_MISSING], fields[i][1]);
+            assert_int_equal(seen->problems[PROBLEM_PACKETS_LOST], 0); // it is the first
+            seen_free(seen);
+        }
+    static const uint32_t messages[] = {PB_TracePacket_trace_packet_defaults,
+                                        PB_TracePacket_interned_data};
+    for (size_t i = 0; i < ELEMENTS(messages); i++) {
+        struct writer writer;
+        writer_start(&writer);
+        size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+        wire_bytes(&writer.w, messages[i], "", 0);
+        wire_end(&writer.w, packet);
+        struct seen *seen = read_all(&writer);
+        assert_int_equal(seen->problems[PROBLEM_SEQUENCE_MISSING], 1);
+        assert_int_equal(seen->details[PROBLEM_SEQUENCE_MISSING], messages[i]);
+        seen_free(seen);
+    }
+}
+
+static void interned_data_behind_a_gap_is_ignored(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_interned(&writer.w, 5, 1, false); // the sequence never started
+    write_sample(&writer.w, (struct sample){.ts = 1, .id = 1, .sequence = 5});
+    write_interned(&writer.w, 5, 1, true);
+    write_sample(&writer.w, (struct sample){.ts = 2, .id = 1, .sequence = 5});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@1 p1@2i .");
+    assert_int_equal(seen->problems[PROBLEM_INTERNED_IGNORED], 1);
+    seen_free(seen);
+}
+
+// Of the clock that they name, packets that name none are.
+static void defaults_have_a_largest_size(void **state)
+{
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        static const uint8_t filler[20000];
+        struct writer writer;
+        writer_start(&writer);
+        write_snapshot(&writer.w, 1000, 500);
+        size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+        wire_uint(&writer.w, PB_TracePacket_trusted_packet_sequence_id, 5);
+        size_t before = wire_size(&writer.w);
+        size_t defaults = wire_begin(&writer.w, PB_TracePacket_trace_packet_defaults);
+        size_t start = wire_size(&writer.w);
+        wire_uint(&writer.w, PB_TracePacketDefaults_timestamp_clock_id, CLOCK_ID_MONOTONIC);
+        size_t used = wire_size(&writer.w) - start;
+        wire_bytes(&writer.w, 4000, filler, 16384 + more - used - 5); // tag and length: 5 bytes
+        assert_int_equal(wire_size(&writer.w) - start, 16384 + more);
+        wire_end(&writer.w, defaults);
+        assert_true(wire_size(&writer.w) > before);
+        wire_end(&writer.w, packet);
+        write_sample(&writer.w, (struct sample){.ts = 10, .id = 1, .sequence = 5});
+        struct seen *seen = read_all(&writer);
+        assert_non_null(strstr(seen->log.text, more ? "p1@10 " : "p1@510 "));
+        assert_int_equal(seen->result.n_damaged, more);
+        seen_free(seen);
+    }
+}
+
+static void write_cpu_bundle(struct wire_writer *w, bool has_cpu, uint32_t cpu)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    size_t bundle = wire_begin(w, PB_TracePacket_ftrace_events);
+    if (has_cpu)
+        wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
+    wire_uint(w, PB_FtraceEventBundle_lost_events, 1);
+    size_t event = wire_begin(w, PB_FtraceEventBundle_event);
+    wire_uint(w, PB_FtraceEvent_timestamp, 10);
+    wire_end(w, event);
+    wire_end(w, bundle);
+    wire_end(w, packet);
+}
+
+static void bundles_need_a_processor(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_cpu_bundle(&writer.w, true, 4095);
+    write_cpu_bundle(&writer.w, true, 4096);
+    write_cpu_bundle(&writer.w, false, 0);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| e4095@10 .");
+    assert_int_equal(seen->problems[PROBLEM_BUNDLE_DAMAGED], 2);
+    assert_int_equal(seen->problems[PROBLEM_EVENTS_LOST], 1);
+    assert_int_equal(seen->details[PROBLEM_EVENTS_LOST], 4095);
+    assert_int_equal(seen->result.first_damaged_packet, 1);
+    seen_free(seen);
+}
+
+// Without a time stamp it is left out, and told.
+static void events_need_a_time(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    size_t bundle = wire_begin(&writer.w, PB_TracePacket_ftrace_events);
+    wire_uint(&writer.w, PB_FtraceEventBundle_cpu, 0);
+    size_t event = wire_begin(&writer.w, PB_FtraceEventBundle_event);
+    wire_uint(&writer.w, PB_FtraceEvent_pid, 1);
+    wire_end(&writer.w, event);
+    wire_end(&writer.w, bundle);
+    wire_end(&writer.w, packet);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| .");
+    assert_int_equal(seen->problems[PROBLEM_BUNDLE_DAMAGED], 1);
+    seen_free(seen);
+}
+
+static void write_start(struct wire_writer *w, uint32_t cpu, uint64_t start, bool has_start)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    size_t bundle = wire_begin(w, PB_TracePacket_ftrace_events);
+    wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
+    if (has_start)
+        wire_uint(w, PB_FtraceEventBundle_last_read_event_timestamp, start);
+    wire_end(w, bundle);
+    wire_end(w, packet);
+}
+
+// The latest of what the processors' first bundles say.
+static void data_is_complete_from_the_last_processor_on(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_start(&writer.w, 0, 100, true);
+    write_start(&writer.w, 1, 300, true);
+    write_start(&writer.w, 2, 200, true);
+    write_start(&writer.w, 0, 900, true); // not its first
+    write_start(&writer.w, 3, 0, false);
+    write_start(&writer.w, 3, 800, true); // nor this
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "from300 | .");
+    seen_free(seen);
+    writer_start(&writer);
+    write_start(&writer.w, 3, 0, false);
+    seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| .");
+    seen_free(seen);
+}
+
+static void write_descriptors(struct wire_writer *w)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    size_t bundle = wire_begin(w, PB_TracePacket_ftrace_events);
+    wire_uint(w, PB_FtraceEventBundle_cpu, 0);
+    for (size_t i = 0; i < 2; i++) {
+        size_t descriptor = wire_begin(w, PB_FtraceEventBundle_generic_event_descriptors);
+        if (i)
+            wire_uint(w, 1, 5);
+        wire_end(w, descriptor);
+    }
+    wire_end(w, bundle);
+    wire_end(w, packet);
+}
+
+static void descriptors_of_events_come_first(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_descriptors(&writer.w);
+    BUNDLE(&writer.w, 0, 5);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "d0 d2 | e0@5 .");
+    seen_free(seen);
+}
+
+static void write_wanted(struct wire_writer *w, int64_t ts, uint32_t field, size_t n)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    wire_uint(w, PB_TracePacket_timestamp, (uint64_t)ts);
+    for (size_t i = 0; i < n; i++)
+        wire_bytes(w, field, "", 0);
+    wire_end(w, packet);
+}
+
+// A packet has eight fields with data at most; what is of no known kind is told.
+static void fields_that_are_left_out_are_told(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_wanted(&writer.w, 1, PB_TracePacket_trace_uuid, 8);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "now1 now1 now1 now1 now1 now1 now1 now1 | .");
+    assert_int_equal(seen->problems[PROBLEM_FIELD_LEFT_OUT], 0);
+    seen_free(seen);
+    writer_start(&writer);
+    write_wanted(&writer.w, 1, PB_TracePacket_trace_uuid, 9);
+    write_wanted(&writer.w, 1, PB_TracePacket_battery, 1);
+    seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "now1 now1 now1 now1 now1 now1 now1 now1 | .");
+    assert_int_equal(seen->problems[PROBLEM_FIELD_LEFT_OUT], 2);
+    assert_int_equal(seen->details[PROBLEM_FIELD_LEFT_OUT], PB_TracePacket_battery);
+    seen_free(seen);
+    writer_start(&writer);
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_uint(&writer.w, PB_TracePacket_trace_uuid, 7); // no message
+    wire_uint(&writer.w, PB_TracePacket_trusted_uid, 7);
+    wire_end(&writer.w, packet);
+    seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| .");
+    assert_int_equal(seen->problems[PROBLEM_FIELD_LEFT_OUT], 1);
+    assert_int_equal(seen->details[PROBLEM_FIELD_LEFT_OUT], PB_TracePacket_trace_uuid);
+    seen_free(seen);
+}
+
+// Both at once and in order.
+static void a_field_may_be_wanted_twice(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_wanted(&writer.w, 20, PB_TracePacket_process_stats, 1);
+    write_sample(&writer.w, (struct sample){.ts = 10, .id = 1});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "now20 | p1@10 p0@20 .");
+    seen_free(seen);
+}
+
+// Of several damaged ones the first is told, with the field if it is a message.
+static void the_first_damage_is_told(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    for (uint32_t i = 0; i < 2; i++) {
+        size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+        if (i)
+            wire_bytes(&writer.w, PB_TracePacket_trace_uuid, "\x08", 1);
+        wire_bytes(&writer.w, PB_TracePacket_sys_stats, "\x0a\x7f", 2);
+        wire_bytes(&writer.w, PB_TracePacket_process_stats, "\x0a\x7f", 2);
+        wire_end(&writer.w, packet);
+    }
+    struct seen *seen = read_all(&writer);
+    assert_int_equal(seen->result.n_damaged, 2);
+    assert_int_equal(seen->result.first_damaged_packet, 0);
+    assert_int_equal(seen->result.first_damage, PROBLEM_MESSAGE_DAMAGED);
+    assert_int_equal(seen->result.first_damaged_field, PB_TracePacket_sys_stats);
+    assert_int_equal(seen->problems[PROBLEM_MESSAGE_DAMAGED], 5);
+    seen_free(seen);
+}
+
+static void compressed_packets_are_not_nested(void **state)
+{
+    (void)state;
+    struct writer innermost, inner, writer;
+    uint8_t deflated[2048];
+    writer_start(&innermost);
+    writer_start(&inner);
+    writer_start(&writer);
+    write_sample(&innermost.w, (struct sample){.ts = 20, .id = 1});
+    size_t n = deflate_packets(&innermost, deflated, sizeof(deflated));
+    size_t packet = wire_begin(&inner.w, FIELD_PACKET);
+    wire_bytes(&inner.w, PB_TracePacket_compressed_packets, deflated, n);
+    wire_end(&inner.w, packet);
+    write_sample(&inner.w, (struct sample){.ts = 30, .id = 2});
+    n = deflate_packets(&inner, deflated, sizeof(deflated));
+    packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_bytes(&writer.w, PB_TracePacket_compressed_packets, deflated, n);
+    wire_end(&writer.w, packet);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p2@30 .");
+    assert_int_equal(seen->problems[PROBLEM_COMPRESSED_DAMAGED], 1);
+    assert_int_equal(seen->result.n_packets, 1);
+    seen_free(seen);
+}
+
+// A handler's failure ends the reading, wherever it comes.
+static void failures_of_handlers_end_the_reading(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_descriptors(&writer.w);                                // two calls
+    write_wanted(&writer.w, 5, PB_TracePacket_trace_uuid, 2);    // two
+    write_sample(&writer.w, (struct sample){.ts = 10, .id = 1}); // one
+    BUNDLE(&writer.w, 0, 20, 30);                                // two
+    write_sample(&writer.w, (struct sample){.ts = 40, .id = 2}); // one
+    static const char *const logs[] = {
+        "d0 .",
+        "d0 d2 .",
+        "d0 d2 now5 .",
+        "d0 d2 now5 now5 .",
+        "d0 d2 now5 now5 | p1@10 .",
+        "d0 d2 now5 now5 | p1@10 e0@20 .",
+        "d0 d2 now5 now5 | p1@10 e0@20 e0@30 .",
+        "d0 d2 now5 now5 | p1@10 e0@20 e0@30 p2@40 .",
+    };
+    for (size_t i = 0; i <= ELEMENTS(logs); i++) {
+        struct seen *seen = calloc(1, sizeof(*seen));
+        seen->n_calls = (int)i;
+        seen->failure = -EIO;
+        read_with(seen, writer.bytes, wire_size(&writer.w), i < ELEMENTS(logs) ? -EIO : 0);
+        assert_string_equal(seen->log.text, logs[i < ELEMENTS(logs) ? i : i - 1]);
+        seen_free(seen);
+    }
+}
+
+// It is asked each 4096 packets or events.
+static void progress_may_end_the_reading(void **state)
+{
+    (void)state;
+    static struct writer writer;
+    for (uint32_t n = 4095; n <= 4096; n++) {
+        writer_start(&writer);
+        for (uint32_t i = 0; i < n; i++)
+            wire_bytes(&writer.w, FIELD_PACKET, "", 0);
+        struct seen *seen = calloc(1, sizeof(*seen));
+        seen->is_stopped = true;
+        read_with(seen, writer.bytes, wire_size(&writer.w), n < 4096 ? 0 : -ECANCELED);
+        seen_free(seen);
+    }
+}
+
+static void times_before_the_clock_began_are_left_out(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_snapshot(&writer.w, 500, 1000);
+    write_sample(&writer.w, (struct sample){.ts = 499, .id = 1, .clock = CLOCK_ID_MONOTONIC});
+    write_sample(&writer.w, (struct sample){.ts = 500, .id = 2, .clock = CLOCK_ID_MONOTONIC});
+    struct seen *seen = read_all(&writer);
+    assert_non_null(strstr(seen->log.text, "| p2@0 ."));
+    assert_int_equal(seen->problems[PROBLEM_TIME_NEGATIVE], 1);
+    seen_free(seen);
+}
+
+// What has no time comes after the events before it, if one of them is the latest.
+static void packets_without_time_come_after_events(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    BUNDLE(&writer.w, 0, 10, 50);
+    BUNDLE(&writer.w, 1, 50, 20);
+    write_sample(&writer.w, (struct sample){.id = 1});
+    write_sample(&writer.w, (struct sample){.ts = 50, .id = 2});
+    BUNDLE(&writer.w, 2, 40);
+    write_sample(&writer.w, (struct sample){.id = 3});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| e0@10 e1@20 e2@40 p2@50 e0@50 e1@50 p1@50 p3@50 .");
+    seen_free(seen);
+}
+
+static void other_fields_of_the_trace_are_passed_over(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    wire_uint(&writer.w, FIELD_PACKET, 7);
+    wire_bytes(&writer.w, FIELD_PACKET + 1, "abc", 3);
+    write_sample(&writer.w, (struct sample){.ts = 1, .id = 1});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@1 .");
+    assert_int_equal(seen->result.n_packets, 1);
+    assert_false(seen->result.truncated);
+    seen_free(seen);
+}
+
+// A descriptor of the thread: {reference_timestamp_us: us}, by itself or in that of a track.
+static void write_thread(struct wire_writer *w, uint64_t us, bool of_track, bool dropped)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET), track = 0;
+    wire_uint(w, PB_TracePacket_trusted_packet_sequence_id, 5);
+    wire_uint(w, dropped ? PB_TracePacket_previous_packet_dropped : PB_TracePacket_sequence_flags,
+              1);
+    if (of_track)
+        track = wire_begin(w, PB_TracePacket_track_descriptor);
+    size_t thread =
+        wire_begin(w, of_track ? PB_TrackDescriptor_thread : PB_TracePacket_thread_descriptor);
+    wire_uint(w, PB_ThreadDescriptor_reference_timestamp_us, us);
+    wire_end(w, thread);
+    if (of_track)
+        wire_end(w, track);
+    wire_end(w, packet);
+}
+
+static void write_delta(struct wire_writer *w, uint32_t field, uint32_t delta_field, int64_t us,
+                        int64_t ts)
+{
+    size_t packet = wire_begin(w, FIELD_PACKET);
+    wire_uint(w, PB_TracePacket_trusted_packet_sequence_id, 5);
+    if (ts)
+        wire_uint(w, PB_TracePacket_timestamp, (uint64_t)ts);
+    size_t message = wire_begin(w, field);
+    wire_uint(w, delta_field, (uint64_t)us);
+    wire_end(w, message);
+    wire_end(w, packet);
+}
+
+#define EVENT_DELTA PB_TracePacket_track_event, PB_TrackEvent_timestamp_delta_us
+#define PROFILE_DELTA                                                                              \
+    PB_TracePacket_streaming_profile_packet, PB_StreamingProfilePacket_timestamp_delta_us
+
+static void threads_have_clocks_of_their_own(void **state)
+{
+    (void)state;
+    for (int of_track = 0; of_track < 2; of_track++) {
+        struct writer writer;
+        writer_start(&writer);
+        write_delta(&writer.w, EVENT_DELTA, 5, 0); // no clock yet
+        write_delta(&writer.w, PROFILE_DELTA, 6, 0);
+        write_delta(&writer.w, PROFILE_DELTA, 7, 77); // has its own time
+        write_thread(&writer.w, 100, of_track, false);
+        write_delta(&writer.w, EVENT_DELTA, 8, 0);
+        write_delta(&writer.w, EVENT_DELTA, 9, 5000); // the difference counts
+        write_delta(&writer.w, EVENT_DELTA, -1000, 0);
+        write_thread(&writer.w, 100, of_track, true); // packets were lost
+        struct seen *seen = read_all(&writer);
+        assert_non_null(strstr(seen->log.text, "p7@77 "));
+        assert_non_null(strstr(seen->log.text, "p8@108000 "));
+        assert_non_null(strstr(seen->log.text, "p9@117000 "));
+        assert_null(strstr(seen->log.text, "p5@"));
+        assert_null(strstr(seen->log.text, "p6@"));
+        assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_UNSET], 2);
+        assert_int_equal(seen->details[PROBLEM_THREAD_TIME_UNSET],
+                         PB_TracePacket_streaming_profile_packet);
+        assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_NEGATIVE], 1);
+        assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_IGNORED], 1);
+        seen_free(seen);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +1045,23 @@ int main(void)
         cmocka_unit_test(a_damaged_packet_is_skipped),
         cmocka_unit_test(every_cut_is_found),
         cmocka_unit_test(packets_without_time_stay_behind_the_latest),
+        cmocka_unit_test(state_without_a_sequence_is_a_problem),
+        cmocka_unit_test(interned_data_behind_a_gap_is_ignored),
+        cmocka_unit_test(defaults_have_a_largest_size),
+        cmocka_unit_test(bundles_need_a_processor),
+        cmocka_unit_test(events_need_a_time),
+        cmocka_unit_test(data_is_complete_from_the_last_processor_on),
+        cmocka_unit_test(descriptors_of_events_come_first),
+        cmocka_unit_test(fields_that_are_left_out_are_told),
+        cmocka_unit_test(a_field_may_be_wanted_twice),
+        cmocka_unit_test(the_first_damage_is_told),
+        cmocka_unit_test(compressed_packets_are_not_nested),
+        cmocka_unit_test(failures_of_handlers_end_the_reading),
+        cmocka_unit_test(progress_may_end_the_reading),
+        cmocka_unit_test(times_before_the_clock_began_are_left_out),
+        cmocka_unit_test(packets_without_time_come_after_events),
+        cmocka_unit_test(other_fields_of_the_trace_are_passed_over),
+        cmocka_unit_test(threads_have_clocks_of_their_own),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }
