@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/decode/clocks.h"
+
+#include "common/elements.h"
 #include "tests/unit/unit.h"
 
 #define SEQUENCE_CLOCK clock_key(64, 7, 0)
@@ -160,6 +162,63 @@ static void many_clocks_cost_no_searches(void **state)
     clocks_done(&clocks);
 }
 
+// A moment has at least one clock and not too many; equal times of the trace's clock are in order.
+static void moments_have_bounds(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    struct clock_reading readings[CLOCK_READINGS_MAX + 1];
+    uint32_t id;
+    for (uint32_t i = 0; i <= CLOCK_READINGS_MAX; i++)
+        readings[i] = (struct clock_reading){
+            .clock = i ? clock_key(64 + i, 1, 0) : CLOCK_ID_BOOTTIME, .timestamp = 5, .unit_ns = 1};
+    assert_int_equal(clocks_add(&clocks, readings, 0, &id), -EINVAL);
+    assert_int_equal(clocks_add(&clocks, readings, CLOCK_READINGS_MAX + 1, &id), -EINVAL);
+    assert_int_equal(clocks_add(&clocks, readings, CLOCK_READINGS_MAX, &id), 0);
+    assert_int_equal(id, 2); // each has a number of its own
+    assert_int_equal(clocks_add(&clocks, readings, CLOCK_READINGS_MAX, &id), 0);
+    assert_int_equal(clocks_add(&clocks, readings, 1, &id), 0);
+    assert_int_equal(convert(&clocks, readings[CLOCK_READINGS_MAX - 1].clock, 7), 7);
+    readings[0].unit_ns = 2; // the trace's clock counts nanoseconds
+    assert_int_equal(clocks_add(&clocks, readings, 1, &id), -EINVAL);
+    readings[1].incremental = true; // which it was not
+    assert_int_equal(clocks_add(&clocks, readings + 1, 1, &id), -EINVAL);
+    clocks_done(&clocks);
+}
+
+static void clocks_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(clock_name(CLOCK_ID_BOOTTIME), "BOOTTIME");
+    assert_null(clock_name(0));
+    assert_null(clock_name(CLOCK_ID_BOOTTIME + 1));
+    assert_null(clock_name(UINT32_MAX));
+}
+
+// The shift that is remembered holds from one snapshot to before the next one.
+static void remembered_shifts_have_ends(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    add(&clocks, CLOCK_ID_BOOTTIME, 1000, CLOCK_ID_MONOTONIC, 1000);
+    add(&clocks, CLOCK_ID_BOOTTIME, 2100, CLOCK_ID_MONOTONIC, 2000);
+    add(&clocks, CLOCK_ID_BOOTTIME, 3200, CLOCK_ID_MONOTONIC, 3000);
+    static const int64_t times[][2] = {{1500, 1500}, {1999, 1999}, {2000, 2100}, {2001, 2101},
+                                       {2999, 3099}, {3000, 3200}, {2999, 3099}, {2000, 2100},
+                                       {1999, 1999}, {0, 0},       {9999, 10199}};
+    for (size_t i = 0; i < ELEMENTS(times); i++)
+        assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, times[i][0]), times[i][1]);
+    clocks_set_trace_clock(&clocks, CLOCK_ID_MONOTONIC);
+    assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 2500), 2500);
+    assert_int_equal(convert(&clocks, CLOCK_ID_BOOTTIME, 2100), 2000);
+    assert_int_equal(convert(&clocks, CLOCK_ID_BOOTTIME, 2099), 2099);
+    assert_true(clocks_know(&clocks, CLOCK_ID_BOOTTIME));
+    assert_false(clocks_know(&clocks, CLOCK_ID_REALTIME));
+    assert_true(clocks_connected(&clocks, CLOCK_ID_REALTIME, CLOCK_ID_REALTIME));
+    assert_false(clocks_connected(&clocks, CLOCK_ID_REALTIME, CLOCK_ID_BOOTTIME));
+    clocks_done(&clocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +231,9 @@ int main(void)
         cmocka_unit_test(a_clock_that_went_back_is_no_source),
         cmocka_unit_test(ways_follow_the_snapshots),
         cmocka_unit_test(many_clocks_cost_no_searches),
+        cmocka_unit_test(moments_have_bounds),
+        cmocka_unit_test(clocks_have_names),
+        cmocka_unit_test(remembered_shifts_have_ends),
     };
     return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
 }

@@ -211,6 +211,10 @@ static void nonsense_is_seen(void **state)
     check_nonsense(HEAP_RECORD_DONE | 64, 77, 0);
     check_nonsense(HEAP_RECORD_DONE | 24, HEAP_OBJECT, 0);
     check_nonsense(HEAP_RECORD_DONE | 24, HEAP_HEAP, 0);
+    // Sizes that no record has, of a kind that has any size.
+    check_nonsense(HEAP_RECORD_DONE | 0, HEAP_OBJECTS, 0);
+    check_nonsense(HEAP_RECORD_DONE | 17, HEAP_OBJECTS, 0);
+    check_nonsense(HEAP_RECORD_DONE | 4104, HEAP_OBJECTS, 0); // more than was written
 }
 
 // A whole record of `size` bytes, as it stands in `bytes`, is read as a record of its kind, or ends
@@ -419,6 +423,12 @@ static void the_table_has_steps_of_the_shortest_interval(void **state)
     assert_int_equal(shift_of(options), 8);
     options.interval_bytes = 0;
     assert_int_equal(shift_of(options), 8);
+    options.n_wanted++; // more than there can be
+    assert_int_equal(shift_of(options), 8);
+    options.n_wanted = 3; // the shortest is the first, and the last is not sampled
+    options.wanted[0].interval_bytes = 4096;
+    options.wanted[1].interval_bytes = 16384;
+    assert_int_equal(shift_of(options), 8);
 }
 
 static void the_header_has_the_options(void **state)
@@ -518,6 +528,20 @@ static void room_is_given_back_in_parts(void **state)
     assert_int_equal(atomic_load(&reader.header->read_pos), 9 * SIZE);
 }
 
+static void a_ring_is_filled_to_its_last_byte(void **state)
+{
+    (void)state;
+    struct ring_record record;
+    for (int lap = 0; lap < 2; lap++) {
+        for (int i = 0; i < RING_BYTES / 64; i++)
+            put_objects(64);
+        assert_null(ring_reserve(&writer, HEAP_OBJECTS, 8, 0));
+        for (int i = 0; i < RING_BYTES / 64; i++)
+            assert_true(read_one(&record));
+        assert_false(read_one(&record));
+    }
+}
+
 static void an_empty_ring_is_not_waited_for(void **state)
 {
     (void)state;
@@ -565,6 +589,8 @@ static void a_record_over_the_end_is_malformed(void **state)
     assert_false(read_one(&record));
     assert_true(reader.corrupted);
     assert_int_equal(atomic_load(&reader.header->stop), 1); // the client ends
+    atomic_store(&head->word, HEAP_RECORD_DONE | 16);
+    assert_false(read_one(&record)); // and nothing of it is believed any more
 }
 
 static void records_have_a_largest_size(void **state)
@@ -589,6 +615,7 @@ static void heaps_and_arenas_have_bounds(void **state)
     check_record(bytes, HEAP_ARENAS_BYTES(HEAP_ARENAS_MAX + 1), false);
     struct heap_named named = {.head = {.kind = HEAP_HEAP, .heap = 1}, .name = "a"};
     check_record(&named, sizeof(named), true);
+    check_record(&named, sizeof(named) - 8, false);
     named.head.heap = 0; // malloc's has its name already
     check_record(&named, sizeof(named), false);
 }
@@ -640,6 +667,7 @@ int main(void)
         TEST(memory_of_others_is_checked),
         TEST(too_large_a_ring_is_an_error),
         TEST(room_is_given_back_in_parts),
+        TEST(a_ring_is_filled_to_its_last_byte),
         TEST(an_empty_ring_is_not_waited_for),
         TEST(a_hole_at_the_end_is_one_lost_record),
         TEST(no_more_than_the_ring_is_used),

@@ -41,6 +41,7 @@ struct fake_source {
 };
 
 const char *failing_open, *failing_start;
+bool no_room_calls;
 struct fake_source *newest;
 
 static int fake_open(const struct source_class *class, const struct source_env *env,
@@ -203,10 +204,10 @@ static struct trace_file *file_over(struct test *t, int fd)
         .max_size_bytes = settings->max_file_bytes,
         .deflate = settings->deflate,
         .waits_for_room = true,
+        .disk = t->disk,
     };
-    struct trace_file *file;
-    assert_int_equal(trace_file_new(dup(fd), &options, &file, &t->err), 0);
-    return file;
+    assert_int_equal(trace_file_new(dup(fd), &options, &t->file, &t->err), 0);
+    return t->file;
 }
 
 static int on_next_file(void *userdata, struct session *session, struct trace_file **ret)
@@ -266,9 +267,9 @@ int make(struct test *t, const char *text)
         .classes = classes,
         .started = on_started,
         .clone_due = on_clone_due,
-        .make_room = on_no_room,
-        .waits_for_room = on_waiting,
-        .writes = on_writes,
+        .make_room = no_room_calls ? NULL : on_no_room,
+        .waits_for_room = no_room_calls ? NULL : on_waiting,
+        .writes = no_room_calls ? NULL : on_writes,
         .next_file = on_next_file,
         .file_replaced = on_replaced,
         .file_kept = on_kept,

@@ -27,7 +27,12 @@ extern char diary[DIARY_BYTES]; // of the sources: "open a, start a, flush a, ..
 // Names of the classes that fail to, NULL: none.
 extern const char *failing_open, *failing_start;
 
+// The owner of the next session does not want to hear of room and writing.
+extern bool no_room_calls;
+
+struct disk;
 struct fake_source;
+struct trace_file;
 extern struct fake_source *newest; // that was opened
 
 // A packet of the source with `n_bytes` of content.
@@ -37,7 +42,9 @@ struct test {
     struct session *session;
     struct err err;
     char log[1024];
-    int fd; // of the file that the session writes, kept for reading
+    int fd;                  // of the file that the session writes, kept for reading
+    struct trace_file *file; // of the session
+    struct disk *disk;       // that its files are written by; NULL: none
     int n_ended, n_started, n_clones;
     char clone_delays[256]; // stop_delay_ms of the hits, in the order of their snapshots
     bool abort_at_clone;    // the call for a snapshot ends the session

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session does if there is no room for its file, and the file that follows the buffers while
-// they are filled.
+// What a session does if there is no room for its file, when the file is put on the disk, and the
+// file that follows the buffers while they are filled. Linked with --wrap, to count fdatasync().
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "producer/trace/disk.h"
+#include "producer/trace/trace_file.h"
 #include "tests/unit/session_fixture.h"
 
 #define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: 'a' } } "
@@ -85,6 +88,30 @@ static void attempts_become_rare(void **state)
     done(&t);
 }
 
+static void make_journal(struct test *t, const char *config)
+{
+    assert_int_equal(make(t, config), 0);
+    with_file(t);
+    assert_int_equal(session_keep_journal(t->session, &t->err), 0);
+}
+
+static void an_owner_need_not_hear_of_room(void **state)
+{
+    (void)state;
+    struct test t;
+    no_room_calls = true;
+    make_journal(&t, ONE_SOURCE);
+    no_room_calls = false;
+    start(&t);
+    set_file_limit(1);
+    pass(&t, 3 * NSEC_PER_SEC);
+    assert_true(session_waits_for_room(t.session));
+    no_file_limit(NULL);
+    pass(&t, 3 * NSEC_PER_SEC);
+    assert_false(session_waits_for_room(t.session));
+    done(&t);
+}
+
 // The end of a recording tries again at once, and says again that it waits.
 static void the_end_waits_for_room_too(void **state)
 {
@@ -142,13 +169,6 @@ static void unwritten_bytes_are_those_that_could_be_written(void **state)
     session_finish(t.session);
     assert_false(session_has_to_write(t.session));
     done(&t);
-}
-
-static void make_journal(struct test *t, const char *config)
-{
-    assert_int_equal(make(t, config), 0);
-    with_file(t);
-    assert_int_equal(session_keep_journal(t->session, &t->err), 0);
 }
 
 static void the_journal_follows_each_second(void **state)
@@ -299,12 +319,78 @@ static void a_buffer_that_was_taken_begins_the_end_anew(void **state)
     done(&t);
 }
 
+static atomic_int n_syncs;
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+int __wrap_fdatasync(int fd)
+{
+    n_syncs++;
+    return __real_fdatasync(fd);
+}
+
+// Lets the session and the disk do what is due.
+static void settle(struct test *t, struct loop *loop)
+{
+    while (session_get_state(t->session) != SESSION_DONE) {
+        pass(t, 0);
+        if (session_get_state(t->session) == SESSION_DONE || !trace_file_is_busy(t->file))
+            return;
+        assert_int_equal(loop_run_once(loop, NSEC_MAX), 0);
+    }
+}
+
+// A file is on the disk every five seconds, at its end, and before it takes another one's place.
+static void files_reach_the_disk(void **state)
+{
+    (void)state;
+    for (int is_journal = 0; is_journal < 2; is_journal++) {
+        struct loop *loop;
+        struct disk *disk;
+        struct test t;
+        assert_int_equal(make(&t, is_journal ? ONE_SOURCE
+                                             : ONE_SOURCE "write_into_file: true "
+                                                          "file_write_period_ms: 1000"),
+                         0);
+        assert_int_equal(loop_new(&loop), 0);
+        assert_int_equal(disk_new(loop, &disk), 0);
+        t.disk = disk;
+        with_file(&t);
+        if (is_journal)
+            assert_int_equal(session_keep_journal(t.session, &t.err), 0);
+        start(&t);
+        n_syncs = 0;
+        int second = 0;
+        while (t.n_next == 0 && second < (is_journal ? 100 : 13)) {
+            for (int i = 0; i < 5; i++)
+                fake_write(newest, PACKET);
+            fake_time.boot += NSEC_PER_SEC;
+            settle(&t, loop);
+            second++;
+            assert_int_equal(n_syncs, (second + 4) / 5 + t.n_next);
+        }
+        assert_int_equal(t.n_replaced, is_journal);
+        assert_int_not_equal(second % 5, 1); // when it would have been time anyway
+        int before = n_syncs;
+        fake_write(newest, PACKET);
+        session_stop(t.session);
+        settle(&t, loop);
+        assert_int_equal(session_get_state(t.session), SESSION_DONE);
+        assert_int_equal(n_syncs, before + 1);
+        done(&t);
+        disk_free(disk);
+        loop_free(loop);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, no_file_limit)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(attempts_become_rare),
+        TEST(an_owner_need_not_hear_of_room),
         TEST(the_end_waits_for_room_too),
         TEST(unwritten_bytes_are_those_that_could_be_written),
         TEST(the_journal_follows_each_second),
@@ -312,6 +398,7 @@ int main(void)
         TEST(a_large_journal_begins_anew),
         TEST(without_room_the_first_file_goes_on),
         TEST(a_buffer_that_was_taken_begins_the_end_anew),
+        TEST(files_reach_the_disk),
     };
     return cmocka_run_group_tests_name("session_journal", tests, NULL, NULL);
 }

@@ -220,12 +220,12 @@ static void strangers_leave_snapshots_to_others(void **state)
     assert_int_equal(make(&t, CLONE_CONFIG), 0);
     start(&t);
     for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < 6; i++)
+            fire(&t, STRANGER, 2000);
         for (int i = 0; i < 3; i++) {
             fire(&t, 0, 1000);
             fire(&t, self, 1000);
         }
-        for (int i = 0; i < 6; i++)
-            fire(&t, STRANGER, 2000);
         pass(&t, NSEC_PER_SEC);
         assert_int_equal(t.n_clones, 10 * round - 4);
         fire(&t, STRANGER, 1000); // four of them still wait
