@@ -22,11 +22,11 @@ struct seen {
     struct trace_result result;
     int failure;     // of the calls that follow
     int n_calls;     // that still succeed
-    bool is_stopped; // progress() ends the reading
+    double stops_at; // progress() ends the reading from this share on; 0: never
 };
 
 struct writer {
-    uint8_t bytes[65536];
+    uint8_t bytes[1 << 17];
     struct wire_writer w;
 };
 
@@ -93,7 +93,7 @@ static int on_event(void *userdata, uint32_t field, const struct bundle_event *e
 static int on_machine(void *userdata, uint32_t machine, uint32_t raw_id)
 {
     strbuf_addf(&((struct seen *)userdata)->log, "m%u=%u ", machine, raw_id);
-    return 0;
+    return outcome(userdata);
 }
 
 static int on_complete(void *userdata, uint32_t field, int64_t ts)
@@ -142,7 +142,8 @@ static void on_problem(void *userdata, enum trace_problem problem, uint32_t deta
 static bool on_progress(void *userdata, double done)
 {
     assert_true(done >= 0 && done <= 1);
-    return !((struct seen *)userdata)->is_stopped;
+    double stops_at = ((struct seen *)userdata)->stops_at;
+    return stops_at == 0 || done < stops_at;
 }
 
 static void read_with(struct seen *seen, const void *bytes, size_t size, int expected)
@@ -820,6 +821,14 @@ static void a_field_may_be_wanted_twice(void **state)
     struct seen *seen = read_all(&writer);
     assert_string_equal(seen->log.text, "now20 | p1@10 p0@20 .");
     seen_free(seen);
+    writer_start(&writer); // one at once, the other in order
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_bytes(&writer.w, PB_TracePacket_trace_uuid, "", 0);
+    wire_bytes(&writer.w, PB_TracePacket_sys_stats, "", 0);
+    wire_end(&writer.w, packet);
+    seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "now0 | p0@0 .");
+    seen_free(seen);
 }
 
 // Of several damaged ones the first is told, with the field if it is a message.
@@ -842,6 +851,16 @@ static void the_first_damage_is_told(void **state)
     assert_int_equal(seen->result.first_damage, PROBLEM_MESSAGE_DAMAGED);
     assert_int_equal(seen->result.first_damaged_field, PB_TracePacket_sys_stats);
     assert_int_equal(seen->problems[PROBLEM_MESSAGE_DAMAGED], 5);
+    seen_free(seen);
+    writer_start(&writer); // the first has no field, and the second does not give it one
+    wire_bytes(&writer.w, FIELD_PACKET, "\x3a\x7f", 2);
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_bytes(&writer.w, PB_TracePacket_sys_stats, "\x0a\x7f", 2);
+    wire_end(&writer.w, packet);
+    seen = read_all(&writer);
+    assert_int_equal(seen->result.n_damaged, 2);
+    assert_int_equal(seen->result.first_damage, PROBLEM_PACKET_DAMAGED);
+    assert_int_equal(seen->result.first_damaged_field, 0);
     seen_free(seen);
 }
 
@@ -901,7 +920,16 @@ static void failures_of_handlers_end_the_reading(void **state)
     }
 }
 
-// It is asked each 4096 packets or events.
+static void read_until(struct writer *writer, double stops_at, int expected)
+{
+    struct seen *seen = calloc(1, sizeof(*seen));
+    seen->stops_at = stops_at;
+    assert_false(writer->w.overflow);
+    read_with(seen, writer->bytes, wire_size(&writer->w), expected);
+    seen_free(seen);
+}
+
+// It is asked each 4096 packets or events, in both walks and between them.
 static void progress_may_end_the_reading(void **state)
 {
     (void)state;
@@ -910,10 +938,15 @@ static void progress_may_end_the_reading(void **state)
         writer_start(&writer);
         for (uint32_t i = 0; i < n; i++)
             wire_bytes(&writer.w, FIELD_PACKET, "", 0);
-        struct seen *seen = calloc(1, sizeof(*seen));
-        seen->is_stopped = true;
-        read_with(seen, writer.bytes, wire_size(&writer.w), n < 4096 ? 0 : -ECANCELED);
-        seen_free(seen);
+        read_until(&writer, 1e-9, n < 4096 ? 0 : -ECANCELED);
+        read_until(&writer, 0.3, 0);
+    }
+    for (uint32_t clock = 0; clock <= 5; clock += 5) { // 5: unknown, so that they wait
+        writer_start(&writer);
+        for (uint32_t i = 0; i < 4096; i++)
+            write_sample(&writer.w, (struct sample){.ts = 1, .id = 1, .clock = clock});
+        read_until(&writer, 0.3, -ECANCELED);
+        read_until(&writer, 1.1, 0);
     }
 }
 
@@ -945,6 +978,102 @@ static void packets_without_time_come_after_events(void **state)
     write_sample(&writer.w, (struct sample){.id = 3});
     struct seen *seen = read_all(&writer);
     assert_string_equal(seen->log.text, "| e0@10 e1@20 e2@40 p2@50 e0@50 e1@50 p1@50 p3@50 .");
+    seen_free(seen);
+}
+
+// An event at the time of the latest packet does not make what follows wait for it.
+static void packets_without_time_stay_with_the_packet_before(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_sample(&writer.w, (struct sample){.ts = 50, .id = 1});
+    write_sample(&writer.w, (struct sample){.id = 2});
+    BUNDLE(&writer.w, 0, 50);
+    write_sample(&writer.w, (struct sample){.id = 3});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@50 p2@50 p3@50 e0@50 .");
+    seen_free(seen);
+}
+
+static void bundles_of_unknown_clocks_are_left_out(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    size_t bundle = wire_begin(&writer.w, PB_TracePacket_ftrace_events);
+    wire_uint(&writer.w, PB_FtraceEventBundle_cpu, 0);
+    wire_uint(&writer.w, PB_FtraceEventBundle_ftrace_clock, PB_FTRACE_CLOCK_MONO_RAW);
+    size_t event = wire_begin(&writer.w, PB_FtraceEventBundle_event);
+    wire_uint(&writer.w, PB_FtraceEvent_timestamp, 10);
+    wire_end(&writer.w, event);
+    wire_end(&writer.w, bundle);
+    wire_end(&writer.w, packet);
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| .");
+    assert_int_equal(seen->problems[PROBLEM_CLOCK_UNKNOWN], 1);
+    seen_free(seen);
+}
+
+// What is of a sequence is not applied to packets without one.
+static void packets_without_a_sequence_share_nothing(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_snapshot(&writer.w, 1000, 500);
+    write_interned(&writer.w, 0, 1, true);
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    size_t defaults = wire_begin(&writer.w, PB_TracePacket_trace_packet_defaults);
+    wire_uint(&writer.w, PB_TracePacketDefaults_timestamp_clock_id, CLOCK_ID_MONOTONIC);
+    wire_end(&writer.w, defaults);
+    wire_end(&writer.w, packet);
+    write_sample(&writer.w, (struct sample){.ts = 10, .id = 1});
+    struct seen *seen = read_all(&writer);
+    assert_non_null(strstr(seen->log.text, "| p1@10 ."));
+    seen_free(seen);
+}
+
+static void broken_packets_in_compressed_ones_are_damage(void **state)
+{
+    (void)state;
+    struct writer inner, writer;
+    uint8_t deflated[1024];
+    writer_start(&inner);
+    writer_start(&writer);
+    write_sample(&inner.w, (struct sample){.ts = 10, .id = 1});
+    wire_bytes(&inner.w, FIELD_PACKET, "abc", 3);
+    inner.bytes[wire_size(&inner.w) - 4]++; // longer than what follows
+    size_t n = deflate_packets(&inner, deflated, sizeof(deflated));
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_bytes(&writer.w, PB_TracePacket_compressed_packets, deflated, n);
+    wire_end(&writer.w, packet);
+    write_sample(&writer.w, (struct sample){.ts = 20, .id = 2});
+    struct seen *seen = read_all(&writer);
+    assert_string_equal(seen->log.text, "| p1@10 p2@20 .");
+    assert_int_equal(seen->problems[PROBLEM_COMPRESSED_DAMAGED], 1);
+    assert_false(seen->result.truncated);
+    seen_free(seen);
+}
+
+static void a_machine_that_is_refused_ends_the_reading(void **state)
+{
+    (void)state;
+    struct writer writer;
+    writer_start(&writer);
+    write_sample(&writer.w, (struct sample){.ts = 1, .id = 1});
+    size_t packet = wire_begin(&writer.w, FIELD_PACKET);
+    wire_uint(&writer.w, PB_TracePacket_machine_id, 7);
+    wire_bytes(&writer.w, PB_TracePacket_battery, "", 0);
+    wire_bytes(&writer.w, PB_TracePacket_clock_snapshot, "", 0);
+    wire_end(&writer.w, packet);
+    struct seen *seen = calloc(1, sizeof(*seen));
+    seen->failure = -EIO;
+    read_with(seen, writer.bytes, wire_size(&writer.w), -EIO);
+    assert_string_equal(seen->log.text, "m1=7 .");
+    assert_int_equal(seen->problems[PROBLEM_FIELD_LEFT_OUT], 0);
+    assert_int_equal(seen->problems[PROBLEM_CLOCK_SNAPSHOT], 0);
     seen_free(seen);
 }
 
@@ -1004,23 +1133,32 @@ static void threads_have_clocks_of_their_own(void **state)
     for (int of_track = 0; of_track < 2; of_track++) {
         struct writer writer;
         writer_start(&writer);
+        size_t packet = wire_begin(&writer.w, FIELD_PACKET); // a track that is no thread's
+        wire_uint(&writer.w, PB_TracePacket_trusted_packet_sequence_id, 5);
+        wire_uint(&writer.w, PB_TracePacket_sequence_flags, 1);
+        wire_bytes(&writer.w, PB_TracePacket_track_descriptor, "", 0);
+        wire_end(&writer.w, packet);
         write_delta(&writer.w, EVENT_DELTA, 5, 0); // no clock yet
         write_delta(&writer.w, PROFILE_DELTA, 6, 0);
         write_delta(&writer.w, PROFILE_DELTA, 7, 77); // has its own time
         write_thread(&writer.w, 100, of_track, false);
         write_delta(&writer.w, EVENT_DELTA, 8, 0);
-        write_delta(&writer.w, EVENT_DELTA, 9, 5000); // the difference counts
+        write_delta(&writer.w, EVENT_DELTA, 9, 5000);    // the difference counts
+        write_delta(&writer.w, PROFILE_DELTA, 10, 5000); // the same
         write_delta(&writer.w, EVENT_DELTA, -1000, 0);
         write_thread(&writer.w, 100, of_track, true); // packets were lost
+        write_delta(&writer.w, EVENT_DELTA, 11, 0);
         struct seen *seen = read_all(&writer);
         assert_non_null(strstr(seen->log.text, "p7@77 "));
         assert_non_null(strstr(seen->log.text, "p8@108000 "));
         assert_non_null(strstr(seen->log.text, "p9@117000 "));
+        assert_non_null(strstr(seen->log.text, "p10@117000 "));
+        assert_null(strstr(seen->log.text, "p11@"));
         assert_null(strstr(seen->log.text, "p5@"));
         assert_null(strstr(seen->log.text, "p6@"));
-        assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_UNSET], 2);
-        assert_int_equal(seen->details[PROBLEM_THREAD_TIME_UNSET],
-                         PB_TracePacket_streaming_profile_packet);
+        assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_UNSET], 3);
+        assert_int_equal(seen->details[PROBLEM_THREAD_TIME_UNSET], PB_TracePacket_track_event);
+        assert_int_equal(seen->problems[PROBLEM_TIME_NEGATIVE], 0);
         assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_NEGATIVE], 1);
         assert_int_equal(seen->problems[PROBLEM_THREAD_TIME_IGNORED], 1);
         seen_free(seen);
@@ -1060,6 +1198,11 @@ int main(void)
         cmocka_unit_test(progress_may_end_the_reading),
         cmocka_unit_test(times_before_the_clock_began_are_left_out),
         cmocka_unit_test(packets_without_time_come_after_events),
+        cmocka_unit_test(packets_without_time_stay_with_the_packet_before),
+        cmocka_unit_test(bundles_of_unknown_clocks_are_left_out),
+        cmocka_unit_test(packets_without_a_sequence_share_nothing),
+        cmocka_unit_test(broken_packets_in_compressed_ones_are_damage),
+        cmocka_unit_test(a_machine_that_is_refused_ends_the_reading),
         cmocka_unit_test(other_fields_of_the_trace_are_passed_over),
         cmocka_unit_test(threads_have_clocks_of_their_own),
     };
