@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one file of Python unit tests and write what became of each test as JSON.
+"""Run one file of Python unit tests and write the result of each test as JSON.
 
 usage: run_unittests.py TEST_FILE RESULT_JSON
 
 RESULT_JSON is a list of [name, "passed" | "failed" | "skipped", text]. It is rewritten after every
-test, so that a run that is killed still leaves what it had done.
+test, so that a run that is killed leaves the results until then.
 """
 import importlib.util
 import json
