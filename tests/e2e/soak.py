@@ -327,7 +327,7 @@ def run(seconds, folder, say=print):
                 say(soak.line())
                 said = time.monotonic()
         if not soak.left_out and "did not answer within" not in soak.said():
-            raise Failed("no file of the stranger kept the daemon's helper waiting: the attack is none")
+            raise Failed("no file of the stranger kept the daemon's helper waiting: the attack has no effect")
         last = soak.line()
     finally:
         soak.end()

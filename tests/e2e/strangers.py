@@ -216,5 +216,5 @@ def hear_program(process):
     if line.startswith("cannot: "):
         raise unittest.SkipTest(line.rstrip())
     if not line:
-        raise AssertionError("it has ended")
+        raise AssertionError("the program has ended")
     return line

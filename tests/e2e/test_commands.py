@@ -118,7 +118,7 @@ class Commands(unittest.TestCase):
 
     def stop_background(self, pid):
         os.kill(pid, signal.SIGTERM)
-        lib.wait_for(lambda: not self.is_alive(pid), "SIGTERM does not end the recording")
+        lib.wait_for(lambda: not self.is_alive(pid), "the end of the recording")
 
 
 class WithoutService(Commands):
@@ -171,7 +171,7 @@ class WithoutService(Commands):
     def test_background_wait_returns_when_it_records(self):
         self.config(VMSTAT + "write_into_file: true file_write_period_ms: 100")
         pid = self.background("-c", "config", "-o", "trace", "-t", "60s", "-D")
-        lib.wait_for(lambda: (self.dir / "trace").stat().st_size > 0, "nothing is written")
+        lib.wait_for(lambda: (self.dir / "trace").stat().st_size > 0, "data in the trace")
         self.stop_background(pid)
         self.assertGreater(len(self.vmstats("trace")), 0)
 
@@ -425,7 +425,7 @@ class ServiceTests:
     def test_trigger_stops(self):
         self.config(trigger_config("STOP_TRACING", "halt", 200))
         child = self.spawn("record", "-c", "config", "-o", "trace")
-        lib.wait_for(lambda: any(s["is_started"] for s in self.sessions()), "nothing started")
+        lib.wait_for(lambda: any(s["is_started"] for s in self.sessions()), "a started session")
         self.config('activate_triggers: "halt"', "activate")
         self.succeed("record", "-c", "activate")
         _, stderr = child.communicate(timeout=60)
@@ -442,7 +442,7 @@ class ServiceTests:
     def test_trigger_snapshots(self):
         self.config(trigger_config("CLONE_SNAPSHOT", "snap", 100))
         child = self.spawn("record", "-c", "config", "-o", "trace")
-        lib.wait_for(lambda: any(s["is_started"] for s in self.sessions()), "nothing started")
+        lib.wait_for(lambda: any(s["is_started"] for s in self.sessions()), "a started session")
         self.wait_sampled(self.sessions()[0]["id"])
         for number in range(2):
             self.succeed("trigger", "snap")

@@ -66,7 +66,7 @@ class Dormant(Heap):
         process = self.start(*argv, **more)
         program = str(argv[0]).encode()
         cmdline = pathlib.Path(f"/proc/{process.pid}/cmdline")
-        wait_for(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid), "it is dormant")
+        wait_for(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid), "a dormant program")
         return process
 
     def attach(self, pid, cpu_s=0.1):

@@ -57,7 +57,7 @@ class Daemon:
                 [lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events", "none",
                  "--state-dir", root / "state", "--run-dir", root / "run"],
                 stderr=log, env=self.env)
-        self.until(lambda: self.try_connect(self.producer), "it does not answer")
+        self.until(lambda: self.try_connect(self.producer), "an answer of the daemon")
 
     def try_connect(self, name):
         try:
@@ -322,7 +322,7 @@ class Memory(unittest.TestCase):
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.stop())
         if lib.is_sanitized():
             self.skipTest("a sanitizer lets nothing be locked")
-        daemon.until(lambda: daemon.status_kb("VmLck") > 0, "nothing is locked")
+        daemon.until(lambda: daemon.status_kb("VmLck") > 0, "locked memory")
         before, rss_kb = daemon.status_kb("VmLck"), daemon.rss_kb()
         client = Client(daemon)
         self.addCleanup(client.close)
@@ -548,7 +548,7 @@ class PerfettoClient(unittest.TestCase):
             self.assertIn("unique_session_name", refused.stderr)
         finally:
             os.kill(pid, signal.SIGTERM)
-        self.daemon.until(lambda: (self.dir / "bg").stat().st_size > 0, "nothing is written at the end")
+        self.daemon.until(lambda: (self.dir / "bg").stat().st_size > 0, "data in the trace")
         self.daemon.until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or
                           pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z", "the client does not end")
         self.assertGreater(len(self.stats_of("bg")), len(self.stats_of("clone")))
@@ -560,7 +560,7 @@ class PerfettoClient(unittest.TestCase):
             (self.dir / "armed").write_text(text.replace("MODE", mode))
             waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside(mode)],
                                        env=self.daemon.env, stderr=subprocess.DEVNULL)
-            self.daemon.until(lambda: self.sessions("waits"), "no session")
+            self.daemon.until(lambda: self.sessions("waits"), "the session")
             self.perfetto(*self.config('activate_triggers: "e2e_trigger"'))
             self.assertEqual(waiting.wait(60), 0)
             packets = lib.decode(self.dir / mode)
@@ -577,7 +577,7 @@ class PerfettoClient(unittest.TestCase):
         waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside("snapshot")],
                                    env=self.daemon.env, stderr=subprocess.DEVNULL)
         try:
-            self.daemon.until(lambda: self.sessions("ring"), "no session")
+            self.daemon.until(lambda: self.sessions("ring"), "the session")
             states.wait_for_reads(self.daemon.process.pid, 20)
             self.perfetto(*self.config('activate_triggers: "e2e_snapshot"'))
             self.wait_stats("snapshot.0", 2)
@@ -594,7 +594,7 @@ class PerfettoClient(unittest.TestCase):
             (self.dir / "killed").write_text(BUFFERED + 'duration_ms: 60000 unique_session_name: "killed"\n')
             client = subprocess.Popen([*self.argv, "-c", self.inside("killed"), "--txt", "-o", self.inside("dead")],
                                       env=self.daemon.env, stderr=subprocess.DEVNULL)
-            self.daemon.until(lambda: self.sessions("killed"), "it does not record")
+            self.daemon.until(lambda: self.sessions("killed"), "the recording")
             client.send_signal(how)
             if how == signal.SIGSTOP:
                 states.wait_for_state(client.pid, "T")
@@ -602,7 +602,7 @@ class PerfettoClient(unittest.TestCase):
                 self.assertTrue(self.sessions("killed"))
                 client.kill()
             client.wait()
-            self.daemon.until(lambda: not self.sessions("killed"), "the session stays")
+            self.daemon.until(lambda: not self.sessions("killed"), "the end of the session")
         self.assertEqual(self.sessions("kept"), kept)
         self.perfetto("--clone-by-name", "kept", "-o", self.inside("of_kept"))
         self.assertGreaterEqual(len(self.stats_of("of_kept")), 2)
@@ -614,7 +614,7 @@ class PerfettoClient(unittest.TestCase):
         with open(self.dir / "probes", "wb") as log:
             probes = subprocess.Popen([*self.argv[:-1], program], env=self.daemon.env, stdout=log, stderr=log)
         try:
-            self.daemon.until(lambda: "Connected" in (self.dir / "probes").read_text(), "it does not connect")
+            self.daemon.until(lambda: "Connected" in (self.dir / "probes").read_text(), "the connection of traced_probes")
             self.perfetto(*self.config(BUFFERED + "duration_ms: 1000"), "-o", self.inside("beside"))
             self.assertGreaterEqual(len(self.stats_of("beside")), 2)
             self.assertIsNone(probes.poll())

@@ -98,7 +98,7 @@ class MainJob(unittest.TestCase):
                     time.sleep(1)
                     return
             time.sleep(0.05)
-        raise AssertionError("it does not record")
+        raise AssertionError("the recorder does not record")
 
     @classmethod
     def evict_half_by_half(cls):

@@ -247,7 +247,7 @@ class OneTruth(unittest.TestCase):
     def record_under_load(self, text):
         """A recorder that records through the daemon and goes on; the load has run meanwhile."""
         recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
-        self.until(self.is_recording, "it does not record")
+        self.until(self.is_recording, "no session records")
         self.load()
         return recorder
 
@@ -292,7 +292,7 @@ class OneTruth(unittest.TestCase):
         text = ("write_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n" + RING % 512
                 + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
         self.command("record", "-c", self.config(text), "-o", self.trace, "--detach=key")
-        self.until(self.is_recording, "it does not record")
+        self.until(self.is_recording, "no session records")
         self.load()
         self.command("record", "--attach=key", "--stop")
         self.agree("ftrace_event", "process", "counter")
@@ -302,10 +302,10 @@ class OneTruth(unittest.TestCase):
         text = RING % 512 + FTRACE % "" + PROCESSES + COUNTERS + TRIGGERS % mode
         recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.trace)
         if mode == "START_TRACING":
-            self.until(self.sessions, "it is not armed")
+            self.until(self.sessions, "no session is armed")
             time.sleep(0.3)
         else:
-            self.until(self.is_recording, "it does not record")
+            self.until(self.is_recording, "no session records")
             self.load()
         self.command("trigger", "go")
         self.load(0.3)
@@ -339,7 +339,7 @@ class OneTruth(unittest.TestCase):
                               *([] if do else ["-d", ms]))
         if do:
             self.until(lambda: lib.run(lib.MMTRACE, "heap", "--snapshot", "-p", target.pid, env=self.env).returncode == 0,
-                       "it does not record")
+                       "no session records")
             do(recorder, target)
             time.sleep(0.2)
             recorder.send_signal(signal.SIGINT)
@@ -451,7 +451,7 @@ class OneTruth(unittest.TestCase):
                     (traced.dir / f"{name}.cfg").write_text(text)
                     client = self.start(*traced.argv("perfetto", "--txt", "-c", traced.dir / f"{name}.cfg", "-o", out))
                     if duration is None:
-                        self.until(self.sessions, "it is not armed")
+                        self.until(self.sessions, "no session is armed")
                         time.sleep(0.3)
                         self.command("trigger", "kmem_activity")
                     self.load()

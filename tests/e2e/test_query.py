@@ -350,7 +350,7 @@ class Terminal:
                 return os.waitstatus_to_exitcode(status)
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        raise AssertionError("it does not end")
+        raise AssertionError("mmsql does not end")
 
 
 class Shell(Case):

@@ -19,6 +19,7 @@ from protowire import field, frame, invoke
 from strangers_daemon import CONFIG, Daemon, ENABLE, INITIALIZE, QUERY_STATE, SERVED_S
 
 TCP_LINGER_S = 60
+N_LINGERING = 20
 
 
 @lib.needs_root
@@ -52,7 +53,8 @@ class PassedDescriptors(unittest.TestCase):
     @staticmethod
     def pass_lingering(voice, path, port):
         """TCP connections with bytes that nobody reads: close() by the last holder of a connection waits for them."""
-        for _ in range(20):
+        passed, tell = os.pipe()
+        for _ in range(N_LINGERING):
             tcp = socket.socket()
             tcp.connect(("127.0.0.1", port))
             tcp.setblocking(False)
@@ -70,14 +72,16 @@ class PassedDescriptors(unittest.TestCase):
             os.close(told)
             os.read(heard, 1)
             signal.alarm(strangers.LIMIT_S)
-            with contextlib.suppress(OSError):
-                client = socket.socket(socket.AF_UNIX)
-                client.connect(str(path))
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(str(path))
+            with contextlib.suppress(OSError):  # the kernel may refuse the descriptor
                 client.sendmsg([frame(field(2, 1))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
-                os.close(tcp.detach())  # before the daemon has come to it, mostly
-                time.sleep(60)
+            os.write(tell, b"x")
+            os.close(tcp.detach())  # before the daemon has received the descriptor, mostly
+            time.sleep(60)
             os._exit(0)
-        time.sleep(1)
+        for _ in range(N_LINGERING):
+            os.read(passed, 1)
         voice.say("sent")
         voice.stay()
 

@@ -309,7 +309,7 @@ class Clients(Strangers):
         self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_crowd(self):
-        """The profiles of one user are limited; other users get theirs, and the recorder rests."""
+        """The profiles of one user are limited; other users get theirs, and the log stays short."""
         recorder = self.profile()
         crowd = self.stranger("crowd", self.dir / "heap.sock", "700", until=None)
         n = int(self.hear(crowd, "ready: ").split()[1])
@@ -334,6 +334,7 @@ class Clients(Strangers):
         crowd = self.stranger("crowd", self.dir / "heap.sock", "100", until=None)
         self.assertEqual(int(self.hear(crowd, "ready: ").split()[1]), 5)
         self.assertLess(len(os.listdir(f"/proc/{recorder.pid}/fd")), 40)
+        states.wait_for_rest(recorder.pid, 0.2, lambda: time.sleep(1))
         self.end(recorder)
 
 

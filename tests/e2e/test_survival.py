@@ -148,7 +148,7 @@ class SigtermWithClients(Case):
             self.wait_recording()
             stopped.send_signal(signal.SIGSTOP)
             daemon.process.send_signal(signal.SIGTERM)
-            wait_for(lambda: self.sessions("done"), "the session does not end")
+            wait_for(lambda: self.sessions("done"), "a session that is done")
             late = self.record("late.pftrace", COUNTERS)
             _, stderr = late.communicate(timeout=20)
             self.assertEqual(late.returncode, 1)
@@ -205,7 +205,7 @@ class ClientKilled(Case):
             self.wait_recording()
             client.kill()
             client.wait()
-            wait_for(lambda: not self.sessions(), "the session stays")
+            wait_for(lambda: not self.sessions(), "the end of the session")
 
     def test_in_memory(self):
         self.killed(COUNTERS)
@@ -225,7 +225,7 @@ class ClientKilled(Case):
             _, stderr = done.communicate(timeout=20)
             self.assertEqual(done.returncode, 0, stderr)
             self.wait_recording(n_events=1)
-            wait_for(lambda: not self.sessions(), "the session stays")
+            wait_for(lambda: not self.sessions(), "the end of the session")
         times = samples(self.root / "detached.pftrace")
         self.assertGreater((times[-1] - times[0]) / 1e9, 1.2)
 
@@ -291,7 +291,7 @@ class ArmedAndKilled(Armed):
         daemon = self.record_part()
         daemon.process.send_signal(signal.SIGKILL)
         wait_for(lambda: pathlib.Path(f"/proc/{daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z",
-                 "it is no zombie")
+                 "a daemon that is a zombie")
         self.assertGreater(len(samples(self.recover(daemon))), 20)
 
     def test_file_that_is_torn(self):
@@ -650,7 +650,7 @@ def memory_cgroup(test):
             path.mkdir()
         except OSError:
             continue
-        test.addCleanup(lambda: wait_for(lambda: remove_folder(path), "the cgroup stays"))
+        test.addCleanup(lambda: wait_for(lambda: remove_folder(path), "the end of the cgroup"))
         if (path / limit).exists():
             return path, path / limit
     return test.skipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
@@ -681,7 +681,7 @@ def out_of_memory(test, daemon):
                     break
                 hog.stdin.write(b"\n")
                 time.sleep(0.02)
-        wait_for(lambda: daemon.process.poll() is not None, "the daemon is not killed")
+        wait_for(lambda: daemon.process.poll() is not None, "the end of the daemon")
         hog.kill()
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a zip archive: what can be inflated is there, the rest is refused with a reason.
+// Any bytes as a zip archive: entries that can be inflated are there, the others are refused with a
+// reason.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

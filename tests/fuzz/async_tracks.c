@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as begins and ends of overlapping slices: three bytes are what happens, its cookie, and
-// how much later that is. Every begin of a cookie that is not open becomes a slice; one that begins
-// and ends once has a slice that is as long as that took; tracks are no more than were ever in use
-// at a time.
+// Any bytes as begins and ends of overlapping slices: of three bytes, the first says what happens,
+// the second has the cookie, the third the time since the last one. Every begin of a cookie that is
+// not open becomes a slice; a cookie that begins and ends once has a slice of this length; there
+// are no more tracks than were in use at the same time.
 #include <string.h>
 
 #include "common/wire.h"

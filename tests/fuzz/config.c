@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a config, text or binary: loaded and checked, and what passes has a buffer for every
-// data source.
+// Any bytes as a config, text or binary: loaded and checked; a config that passes has a buffer for
+// every data source.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a record of /dev/kmsg: what comes out is one line, no longer than what went in and
-// the time in front of it.
+// Any bytes as a record of /dev/kmsg: the output is one line, no longer than the input and the time
+// in front of it.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel's trace_pipe says, where tasks choose their own names, and pressure thresholds of
-// the command line.
+// Texts of the kernel's trace_pipe, in which tasks choose their own names, and pressure thresholds
+// of the command line.
 #include <stdlib.h>
 #include <string.h>
 

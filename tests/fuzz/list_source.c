@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any text as what stands beside a pinlist (an empty one, so that its checksum is 0): what is
-// understood is written again as something that is understood alike.
+// Any text as the note beside a pinlist (an empty list, so that its checksum is 0): a note that can
+// be read is written again, and then reads the same.
 #include <stdlib.h>
 
 #include "common/cleanup.h"

@@ -170,7 +170,7 @@ void writer_abandon(struct writer *writer)
     writer->failure = -ECANCELED;
 }
 
-// For the end, when all rows have been put: rows that are referred to are there.
+// For the end, when all rows have been put: checks that rows exist to which others refer.
 static inline void memory_writer_check(void)
 {
     writer_drain(memory_writer);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a recorded perf map and, behind the first zero byte, as what its runtime tells of
-// times. Samples at 16 addresses and 8 times run into it; the name that each of them gets is that
-// of a look at every symbol.
+// Any bytes as a recorded perf map and, behind the first zero byte, as its runtime's file of times.
+// There are samples at 16 addresses and 8 times; each must get the name that a search through all
+// symbols finds.
 #include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>

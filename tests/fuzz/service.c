@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any sequence of calls, triggers and passing time, each from one or two bytes of the input, on a
-// service with sources and a clock of the test's own. Whatever comes, what is said in check_state()
-// holds after each call, and nothing is left behind at the end.
+// service with sources and a clock of the test's own. Whatever comes, the conditions of
+// check_state() hold after each call, and nothing is left behind at the end.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -205,7 +205,7 @@ static void forget(uint64_t id)
         t.lives[id].gone = true;
 }
 
-// What is not in the list any more must stay silent.
+// A session that is no longer in the list must stay silent.
 static void note_gone(void)
 {
     struct service_session_info infos[32];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file of trigger times: whatever it holds, what is read is recent and bounded.
+// The file of trigger times: whatever it holds, the times that are read are recent and bounded in
+// number.
 #include <stdlib.h>
 
 #include "producer/service/triggers/trigger_history.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks any bytes as a message, and into everything that could be one inside; whatever was read is
+// Walks any bytes as a message, and each field that could be a message as well. All that is read is
 // written again and must read the same.
 #include <stdint.h>
 #include <stdlib.h>

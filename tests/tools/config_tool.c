@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a trace config and shows what became of it, for tests in Python:
+// Reads a trace config and shows the result, for tests in Python:
 //
 //     config_tool print|encode|check [--txt] FILE
 //

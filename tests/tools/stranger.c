@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program of a user without rights that means harm, for tests of what root's recorders make of
-// it. It says "ready" when its trap is set, then a line for what it has seen, and stays until it is
+// A hostile program of a user without rights, for tests of root's recorders. The program says
+// "ready" when its trap is set, then a line for each thing that it has seen, and stays until it is
 // ended. "cannot: ..." says that this machine does not allow the attempt.
 //
 //     stranger deaf FOLDER MOUNTED PREFIX [COMMAND...]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For LD_PRELOAD: a parser that a hostile file has taken over. When the program reads the first
-// bytes of a file, everything is tried that such a one would do; a line for each says whether that
-// worked. The environment names a file to read and one to write.
+// bytes of a file, this code tries everything that such a parser could do. A line for each attempt
+// says whether it worked. The environment names a file to read and one to write.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

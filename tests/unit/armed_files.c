@@ -75,7 +75,8 @@ static void test_snapshots(void **state)
     order_snapshot(1);
     order_snapshot(1);
     assert_int_equal(n_live(), 3);
-    // Nothing is to be done while they are written, and there is no file that is not complete.
+    // While files are written the daemon has nothing to do, and each file under its name is
+    // complete.
     assert_int_equal(armed_next_due(f->armed), NSEC_MAX);
     assert_int_equal(count_files(f->output, "one-now-20010909T020320Z.pftrace.part"), 1);
     record(2, "snapshot");

@@ -184,7 +184,7 @@ static void test_trace_file(void **state)
     assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
     assert_int_equal(bugreport_trace_add_file(report, fileno(file), NULL), 0);
     assert_int_equal(bugreport_trace_end(report, NULL, NULL, NULL), 0);
-    // Two packets, and one that is larger than all of it may be.
+    // Two packets, and one that is larger than a whole trace may be.
     static const char packets[] = "\n\3abc\n\1d\n\xff\xff\xff\xff\x03xyz";
     assert_int_equal(pwrite(fileno(file), packets, sizeof(packets), 0), sizeof(packets));
     assert_int_equal(ftruncate(fileno(file), (off_t)BUGREPORT_TRACE_MAX + 1000), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Traces that end too early, cut at every byte or packet: the conversion says so, and its rows are
-// rows of the whole trace. A row is what cannot change by what is missing: a slice whose end is cut
-// off begins where it began.
+// rows of the whole trace. A row has only columns that the missing part cannot change: a slice
+// whose end is cut off begins where it began.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A service that is made up, for the tests of the ports; it is linked in the place of the real one.
-// What it is asked for is noted in a diary, under a lock: the loop runs in a thread of its own.
+// A made-up service for the tests of the ports; it is linked in the place of the real one. It notes
+// each request in a diary, under a lock: the loop runs in a thread of its own.
 #pragma once
 
 #include <pthread.h>

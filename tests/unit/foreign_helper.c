@@ -280,7 +280,7 @@ static void compute_for_ever(void)
         ;
 }
 
-// One processor for the helper and three others who want all of it.
+// One processor for the helper and three other processes that want all of it.
 enum { N_OTHERS = 3 };
 struct crowd {
     cpu_set_t before;

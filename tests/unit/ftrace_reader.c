@@ -410,7 +410,7 @@ static void names_of_functions_are_sent_once(void **state)
         parse(f, 0);
     }
     look(f);
-    // With the bundle, and once more for when a ring has passed over that.
+    // With the bundle, and once more for the case that a ring has passed over the bundle.
     assert_int_equal(f->n_symbols, 2);
     assert_int_equal(f->n_times, 6);
     bundle_clear_state(&f->reader.bundle);

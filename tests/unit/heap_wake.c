@@ -77,7 +77,7 @@ static pid_t start_dormant(const char *mark, bool jailed)
     return pid;
 }
 
-// One that the recorder can wake.
+// A child that the recorder can wake.
 static pid_t start_dormant_now(bool jailed)
 {
     char mark[32];
@@ -218,7 +218,7 @@ static size_t n_summons(void)
     return n;
 }
 
-// In each of the states in which it may be.
+// In each state that the process may be in.
 static void nothing_is_left_of_one_that_is_freed(void **state)
 {
     (void)state;

@@ -104,7 +104,7 @@ static void the_most_worthy_are_chosen(void **state)
     assert_int_equal(sum.n_read_back, 200);
     assert_float_equal(sum.reads, 200, 1e-3);
 
-    // Never more than asked for, and never what went and was not missed.
+    // Never more than asked for, and never pages that went and were not missed.
     for (uint64_t n = 0; n < 60; n++) {
         assert_int_equal(choice_make(&evidence, n, &chosen), 0);
         assert_true(page_ranges_count(&chosen) <= n);
@@ -114,8 +114,8 @@ static void the_most_worthy_are_chosen(void **state)
     assert_int_equal(chosen.items[chosen.n - 1].end, 30); // what stays is taken last
 }
 
-// A page that is gone nearly all the time and came back once is worth less than its room, where
-// others come back as soon as they are gone.
+// A page that is gone nearly all the time and came back once is worth less than its room, if other
+// pages come back as soon as they are gone.
 static void room_has_its_price(void **state)
 {
     (void)state;

@@ -70,8 +70,8 @@ static void remove_tree(const struct source_fixture *f, const char *path)
     assert_int_equal(nftw(full, fixture_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-// The latest name that the trace gives to a process (field: processes) or thread (threads), into
-// `ret`; how often it was named.
+// Sets `ret` to the latest name that the trace gives to a process (field: processes) or thread
+// (threads). Returns how often it was named.
 static unsigned name_in_trace(const struct source_fixture *f, uint32_t list, int id, char *ret,
                               size_t size)
 {
@@ -233,8 +233,8 @@ static void pids_of_others_are_looked_up(void **state)
     fixture_done(&f);
 }
 
-// What the kernel still knows of a task that is gone names it, at once or when the recording ends;
-// what lives has its name from /proc.
+// A task that is gone has the name that the kernel still knows, at once or when the recording ends;
+// a living task has its name from /proc.
 static void ended_tasks_have_the_kernels_names(void **state)
 {
     (void)state;

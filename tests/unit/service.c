@@ -448,7 +448,7 @@ static void wider_filter_starts_a_source(void **state)
     assert_int_equal(n_running, 2);
     service_disable(t.service, id, NULL);
     assert_string_equal(read_letters(id), "....Z"); // each at its start and at the end
-    // One that waits for a trigger has it open, and starts it then.
+    // A session that waits for a trigger has the source open, and starts it at the trigger.
     id = enable(
         TRIGGERS("START_TRACING",
                  "triggers { name: 't' stop_delay_ms: 1000 }") "data_sources { config { name: 'a' "
@@ -495,7 +495,7 @@ static void detached_session_goes_with_its_end(void **state)
         close(fd);
     }
     make_service();
-    // The same where the end comes while it is attached.
+    // The same if the end comes while the session is attached.
     id = enable(SOURCE "duration_ms: 1000");
     pass(NSEC_PER_SEC);
     assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);

@@ -141,7 +141,7 @@ static void snapshot_of_a_file_is_a_file(void **state)
     assert_int_equal(service_read_begin(t.service, id, &t.err), -EINVAL);
     close(fd);
     close(copy);
-    // Any other session's may go into one.
+    // The snapshot of any other session may go into a file.
     copy = memfd_create("copy", MFD_CLOEXEC);
     given = dup(copy);
     id = enable(SOURCE);

@@ -119,7 +119,7 @@ static void config_is_byte_for_byte(void **state)
     assert_config(&packets, config, sizeof(config));
 }
 
-// Where the service flushes by its own choice, and only in what is written into a file.
+// The service flushes by its own choice only in sessions that write into a file.
 static void config_says_how_often_it_is_flushed(void **state)
 {
     (void)state;

@@ -132,7 +132,7 @@ static void armed_session_touches_nothing(void **state)
                      0);
     with_file(&t);
     step(&t, 'a');
-    // The only thing that it waits for.
+    // The session waits for this time only.
     assert_int_equal(session_next_due(t.session), fake_time.boot + 10 * NSEC_PER_SEC);
     assert_int_equal(session_arm(t.session, &t.err), -EINVAL);
     assert_string_equal(diary, "open a, open b");

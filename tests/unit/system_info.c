@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/source_fixture.h"
 
-// Of many cpus much is written, even into a small ring.
+// Many cpus fill a large packet, which fits even into a small ring.
 static void all_cpus_fit_a_small_ring(void **state)
 {
     (void)state;

@@ -279,7 +279,7 @@ static void indexes_of_four_columns_are_whole(void **state)
     }
 }
 
-// What is inside of others comes first when all are known only at their ends.
+// Slices that are inside of others come first if rows are written at the ends of slices.
 static void rows_that_come_early_are_moved(void **state)
 {
     (void)state;

@@ -368,7 +368,7 @@ static void interned_data_holds_for_a_generation(void **state)
     write_sample(&writer.w, (struct sample){.ts = 40, .id = 1, .sequence = 5, .flags = 2});
     write_sample(&writer.w, (struct sample){.ts = 30, .id = 1, .sequence = 6});
     write_interned(&writer.w, 5, 2, true);
-    // Earlier than the packet before, but of the generation in which 1 means nothing.
+    // Earlier than the packet before, but of the generation in which id 1 is not defined.
     write_sample(&writer.w, (struct sample){.ts = 20, .id = 1, .sequence = 5, .flags = 2});
     write_sample(&writer.w, (struct sample){.ts = 50, .id = 2, .sequence = 5, .flags = 2});
     struct seen *seen = read_all(&writer);

@@ -499,7 +499,7 @@ static void reader_that_went_away(void **state)
     trace_file_free(file);
 }
 
-// What waits for a reader is limited, and so is the time that the end waits.
+// The data that wait for a reader are limited, and so is the time that the end waits.
 static void reader_that_never_reads(void **state)
 {
     (void)state;
