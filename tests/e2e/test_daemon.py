@@ -357,6 +357,7 @@ class Crash(unittest.TestCase):
             n_written = daemon.said().count("wrote")  # older files make room for new ones
             daemon.wait(lambda: load.compact() or daemon.said().count("wrote") > n_written)
             self.assertEqual(daemon.end(), 0, daemon.said())
+        self.assertTrue(daemon.files())
         for file in daemon.files():
             done = lib.run(lib.MMSQL, "convert", file, "-o", root / "trace.db")
             self.assertEqual(done.returncode, 0, f"{file}: {done.stderr}")

@@ -134,7 +134,9 @@ class SysStats(StatsCase):
             source("linux.sys_stats",
                    "sys_stats_config { vmstat_period_ms: 100 meminfo_period_ms: 100 }"))
         after = proc_counters("/proc/vmstat", "VMSTAT_")
-        for _, sample in counters(packets, "vmstat"):
+        samples = counters(packets, "vmstat")
+        self.assertTrue(samples)
+        for _, sample in samples:
             self.assertEqual(set(sample), known & set(before))
             for name in ("VMSTAT_PGFAULT", "VMSTAT_PGFREE", "VMSTAT_PGPGOUT",
                          "VMSTAT_PGALLOC_NORMAL"):
@@ -156,7 +158,9 @@ class SysStats(StatsCase):
             source("linux.sys_stats", "sys_stats_config { vmstat_period_ms: 50 vmstat_counters: "
                    "[VMSTAT_PGPGIN, VMSTAT_NR_FREE_PAGES] stat_period_ms: 50 "
                    "stat_counters: STAT_FORK_COUNT }"))
-        for _, sample in counters(packets, "vmstat"):
+        samples = counters(packets, "vmstat")
+        self.assertTrue(samples)
+        for _, sample in samples:
             self.assertEqual(set(sample), {"VMSTAT_PGPGIN", "VMSTAT_NR_FREE_PAGES"})
         stats = [p.one("sys_stats") for p in lib.of_kind(packets, "sys_stats")]
         self.assertTrue(all("num_forks" in s for s in stats))
