@@ -34,7 +34,7 @@ def can_trace():
 
 class Calls(unittest.TestCase):
     def check(self, name, prefixes):
-        """How often each outcome came, with each of the commands in front of the verb."""
+        """The number of runs with each outcome. Each of the commands in turn stands in front of the verb."""
         outcomes = collections.Counter()
         with faults.Stage(VERBS[name]) as stage:
             for prefix in prefixes:

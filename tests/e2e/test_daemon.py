@@ -199,7 +199,7 @@ class Pressure(unittest.TestCase):
         seen, all_of_it = ({packet.one("timestamp") for packet in lib.of_kind(packets, "sys_stats")}
                            for packets in (self.reported, self.packets))
         self.assertGreater(len(seen), 0)
-        self.assertLess(seen, all_of_it)  # the recording had it too, and went on
+        self.assertLess(seen, all_of_it)  # the recording has these samples, too, and went on
         [trigger] = lib.of_kind(self.reported, "trigger")
         self.assertEqual(trigger.one("timestamp"), self.trigger().one("timestamp"))
 

@@ -35,7 +35,7 @@ ALLOCATED = {
 FREED = {"keep_small": 0, "drop_small": 300 * ROUNDS, "keep_large": 0, "grow": 80 * ROUNDS}
 
 def attach(trace, pid, cpu_s=0.1, options=()):
-    """Profiles a running process until it has computed for so long, or until it is refused; as run() returns it.
+    """Profiles a running process until it has used so much CPU time, or is refused. Returns the recorder as run() does.
 
     A process that sleeps is profiled with cpu_s=0: it is attached to, and that is all.
     """
@@ -411,7 +411,7 @@ class Attach(Heap):
         return process
 
     def start_work(self, *wrapper):
-        """A program that works until it is told to end, once it does."""
+        """A program that works until its input ends; its threads run when this returns."""
         process = self.start(*wrapper, "python3", "-c", WORK)
         states.wait_for_text(process.pid, "comm", "python3")
         wait_for(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 4, "its threads")
@@ -521,7 +521,7 @@ class Attach(Heap):
         process = self.start_work()
         self.record(process, "sampling_interval_bytes: 4096 continuous_dump_config { dump_interval_ms: 300 }", ms=1500)
         (dumps,), = self.query("select count(distinct ts) from heap_profile_allocation")
-        self.assertGreater(dumps, 1)  # of five, of which a busy machine leaves some out
+        self.assertGreater(dumps, 1)  # five are due; a busy machine leaves some out
         (mappings,), = self.query(
             "select count(*) from stack_profile_mapping where name like '%/libpython%' and build_id != ''"
             " or name like '%/python%' and build_id != ''"

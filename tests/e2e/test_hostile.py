@@ -3,7 +3,7 @@
 
 The traces are made from the list of Perfetto's messages. They go through the fuzz target of the converter, which
 checks that the database is sound and that ids refer to rows that exist. If MMTRACE_BUILD is a build with sanitizers,
-they check as well.
+the sanitizers check, too.
 """
 import collections
 import contextlib

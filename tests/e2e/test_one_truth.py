@@ -2,8 +2,8 @@
 """mmsql and Perfetto's trace_processor_shell make the same tables of each kind of recording, row by row.
 
 The test records in every way that mmtrace has, and with Perfetto's own services and our configs. The
-peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares the tables; the list of
-one_truth.csv.
+peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares the tables;
+one_truth.csv lists the differences that are meant.
 """
 import json
 import os
@@ -316,7 +316,7 @@ class OneTruth(unittest.TestCase):
 
     @needs_ftrace
     def test_trigger_starts(self):
-        """Its ring keeps both ends, and counts what was between them as lost."""
+        """The ring keeps both ends, and counts the data between them as lost."""
         self.triggered("START_TRACING")
         self.agree("ftrace_event", "process", "counter", losses=("traced_buf_trace_writer_packet_loss",))
 

@@ -76,7 +76,7 @@ class Reclaim(Case):
                                     "FROM reclaim_by_process WHERE kind = 'direct reclaim'"), [("app", 2, 13, 8, 33)])
 
     def test_pressure(self):
-        """Stalls, reclaim and allocation stalls of one time are one row; what comes much later is another."""
+        """Stalls, reclaim and allocation stalls of one time are one row; those much later are another row."""
         self.convert(text=TREE
             + "".join(stats(ts, f"psi {{ resource: PSI_RESOURCE_MEMORY_SOME total_ns: {ns * MS} }}")
                       for ts, ns in ((100, 5), (200, 5), (300, 25), (400, 25), (1000, 25), (1100, 30)))
