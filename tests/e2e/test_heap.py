@@ -93,6 +93,30 @@ class Heap(Recorders):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
+    def attach(self, pid, cpu_s=0.1, options=()):
+        return attach(self.trace, pid, cpu_s, options)
+
+    def check_unchanged(self, *argv, options=("-i", "64"), **more):
+        """The program prints the same with and without a profile, and is sampled."""
+        plain = run(*argv, **more)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        profiled = self.profile(*argv, options=options, **more)
+        self.assertEqual(profiled.stdout, plain.stdout)
+        (n,), = self.query("select count(*) from heap_profile_allocation")
+        self.assertGreater(n, 0)
+
+    def attach_to_truth(self, process, turns):
+        """Attaches to heap_truth while its threads allocate, so many times or until it has ended."""
+        for turn in range(turns):
+            try:
+                result = self.attach(process.pid, 0.05)
+            except AssertionError:  # the program was faster
+                self.assertTrue(turn > 0 and process.poll() is not None)
+                break
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("keep_small (heap_truth)", result.stderr)
+        self.assertEqual(process.wait(60), 0)
+
     def query(self, sql):
         database = self.dir / "heap.db"
         database.unlink(missing_ok=True)
@@ -286,14 +310,6 @@ class FullRing(Heap):
 class RealPrograms(Heap):
     """Nothing that a program prints may change."""
 
-    def check_unchanged(self, *argv, options=("-i", "64"), **more):
-        plain = run(*argv, **more)
-        self.assertEqual(plain.returncode, 0, plain.stderr)
-        profiled = self.profile(*argv, options=options, **more)
-        self.assertEqual(profiled.stdout, plain.stdout)
-        (n,), = self.query("select count(*) from heap_profile_allocation")
-        self.assertGreater(n, 0)
-
     def needs(self, program):
         if not shutil.which(program):
             self.skipTest(f"{program} is not installed")
@@ -426,9 +442,6 @@ class Attach(Heap):
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out, err), (0, "as ever\n", ""))
 
-    def attach(self, pid, cpu_s=0.1, options=()):
-        return attach(self.trace, pid, cpu_s, options)
-
     def open_things(self, pid):
         proc = pathlib.Path(f"/proc/{pid}")
         return (
@@ -453,15 +466,7 @@ class Attach(Heap):
     def test_threads_that_do_nothing_but_allocate(self):
         process = self.start(TRUTH, "4", "2000000")
         states.wait_for_program(process.pid, "heap_truth", "RSD")
-        for turn in range(3):
-            try:
-                result = self.attach(process.pid, 0.05)
-            except AssertionError:  # the program was faster
-                self.assertTrue(turn > 0 and process.poll() is not None)
-                break
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("keep_small (heap_truth)", result.stderr)
-        self.assertEqual(process.wait(60), 0)
+        self.attach_to_truth(process, 3)
 
     def test_a_sleeper_sleeps_on(self):
         """The system call that the thread was in goes on to its normal end."""
