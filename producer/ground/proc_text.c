@@ -67,6 +67,22 @@ bool span_take_prefix(struct span *rest, const char *prefix)
     return true;
 }
 
+struct span span_value_of(struct span text, const char *key)
+{
+    struct span line;
+    while (span_take_line(&text, &line))
+        if (span_take_prefix(&line, key))
+            return line;
+    return (struct span){text.end, text.end};
+}
+
+uint64_t span_number_of(struct span text, const char *key)
+{
+    struct span value = span_value_of(text, key);
+    uint64_t number;
+    return span_take_u64(&value, &number) ? number : 0;
+}
+
 struct span span_trim(struct span span)
 {
     while (span.pos < span.end && is_blank(*span.pos))
@@ -156,15 +172,28 @@ ssize_t text_file_read(const struct text_file *file, char *buffer, size_t size)
     return (ssize_t)filled;
 }
 
+static ssize_t read_once(char *buffer, size_t size, const char *root, const char *path,
+                         va_list args)
+{
+    int fd CLEANUP(close_fdp) = open_path(root, path, args);
+    return fd < 0 ? fd : text_file_read(&(struct text_file){.fd = fd}, buffer, size);
+}
+
 ssize_t text_file_read_once(char *buffer, size_t size, const char *root, const char *path, ...)
 {
     va_list args;
     va_start(args, path);
-    int fd = open_path(root, path, args);
+    ssize_t n = read_once(buffer, size, root, path, args);
     va_end(args);
-    if (fd < 0)
-        return fd;
-    ssize_t n = text_file_read(&(struct text_file){.fd = fd}, buffer, size);
-    close_fd(fd);
     return n;
+}
+
+struct span text_file_span(char *buffer, size_t size, const char *root, const char *path, ...)
+{
+    va_list args;
+    va_start(args, path);
+    ssize_t n = read_once(buffer, size - 1, root, path, args);
+    va_end(args);
+    buffer[n > 0 ? n : 0] = '\0';
+    return span_over(buffer, n > 0 ? (size_t)n : 0);
 }

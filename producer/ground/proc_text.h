@@ -76,6 +76,16 @@ void text_file_keep_end(struct text_file *file, struct span text);
 // (at most `size`) or a negative errno.
 ssize_t text_file_read(const struct text_file *file, char *buffer, size_t size);
 
-// Opens, reads and closes a file. Returns the size or a negative errno.
+// Returns what follows `key` in the first line that begins with it; empty if no line does.
+struct span span_value_of(struct span text, const char *key);
+// Returns the number there; 0 if there is none.
+uint64_t span_number_of(struct span text, const char *key);
+
+// Opens, reads and closes a file. Returns its text, which is terminated, or an empty one if it
+// cannot be read.
+__attribute__((format(printf, 4, 5))) struct span
+text_file_span(char *buffer, size_t size, const char *root, const char *path, ...);
+
+// The same; returns the size or a negative errno, and terminates nothing.
 __attribute__((format(printf, 4, 5))) ssize_t
 text_file_read_once(char *buffer, size_t size, const char *root, const char *path, ...);

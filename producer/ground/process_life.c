@@ -5,22 +5,20 @@
 // thread. The main thread may end before the other threads: then the process lives.
 #include "producer/ground/process_life.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/str.h"
+#include "producer/ground/proc_text.h"
+
 #define TASK_IS_EXITING 0x4 // PF_EXITING
+#define CMDLINE_MAX     4096
 
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
 {
     char text[1024];
-    *ret = (struct process_life){0};
-    snprintf(text, sizeof(text), "%s/%d/stat", proc, (int)pid);
-    FILE *file = fopen(text, "re");
-    if (!file)
-        return false;
-    size_t n = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[n] = '\0';
+    text_file_span(text, sizeof(text), proc, "/%d/stat", (int)pid);
     const char *rest = strrchr(text, ')'); // the name in front may contain anything
     char state;
     unsigned flags;
@@ -32,7 +30,32 @@ bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
                         "%*d %llu",
                         &state, &flags, &n_threads, &start) != 4)
         return false;
-    ret->start_ticks = start;
-    ret->ended = (strchr("ZXx", state) || (flags & TASK_IS_EXITING)) && n_threads <= 1;
+    *ret = (struct process_life){
+        .start_ticks = start,
+        .ended = (strchr("ZXx", state) || (flags & TASK_IS_EXITING)) && n_threads <= 1,
+    };
     return true;
+}
+
+int32_t process_next(DIR *dir)
+{
+    uint32_t number;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            str_parse_u32(entry->d_name, &number) == 0 && number <= INT32_MAX)
+            return (int32_t)number;
+    return 0;
+}
+
+bool process_is_called(const char *proc, pid_t pid, char *const *patterns, size_t n)
+{
+    char text[CMDLINE_MAX];
+    if (n == 0 || !span_size(text_file_span(text, sizeof(text), proc, "/%d/cmdline", (int)pid)))
+        return false;
+    const char *slash = strrchr(text, '/');
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(patterns[i], text, 0) == 0 ||
+            (slash && fnmatch(patterns[i], slash + 1, 0) == 0))
+            return true;
+    return false;
 }

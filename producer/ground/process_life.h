@@ -5,7 +5,9 @@
 // for the exit code, which some parents never do.
 #pragma once
 
+#include <dirent.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,3 +18,10 @@ struct process_life {
 
 // Returns false if `proc` shows no such process.
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret);
+
+// Returns the next process (or thread) of a folder of /proc, 0 at the end. `dir` may be NULL.
+int32_t process_next(DIR *dir);
+
+// Returns whether argv[0] of the process, or its part behind the last slash, matches one of the
+// patterns (fnmatch).
+bool process_is_called(const char *proc, pid_t pid, char *const *patterns, size_t n);

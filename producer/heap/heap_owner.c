@@ -19,7 +19,7 @@ static uint64_t pid_namespace(void)
 
 struct heap_owner heap_owner_self(void)
 {
-    struct process_life self;
+    struct process_life self = {0};
     process_life_read("/proc", getpid(), &self);
     return (struct heap_owner){
         .pid_namespace = pid_namespace(),

@@ -45,25 +45,24 @@ static uint32_t effective_id(struct span line)
 static int status_read(pid_t pid, struct vm_status *ret)
 {
     char text[STATUS_MAX], word[20];
-    uint64_t number;
-    *ret = (struct vm_status){.process = {.pid = pid, .own_pid = pid, .pidfd = -1}};
     ssize_t n = text_file_read_once(text, sizeof(text), "/proc", "/%d/status", (int)pid);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
-    while (span_take_line(&rest, &line)) {
-        if (span_take_prefix(&line, "Uid:")) {
-            ret->process.uid = effective_id(line);
-        } else if (span_take_prefix(&line, "Gid:")) {
-            ret->process.gid = effective_id(line);
-        } else if (span_take_prefix(&line, "NSpid:")) {
-            while (span_take_u64(&line, &number))
-                ret->process.own_pid = (pid_t)number;
-        } else if (span_take_prefix(&line, "SigCgt:")) {
-            line = span_trim(line);
-            snprintf(word, sizeof(word), "%.*s", (int)(line.end - line.pos), line.pos);
-            ret->takes_sigquit = strtoull(word, NULL, 16) >> (SIGQUIT - 1) & 1;
-        }
-    }
-    return n == 0 || n == -ENOENT ? -ESRCH : n < 0 ? (int)n : 0;
+    if (n <= 0)
+        return n == 0 || n == -ENOENT ? -ESRCH : (int)n;
+    struct span status = span_over(text, (size_t)n), ids = span_value_of(status, "NSpid:");
+    struct span caught = span_trim(span_value_of(status, "SigCgt:"));
+    uint64_t own_pid = (uint64_t)pid;
+    while (span_take_u64(&ids, &own_pid))
+        continue;
+    snprintf(word, sizeof(word), "%.*s", (int)span_size(caught), caught.pos);
+    *ret = (struct vm_status){
+        .process = {.pid = pid,
+                    .own_pid = (pid_t)own_pid,
+                    .pidfd = -1,
+                    .uid = effective_id(span_value_of(status, "Uid:")),
+                    .gid = effective_id(span_value_of(status, "Gid:"))},
+        .takes_sigquit = strtoull(word, NULL, 16) >> (SIGQUIT - 1) & 1,
+    };
+    return 0;
 }
 
 static bool is_agent(const char *path)

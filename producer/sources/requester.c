@@ -44,18 +44,11 @@ bool requester_may_trace(const struct requester *requester, const char *proc, in
     if (!requester || !requester->is_limited)
         return true;
     char text[STATUS_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
-    int n_true = 0;
-    while (span_take_line(&rest, &line)) {
-        if (span_take_prefix(&line, "Uid:"))
-            n_true += all_are(line, requester->uid);
-        else if (span_take_prefix(&line, "Gid:"))
-            n_true += all_are(line, requester->gid);
-        else if (span_take_prefix(&line, "CapPrm:\t0000000000000000"))
-            n_true++;
-    }
-    return n_true == 3 && is_open(requester, proc, pid);
+    struct span status = text_file_span(text, sizeof(text), proc, "/%d/status", pid);
+    return all_are(span_value_of(status, "Uid:"), requester->uid) &&
+           all_are(span_value_of(status, "Gid:"), requester->gid) &&
+           span_eq(span_value_of(status, "CapPrm:"), "\t0000000000000000") &&
+           is_open(requester, proc, pid);
 }
 
 static bool is_in(const struct requester *requester, gid_t gid)

@@ -63,7 +63,7 @@ struct source_counts {
     const char *problem;  // requested, but impossible; NULL: nothing. Borrowed
 };
 
-struct source;
+struct source; // each source defines a struct of its own, and casts
 
 // A field of a config that is accepted and not read.
 struct config_unread {
@@ -113,11 +113,6 @@ struct source_class {
     // Writes again everything that packets refer to: names, descriptors, interned data. May be
     // NULL.
     void (*clear_state)(struct source *source);
-};
-
-// The first member of every source's struct.
-struct source {
-    const struct source_class *class;
 };
 
 extern const struct source_class

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "common/elements.h"
-#include "producer/sources/residency/residency_sampler.h"
+#include "producer/sources/source.h"
+
+extern const struct source_class residency_class;
 
 #define PAGES  64
 #define ROUNDS 100

@@ -24,7 +24,7 @@ open open64 openat openat2 creat opendir scandir nftw ftw glob fopen freopen sta
 access faccessat euidaccess readlink readlinkat realpath chmod fchmodat chown lchown fchownat bind connect mkdir mkdirat
 mknod mknodat mkfifo rmdir unlink unlinkat remove rename renameat renameat2 link linkat symlink symlinkat truncate
 mount umount2 chdir getxattr lgetxattr listxattr setxattr inotify_add_watch open_in_root folder_make unix_socket_listen
-text_file_open text_file_read_once
+text_file_open text_file_read_once text_file_span
 """.split()
 CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
 TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
@@ -59,8 +59,8 @@ ALLOWED = {
     "common/sandbox.c": ("open", OWN_PROC),
     "producer/sources/heap/names_job.c": ("open statx", JOB),
     "producer/sources/heap/summons_job.c": ("bind unlinkat", JOB),
-    "producer/sources/heap/wake_job.c": ("opendir text_file_read_once", JOB),
-    "producer/sources/perf_map/perf_map_file.c": ("text_file_read_once", JOB + "; " + PROC),
+    "producer/sources/heap/wake_job.c": ("opendir text_file_span", JOB),
+    "producer/sources/perf_map/perf_map_file.c": ("text_file_span", JOB + "; " + PROC),
     "producer/cli/": (None, COMMAND),
     "producer/trace/trace_file.c": ("open readlink stat", COMMAND),
     "producer/service/service.c": ("lstat unlink", "the output that a command or root's config names"),
@@ -76,22 +76,22 @@ ALLOWED = {
     "producer/sources/ftrace/": (None, KERNEL),
     "producer/sources/sys_stats/": (None, KERNEL),
     "producer/sources/sys_stats/sys_stats_source.c": ("text_file_open", PROC),
-    "producer/sources/system_info/system_info_source.c": ("text_file_read_once", PROC),
+    "producer/sources/system_info/system_info_source.c": ("text_file_read_once text_file_span", PROC),
     "producer/sources/process_stats/process_stats_source.c": ("opendir text_file_open text_file_read_once", PROC),
     "producer/sources/process_stats/": (None, PROC),
-    "producer/ground/process_life.c": ("fopen", PROC),
-    "producer/ground/proc_text.c": ("open text_file_open text_file_read_once", PROC),
-    "producer/sources/perf_map/perf_map_source.c": ("opendir text_file_read_once", PROC),
-    "producer/sources/requester.c": ("getxattr readlink stat text_file_read_once", PROC + "; files that residency has open"),
+    "producer/ground/process_life.c": ("text_file_span", PROC),
+    "producer/ground/proc_text.c": ("open text_file_open text_file_read_once text_file_span", PROC),
+    "producer/sources/perf_map/perf_map_source.c": ("opendir", PROC),
+    "producer/sources/requester.c": ("getxattr readlink stat text_file_span", PROC + "; files that residency has open"),
     "producer/sources/residency/": (None, "files that the config names; those that processes map by /proc/PID/map_files"),
     "producer/sources/heap/heap_door.c": ("mkdir unix_socket_listen", SOCKET),
-    "producer/sources/heap/heap_guard.c": ("text_file_read_once", OWN_PROC),
+    "producer/sources/heap/heap_guard.c": ("text_file_span", OWN_PROC),
     "producer/sources/heap/heap_library.c": ("access readlink", "files that were installed with this program"),
-    "producer/sources/heap/heap_names.c": ("readlink text_file_read_once", OWN_PROC),
+    "producer/sources/heap/heap_names.c": ("readlink text_file_span", OWN_PROC),
     "producer/heap/heap_owner.c": ("stat", OWN_PROC),
     "producer/heap/heap_program.c": ("access open", COMMAND),
-    "producer/sources/heap/heap_arrivals.c": ("text_file_read_once", PROC),
-    "producer/sources/heap/heap_targets.c": ("opendir text_file_read_once", PROC),
+    "producer/sources/heap/heap_arrivals.c": ("text_file_span", PROC),
+    "producer/sources/heap/heap_targets.c": ("opendir text_file_span", PROC),
     "producer/sources/heap/heap_smaps.c": ("open", PROC),
 }
 

@@ -13,11 +13,13 @@
 #include "common/cleanup.h"
 #include "common/page_runs.h"
 #include "producer/sources/residency/probe.h"
-#include "producer/sources/residency/residency_sampler.h"
+#include "producer/sources/source.h"
 #include "protos/fields.h"
 #include "tests/unit/ask_mincore.h"
 #include "tests/unit/grid_span.h"
 #include "tests/unit/unit.h"
+
+extern const struct source_class residency_class;
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 

@@ -33,6 +33,10 @@ static void note(const char *what, const char *who)
     snprintf(diary + used, DIARY_BYTES - used, "%s%s %s", used ? ", " : "", what, who);
 }
 
+struct source {
+    const struct source_class *class;
+};
+
 struct fake_source {
     struct source base;
     struct source_env env;

@@ -7,7 +7,7 @@
 // everything else in the process that has become due.
 //
 // Nothing in the kernel changes before start(), and everything is restored after stop().
-#include "producer/sources/ftrace/ftrace_source.h"
+#include "producer/sources/source.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,7 +43,6 @@
 #define POLL_MINOR 9
 
 struct ftrace_source {
-    struct source source;
     struct source_env env;
     const Pb__FtraceConfig *config; // borrowed
     Pb__FtraceConfig *no_config;    // owned: used if the data source has no config
@@ -67,11 +66,6 @@ struct watch {
     size_t index;
     unsigned n_empty; // wake-ups without a page since the last one with a page
 };
-
-static struct ftrace_source *self(struct source *source)
-{
-    return (struct ftrace_source *)source;
-}
 
 // -- opening --
 
@@ -137,7 +131,6 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     struct ftrace_source *ftrace = memory_calloc(1, sizeof(*ftrace));
     if (!ftrace)
         return err_errno(err, -ENOMEM, "ftrace");
-    ftrace->source.class = &ftrace_class;
     ftrace->env = *env;
     ftrace->setup.fs.journal_fd = -1;
     ftrace->config = config->ftrace_config;
@@ -161,10 +154,10 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     if (r == 0)
         r = load_names(ftrace, err);
     if (r < 0) {
-        ftrace_close(&ftrace->source);
+        ftrace_close((struct source *)ftrace);
         return r;
     }
-    *ret = &ftrace->source;
+    *ret = (struct source *)ftrace;
     return 0;
 }
 
@@ -512,7 +505,7 @@ static int open_buffer(struct ftrace_source *ftrace, struct err *err)
 // alone until then.
 static int ftrace_prepare(struct source *source, struct err *err)
 {
-    struct ftrace_source *ftrace = self(source);
+    struct ftrace_source *ftrace = (struct ftrace_source *)source;
     if (!setup_is_own(ftrace->env.roots, ftrace->config, &ftrace->events))
         return 0;
     return open_buffer(ftrace, err);
@@ -520,7 +513,7 @@ static int ftrace_prepare(struct source *source, struct err *err)
 
 static int ftrace_start(struct source *source, struct err *err)
 {
-    struct ftrace_source *ftrace = self(source);
+    struct ftrace_source *ftrace = (struct ftrace_source *)source;
     int r = ftrace->prepared ? 0 : open_buffer(ftrace, err);
     if (r < 0)
         return r;
@@ -552,7 +545,7 @@ static void write_lost_ends(struct ftrace_source *ftrace)
 
 static void ftrace_flush(struct source *source)
 {
-    struct ftrace_source *ftrace = self(source);
+    struct ftrace_source *ftrace = (struct ftrace_source *)source;
     if (!ftrace->started)
         return;
     drain_everything(ftrace);
@@ -561,12 +554,12 @@ static void ftrace_flush(struct source *source)
 
 static void ftrace_lost(struct source *source, const uint8_t *packet, size_t size)
 {
-    lost_events_add(self(source)->lost, packet, size);
+    lost_events_add(((struct ftrace_source *)source)->lost, packet, size);
 }
 
 static void ftrace_stop(struct source *source)
 {
-    struct ftrace_source *ftrace = self(source);
+    struct ftrace_source *ftrace = (struct ftrace_source *)source;
     if (!ftrace->started)
         return;
     setup_switch(&ftrace->setup, false);
@@ -581,7 +574,7 @@ static struct source *ftrace_close(struct source *source)
 {
     if (!source)
         return NULL;
-    struct ftrace_source *ftrace = self(source);
+    struct ftrace_source *ftrace = (struct ftrace_source *)source;
     end(ftrace);
     lost_events_free(ftrace->lost);
     event_set_done(&ftrace->events);
@@ -604,7 +597,7 @@ static void ftrace_counts(const struct source *source, struct source_counts *ret
 
 static void ftrace_clear_state(struct source *source)
 {
-    struct ftrace_source *ftrace = self(source);
+    struct ftrace_source *ftrace = (struct ftrace_source *)source;
     if (ftrace->started)
         bundle_clear_state(&ftrace->reader.bundle);
 }

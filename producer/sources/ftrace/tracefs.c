@@ -364,20 +364,19 @@ int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, str
     struct tracefs fs = {.journal_fd = -1, .root = strdup(options->root)};
     if (!fs.root)
         return -ENOMEM;
-    struct process_life self;
+    struct process_life self = {0};
     process_life_read(options->proc, getpid(), &self);
-    uint64_t start = self.start_ticks;
     CLEANUP(freep) char *instances = join(fs.root, "instances");
     int r = instances ? 0 : -ENOMEM;
     if (!r && access(instances, options->main_buffer ? X_OK : W_OK) < 0)
         r = no_access(instances, -errno, err);
     if (!r) {
-        open_journal(&fs, options->state_dir, start);
+        open_journal(&fs, options->state_dir, self.start_ticks);
         if (options->main_buffer)
             r = (fs.path = strdup(fs.root)) ? 0 : -ENOMEM;
         else
             r = options->instance ? open_named_instance(&fs, options->instance, err)
-                                  : open_own_instance(&fs, start, err);
+                                  : open_own_instance(&fs, self.start_ticks, err);
     }
     if (r < 0) {
         tracefs_close(&fs, NULL);

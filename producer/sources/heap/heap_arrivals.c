@@ -38,9 +38,7 @@ bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid)
 static bool is_wanted(struct heap_source *heap, int32_t pid)
 {
     char text[CMDLINE_MAX];
-    ssize_t n =
-        text_file_read_once(text, sizeof(text) - 1, heap->env.roots->proc, "/%d/cmdline", pid);
-    text[n > 0 ? n : 0] = 0;
+    text_file_span(text, sizeof(text), heap->env.roots->proc, "/%d/cmdline", pid);
     return !heap->guard.hit && heap_settings_match(&heap->settings, pid, text) &&
            heap_arrivals_may_profile(heap, pid);
 }

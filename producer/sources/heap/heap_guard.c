@@ -13,8 +13,7 @@
 static uint64_t own_memory_kb(void)
 {
     char text[256];
-    ssize_t n = text_file_read_once(text, sizeof(text), "/proc", "/self/statm");
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0);
+    struct span rest = text_file_span(text, sizeof(text), "/proc", "/self/statm");
     uint64_t size = 0, resident = 0, shared = 0;
     if (!span_take_u64(&rest, &size) || !span_take_u64(&rest, &resident) ||
         !span_take_u64(&rest, &shared) || resident < shared)

@@ -67,17 +67,11 @@ const char *heap_names_text(const struct heap_names *names, const struct book_fr
 static uint64_t key_of_root(int fd)
 {
     char path[64], link[PATH_MAX], text[512];
-    uint64_t mount = 0, inode = 0;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     ssize_t n_link = readlink(path, link, sizeof(link));
-    ssize_t n = text_file_read_once(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
-    while (span_take_line(&rest, &line))
-        if (span_take_prefix(&line, "mnt_id:"))
-            span_take_u64(&line, &mount);
-        else if (span_take_prefix(&line, "ino:"))
-            span_take_u64(&line, &inode);
-    const uint64_t parts[] = {mount, inode, hash_bytes(link, n_link > 0 ? (size_t)n_link : 0)};
+    struct span info = text_file_span(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
+    const uint64_t parts[] = {span_number_of(info, "mnt_id:"), span_number_of(info, "ino:"),
+                              hash_bytes(link, n_link > 0 ? (size_t)n_link : 0)};
     return hash_bytes(parts, sizeof(parts));
 }
 

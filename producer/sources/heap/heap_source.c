@@ -2,19 +2,12 @@
 //
 // Nothing that a client does can end the recording. Nothing here waits for another process, unless
 // this recording is all that its recorder does (heap_host_is_alone()).
-#include "producer/sources/heap/heap_source.h"
+#include "producer/sources/heap/heap_source_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "producer/sources/heap/heap_source_private.h"
-
 #define TARGETS_EVERY (500 * NSEC_PER_MSEC)
-
-static struct heap_source *of_source(struct source *source)
-{
-    return (struct heap_source *)source;
-}
 
 static void stop_looking(struct heap_source *heap)
 {
@@ -29,7 +22,7 @@ static void stop_looking(struct heap_source *heap)
 
 static struct source *heap_close(struct source *source)
 {
-    struct heap_source *heap = of_source(source);
+    struct heap_source *heap = (struct heap_source *)source;
     if (!heap)
         return NULL;
     stop_looking(heap);
@@ -59,7 +52,6 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
     struct heap_source *heap = calloc(1, sizeof(*heap));
     if (!heap)
         return -ENOMEM;
-    heap->source.class = &heap_class;
     heap->env = *env;
     heap->host = env->roots->heap_host;
     heap->settings = settings;
@@ -84,7 +76,7 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
         .is_busy = heap_arrivals_vm_is_busy,
         .userdata = heap,
     };
-    *ret = &heap->source;
+    *ret = (struct source *)heap;
     return 0;
 }
 
@@ -110,7 +102,7 @@ static int start_timers(struct heap_source *heap, nsec_t now)
 
 static int heap_start(struct source *source, struct err *err)
 {
-    struct heap_source *heap = of_source(source);
+    struct heap_source *heap = (struct heap_source *)source;
     heap_guard_start(&heap->guard, heap->settings.max_memory_kb, heap->settings.max_cpu_secs);
     heap->look_period = HEAP_LOOK_FAST;
     heap->running = true;
@@ -128,7 +120,7 @@ static int heap_start(struct source *source, struct err *err)
 
 static void heap_flush(struct source *source)
 {
-    struct heap_source *heap = of_source(source);
+    struct heap_source *heap = (struct heap_source *)source;
     vec_foreach(&heap->clients, client)
         if (!(*client)->ended)
             heap_clients_look_at(heap, *client);
@@ -136,7 +128,7 @@ static void heap_flush(struct source *source)
 
 static void heap_stop(struct source *source)
 {
-    struct heap_source *heap = of_source(source);
+    struct heap_source *heap = (struct heap_source *)source;
     stop_looking(heap);
     heap_dumps_hear_answers(heap);
     vec_foreach(&heap->clients, client) {
@@ -161,7 +153,7 @@ static void heap_stop(struct source *source)
 
 static void heap_dump(struct source *source)
 {
-    struct heap_source *heap = of_source(source);
+    struct heap_source *heap = (struct heap_source *)source;
     if (heap->settings.dump_at_max)
         log_warning(heap->env.log, "linux.heap: dump_at_max is one dump, at the end: none now");
     else {

@@ -13,11 +13,11 @@
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
 #include "producer/sources/heap/heap_shares.h"
-#include "producer/sources/heap/heap_source.h"
 #include "producer/sources/heap/heap_targets.h"
 #include "producer/sources/heap/heap_vms.h"
 #include "producer/sources/heap/heap_wake.h"
 #include "producer/sources/heap/profile_writer.h"
+#include "producer/sources/source.h"
 
 #define HEAP_LOOK_FAST       (5 * NSEC_PER_MSEC)
 #define HEAP_NAMES_WAIT_LAST NSEC_PER_SEC // of the last dump, for names
@@ -27,7 +27,6 @@ VEC_DEFINE(heap_wake_vec, struct heap_wake *);
 VEC_DEFINE(pid_vec, int32_t);
 
 struct heap_source {
-    struct source source;
     struct source_env env;
     struct heap_host *host; // borrowed
     struct heap_settings settings;

@@ -28,22 +28,16 @@ nsec_t heap_targets_began(const char *proc, int32_t pid)
 static uint64_t anonymous_kb(const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
-    uint64_t total = 0, kb;
-    ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
-    while (span_take_line(&rest, &line))
-        if ((span_take_prefix(&line, "RssAnon:") || span_take_prefix(&line, "VmSwap:")) &&
-            span_take_u64(&line, &kb))
-            total += kb;
-    return total;
+    struct span status = text_file_span(text, sizeof(text), proc, "/%d/status", pid);
+    return span_number_of(status, "RssAnon:") + span_number_of(status, "VmSwap:");
 }
 
 static bool is_target(const struct heap_settings *settings, const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/cmdline", pid);
-    text[n > 0 ? n : 0] = 0;
-    if (n <= 0 || !heap_settings_match(settings, pid, text)) // kernel threads have none
+    struct span cmdline = text_file_span(text, sizeof(text), proc, "/%d/cmdline", pid);
+    if (!span_size(cmdline) ||
+        !heap_settings_match(settings, pid, text)) // kernel threads have none
         return false;
     if (str_ends_with(text, "/" HEAP_ATTACH_HELPER) ||
         str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // with `all`
@@ -58,9 +52,8 @@ bool heap_targets_look(struct heap_targets *targets, const struct heap_settings 
 {
     DIR *dir = opendir(proc);
     bool all_done = true;
-    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
-        if (pid <= 0 || pid == getpid() || !is_target(settings, proc, pid))
+    for (int32_t pid; (pid = process_next(dir));) {
+        if (pid == getpid() || !is_target(settings, proc, pid))
             continue;
         struct process_life life;
         const uint64_t *seen = map64_find(&targets->seen, (uint64_t)pid);

@@ -29,6 +29,7 @@
 #include "producer/foreign/path.h"
 #include "producer/ground/maps.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/heap/summons_job.h"
 
 #define STATUS_MAX  8192
@@ -59,36 +60,28 @@ static uint32_t fourth_number(struct span span)
     return (uint32_t)number;
 }
 
-static int parse_status(struct span rest, struct thread_status *ret)
+static int parse_status(struct span text, struct thread_status *ret)
 {
-    struct span line;
-    *ret = (struct thread_status){0};
-    while (span_take_line(&rest, &line)) {
-        if (span_take_prefix(&line, "State:"))
-            ret->state = span_size(span_trim(line)) ? span_trim(line).pos[0] : 0;
-        else if (span_take_prefix(&line, "TracerPid:"))
-            span_take_u64(&line, &ret->tracer);
-        else if (span_take_prefix(&line, "Seccomp:"))
-            span_take_u64(&line, &ret->seccomp);
-        else if (span_take_prefix(&line, "Seccomp_filters:"))
-            span_take_u64(&line, &ret->filters);
-        else if (span_take_prefix(&line, "SigBlk:"))
-            ret->blocked = take_hex(line);
-        else if (span_take_prefix(&line, "SigCgt:"))
-            ret->caught = take_hex(line);
-        else if (span_take_prefix(&line, "Uid:"))
-            ret->uid = fourth_number(line);
-        else if (span_take_prefix(&line, "Gid:"))
-            ret->gid = fourth_number(line);
-    }
-    return ret->state ? 0 : -ESRCH;
+    struct span state = span_trim(span_value_of(text, "State:"));
+    if (!span_size(state))
+        return -ESRCH;
+    *ret = (struct thread_status){
+        .state = *state.pos,
+        .tracer = span_number_of(text, "TracerPid:"),
+        .seccomp = span_number_of(text, "Seccomp:"),
+        .filters = span_number_of(text, "Seccomp_filters:"),
+        .blocked = take_hex(span_value_of(text, "SigBlk:")),
+        .caught = take_hex(span_value_of(text, "SigCgt:")),
+        .uid = fourth_number(span_value_of(text, "Uid:")),
+        .gid = fourth_number(span_value_of(text, "Gid:")),
+    };
+    return 0;
 }
 
 static int read_status(const char *proc, const char *below, struct thread_status *ret)
 {
     char text[STATUS_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text), proc, "%s", below);
-    return parse_status(span_over(text, n > 0 ? (size_t)n : 0), ret);
+    return parse_status(text_file_span(text, sizeof(text), proc, "%s", below), ret);
 }
 
 // Reads the first process that `pid` sees.
@@ -161,10 +154,9 @@ static int32_t find_thread(const char *proc, const struct wake_signal *wake)
     snprintf(path, sizeof(path), "%s/%d/task", proc, wake->pid);
     DIR *dir = opendir(path);
     int n = 0;
-    for (const struct dirent *entry; dir && !jailed && (entry = readdir(dir));) {
-        int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
+    for (int32_t tid; !jailed && (tid = process_next(dir));) {
         snprintf(below, sizeof(below), "/%d/task/%d/status", wake->pid, tid);
-        if (tid <= 0 || n++ >= THREADS_MAX || read_status(proc, below, &status) < 0)
+        if (n++ >= THREADS_MAX || read_status(proc, below, &status) < 0)
             continue;
         jailed = is_jailed(proc, wake->pid, &status);
         if (takes_signal(&status, wake->signal) && !runs && (!found || status.state == 'R')) {

@@ -25,40 +25,20 @@
 #include "producer/foreign/payer.h"
 #include "producer/ground/ids.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 
-#define TEXT_MAX    4096
-#define START_FIELD 22
-#define SLACK_S     2 // file-system clocks are coarse
-
-uint64_t perf_map_start_ticks(const char *proc, int32_t pid)
-{
-    char text[TEXT_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/stat", pid);
-    text[n > 0 ? n : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); // the name in parentheses may contain anything
-    if (!name_end)
-        return 0;
-    struct span rest = span_over(name_end + 1, strlen(name_end + 1)), word;
-    for (int field = 3; field < START_FIELD; field++)
-        if (!span_take_word(&rest, &word))
-            return 0;
-    uint64_t ticks = 0;
-    return span_take_u64(&rest, &ticks) ? ticks : 0;
-}
+#define TEXT_MAX 4096
+#define SLACK_S  2 // file-system clocks are coarse
 
 // Returns the last number of NSpid: that of the innermost namespace.
 static int32_t inner_pid(const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text), proc, "/%d/status", pid);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0), line;
-    uint64_t number = 0, last = (uint64_t)pid;
-    while (span_take_line(&rest, &line)) {
-        if (!span_take_prefix(&line, "NSpid:"))
-            continue;
-        while (span_take_u64(&line, &number))
-            last = number;
-    }
+    struct span status = text_file_span(text, sizeof(text), proc, "/%d/status", pid);
+    struct span ids = span_value_of(status, "NSpid:");
+    uint64_t last = (uint64_t)pid;
+    while (span_take_u64(&ids, &last))
+        continue;
     return last <= INT32_MAX ? (int32_t)last : pid;
 }
 
@@ -66,8 +46,7 @@ static int32_t inner_pid(const char *proc, int32_t pid)
 static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
 {
     char text[TEXT_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text) - 1, proc, "/%d/cmdline", pid);
-    text[n > 0 ? n : 0] = '\0';
+    text_file_span(text, sizeof(text), proc, "/%d/cmdline", pid);
     size_t length = strcspn(text, ":");
     bool is_name = length > 0 && length < size && strchr(text, '.') && !memchr(text, '/', length) &&
                    text[0] != '.';
@@ -77,15 +56,18 @@ static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
 int perf_map_process_read(struct perf_map_process *process, const char *proc, int32_t pid)
 {
     struct foreign_ids ids;
-    *process = (struct perf_map_process){.pid = pid};
-    process->start_ticks = perf_map_start_ticks(proc, pid);
-    if (!process->start_ticks || foreign_ids_of(proc, pid, &ids) < 0)
+    struct process_life life;
+    if (!process_life_read(proc, pid, &life) || foreign_ids_of(proc, pid, &ids) < 0)
         return -ESRCH;
-    process->uid = ids.uid;
-    process->gid = ids.gid;
     int64_t booted = (nsec_now(CLOCK_REALTIME) - nsec_now(CLOCK_BOOTTIME)) / NSEC_PER_SEC;
-    process->start_realtime = booted + (int64_t)process->start_ticks / sysconf(_SC_CLK_TCK);
-    process->inner_pid = inner_pid(proc, pid);
+    *process = (struct perf_map_process){
+        .pid = pid,
+        .inner_pid = inner_pid(proc, pid),
+        .start_ticks = life.start_ticks,
+        .start_realtime = booted + (int64_t)life.start_ticks / sysconf(_SC_CLK_TCK),
+        .uid = ids.uid,
+        .gid = ids.gid,
+    };
     return 0;
 }
 

@@ -26,9 +26,6 @@ struct perf_map_process {
 // -ESRCH.
 int perf_map_process_read(struct perf_map_process *process, const char *proc, int32_t pid);
 
-// Returns the ticks from the machine's start to the start of the process; 0 if there is none.
-uint64_t perf_map_start_ticks(const char *proc, int32_t pid);
-
 struct perf_map_file {
     struct perf_map_process process;
     int root_fd;           // owned: its root directory

@@ -9,11 +9,10 @@
 //
 // A ring keeps the pieces beside itself, as far as there is room: without the old pieces, old
 // samples have no names.
-#include "producer/sources/perf_map/perf_map_source.h"
+#include "producer/sources/source.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
 #include "producer/ground/ids.h"
-#include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/perf_map/perf_map_job.h"
 #include "producer/sources/requester.h"
 #include "protos/fields.h"
@@ -37,11 +36,11 @@
 #define MAPS_MAX      1024
 #define MAPS_OF_ONE   256 // per user
 #define SHARE_OF_ONE  4   // multiples of max_map_kb, per user
-#define CMDLINE_MAX   4096
 #define FLUSH_WAIT    (500 * NSEC_PER_MSEC)
 #define STOP_WAIT     (3 * NSEC_PER_SEC)
 #define STOP_TIME     (500 * NSEC_PER_MSEC) // for one piece
-#define CUTS_TOLD_MAX 8                     // lines of the log; the trace has all
+#define CUTS_TOLD_MAX 8                     // lines of the log
+#define CUTS_OF_ONE   4 // packets about maps of one process of which the trace has nothing
 
 struct perf_map_source;
 
@@ -59,12 +58,12 @@ struct watched_map {
     bool is_refused, is_allowed;
     bool is_forbidden;      // for the requester
     bool cut_told, is_done; // is_done: no more data will come
-    bool cut_logged;        // of this map, or of one that was here before
+    bool cut_logged;        // of this map, or of one that was here before, as n_cuts
+    unsigned n_cuts;
 };
 VEC_DEFINE(watched_map_vec, struct watched_map *);
 
 struct perf_map_source {
-    struct source source;
     struct source_env env;
     const Pb__PerfMapConfig *config; // borrowed; NULL: the profiled processes
     struct watched_map_vec maps;     // owned
@@ -79,11 +78,6 @@ struct perf_map_source {
     uint32_t n_maps;
     bool full_told, is_stopping;
 };
-
-static struct perf_map_source *of_source(struct source *source)
-{
-    return (struct perf_map_source *)source;
-}
 
 static void map_free(struct watched_map *map)
 {
@@ -200,31 +194,19 @@ static void process_add(void *userdata, int32_t pid)
 
 static bool is_wanted(const struct perf_map_source *maps, int32_t pid)
 {
-    char text[CMDLINE_MAX];
     for (size_t i = 0; i < maps->config->n_pids; i++)
         if (maps->config->pids[i] == pid)
             return true;
-    if (!maps->config->n_process_cmdlines)
-        return false;
-    ssize_t n =
-        text_file_read_once(text, sizeof(text) - 1, maps->env.roots->proc, "/%d/cmdline", pid);
-    text[n > 0 ? n : 0] = '\0';
-    const char *slash = strrchr(text, '/'), *base = slash ? slash + 1 : text;
-    for (size_t i = 0; i < maps->config->n_process_cmdlines && n > 0; i++)
-        if (fnmatch(maps->config->process_cmdlines[i], text, 0) == 0 ||
-            fnmatch(maps->config->process_cmdlines[i], base, 0) == 0)
-            return true;
-    return false;
+    return process_is_called(maps->env.roots->proc, pid, maps->config->process_cmdlines,
+                             maps->config->n_process_cmdlines);
 }
 
 static void processes_look(struct perf_map_source *maps)
 {
     DIR *dir = maps->config ? opendir(maps->env.roots->proc) : NULL;
-    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && is_wanted(maps, pid))
+    for (int32_t pid; (pid = process_next(dir));)
+        if (is_wanted(maps, pid))
             process_add(maps, pid);
-    }
     if (dir)
         closedir(dir);
 }
@@ -234,8 +216,9 @@ static void cut_tell(struct perf_map_source *maps, struct watched_map *map, cons
     if (map->cut_told)
         return;
     map->cut_told = true;
-    piece_write(maps, map, PIECE_CUT, NULL, 0);
     // A process can replace its map, or itself, at each look.
+    if (map->ask.offset > 0 || map->n_cuts++ < CUTS_OF_ONE)
+        piece_write(maps, map, PIECE_CUT, NULL, 0);
     if (map->cut_logged || maps->n_cuts_logged == CUTS_TOLD_MAX)
         return;
     map->cut_logged = true;
@@ -380,10 +363,10 @@ static void map_ask(struct watched_map *map, size_t limit)
 
 static void map_look(struct perf_map_source *maps, struct watched_map *map)
 {
-    if (!map->ask.ended) {
-        uint64_t ticks = perf_map_start_ticks(maps->env.roots->proc, map->ask.process.pid);
-        map->ask.ended = ticks != map->ask.process.start_ticks;
-    }
+    struct process_life life;
+    if (!map->ask.ended)
+        map->ask.ended = !process_life_read(maps->env.roots->proc, map->ask.process.pid, &life) ||
+                         life.start_ticks != map->ask.process.start_ticks;
     map_ask(map, map->ask.ended ? maps->max_bytes : LOOK_BYTES);
 }
 
@@ -411,7 +394,6 @@ static int perf_map_open(const struct source_env *env, const Pb__DataSourceConfi
     struct perf_map_source *maps = calloc(1, sizeof(*maps));
     if (!maps)
         return -ENOMEM;
-    maps->source.class = &perf_map_class;
     maps->env = *env;
     maps->config = own && (own->n_pids || own->n_process_cmdlines) ? own : NULL;
     maps->max_bytes = own && own->max_map_kb ? own->max_map_kb : MAX_MAP_KB;
@@ -423,13 +405,13 @@ static int perf_map_open(const struct source_env *env, const Pb__DataSourceConfi
                                                       .how = "raise max_map_kb",
                                                       .each_max = SHARE_OF_ONE * maps->max_bytes});
     maps->period = (own && own->period_ms ? own->period_ms : PERIOD_MS) * NSEC_PER_MSEC;
-    *ret = &maps->source;
+    *ret = (struct source *)maps;
     return 0;
 }
 
 static int perf_map_start(struct source *source, struct err *err)
 {
-    struct perf_map_source *maps = of_source(source);
+    struct perf_map_source *maps = (struct perf_map_source *)source;
     if (!maps->config && maps->env.pids) {
         maps->env.pids->profiled = process_add;
         maps->env.pids->profiled_userdata = maps;
@@ -442,7 +424,7 @@ static int perf_map_start(struct source *source, struct err *err)
 
 static void perf_map_flush(struct source *source)
 {
-    struct perf_map_source *maps = of_source(source);
+    struct perf_map_source *maps = (struct perf_map_source *)source;
     maps_look(maps);
     foreign_helper_settle(maps->env.helper, nsec_now(CLOCK_MONOTONIC) + FLUSH_WAIT);
 }
@@ -457,7 +439,7 @@ static void listening_end(struct perf_map_source *maps)
 
 static void perf_map_stop(struct source *source)
 {
-    struct perf_map_source *maps = of_source(source);
+    struct perf_map_source *maps = (struct perf_map_source *)source;
     listening_end(maps);
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + STOP_WAIT;
     processes_look(maps);
@@ -484,7 +466,7 @@ static void perf_map_stop(struct source *source)
 
 static struct source *perf_map_close(struct source *source)
 {
-    struct perf_map_source *maps = of_source(source);
+    struct perf_map_source *maps = (struct perf_map_source *)source;
     if (!maps)
         return NULL;
     listening_end(maps);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/map.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/process_stats/process_stats_texts.h"
 #include "producer/sources/source.h"
 
@@ -47,7 +48,6 @@ struct process {
 };
 
 struct process_stats {
-    struct source source;
     struct source_env env;
     const Pb__ProcessStatsConfig *config; // borrowed
     bool on_demand, with_rollup, with_dmabuf;
@@ -119,8 +119,6 @@ void process_sweep(struct process_stats *ps);
 void process_table_renew(struct process_stats *ps);
 // Forgets everything and writes nothing.
 void process_table_clear(struct process_stats *ps);
-// Returns the next process of a walk over /proc that began with rewinddir(); 0 at the end.
-int32_t next_pid(DIR *dir);
 
 // tree.c
 

@@ -119,21 +119,18 @@ static void read_times(struct process_stats *ps, struct process *process,
 static void read_rollup(struct process_stats *ps, const struct process *process,
                         struct process_counters *counters)
 {
-    if (!requester_may_trace(ps->env.requester, ps->env.roots->proc, process->pid))
-        return;
-    ssize_t n = text_file_read_once(ps->text, sizeof(ps->text), ps->env.roots->proc,
-                                    "/%d/smaps_rollup", process->pid);
-    if (n > 0)
-        smaps_rollup_parse(span_over(ps->text, (size_t)n), counters);
+    if (requester_may_trace(ps->env.requester, ps->env.roots->proc, process->pid))
+        smaps_rollup_parse(text_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc,
+                                          "/%d/smaps_rollup", process->pid),
+                           counters);
 }
 
 static void read_dmabuf(struct process_stats *ps, const struct process *process,
                         struct process_counters *counters)
 {
     char text[64];
-    ssize_t n = text_file_read_once(text, sizeof(text), ps->env.roots->proc, "/%d/dmabuf_rss",
-                                    process->pid);
-    struct span span = span_over(text, n > 0 ? (size_t)n : 0);
+    struct span span =
+        text_file_span(text, sizeof(text), ps->env.roots->proc, "/%d/dmabuf_rss", process->pid);
     uint64_t bytes;
     if (span_take_u64(&span, &bytes))
         process_counters_set(counters, COUNTER_DMABUF_RSS, (int64_t)(bytes / 1024));
@@ -324,7 +321,7 @@ void poll_all(struct process_stats *ps)
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     ps->generation++;
     rewinddir(ps->proc_dir);
-    for (int32_t pid; (pid = next_pid(ps->proc_dir));)
+    for (int32_t pid; (pid = process_next(ps->proc_dir));)
         poll_process(ps, pid);
     poll_end_packet(ps);
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);

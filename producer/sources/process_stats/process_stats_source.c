@@ -3,8 +3,6 @@
 // Connects names and counters of processes to a session. Other sources publish the thread ids that
 // they meet. Here they are only queued, and looked up in batches from the loop, so that /proc never
 // delays the reading of ftrace. Ids that do not fit into the queue will be published again.
-#include "producer/sources/process_stats/process_stats_source.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -15,11 +13,6 @@
 
 #define N_BATCH        64
 #define N_FDS_KEPT_MAX 4096
-
-static struct process_stats *of_source(struct source *source)
-{
-    return (struct process_stats *)source;
-}
 
 static void look_up_batch(struct process_stats *ps, size_t n_max)
 {
@@ -141,7 +134,7 @@ static void stop_listening(struct process_stats *ps)
 
 static struct source *process_stats_close(struct source *source)
 {
-    struct process_stats *ps = of_source(source);
+    struct process_stats *ps = (struct process_stats *)source;
     if (!ps)
         return NULL;
     stop_listening(ps);
@@ -161,7 +154,6 @@ static int process_stats_open(const struct source_env *env, const Pb__DataSource
     struct process_stats *ps = memory_calloc(1, sizeof(*ps));
     if (!ps)
         return err_errno(err, -ENOMEM, "state");
-    ps->source.class = &process_stats_class;
     ps->env = *env;
     ps->config = config->process_stats_config ? config->process_stats_config : &no_config;
     ps->n_known_max = N_KNOWN_MIN;
@@ -173,11 +165,11 @@ static int process_stats_open(const struct source_env *env, const Pb__DataSource
     ps->proc_dir = opendir(env->roots->proc);
     if (!ps->proc_dir) {
         int r = err_errno(err, -errno, "%s", env->roots->proc);
-        process_stats_close(&ps->source);
+        process_stats_close((struct source *)ps);
         return r;
     }
     read_config(ps);
-    *ret = &ps->source;
+    *ret = (struct source *)ps;
     return 0;
 }
 
@@ -216,7 +208,7 @@ static int listen_to_pids(struct process_stats *ps, struct err *err)
 
 static int process_stats_start(struct source *source, struct err *err)
 {
-    struct process_stats *ps = of_source(source);
+    struct process_stats *ps = (struct process_stats *)source;
     int r = listen_to_pids(ps, err);
     if (r < 0)
         return r;
@@ -233,14 +225,14 @@ static int process_stats_start(struct source *source, struct err *err)
 
 static void process_stats_flush(struct source *source)
 {
-    struct process_stats *ps = of_source(source);
+    struct process_stats *ps = (struct process_stats *)source;
     look_up_batch(ps, N_PENDING_MAX);
     ended_write(ps, true);
 }
 
 static void process_stats_stop(struct source *source)
 {
-    struct process_stats *ps = of_source(source);
+    struct process_stats *ps = (struct process_stats *)source;
     stop_listening(ps);
     look_up_batch(ps, N_PENDING_MAX);
     ended_write(ps, true);
@@ -257,7 +249,7 @@ static void process_stats_counts(const struct source *source, struct source_coun
 
 static void process_stats_clear_state(struct source *source)
 {
-    struct process_stats *ps = of_source(source);
+    struct process_stats *ps = (struct process_stats *)source;
     process_table_renew(ps);
     if (ps->env.pids)
         memset(ps->env.pids->recent, 0, sizeof(ps->env.pids->recent));

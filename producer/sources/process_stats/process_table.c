@@ -192,7 +192,7 @@ void process_sweep(struct process_stats *ps)
         return;
     ps->generation++;
     rewinddir(ps->proc_dir);
-    for (int32_t pid; (pid = next_pid(ps->proc_dir));) {
+    for (int32_t pid; (pid = process_next(ps->proc_dir));) {
         struct process *process = process_find(ps, pid);
         if (process)
             process->generation = ps->generation;
@@ -228,15 +228,4 @@ void process_table_clear(struct process_stats *ps)
     map64_done(&ps->processes);
     map64_done(&ps->threads);
     map64_done(&ps->seen_fds);
-}
-
-int32_t next_pid(DIR *dir)
-{
-    for (const struct dirent *entry; (entry = readdir(dir));) {
-        uint32_t number;
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            str_parse_u32(entry->d_name, &number) == 0 && number <= INT32_MAX)
-            return (int32_t)number;
-    }
-    return 0;
 }

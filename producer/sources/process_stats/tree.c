@@ -14,6 +14,13 @@
 #define PROCESS_ROOM 768 // without the arguments: ids of 32 nested namespaces, twice, and names
 #define THREAD_ROOM  384
 
+static bool read_status(char text[STATUS_BYTES_MAX], const char *folder, int32_t tid,
+                        struct process_status *ret)
+{
+    return process_status_parse(text_file_span(text, STATUS_BYTES_MAX, folder, "/%d/status", tid),
+                                ret, NULL);
+}
+
 static void write_thread_message(const struct process_stats *ps, struct wire_writer *w, int32_t tid,
                                  int32_t tgid, const struct process_status *status)
 {
@@ -73,9 +80,8 @@ static void write_process_message(struct process_stats *ps, struct process *proc
 void tree_write_process(struct process_stats *ps, struct process *process,
                         const struct process_status *status)
 {
-    ssize_t n = text_file_read_once(ps->text, sizeof(ps->text), ps->env.roots->proc, "/%d/cmdline",
-                                    process->pid);
-    struct span cmdline = span_over(ps->text, n > 0 ? (size_t)n : 0);
+    struct span cmdline = text_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc,
+                                         "/%d/cmdline", process->pid);
     memcpy(process->comm, status->name, sizeof(process->comm));
     if (process->with_cmdline && !status->has_memory) {
         process->written = true;
@@ -126,18 +132,12 @@ void tree_write_new_threads(struct process_stats *ps, struct process *process,
     if (!dir)
         return;
     char text[STATUS_BYTES_MAX];
-    for (int32_t tid; (tid = next_pid(dir));) {
+    for (int32_t tid; (tid = process_next(dir));) {
         if (tid == process->pid || thread_is_written(ps, tid, process))
             continue;
         struct process_status thread;
-        bool known = false;
-        if (with_status) {
-            ssize_t size = text_file_read_once(text, sizeof(text), path, "/%d/status", tid);
-            known = size > 0 && process_status_parse(span_over(text, (size_t)size), &thread, NULL);
-            if (!known)
-                continue; // it has just ended
-        }
-        write_thread(ps, tid, process, known ? &thread : NULL);
+        if (!with_status || read_status(text, path, tid, &thread)) // or it has just ended
+            write_thread(ps, tid, process, with_status ? &thread : NULL);
     }
     closedir(dir);
 }
@@ -145,10 +145,8 @@ void tree_write_new_threads(struct process_stats *ps, struct process *process,
 static void write_main_of(struct process_stats *ps, int32_t pid)
 {
     char text[STATUS_BYTES_MAX];
-    ssize_t n = text_file_read_once(text, sizeof(text), ps->env.roots->proc, "/%d/status", pid);
     struct process_status status;
-    if (n <= 0 || !process_status_parse(span_over(text, (size_t)n), &status, NULL) ||
-        status.tgid != pid)
+    if (!read_status(text, ps->env.roots->proc, pid, &status) || status.tgid != pid)
         return;
     struct process *process = process_get(ps, pid);
     if (process)
@@ -163,10 +161,8 @@ void tree_look_up(struct process_stats *ps, int32_t tid)
     const uint64_t *mark = map64_find(&ps->threads, (uint64_t)tid);
     if (mark && process_of_mark(ps, *mark))
         return;
-    ssize_t n =
-        text_file_read_once(ps->status, sizeof(ps->status), ps->env.roots->proc, "/%d/status", tid);
     struct process_status status;
-    if (n <= 0 || !process_status_parse(span_over(ps->status, (size_t)n), &status, NULL)) {
+    if (!read_status(ps->status, ps->env.roots->proc, tid, &status)) {
         if (!process && !mark)
             ended_add(ps, tid);
         if (process)
@@ -194,12 +190,9 @@ void tree_write_all(struct process_stats *ps)
 {
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     rewinddir(ps->proc_dir);
-    for (int32_t pid; (pid = next_pid(ps->proc_dir));) {
-        ssize_t n = text_file_read_once(ps->status, sizeof(ps->status), ps->env.roots->proc,
-                                        "/%d/status", pid);
+    for (int32_t pid; (pid = process_next(ps->proc_dir));) {
         struct process_status status;
-        if (n <= 0 || !process_status_parse(span_over(ps->status, (size_t)n), &status, NULL) ||
-            status.tgid != pid)
+        if (!read_status(ps->status, ps->env.roots->proc, pid, &status) || status.tgid != pid)
             continue;
         struct process *process = process_get(ps, pid);
         if (!process)

@@ -13,7 +13,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <fts.h>
 #include <glob.h>
 #include <sys/resource.h>
@@ -23,6 +22,7 @@
 #include "common/str.h"
 #include "producer/foreign/payer.h"
 #include "producer/ground/maps.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/probe.h"
 
@@ -312,24 +312,6 @@ static int step_names(struct file_set *set)
     return 0;
 }
 
-// Returns whether argv[0] of the process, or its base name, matches one of the patterns.
-static bool cmdline_matches(const struct file_set *set, int32_t pid)
-{
-    char path[PATH_ROOM], text[4096];
-    snprintf(path, sizeof(path), "%s/%d/cmdline", set->options.proc, pid);
-    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    const char *slash = strrchr(text, '/'), *base = slash ? slash + 1 : text;
-    for (size_t i = 0; i < set->options.n_cmdlines; i++)
-        if (fnmatch(set->options.cmdlines[i], text, 0) == 0 ||
-            fnmatch(set->options.cmdlines[i], base, 0) == 0)
-            return true;
-    return false;
-}
-
 static int list_pids(struct file_set *set)
 {
     pid_list_clear(&set->pids);
@@ -344,12 +326,10 @@ static int list_pids(struct file_set *set)
         return 0;
     }
     int r = 0;
-    for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-        uint32_t pid;
-        if (str_parse_u32(entry->d_name, &pid) == 0 && pid && pid <= INT32_MAX &&
-            cmdline_matches(set, (int32_t)pid))
-            r = pid_list_push(&set->pids, (int32_t)pid);
-    }
+    for (int32_t pid; r == 0 && (pid = process_next(dir));)
+        if (process_is_called(set->options.proc, pid, set->options.cmdlines,
+                              set->options.n_cmdlines))
+            r = pid_list_push(&set->pids, pid);
     closedir(dir);
     return r;
 }

@@ -9,7 +9,7 @@
 // The knowledge of readers is tracked per file: whether the file was introduced, and whether the
 // chain of differences is complete. Whenever a packet was refused, the next sample with runs is
 // complete.
-#include "producer/sources/residency/residency_sampler.h"
+#include "producer/sources/source.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,6 @@ struct watched {
 };
 
 struct sampler {
-    struct source source;
     struct source_env env;
     struct look_options options;
     bool counter_tracks;
@@ -73,11 +72,6 @@ struct sampler {
     uint32_t n_missed; // rounds since the last written one
     uint64_t n_samples, n_lost;
 };
-
-static struct sampler *sampler_of(struct source *source)
-{
-    return (struct sampler *)source;
-}
 
 static struct residency_file_info info_of(const struct sampler *sampler,
                                           const struct residency_file *file)
@@ -424,7 +418,7 @@ static void sample_now(struct sampler *sampler, nsec_t most)
 
 static void page_residency_flush(struct source *source)
 {
-    struct sampler *sampler = sampler_of(source);
+    struct sampler *sampler = (struct sampler *)source;
     sample_now(sampler, FLUSH_MAX);
     work(sampler, 0);
 }
@@ -447,7 +441,7 @@ static void end_look(struct sampler *sampler)
 
 static void page_residency_stop(struct source *source)
 {
-    struct sampler *sampler = sampler_of(source);
+    struct sampler *sampler = (struct sampler *)source;
     remove_timers(sampler);
     sample_now(sampler, STOP_MAX);
     end_look(sampler);
@@ -456,7 +450,7 @@ static void page_residency_stop(struct source *source)
 
 static void page_residency_clear_state(struct source *source)
 {
-    struct sampler *sampler = sampler_of(source);
+    struct sampler *sampler = (struct sampler *)source;
     if (!sampler->started)
         return;
     packet_writer_clear_state(sampler->env.writer);
@@ -473,7 +467,7 @@ static void page_residency_clear_state(struct source *source)
 
 static int page_residency_start(struct source *source, struct err *err)
 {
-    struct sampler *sampler = sampler_of(source);
+    struct sampler *sampler = (struct sampler *)source;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     int r = loop_add_timer(sampler->env.loop, now, sampler->period, on_tick, sampler,
                            &sampler->tick_timer);
@@ -506,7 +500,7 @@ static struct source *page_residency_close(struct source *source)
 {
     if (!source)
         return NULL;
-    struct sampler *sampler = sampler_of(source);
+    struct sampler *sampler = (struct sampler *)source;
     int saved = errno;
     remove_timers(sampler);
     sampler->started = false;
@@ -573,7 +567,6 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
     struct sampler *sampler = calloc(1, sizeof(*sampler));
     if (!sampler)
         return err_errno(err, -ENOMEM, "state");
-    sampler->source.class = &residency_class;
     sampler->env = *env;
     read_config(sampler, what);
     int r = residency_probe_new(RESIDENCY_AUTO, &sampler->probe);
@@ -582,13 +575,13 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
     else
         r = open_files(sampler, what, err);
     if (r < 0) {
-        page_residency_close(&sampler->source);
+        page_residency_close((struct source *)sampler);
         return r;
     }
     if (!residency_has_cachestat(sampler->probe))
         log_info(env->log, "linux.page_residency: no cachestat (kernel 6.5): dirty and evicted "
                            "pages are not counted, and looking costs more");
-    *ret = &sampler->source;
+    *ret = (struct source *)sampler;
     return 0;
 }
 

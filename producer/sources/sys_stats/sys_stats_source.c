@@ -8,7 +8,7 @@
 // A sample reads into one buffer and writes straight into the trace. The room that each kind needs
 // is learned: if a packet overflows, it is dropped, and the same kinds are sampled again with twice
 // the room.
-#include "producer/sources/sys_stats/sys_stats_source.h"
+#include "producer/sources/source.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,6 @@ struct poll {
 };
 
 struct sys_stats {
-    struct source source;
     struct source_env env;
     const Pb__SysStatsConfig *config; // borrowed
     struct poll polls[N_POLLS];
@@ -435,7 +434,6 @@ static int sys_stats_open(const struct source_env *env, const Pb__DataSourceConf
     struct sys_stats *stats = memory_calloc(1, sizeof(*stats));
     if (!stats)
         return err_errno(err, -ENOMEM, "state");
-    stats->source.class = &sys_stats_class;
     stats->env = *env;
     stats->config = config->sys_stats_config ? config->sys_stats_config : &no_config;
     stats->n_buffer = BUFFER_BYTES_MIN;
@@ -451,10 +449,10 @@ static int sys_stats_open(const struct source_env *env, const Pb__DataSourceConf
     init_counters(stats);
     int r = stats->buffer ? open_polls(stats, err) : err_errno(err, -ENOMEM, "state");
     if (r < 0) {
-        sys_stats_close(&stats->source);
+        sys_stats_close((struct source *)stats);
         return r;
     }
-    *ret = &stats->source;
+    *ret = (struct source *)stats;
     return 0;
 }
 

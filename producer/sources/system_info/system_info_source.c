@@ -2,7 +2,7 @@
 //
 // Written once when the session starts, and again when readers are told to drop their state. The
 // packets survive the wrap of a ring.
-#include "producer/sources/system_info/system_info_source.h"
+#include "producer/sources/source.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,6 @@ enum retained_key {
 VEC_DEFINE(frequency_vec, uint32_t);
 
 struct system_info {
-    struct source source;
     struct source_env env;
     bool with_irq_names;
     uint64_t n_written;
@@ -42,9 +41,8 @@ static void read_frequencies(const struct system_info *info, uint32_t cpu, const
                              struct frequency_vec *ret)
 {
     char text[FREQUENCY_BYTES];
-    ssize_t n = text_file_read_once(text, sizeof(text), info->env.roots->sys,
-                                    "/devices/system/cpu/cpu%u/cpufreq/%s", cpu, file);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0);
+    struct span rest = text_file_span(text, sizeof(text), info->env.roots->sys,
+                                      "/devices/system/cpu/cpu%u/cpufreq/%s", cpu, file);
     uint64_t khz;
     while (span_take_u64(&rest, &khz))
         if (khz <= UINT32_MAX && frequency_vec_push(ret, (uint32_t)khz) < 0)
@@ -67,9 +65,8 @@ static void write_frequencies(const struct system_info *info, uint32_t cpu, stru
 static void write_capacity(const struct system_info *info, uint32_t cpu, struct wire_writer *w)
 {
     char text[32];
-    ssize_t n = text_file_read_once(text, sizeof(text), info->env.roots->sys,
-                                    "/devices/system/cpu/cpu%u/cpu_capacity", cpu);
-    struct span rest = span_over(text, n > 0 ? (size_t)n : 0);
+    struct span rest = text_file_span(text, sizeof(text), info->env.roots->sys,
+                                      "/devices/system/cpu/cpu%u/cpu_capacity", cpu);
     uint64_t capacity;
     if (span_take_u64(&rest, &capacity))
         wire_uint(w, PB_CpuInfo_Cpu_capacity, (uint32_t)capacity);
@@ -180,10 +177,9 @@ static int system_info_open(const struct source_env *env, const Pb__DataSourceCo
     struct system_info *info = memory_calloc(1, sizeof(*info));
     if (!info)
         return err_errno(err, -ENOMEM, "linux.system_info");
-    info->source.class = &system_info_class;
     info->env = *env;
     info->with_irq_names = config->system_info_config && config->system_info_config->irq_names;
-    *ret = &info->source;
+    *ret = (struct source *)info;
     return 0;
 }
 
