@@ -3,9 +3,9 @@
 // The jobs of a helper, by number. Each is defined where its answer is used.
 #include "producer/foreign/job.h"
 
+#include "producer/sources/heap/heap_vm.h"
 #include "producer/sources/heap/names_job.h"
 #include "producer/sources/heap/summons_job.h"
-#include "producer/sources/heap/vm_job.h"
 #include "producer/sources/heap/wake_job.h"
 #include "producer/sources/perf_map/perf_map_job.h"
 

@@ -116,9 +116,21 @@ struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t tim
     return packet_writer_begin_range(writer, timestamp, room, room);
 }
 
+struct wire_writer *packet_writer_begin_message(struct packet_writer *writer, nsec_t timestamp,
+                                                size_t room, uint32_t field)
+{
+    struct wire_writer *w = packet_writer_begin(writer, timestamp, room);
+    if (w)
+        writer->message = wire_begin(w, field);
+    return w;
+}
+
 static bool end_packet(struct packet_writer *writer, struct packet_meta meta)
 {
     assert(writer->open);
+    if (writer->message)
+        wire_end(&writer->wire, writer->message);
+    writer->message = 0;
     if (writer->wire.overflow) {
         packet_writer_cancel(writer);
         count_drop(writer);
@@ -150,6 +162,7 @@ void packet_writer_cancel(struct packet_writer *writer)
     assert(writer->open);
     packet_buffer_cancel(writer->buffer);
     writer->open = false;
+    writer->message = 0;
 }
 
 void packet_writer_clear_state(struct packet_writer *writer)

@@ -3,12 +3,11 @@
 // One packet sequence of a source: opens a packet in the session's buffer, hands out the wire
 // writer, and closes the packet.
 //
-//     struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), 4096);
+//     struct wire_writer *w = packet_writer_begin_message(writer, nsec_now(CLOCK_BOOTTIME), 4096,
+//                                                         PB_TracePacket_sys_stats);
 //     if (!w)
 //         return;                                       // refused and counted; not an error
-//     size_t mark = wire_begin(w, PB_TracePacket_sys_stats);
 //     ...
-//     wire_end(w, mark);
 //     packet_writer_end(writer);
 //
 // The writer adds the timestamp and trusted_packet_sequence_id to every packet. Where they belong,
@@ -43,6 +42,7 @@ struct packet_writer {
     uint64_t packets, bytes;  // written so far
     uint64_t packets_dropped; // refused, or larger than their room
     struct wire_writer wire;  // of the open packet
+    size_t message;           // the mark of its message; 0: none
 };
 
 // Sequence ids are unique in a session; 1 is the service's own.
@@ -57,6 +57,10 @@ struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec
 // The same with min = want = `room`.
 struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t timestamp,
                                         size_t room);
+
+// The same, and begins the message `field` of TracePacket, which ends with the packet.
+struct wire_writer *packet_writer_begin_message(struct packet_writer *writer, nsec_t timestamp,
+                                                size_t room, uint32_t field);
 
 // Closes the packet. Returns false if the packet overflowed its room: it is dropped and counted.
 bool packet_writer_end(struct packet_writer *writer);

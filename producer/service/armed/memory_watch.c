@@ -144,7 +144,7 @@ VEC_DEFINE(name_vec, const char *);
 // Turns "group:name" lines into "group/name", and cuts the text into them.
 static int list_events(const char *tracefs, struct strbuf *text, struct name_vec *ret)
 {
-    int r = tracefs_read_at(tracefs, "available_events", text);
+    int r = tracefs_read_at(text, "%s/available_events", tracefs);
     char *state = NULL;
     if (r < 0 || !text->text)
         return r;

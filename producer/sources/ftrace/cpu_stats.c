@@ -4,78 +4,36 @@
 // time have plain numbers.
 #include "producer/sources/ftrace/cpu_stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/elements.h"
 #include "common/str.h"
+#include "producer/ground/proc_text.h"
 #include "protos/fields.h"
 
-struct line {
-    const char *name;
-    size_t name_size;
-    const char *value, *end;
-};
-
-static bool next_line(const char **cursor, const char *end, struct line *ret)
-{
-    while (*cursor < end) {
-        const char *start = *cursor;
-        const char *newline = memchr(start, '\n', (size_t)(end - start));
-        const char *line_end = newline ? newline : end;
-        *cursor = newline ? newline + 1 : end;
-        const char *colon = memchr(start, ':', (size_t)(line_end - start));
-        if (!colon)
-            continue;
-        *ret = (struct line){start, (size_t)(colon - start), colon + 1, line_end};
-        return true;
-    }
-    return false;
-}
-
-static bool is_named(const struct line *line, const char *name)
-{
-    return strlen(name) == line->name_size && memcmp(line->name, name, line->name_size) == 0;
-}
-
-static double seconds_of(const struct line *line)
+static double seconds_of(struct span value)
 {
     char text[64];
-    size_t size = (size_t)(line->end - line->value);
-    if (size >= sizeof(text))
-        return 0;
-    memcpy(text, line->value, size);
-    text[size] = '\0';
+    snprintf(text, sizeof(text), "%.*s", (int)span_size(value), value.pos);
     return strtod(text, NULL);
 }
 
 bool cpu_stats_parse(const char *text, size_t size, struct cpu_stats *ret)
 {
-    struct {
-        const char *name;
-        uint64_t *to;
-    } numbers[] = {
-        {"entries", &ret->entries},
-        {"overrun", &ret->overrun},
-        {"commit overrun", &ret->commit_overrun},
-        {"bytes", &ret->bytes},
-        {"dropped events", &ret->dropped_events},
-        {"read events", &ret->read_events},
+    struct span all = span_over(text, size);
+    if (!span_size(span_value_of(all, "entries:")))
+        return false;
+    *ret = (struct cpu_stats){
+        .entries = span_number_of(all, "entries:"),
+        .overrun = span_number_of(all, "overrun:"),
+        .commit_overrun = span_number_of(all, "commit overrun:"),
+        .bytes = span_number_of(all, "bytes:"),
+        .dropped_events = span_number_of(all, "dropped events:"),
+        .read_events = span_number_of(all, "read events:"),
+        .oldest_event_ts = seconds_of(span_value_of(all, "oldest event ts:")),
+        .now_ts = seconds_of(span_value_of(all, "now ts:")),
     };
-    *ret = (struct cpu_stats){0};
-    bool any = false;
-    const char *cursor = text;
-    struct line line;
-    while (next_line(&cursor, text + size, &line)) {
-        for (size_t i = 0; i < ELEMENTS(numbers); i++)
-            if (is_named(&line, numbers[i].name))
-                any |= str_scan_u64(&line.value, line.end, numbers[i].to);
-        if (is_named(&line, "oldest event ts"))
-            ret->oldest_event_ts = seconds_of(&line);
-        else if (is_named(&line, "now ts"))
-            ret->now_ts = seconds_of(&line);
-    }
-    return any;
+    return true;
 }
 
 void cpu_stats_write(const struct cpu_stats *stats, struct wire_writer *w)
@@ -95,18 +53,11 @@ void cpu_stats_write(const struct cpu_stats *stats, struct wire_writer *w)
 
 int64_t cpu_stats_now(const char *text, size_t size)
 {
-    const char *cursor = text;
-    struct line line;
-    while (next_line(&cursor, text + size, &line)) {
-        uint64_t whole, micro;
-        if (!is_named(&line, "now ts") || !str_scan_u64(&line.value, line.end, &whole))
-            continue;
-        if (line.value == line.end || *line.value != '.')
-            return (int64_t)whole;
-        line.value++;
-        if (!str_scan_u64(&line.value, line.end, &micro))
-            return 0;
-        return (int64_t)whole * 1000000000 + (int64_t)micro * 1000;
-    }
-    return 0;
+    struct span value = span_trim(span_value_of(span_over(text, size), "now ts:"));
+    uint64_t whole, micro;
+    if (!str_scan_u64(&value.pos, value.end, &whole))
+        return 0;
+    if (!span_take_prefix(&value, "."))
+        return (int64_t)whole;
+    return span_take_u64(&value, &micro) ? (int64_t)whole * 1000000000 + (int64_t)micro * 1000 : 0;
 }

@@ -14,7 +14,7 @@ struct cpu_stats {
     double oldest_event_ts, now_ts; // seconds of the trace clock
 };
 
-// Parses the text. Skips unknown lines. Returns false if no line is known.
+// Parses the text. Skips unknown lines. Returns false if the text is of another kind.
 bool cpu_stats_parse(const char *text, size_t size, struct cpu_stats *ret);
 
 // Writes one FtraceStats.cpu_stats.

@@ -51,32 +51,28 @@ enum event_plan_style event_set_generic_style(const Pb__FtraceConfig *config)
 
 // -- all events of the kernel --
 
-static int add_known(struct builder *builder, const char *group, size_t group_size,
-                     const char *name, size_t name_size)
+static int add_known(struct builder *builder, const char *group, const char *name)
 {
     struct known_event event = {
-        .group = arena_strndup(&builder->set->arena, group, group_size),
-        .name = arena_strndup(&builder->set->arena, name, name_size),
+        .group = arena_strndup(&builder->set->arena, group, strlen(group)),
+        .name = arena_strndup(&builder->set->arena, name, strlen(name)),
     };
     return event.group && event.name ? known_events_push(&builder->known, event) : -ENOMEM;
 }
 
-static bool is_folder_name(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
-}
-
-static int list_group(struct builder *builder, const char *group)
+// Lists the events of a group, or of all groups if `group` is NULL.
+static int list_events(struct builder *builder, const char *group)
 {
     CLEANUP(freep) char *path = NULL;
-    if (asprintf(&path, "%s/events/%s", builder->root, group) < 0)
+    if (asprintf(&path, "%s/events/%s", builder->root, group ? group : "") < 0)
         return -ENOMEM;
     DIR *dir = opendir(path);
-    struct dirent *entry;
+    const struct dirent *entry;
     int r = 0;
     while (dir && r == 0 && (entry = readdir(dir)))
-        if (is_folder_name(entry))
-            r = add_known(builder, group, strlen(group), entry->d_name, strlen(entry->d_name));
+        if (entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN))
+            r = group ? add_known(builder, group, entry->d_name)
+                      : list_events(builder, entry->d_name);
     if (dir)
         closedir(dir);
     return r;
@@ -87,18 +83,7 @@ static int list_all(struct builder *builder)
     if (builder->known_read)
         return 0;
     builder->known_read = true;
-    CLEANUP(freep) char *path = NULL;
-    if (asprintf(&path, "%s/events", builder->root) < 0)
-        return -ENOMEM;
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    int r = 0;
-    while (dir && r == 0 && (entry = readdir(dir)))
-        if (is_folder_name(entry))
-            r = list_group(builder, entry->d_name);
-    if (dir)
-        closedir(dir);
-    return r;
+    return list_events(builder, NULL);
 }
 
 // -- one event --
@@ -140,11 +125,8 @@ static void note_specials(struct event_set *set, const char *group,
 static int read_format(const char *root, const char *group, const char *name,
                        struct event_format *ret, struct err *err)
 {
-    CLEANUP(freep) char *path = NULL;
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    if (asprintf(&path, "events/%s/%s/format", group, name) < 0)
-        return -ENOMEM;
-    int r = tracefs_read_at(root, path, &text);
+    int r = tracefs_read_at(&text, "%s/events/%s/%s/format", root, group, name);
     if (r < 0)
         return err_errno(err, r, "event %s/%s", group, name);
     r = event_format_parse(text.text, text.size, ret, err);
@@ -332,7 +314,7 @@ static bool wants_markers(const Pb__FtraceConfig *config)
 static bool has_throttled_rss_stat(const char *root)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    return tracefs_read_at(root, "events/synthetic/rss_stat_throttled/format", &text) == 0;
+    return tracefs_read_at(&text, "%s/events/synthetic/rss_stat_throttled/format", root) == 0;
 }
 
 static int add_all(struct builder *builder)

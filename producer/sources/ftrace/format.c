@@ -12,50 +12,21 @@
 #include <string.h>
 
 #include "common/str.h"
-
-struct span {
-    const char *text;
-    size_t size;
-};
-
-static struct span span_trim(struct span span)
-{
-    while (span.size && isspace((unsigned char)span.text[0])) {
-        span.text++;
-        span.size--;
-    }
-    while (span.size && isspace((unsigned char)span.text[span.size - 1]))
-        span.size--;
-    return span;
-}
-
-static bool span_skip(struct span *span, const char *prefix)
-{
-    size_t size = strlen(prefix);
-    if (span->size < size || memcmp(span->text, prefix, size) != 0)
-        return false;
-    span->text += size;
-    span->size -= size;
-    return true;
-}
+#include "producer/ground/proc_text.h"
 
 // Cuts everything up to `separator` off the front of *rest.
 static struct span span_cut(struct span *rest, char separator)
 {
-    const char *end = rest->size ? memchr(rest->text, separator, rest->size) : NULL;
-    size_t size = end ? (size_t)(end - rest->text) : rest->size;
-    struct span head = {rest->text, size};
-    size_t gone = end ? size + 1 : size;
-    rest->text += gone;
-    rest->size -= gone;
+    const char *end = memchr(rest->pos, separator, span_size(*rest));
+    struct span head = {rest->pos, end ? end : rest->end};
+    rest->pos = end ? end + 1 : rest->end;
     return head;
 }
 
 static bool span_u16(struct span span, uint16_t *ret)
 {
-    const char *cursor = span.text;
     uint64_t value;
-    if (!str_scan_u64(&cursor, span.text + span.size, &value) || value > FORMAT_END_MAX)
+    if (!span_take_u64(&span, &value) || value > FORMAT_END_MAX)
         return false;
     *ret = (uint16_t)value;
     return true;
@@ -71,24 +42,24 @@ static bool is_identifier(char c)
 static int parse_declaration(struct span text, struct arena *arena, struct format_field *field)
 {
     text = span_trim(text);
-    size_t end = text.size;
-    if (end && text.text[end - 1] == ']') {
-        while (end && text.text[end - 1] != '[')
+    const char *end = text.end;
+    if (end > text.pos && end[-1] == ']') {
+        while (end > text.pos && end[-1] != '[')
             end--;
-        if (!end)
+        if (end == text.pos)
             return -EINVAL;
-        span_u16((struct span){text.text + end, text.size - end}, &field->n_elements);
+        span_u16((struct span){end, text.end}, &field->n_elements);
         end--;
         field->is_array = true;
     }
-    size_t start = end;
-    while (start && is_identifier(text.text[start - 1]))
+    const char *start = end;
+    while (start > text.pos && is_identifier(start[-1]))
         start--;
     if (start == end)
         return -EINVAL;
-    struct span type = span_trim((struct span){text.text, start});
-    field->name = arena_strndup(arena, text.text + start, end - start);
-    field->type = arena_strndup(arena, type.text, type.size);
+    struct span type = span_trim((struct span){text.pos, start});
+    field->name = arena_strndup(arena, start, (size_t)(end - start));
+    field->type = arena_strndup(arena, type.pos, span_size(type));
     return field->name && field->type ? 0 : -ENOMEM;
 }
 
@@ -96,21 +67,21 @@ static int parse_declaration(struct span text, struct arena *arena, struct forma
 static int parse_field_line(struct span line, struct arena *arena, struct format_field *ret)
 {
     line = span_trim(line);
-    if (!span_skip(&line, "field:"))
+    if (!span_take_prefix(&line, "field:"))
         return 0;
     *ret = (struct format_field){0};
     int r = parse_declaration(span_cut(&line, ';'), arena, ret);
     if (r < 0)
         return r;
     bool has_offset = false, has_size = false;
-    while (line.size) {
+    while (span_size(line)) {
         struct span part = span_trim(span_cut(&line, ';'));
         uint16_t is_signed;
-        if (span_skip(&part, "offset:"))
+        if (span_take_prefix(&part, "offset:"))
             has_offset = span_u16(part, &ret->offset);
-        else if (span_skip(&part, "size:"))
+        else if (span_take_prefix(&part, "size:"))
             has_size = span_u16(part, &ret->size);
-        else if (span_skip(&part, "signed:"))
+        else if (span_take_prefix(&part, "signed:"))
             ret->is_signed = span_u16(part, &is_signed) && is_signed;
     }
     if (!has_offset || !has_size || ret->offset + ret->size > FORMAT_END_MAX)
@@ -121,12 +92,12 @@ static int parse_field_line(struct span line, struct arena *arena, struct format
 static int parse_line(struct span line, struct event_format *ret, bool *ret_has_id)
 {
     struct span rest = line;
-    if (span_skip(&rest, "name:")) {
+    if (span_take_prefix(&rest, "name:")) {
         rest = span_trim(rest);
-        ret->name = arena_strndup(&ret->arena, rest.text, rest.size);
+        ret->name = arena_strndup(&ret->arena, rest.pos, span_size(rest));
         return ret->name ? 0 : -ENOMEM;
     }
-    if (span_skip(&rest, "ID:")) {
+    if (span_take_prefix(&rest, "ID:")) {
         *ret_has_id = span_u16(rest, &ret->id);
         return *ret_has_id ? 0 : -EINVAL;
     }
@@ -143,9 +114,9 @@ static int parse_line(struct span line, struct event_format *ret, bool *ret_has_
 int event_format_parse(const char *text, size_t size, struct event_format *ret, struct err *err)
 {
     *ret = (struct event_format){0};
-    struct span rest = {text, size};
+    struct span rest = span_over(text, size);
     bool has_id = false;
-    for (unsigned number = 1; rest.size; number++) {
+    for (unsigned number = 1; span_size(rest); number++) {
         int r = parse_line(span_cut(&rest, '\n'), ret, &has_id);
         if (r < 0) {
             event_format_done(ret);
@@ -180,10 +151,10 @@ const struct format_field *event_format_field(const struct event_format *format,
 
 int page_layout_parse(const char *text, size_t size, struct page_layout *ret, struct err *err)
 {
-    struct span rest = {text, size};
+    struct span rest = span_over(text, size);
     struct arena arena = {0};
     struct page_layout layout = {0};
-    while (rest.size) {
+    while (span_size(rest)) {
         struct format_field field;
         if (parse_field_line(span_cut(&rest, '\n'), &arena, &field) <= 0)
             continue;

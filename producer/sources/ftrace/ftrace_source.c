@@ -22,6 +22,7 @@
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "common/str.h"
+#include "producer/ground/proc_text.h"
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_set.h"
 #include "producer/sources/ftrace/lost_events.h"
@@ -73,7 +74,7 @@ static int load_names(struct ftrace_source *ftrace, struct err *err)
 {
     const struct source_roots *roots = ftrace->env.roots;
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    int r = tracefs_read_at(roots->tracefs, "printk_formats", &text);
+    int r = tracefs_read_at(&text, "%s/printk_formats", roots->tracefs);
     if (r == 0)
         r = kernel_strings_parse(&ftrace->strings, text.text, text.size);
     if (r == -ENOMEM)
@@ -95,12 +96,8 @@ static int load_names(struct ftrace_source *ftrace, struct err *err)
 
 static size_t kernel_long_size(const char *tracefs)
 {
-    CLEANUP(strbuf_done) struct strbuf text = {0};
     struct page_layout layout;
-    if (tracefs_read_at(tracefs, "events/header_page", &text) == 0 &&
-        page_layout_parse(text.text, text.size, &layout, NULL) == 0)
-        return layout.commit_size;
-    return sizeof(long);
+    return setup_read_layout(tracefs, &layout, NULL) == 0 ? layout.commit_size : sizeof(long);
 }
 
 static struct source *ftrace_close(struct source *source);
@@ -113,7 +110,7 @@ static int check_access(const struct source_roots *roots, struct err *err)
                         "run as root, or first: mount -t tracefs tracefs /sys/kernel/tracing");
     }
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    int r = tracefs_read_at(roots->tracefs, "trace_clock", &text);
+    int r = tracefs_read_at(&text, "%s/trace_clock", roots->tracefs);
     if (r < 0) {
         err_errno(err, r, "%s", roots->tracefs);
         err_hint(err, r, "run as root, or let a group in: mount -o remount,gid=GROUP,mode=770 %s",
@@ -163,12 +160,6 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
 
 // -- statistics --
 
-static int64_t add_to(int64_t sum, const char **cursor, const char *end)
-{
-    uint64_t value;
-    return str_scan_u64(cursor, end, &value) ? sum + (int64_t)value : sum;
-}
-
 // Lines of kprobe_profile are "  NAME  HITS  MISSES"; our own probes count.
 static void read_probe_stats(const struct ftrace_source *ftrace, int64_t *ret_hits,
                              int64_t *ret_misses)
@@ -176,32 +167,36 @@ static void read_probe_stats(const struct ftrace_source *ftrace, int64_t *ret_hi
     CLEANUP(strbuf_done) struct strbuf text = {0};
     *ret_hits = *ret_misses = 0;
     if (!ftrace->config->n_kprobe_events ||
-        tracefs_read_at(ftrace->setup.fs.root, "kprobe_profile", &text) < 0 || !text.text)
+        tracefs_read_at(&text, "%s/kprobe_profile", ftrace->setup.fs.root) < 0)
         return;
-    const char *line = text.text, *end = text.text + text.size;
-    for (; line < end; line += strcspn(line, "\n") + 1) {
-        size_t blanks = strspn(line, " ");
-        const char *name = line + blanks;
-        CLEANUP(freep) char *copy = strndup(name, strcspn(name, " \n"));
-        if (!copy || (!event_set_has(&ftrace->events, EVENT_GROUP_KPROBE, copy) &&
-                      !event_set_has(&ftrace->events, EVENT_GROUP_KRETPROBE, copy)))
+    struct span rest = span_over(text.text, text.size), line, word;
+    while (span_take_line(&rest, &line)) {
+        uint64_t hits = 0, misses = 0;
+        char name[256];
+        span_take_word(&line, &word);
+        snprintf(name, sizeof(name), "%.*s", (int)span_size(word), word.pos);
+        if (!event_set_has(&ftrace->events, EVENT_GROUP_KPROBE, name) &&
+            !event_set_has(&ftrace->events, EVENT_GROUP_KRETPROBE, name))
             continue;
-        const char *cursor = name + strlen(copy);
-        *ret_hits = add_to(*ret_hits, &cursor, end);
-        *ret_misses = add_to(*ret_misses, &cursor, end);
+        span_take_u64(&line, &hits);
+        span_take_u64(&line, &misses);
+        *ret_hits += (int64_t)hits;
+        *ret_misses += (int64_t)misses;
     }
+}
+
+static int read_stats_text(const struct ftrace_source *ftrace, size_t index, struct strbuf *ret)
+{
+    return tracefs_read_at(ret, "%s/per_cpu/cpu%u/stats", ftrace->setup.fs.path,
+                           ftrace->reader.cpus[index].cpu);
 }
 
 static bool read_cpu_stats(const struct ftrace_source *ftrace, size_t index, struct cpu_stats *ret)
 {
-    char path[64];
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    uint32_t cpu = ftrace->reader.cpus[index].cpu;
-    snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", cpu);
-    if (tracefs_read(&ftrace->setup.fs, path, &text) < 0 || !text.text ||
-        !cpu_stats_parse(text.text, text.size, ret))
+    if (read_stats_text(ftrace, index, &text) < 0 || !cpu_stats_parse(text.text, text.size, ret))
         return false;
-    ret->cpu = cpu;
+    ret->cpu = ftrace->reader.cpus[index].cpu;
     return true;
 }
 
@@ -275,12 +270,11 @@ static void write_stats(const struct ftrace_source *ftrace, unsigned phase)
     size_t room = STATS_ROOM + ftrace->reader.n_cpus * CPU_STATS_ROOM +
                   names_room(&ftrace->events.unknown) + names_room(&ftrace->events.failed);
     struct packet_writer *writer = ftrace->env.writer;
-    struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), room);
+    struct wire_writer *w = packet_writer_begin_message(writer, nsec_now(CLOCK_BOOTTIME), room,
+                                                        PB_TracePacket_ftrace_stats);
     if (!w)
         return;
-    size_t mark = wire_begin(w, PB_TracePacket_ftrace_stats);
     write_stats_body(ftrace, w, phase);
-    wire_end(w, mark);
     if (phase == PB_START_OF_TRACE)
         packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, FTRACE_KEY_START_STATS);
     else
@@ -297,10 +291,8 @@ static void snapshot_clock(struct ftrace_source *ftrace)
     clock->clock = ftrace->setup.clock;
     if (!clock->clock || !ftrace->reader.n_cpus)
         return;
-    char path[64];
-    snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", ftrace->reader.cpus[0].cpu);
     int64_t boot_time = nsec_now(CLOCK_BOOTTIME);
-    if (tracefs_read(&ftrace->setup.fs, path, &text) < 0 || !text.text)
+    if (read_stats_text(ftrace, 0, &text) < 0)
         return; // the previous pair is still valid
     clock->boot_time = boot_time;
     clock->ftrace_time = cpu_stats_now(text.text, text.size);
@@ -412,13 +404,9 @@ static int watch_buffers(struct ftrace_source *ftrace)
 // usual event rates.
 static bool has_useful_watermark(const struct ftrace_source *ftrace)
 {
-    CLEANUP(strbuf_done) struct strbuf text = {0};
     uint64_t percent;
-    if (!kernel_can_poll() || tracefs_read(&ftrace->setup.fs, "buffer_percent", &text) < 0 ||
-        !text.text)
-        return false;
-    const char *cursor = text.text;
-    return str_scan_u64(&cursor, text.text + text.size, &percent) && percent <= 100 &&
+    return kernel_can_poll() && tracefs_read_u64(&ftrace->setup.fs, "buffer_percent", &percent) &&
+           percent <= 100 &&
            percent * ftrace->setup.buffer_pages >= (uint64_t)WATCH_PAGES_MIN * 100;
 }
 

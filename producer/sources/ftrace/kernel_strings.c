@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/ground/proc_text.h"
 
 #define FUNCTION_SIZE_MAX (UINT64_C(1) << 20)
 
@@ -39,16 +40,11 @@ static int parse_string_line(struct kernel_strings *strings, const char *line, c
 
 int kernel_strings_parse(struct kernel_strings *strings, const char *text, size_t size)
 {
-    const char *end = text + size;
-    while (text < end) {
-        const char *newline = memchr(text, '\n', (size_t)(end - text));
-        const char *line_end = newline ? newline : end;
-        int r = parse_string_line(strings, text, line_end);
-        if (r < 0)
-            return r;
-        text = newline ? newline + 1 : end;
-    }
-    return 0;
+    struct span rest = span_over(text, size), line;
+    int r = 0;
+    while (r == 0 && span_take_line(&rest, &line))
+        r = parse_string_line(strings, line.pos, line.end);
+    return r;
 }
 
 void kernel_strings_done(struct kernel_strings *strings)

@@ -244,12 +244,13 @@ static void mark_written(struct lost_task *task, struct end *end)
 static uint64_t write_ends_of(struct lost_events *lost, uint32_t cpu, struct packet_writer *writer)
 {
     size_t room = ends_bytes(lost, cpu);
-    struct wire_writer *w = room ? packet_writer_begin(writer, 0, room + 32) : NULL;
+    struct wire_writer *w =
+        room ? packet_writer_begin_message(writer, 0, room + 32, PB_TracePacket_ftrace_events)
+             : NULL;
     if (!w)
         return 0;
     uint64_t n = 0;
     size_t left = room; // packet_writer_begin() may have pushed out further ends
-    size_t mark = wire_begin(w, PB_TracePacket_ftrace_events);
     wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
     for (size_t i = 0; i < N_TASKS; i++)
         for (size_t e = 0; e < lost->tasks[i].n_ends; e++) {
@@ -261,7 +262,6 @@ static uint64_t write_ends_of(struct lost_events *lost, uint32_t cpu, struct pac
             mark_written(&lost->tasks[i], end);
             n++;
         }
-    wire_end(w, mark);
     return packet_writer_end_retained(writer, PACKET_RETAIN_APPEND, FTRACE_KEY_ENDS) ? n : 0;
 }
 
@@ -287,15 +287,14 @@ static uint64_t track_uuid(const struct packet_writer *writer, int32_t pid)
 static void write_track(struct packet_writer *writer, uint64_t uuid, uint64_t parent,
                         const char *name)
 {
-    struct wire_writer *w = packet_writer_begin(writer, 0, TRACK_ROOM);
+    struct wire_writer *w =
+        packet_writer_begin_message(writer, 0, TRACK_ROOM, PB_TracePacket_track_descriptor);
     if (!w)
         return;
-    size_t mark = wire_begin(w, PB_TracePacket_track_descriptor);
     wire_uint(w, PB_TrackDescriptor_uuid, uuid);
     if (parent)
         wire_uint(w, PB_TrackDescriptor_parent_uuid, parent);
     wire_string(w, PB_TrackDescriptor_name, name);
-    wire_end(w, mark);
     packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, uuid);
 }
 
@@ -308,21 +307,15 @@ static void write_argument(struct wire_writer *w, const char *name, int64_t valu
 }
 
 static struct wire_writer *begin_slice(struct packet_writer *writer, uint64_t time, uint32_t type,
-                                       uint64_t track, size_t room, size_t *ret_mark)
+                                       uint64_t track, size_t room)
 {
-    struct wire_writer *w = packet_writer_begin(writer, (nsec_t)time, room);
+    struct wire_writer *w =
+        packet_writer_begin_message(writer, (nsec_t)time, room, PB_TracePacket_track_event);
     if (!w)
         return NULL;
-    *ret_mark = wire_begin(w, PB_TracePacket_track_event);
     wire_uint(w, PB_TrackEvent_type, type);
     wire_uint(w, PB_TrackEvent_track_uuid, track);
     return w;
-}
-
-static void end_slice(struct packet_writer *writer, struct wire_writer *w, size_t mark)
-{
-    wire_end(w, mark);
-    packet_writer_end(writer);
 }
 
 static size_t sum_room(const struct lost_events *lost, const struct lost_task *task)
@@ -348,12 +341,11 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
 {
     uint64_t uuid = track_uuid(writer, task->pid);
     char name[TRACK_NAME_MAX] = "other tasks";
-    size_t mark;
     if (task->pid != OTHERS)
         snprintf(name, sizeof(name), "task %" PRId32, task->pid);
     write_track(writer, uuid, parent, name);
     struct wire_writer *w =
-        begin_slice(writer, task->first, PB_TYPE_SLICE_BEGIN, uuid, sum_room(lost, task), &mark);
+        begin_slice(writer, task->first, PB_TYPE_SLICE_BEGIN, uuid, sum_room(lost, task));
     if (!w)
         return;
     snprintf(name, sizeof(name), "%" PRIu64 " events not kept", task->n);
@@ -366,10 +358,9 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
             write_argument(w, lost->kinds[i].name, (int64_t)task->counts[i]);
     if (task->counts[N_KINDS])
         write_argument(w, "other events", (int64_t)task->counts[N_KINDS]);
-    end_slice(writer, w, mark);
-    w = begin_slice(writer, task->last, PB_TYPE_SLICE_END, uuid, 64, &mark);
-    if (w)
-        end_slice(writer, w, mark);
+    packet_writer_end(writer);
+    if (begin_slice(writer, task->last, PB_TYPE_SLICE_END, uuid, 64))
+        packet_writer_end(writer);
 }
 
 // From here on, tasks with less than `n_least` events are counted together.

@@ -157,17 +157,10 @@ static void set_clock(const struct step *step)
 // Returns the kilobytes of each CPU's buffer. If they differ, returns the total, which bounds each.
 static uint64_t read_buffer_kb(const struct tracefs *fs)
 {
-    CLEANUP(strbuf_done) struct strbuf text = {0};
     uint64_t kb;
-    const char *const files[] = {"buffer_size_kb", "buffer_total_size_kb"};
-    for (size_t i = 0; i < ELEMENTS(files); i++) {
-        if (tracefs_read(fs, files[i], &text) < 0)
-            continue;
-        const char *cursor = text.text;
-        if (str_scan_u64(&cursor, text.text + text.size, &kb))
-            return kb;
-    }
-    return 0;
+    bool is_known = tracefs_read_u64(fs, "buffer_size_kb", &kb) ||
+                    tracefs_read_u64(fs, "buffer_total_size_kb", &kb);
+    return is_known ? kb : 0;
 }
 
 // Returns the resulting size of the buffer, or 0 if it could not be set.
@@ -203,13 +196,10 @@ static void choose_buffer_size(const struct step *step)
 
 static void read_page_size(const struct step *step, const struct page_layout *layout)
 {
-    CLEANUP(strbuf_done) struct strbuf text = {0};
     uint64_t kb;
     step->setup->page_size = layout->data_offset + layout->data_size;
-    if (tracefs_read(&step->setup->fs, "buffer_subbuf_size_kb", &text) < 0)
-        return;
-    const char *cursor = text.text;
-    if (str_scan_u64(&cursor, text.text + text.size, &kb) && kb && kb <= SUBBUF_KB_MAX)
+    if (tracefs_read_u64(&step->setup->fs, "buffer_subbuf_size_kb", &kb) && kb &&
+        kb <= SUBBUF_KB_MAX)
         step->setup->page_size = kb * 1024;
 }
 
@@ -415,10 +405,10 @@ static int check_unused(const struct setup *setup, struct err *err)
                     setup->fs.path);
 }
 
-static int read_layout(const char *root, struct page_layout *ret, struct err *err)
+int setup_read_layout(const char *root, struct page_layout *ret, struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    if (tracefs_read_at(root, "events/header_page", &text) == 0)
+    if (tracefs_read_at(&text, "%s/events/header_page", root) == 0)
         return page_layout_parse(text.text, text.size, ret, err);
     *ret = page_layout_default(sizeof(long), (size_t)sysconf(_SC_PAGESIZE));
     return 0;
@@ -431,7 +421,7 @@ static void copy_markers(const struct step *step)
     const char *root = step->setup->fs.root;
     CLEANUP(strbuf_done) struct strbuf main_on = {0};
     change(step, "ftrace/print", MARKER_COPIES, "1");
-    if (tracefs_read_at(root, "tracing_on", &main_on) == 0 && str_starts_with(main_on.text, "0"))
+    if (tracefs_read_at(&main_on, "%s/tracing_on", root) == 0 && str_starts_with(main_on.text, "0"))
         log_warning(step->log,
                     "ftrace: ftrace/print: the kernel takes no texts for trace_marker while its "
                     "main buffer is off; to get them: echo 1 > %s/tracing_on",
@@ -491,7 +481,7 @@ int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
         .main_buffer = needs_main_buffer(roots->tracefs, config, set),
     };
     struct page_layout layout;
-    int r = read_layout(roots->tracefs, &layout, err);
+    int r = setup_read_layout(roots->tracefs, &layout, err);
     if (r < 0)
         return r;
     tracefs_sweep(options.root, options.proc, options.state_dir, log);

@@ -21,6 +21,10 @@ struct setup {
     size_t page_size;      // of a sub-buffer
 };
 
+// Reads the layout of the kernel's pages, or takes the usual one if the kernel does not tell it.
+// Returns 0 or a negative errno.
+int setup_read_layout(const char *root, struct page_layout *ret, struct err *err);
+
 // Logs once which parts of the config have no effect here, and why.
 void setup_warn(const Pb__FtraceConfig *config, const struct log *log);
 

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/nsec.h"
+#include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 
 #define INSTANCE_PREFIX "mmtrace-"
@@ -403,15 +405,27 @@ void tracefs_close(struct tracefs *fs, const struct log *log)
 
 // -- files --
 
-int tracefs_read_at(const char *folder, const char *path, struct strbuf *ret)
+int tracefs_read_at(struct strbuf *ret, const char *format, ...)
 {
-    CLEANUP(freep) char *full = join(folder, path);
-    return full ? read_file(full, ret) : -ENOMEM;
+    CLEANUP(freep) char *path = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&path, format, args);
+    va_end(args);
+    return n < 0 ? -ENOMEM : read_file(path, ret);
 }
 
 int tracefs_read(const struct tracefs *fs, const char *path, struct strbuf *ret)
 {
-    return tracefs_read_at(fs->path, path, ret);
+    return tracefs_read_at(ret, "%s/%s", fs->path, path);
+}
+
+bool tracefs_read_u64(const struct tracefs *fs, const char *path, uint64_t *ret)
+{
+    CLEANUP(strbuf_done) struct strbuf text = {0};
+    const char *cursor;
+    return tracefs_read(fs, path, &text) == 0 && (cursor = text.text) &&
+           str_scan_u64(&cursor, text.text + text.size, ret);
 }
 
 int tracefs_write(const struct tracefs *fs, const char *path, const char *text)
@@ -459,27 +473,23 @@ int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
 
 static int parse_journal(const struct strbuf *text, struct tracefs_undos *ret)
 {
-    const char *line = text->text, *end = text->text + text->size;
-    while (line && line < end) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *tab = memchr(line, '\t', (size_t)(end - line));
-        if (!newline || !tab || tab > newline) // the writer died in the middle of the line
-            return 0;
-        const char *path = tab + 1;
-        const char *second = memchr(path, '\t', (size_t)(newline - path));
+    // The writer may have died in the middle of the last line.
+    struct span rest = span_whole_lines(span_over(text->text, text->size)), line;
+    while (span_take_line(&rest, &line)) {
+        const char *tab = memchr(line.pos, '\t', span_size(line));
+        const char *second = tab ? memchr(tab + 1, '\t', (size_t)(line.end - tab - 1)) : NULL;
         if (!second)
             return 0;
-        bool is_rmdir = *line == 'r', is_append = *line == 'a', is_cancel = *line == 'c';
-        line = newline + 1;
-        if (is_cancel) {
+        if (*line.pos == 'c') {
             if (ret->n)
                 undo_release(&ret->items[--ret->n]);
             continue;
         }
+        bool is_rmdir = *line.pos == 'r';
         struct tracefs_undo entry = {
-            .path = unescape(path, (size_t)(second - path)),
-            .value = is_rmdir ? NULL : unescape(second + 1, (size_t)(newline - second - 1)),
-            .append = is_append,
+            .path = unescape(tab + 1, (size_t)(second - tab - 1)),
+            .value = is_rmdir ? NULL : unescape(second + 1, (size_t)(line.end - second - 1)),
+            .append = *line.pos == 'a',
         };
         if (!entry.path || (!is_rmdir && !entry.value) || tracefs_undos_push(ret, entry) < 0) {
             undo_release(&entry);

@@ -52,10 +52,13 @@ int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, str
 // Restores what was changed and removes what was created. No file of the instance may be open.
 void tracefs_close(struct tracefs *fs, const struct log *log);
 
-// Read a file. Paths are relative to the buffer's folder. Reads are limited to 16 MiB. *ret is
-// overwritten, terminated, and owned by the caller. Return 0 or a negative errno.
+// Read a file: at `path` in the buffer's folder, or with a whole path. Reads are limited to 16 MiB.
+// *ret is overwritten, terminated, and owned by the caller. Return 0 or a negative errno.
 int tracefs_read(const struct tracefs *fs, const char *path, struct strbuf *ret);
-int tracefs_read_at(const char *folder, const char *path, struct strbuf *ret);
+__attribute__((format(printf, 2, 3))) int tracefs_read_at(struct strbuf *ret, const char *format,
+                                                          ...);
+// Returns whether the file begins with a number.
+bool tracefs_read_u64(const struct tracefs *fs, const char *path, uint64_t *ret);
 
 // Writes without noting the old content.
 int tracefs_write(const struct tracefs *fs, const char *path, const char *text);

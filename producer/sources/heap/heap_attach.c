@@ -27,6 +27,7 @@
 #include "common/unix_socket.h"
 #include "producer/foreign/helper.h"
 #include "producer/foreign/payer.h"
+#include "producer/heap/agent_options.h"
 #include "producer/heap/attach_abi.h"
 #include "producer/sources/heap/heap_library.h"
 
@@ -88,29 +89,21 @@ static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct
     return r < 0 ? err_errno(err, r, "%s", file) : 0;
 }
 
-static int spawn_helper(int32_t pid, const char *action, int fd, pid_t *ret, struct err *err)
+// `argument` is what a VM's agent is to do, or how a native program's helper is to act.
+static int spawn_helper(bool is_java, int32_t pid, const char *argument, int fd, pid_t *ret,
+                        struct err *err)
 {
-    char library[PATH_MAX], helper[PATH_MAX + sizeof(HEAP_ATTACH_HELPER)], number[16];
-    int r = heap_library_find(library, sizeof(library));
+    char library[PATH_MAX], helper[PATH_MAX + 16], number[16];
+    int r = is_java ? java_library_find(library, sizeof(library))
+                    : heap_library_find(library, sizeof(library));
     if (r < 0)
-        return err_set(err, r, "libmmheap.so is not there (build with -Dheap=enabled)");
+        return err_set(err, r, "%s is not there (build with -D%s=enabled)",
+                       is_java ? AGENT_LIBRARY_FILE : HEAP_LIBRARY_FILE, is_java ? "java" : "heap");
     int n_dir = (int)(strrchr(library, '/') ? strrchr(library, '/') - library : 0);
-    snprintf(helper, sizeof(helper), "%.*s/" HEAP_ATTACH_HELPER, n_dir, library);
+    snprintf(helper, sizeof(helper), "%.*s/%s", n_dir, library,
+             is_java ? HEAP_ATTACH_JAVA_HELPER : HEAP_ATTACH_HELPER);
     snprintf(number, sizeof(number), "%d", pid);
-    char *const argv[] = {helper, number, library, (char *)(uintptr_t)action, NULL};
-    return spawn(helper, argv, fd, ret, err);
-}
-
-static int spawn_java_helper(int32_t pid, const char *options, int fd, pid_t *ret, struct err *err)
-{
-    char library[PATH_MAX], helper[PATH_MAX + sizeof(HEAP_ATTACH_JAVA_HELPER)], number[16];
-    int r = java_library_find(library, sizeof(library));
-    if (r < 0)
-        return err_set(err, r, "libtiallocsample.so is not there (build with -Djava=enabled)");
-    int n_dir = (int)(strrchr(library, '/') - library);
-    snprintf(helper, sizeof(helper), "%.*s/" HEAP_ATTACH_JAVA_HELPER, n_dir, library);
-    snprintf(number, sizeof(number), "%d", pid);
-    char *const argv[] = {helper, number, library, (char *)(uintptr_t)options, NULL};
+    char *const argv[] = {helper, number, library, (char *)(uintptr_t)argument, NULL};
     return spawn(helper, argv, fd, ret, err);
 }
 
@@ -224,46 +217,29 @@ static int attach_new(const struct heap_attach_env *env, nsec_t max, int32_t pid
     return 0;
 }
 
-// `r` is the result of the helper's start.
-static int attach_begun(int r, struct heap_attach *attach, struct heap_attach **ret)
+int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
+                      const char *java_options, int32_t pid, heap_attach_fn done, void *userdata,
+                      struct heap_attach **ret, struct err *err)
 {
+    struct heap_header header;
+    struct heap_attach *attach;
+    int helper_fd CLEANUP(close_fdp) = -1;
+    int r = attach_new(env, java_options ? JAVA_MAX : NATIVE_MAX, pid, done, userdata, &attach,
+                       &helper_fd);
+    if (r < 0)
+        return r;
+    attach->is_java = java_options;
+    if (!java_options) {
+        ring_header_fill(options, &header);
+        r = send(attach->fd, &header, sizeof(header), MSG_NOSIGNAL) < 0 ? -errno : 0;
+    }
+    if (r == 0)
+        r = spawn_helper(attach->is_java, pid, java_options, helper_fd, &attach->helper, err);
     if (r < 0)
         heap_attach_free(attach);
     else
         *ret = attach;
     return r;
-}
-
-int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
-                      int32_t pid, heap_attach_fn done, void *userdata, struct heap_attach **ret,
-                      struct err *err)
-{
-    struct heap_header header;
-    struct heap_attach *attach;
-    int helper_fd CLEANUP(close_fdp) = -1;
-    int r = attach_new(env, NATIVE_MAX, pid, done, userdata, &attach, &helper_fd);
-    if (r < 0)
-        return r;
-    ring_header_fill(options, &header);
-    if (send(attach->fd, &header, sizeof(header), MSG_NOSIGNAL) < 0)
-        r = -errno;
-    if (r == 0)
-        r = spawn_helper(pid, NULL, helper_fd, &attach->helper, err);
-    return attach_begun(r, attach, ret);
-}
-
-int heap_attach_begin_java(const struct heap_attach_env *env, const char *options, int32_t pid,
-                           heap_attach_fn done, void *userdata, struct heap_attach **ret,
-                           struct err *err)
-{
-    struct heap_attach *attach;
-    int helper_fd CLEANUP(close_fdp) = -1;
-    int r = attach_new(env, JAVA_MAX, pid, done, userdata, &attach, &helper_fd);
-    if (r < 0)
-        return r;
-    attach->is_java = true;
-    r = spawn_java_helper(pid, options, helper_fd, &attach->helper, err);
-    return attach_begun(r, attach, ret);
 }
 
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata)
@@ -275,7 +251,7 @@ void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void 
 pid_t heap_attach_detach(int32_t pid, int ring_fd)
 {
     pid_t helper;
-    return spawn_helper(pid, "detach", ring_fd, &helper, NULL) == 0 ? helper : 0;
+    return spawn_helper(false, pid, "detach", ring_fd, &helper, NULL) == 0 ? helper : 0;
 }
 
 void heap_attach_wait(struct foreign *foreign, pid_t helper, int pidfd)

@@ -28,17 +28,13 @@ struct heap_attach_env {
 typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                                int ring_fd, const char *text);
 
-// Returns 0: then `done` will be called from the loop or by heap_attach_finish(). Returns -ENOENT
-// if there is no helper.
+// Attaches to a native program with `options`. With `java_options`, tells a Java VM to load its
+// agent with them instead: there is no ring then, the agent asks for its ring itself. Returns 0:
+// then `done` will be called from the loop or by heap_attach_finish(). Returns -ENOENT if there is
+// no helper.
 int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
-                      int32_t pid, heap_attach_fn done, void *userdata, struct heap_attach **ret,
-                      struct err *err);
-
-// Tells a Java VM, through the helper mmjava-attach, to load its agent with `options`. There is no
-// ring: the agent asks for its ring itself.
-int heap_attach_begin_java(const struct heap_attach_env *env, const char *options, int32_t pid,
-                           heap_attach_fn done, void *userdata, struct heap_attach **ret,
-                           struct err *err);
+                      const char *java_options, int32_t pid, heap_attach_fn done, void *userdata,
+                      struct heap_attach **ret, struct err *err);
 
 // Hurries the attachment to a VM, which nobody waits for any more: its end comes soon.
 void heap_attach_hurry(struct heap_attach *attach);

@@ -36,17 +36,15 @@ void malloc_info_write(struct malloc_info *info, struct packet_writer *writer, i
 {
     if (!info->time)
         return;
-    struct wire_writer *w =
-        packet_writer_begin(writer, info->time, 256 + info->n_arenas * BYTES_AN_ARENA);
+    struct wire_writer *w = packet_writer_begin_message(
+        writer, info->time, 256 + info->n_arenas * BYTES_AN_ARENA, PB_TracePacket_malloc_info);
     if (!w)
         return;
-    size_t packet = wire_begin(w, PB_TracePacket_malloc_info);
     wire_uint(w, PB_MallocInfo_pid, (uint64_t)pid);
     for (uint32_t i = 0; i < info->n_arenas; i++)
         put_arena(w, &info->arenas[i]);
     wire_uint(w, PB_MallocInfo_mapped_bytes, info->mapped_bytes);
     wire_uint(w, PB_MallocInfo_mapped_chunks, info->n_mapped);
-    wire_end(w, packet);
     packet_writer_end(writer);
     info->time = 0;
 }

@@ -100,7 +100,8 @@ static void attach_begin(struct heap_source *heap, int32_t pid)
     struct err err = {0};
     int r = heap_attach_vec_reserve(&heap->attaches, heap->attaches.n + 1);
     if (r == 0)
-        r = heap_attach_begin(&env, &heap->settings.ring, pid, attach_done, heap, &attach, &err);
+        r = heap_attach_begin(&env, &heap->settings.ring, NULL, pid, attach_done, heap, &attach,
+                              &err);
     if (r == 0)
         heap_attach_vec_push(&heap->attaches, attach);
     else

@@ -196,16 +196,15 @@ static size_t room_for(const struct smaps *smaps)
 
 static int packet_write(const struct smaps *smaps, struct packet_writer *writer, int32_t pid)
 {
-    struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), room_for(smaps));
+    struct wire_writer *w = packet_writer_begin_message(
+        writer, nsec_now(CLOCK_BOOTTIME), room_for(smaps), PB_TracePacket_smaps_packet);
     if (!w)
         return -ENOSPC;
-    size_t packet = wire_begin(w, PB_TracePacket_smaps_packet);
     wire_uint(w, PB_SmapsPacket_pid, (uint64_t)pid);
     size_t mark = wire_begin(w, PB_SmapsPacket_packed_entries);
     put_rows(smaps, w);
     wire_end(w, mark);
     wire_uint(w, PB_SmapsPacket_recording_type, PB_RECORDING_TYPE_STANDALONE);
-    wire_end(w, packet);
     return packet_writer_end(writer) ? 0 : -ENOSPC;
 }
 

@@ -8,14 +8,21 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "producer/foreign/payer.h"
+#include "producer/heap/vm_process.h"
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/summons.h"
-#include "producer/sources/heap/vm_job.h"
 
 #define COMES_WITHIN (3 * NSEC_PER_SEC) // maximum time between request and connection
+
+// The answer to FOREIGN_VM_OPEN.
+struct vm_place {
+    struct summons_place summons;
+    char text[ERR_TEXT_MAX]; // of a failure
+};
 
 struct heap_vm {
     int32_t pid;
@@ -76,7 +83,7 @@ static int vm_ask(struct heap_vm *vm, struct err *err)
     snprintf(options, sizeof(options), "trace=%s/%.*s,once", vm->summons.place.folder,
              (int)(sizeof(HEAP_SUMMONS_PREFIX) - 1 + 16), vm->summons.place.name);
     const struct heap_attach_env env = {vm->loop, vm->foreign};
-    return heap_attach_begin_java(&env, options, vm->pid, attach_done, vm, &vm->attach, err);
+    return heap_attach_begin(&env, NULL, options, vm->pid, attach_done, vm, &vm->attach, err);
 }
 
 static void opened(void *userdata, int result, const void *answer, size_t size, int fd)
@@ -149,4 +156,35 @@ struct heap_vm *heap_vm_free(struct heap_vm *vm)
     summons_close(&vm->summons);
     free(vm);
     return NULL;
+}
+
+// The helper's part, because the memory map of a VM and the folders of its root may block.
+
+void vm_state_job(struct foreign_worker *worker, struct foreign_request *request,
+                  struct foreign_answer *ret)
+{
+    (void)worker;
+    ret->result = (int)vm_process_state(*(const int32_t *)request->bytes);
+}
+
+void vm_open_job(struct foreign_worker *worker, struct foreign_request *request,
+                 struct foreign_answer *ret)
+{
+    struct vm_process process;
+    struct vm_place place = {0};
+    struct err err = {0};
+    struct summons_request asked = {.pid = *(const int32_t *)request->bytes};
+    ret->result = vm_process_open(asked.pid, &process, &err);
+    if (ret->result == 0) {
+        vm_process_close(&process);
+        asked.uid = process.uid;
+        asked.gid = process.gid;
+        snprintf(asked.suffix, sizeof(asked.suffix), "%s", HEAP_JAVA_SUFFIX);
+        ret->result = summons_place_open(worker, &asked, &place.summons, &ret->fd);
+        if (ret->result < 0)
+            err_errno(&err, ret->result, "a socket for process %d", asked.pid);
+    }
+    snprintf(place.text, sizeof(place.text), "%s", err.text);
+    memcpy(ret->bytes, &place, sizeof(place));
+    ret->size = sizeof(place);
 }

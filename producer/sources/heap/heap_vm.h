@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "producer/foreign/helper.h"
+#include "producer/foreign/job.h"
 #include "producer/ground/loop.h"
 #include "producer/sources/heap/heap_host.h"
 
@@ -36,3 +37,9 @@ int32_t heap_vm_pid(const struct heap_vm *vm);
 
 // Frees the request. A VM that has not asked goes on without a profile.
 struct heap_vm *heap_vm_free(struct heap_vm *vm);
+
+// Jobs of the helper. Request: a pid. The answer's result is the state, or the place is opened.
+void vm_state_job(struct foreign_worker *worker, struct foreign_request *request,
+                  struct foreign_answer *ret);
+void vm_open_job(struct foreign_worker *worker, struct foreign_request *request,
+                 struct foreign_answer *ret);

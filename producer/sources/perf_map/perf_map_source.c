@@ -123,11 +123,11 @@ static bool piece_write(struct perf_map_source *maps, const struct watched_map *
                         enum piece piece, const char *text, size_t size)
 {
     const struct perf_map_ask *ask = &map->ask;
-    struct wire_writer *w = packet_writer_begin(maps->env.writer, nsec_now(CLOCK_BOOTTIME),
-                                                size + sizeof(map->path) + 96);
+    struct wire_writer *w =
+        packet_writer_begin_message(maps->env.writer, nsec_now(CLOCK_BOOTTIME),
+                                    size + sizeof(map->path) + 96, PB_TracePacket_perf_map);
     if (!w)
         return false;
-    size_t mark = wire_begin(w, PB_TracePacket_perf_map);
     wire_uint(w, PB_PerfMap_pid, (uint64_t)ask->process.pid);
     if (map->id) {
         wire_uint(w, PB_PerfMap_map_id, map->id);
@@ -147,7 +147,6 @@ static bool piece_write(struct perf_map_source *maps, const struct watched_map *
         wire_uint(w, PB_PerfMap_unread_bytes, map->n_left);
     if (piece == PIECE_REFUSED)
         wire_uint(w, PB_PerfMap_refused, 1);
-    wire_end(w, mark);
     maps->n_packets++;
     return packet_writer_end_retained(maps->env.writer, PACKET_RETAIN_APPEND, map->id);
 }

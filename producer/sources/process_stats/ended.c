@@ -40,10 +40,10 @@ static bool take_ended(struct process_stats *ps, int32_t tid)
 
 static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
 {
-    struct wire_writer *w = packet_writer_begin(ps->env.writer, ps->scan_time, ENDED_ROOM);
+    struct wire_writer *w = packet_writer_begin_message(ps->env.writer, ps->scan_time, ENDED_ROOM,
+                                                        PB_TracePacket_process_tree);
     if (!w)
         return;
-    size_t tree = wire_begin(w, PB_TracePacket_process_tree);
     size_t mark = wire_begin(w, PB_ProcessTree_processes);
     wire_int(w, PB_ProcessTree_Process_pid, tid);
     if (span_size(name) > 0) {
@@ -57,7 +57,6 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
     if (ps->config->record_thread_names && span_size(name) > 0)
         wire_text(w, PB_ProcessTree_Thread_name, name.pos, span_size(name));
     wire_end(w, mark);
-    wire_end(w, tree);
     ps->n_written +=
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, (uint64_t)tid);
 }

@@ -77,16 +77,14 @@ void poll_write_end(struct process_stats *ps, const struct process *process)
         return;
     poll_end_packet(ps);
     // Not the time of the scan: the process may have lived on during it.
-    struct wire_writer *w =
-        packet_writer_begin(ps->env.writer, nsec_now(CLOCK_BOOTTIME), PROCESS_ROOM);
+    struct wire_writer *w = packet_writer_begin_message(ps->env.writer, nsec_now(CLOCK_BOOTTIME),
+                                                        PROCESS_ROOM, PB_TracePacket_process_stats);
     if (!w)
         return;
-    size_t stats = wire_begin(w, PB_TracePacket_process_stats);
     size_t mark = wire_begin(w, PB_ProcessStats_ended);
     wire_int(w, PB_ProcessStats_Ended_pid, process->pid);
     wire_uint(w, PB_ProcessStats_Ended_last_seen, (uint64_t)process->seen);
     wire_end(w, mark);
-    wire_end(w, stats);
     packet_writer_end(ps->env.writer);
 }
 

@@ -35,10 +35,15 @@ static void write_thread_message(const struct process_stats *ps, struct wire_wri
     wire_end(w, mark);
 }
 
-static bool end_tree(struct process_stats *ps, struct wire_writer *w, size_t mark, uint64_t key)
+static struct wire_writer *begin_tree(const struct process_stats *ps, size_t room)
+{
+    return packet_writer_begin_message(ps->env.writer, ps->scan_time, room,
+                                       PB_TracePacket_process_tree);
+}
+
+static bool end_tree(struct process_stats *ps, struct wire_writer *w, uint64_t key)
 {
     wire_uint(w, PB_ProcessTree_collection_end_timestamp, (uint64_t)nsec_now(CLOCK_BOOTTIME));
-    wire_end(w, mark);
     bool written = packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, key);
     ps->n_written += written;
     return written;
@@ -87,27 +92,25 @@ void tree_write_process(struct process_stats *ps, struct process *process,
         process->written = true;
         return;
     }
-    struct wire_writer *w = packet_writer_begin(
-        ps->env.writer, ps->scan_time, PROCESS_ROOM + span_size(cmdline) + span_size(cmdline) / 2);
+    struct wire_writer *w =
+        begin_tree(ps, PROCESS_ROOM + span_size(cmdline) + span_size(cmdline) / 2);
     if (!w)
         return;
-    size_t mark = wire_begin(w, PB_TracePacket_process_tree);
     write_process_message(ps, process, status, cmdline, w);
     if (!ps->config->skip_main_thread_message)
         write_thread_message(ps, w, process->pid, process->pid, status);
-    if (end_tree(ps, w, mark, (uint64_t)process->pid))
+    if (end_tree(ps, w, (uint64_t)process->pid))
         process->written = process->kept = true;
 }
 
 static void write_thread(struct process_stats *ps, int32_t tid, const struct process *process,
                          const struct process_status *status)
 {
-    struct wire_writer *w = packet_writer_begin(ps->env.writer, ps->scan_time, THREAD_ROOM);
+    struct wire_writer *w = begin_tree(ps, THREAD_ROOM);
     if (!w)
         return;
-    size_t mark = wire_begin(w, PB_TracePacket_process_tree);
     write_thread_message(ps, w, tid, process->pid, status);
-    if (end_tree(ps, w, mark, THREAD_KEY(tid)))
+    if (end_tree(ps, w, THREAD_KEY(tid)))
         map64_set(&ps->threads, (uint64_t)tid, process_mark(process));
 }
 

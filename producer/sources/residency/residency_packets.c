@@ -41,10 +41,10 @@ static uint64_t track_uuid(const struct packet_writer *writer,
 bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file)
 {
-    struct wire_writer *w = packet_writer_begin(writer, timestamp, strlen(file->path) + 96);
+    struct wire_writer *w = packet_writer_begin_message(writer, timestamp, strlen(file->path) + 96,
+                                                        PB_TracePacket_page_residency);
     if (!w)
         return false;
-    size_t packet = wire_begin(w, PB_TracePacket_page_residency);
     size_t mark = wire_begin(w, PB_PageResidency_files);
     wire_uint(w, PB_PageResidency_File_id, file->id);
     wire_string(w, PB_PageResidency_File_path, file->path);
@@ -52,7 +52,6 @@ bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,
     wire_uint(w, PB_PageResidency_File_inode, file->inode);
     wire_uint(w, PB_PageResidency_File_page_size_bytes, file->page_size_bytes);
     wire_end(w, mark);
-    wire_end(w, packet);
     return packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, key_of(file->id, KEY_FILE));
 }
 
@@ -158,10 +157,10 @@ bool packets_write_sample(struct packet_writer *writer, const struct residency_s
 static struct wire_writer *begin_track(struct packet_writer *writer,
                                        const struct residency_file_info *file)
 {
-    struct wire_writer *w = packet_writer_begin(writer, 0, strlen(file->path) + 96);
+    struct wire_writer *w = packet_writer_begin_message(writer, 0, strlen(file->path) + 96,
+                                                        PB_TracePacket_track_descriptor);
     if (!w)
         return NULL;
-    size_t packet = wire_begin(w, PB_TracePacket_track_descriptor);
     wire_uint(w, PB_TrackDescriptor_uuid, track_uuid(writer, file));
     size_t size = strlen(file->path);
     static const char prefix[] = "resident ";
@@ -176,7 +175,6 @@ static struct wire_writer *begin_track(struct packet_writer *writer,
     size_t counter = wire_begin(w, PB_TrackDescriptor_counter);
     wire_uint(w, PB_CounterDescriptor_unit, PB_UNIT_SIZE_BYTES);
     wire_end(w, counter);
-    wire_end(w, packet);
     return w;
 }
 
@@ -191,14 +189,13 @@ static bool write_counter(struct packet_writer *writer, nsec_t timestamp,
                           const struct residency_file_info *file, uint64_t bytes,
                           enum packet_retain retain)
 {
-    struct wire_writer *w = packet_writer_begin(writer, timestamp, 64);
+    struct wire_writer *w =
+        packet_writer_begin_message(writer, timestamp, 64, PB_TracePacket_track_event);
     if (!w)
         return false;
-    size_t packet = wire_begin(w, PB_TracePacket_track_event);
     wire_uint(w, PB_TrackEvent_type, PB_TYPE_COUNTER);
     wire_uint(w, PB_TrackEvent_track_uuid, track_uuid(writer, file));
     wire_uint(w, PB_TrackEvent_counter_value, bytes);
-    wire_end(w, packet);
     return packet_writer_end_retained(writer, retain, key_of(file->id, KEY_COUNTER));
 }
 
@@ -208,43 +205,47 @@ bool packets_write_counter(struct packet_writer *writer, nsec_t timestamp,
     return write_counter(writer, timestamp, file, resident_bytes, PACKET_RETAIN_REPLACE);
 }
 
+struct last_words {
+    uint32_t list, id, flag; // fields
+};
+
+static void write_last(struct packet_writer *writer, nsec_t timestamp,
+                       const struct last_words *words, uint32_t file_id, enum key_kind kind)
+{
+    struct wire_writer *w =
+        packet_writer_begin_message(writer, timestamp, 48, PB_TracePacket_page_residency);
+    if (!w)
+        return;
+    size_t mark = wire_begin(w, words->list);
+    wire_uint(w, words->id, file_id);
+    wire_uint(w, words->flag, 1);
+    wire_end(w, mark);
+    packet_writer_end_retained(writer, PACKET_RETAIN_FORGET, key_of(file_id, kind));
+}
+
 void packets_write_gone(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file, bool has_track)
 {
-    struct wire_writer *w = packet_writer_begin(writer, timestamp, 48);
-    if (w) {
-        size_t packet = wire_begin(w, PB_TracePacket_page_residency);
-        size_t mark = wire_begin(w, PB_PageResidency_samples);
-        wire_uint(w, PB_PageResidency_Sample_file_id, file->id);
-        wire_uint(w, PB_PageResidency_Sample_gone, 1);
-        wire_end(w, mark);
-        wire_end(w, packet);
-        packet_writer_end_retained(writer, PACKET_RETAIN_FORGET, key_of(file->id, KEY_SAMPLE));
-    }
+    static const struct last_words samples = {
+        PB_PageResidency_samples, PB_PageResidency_Sample_file_id, PB_PageResidency_Sample_gone};
+    static const struct last_words files = {PB_PageResidency_files, PB_PageResidency_File_id,
+                                            PB_PageResidency_File_ended};
+    write_last(writer, timestamp, &samples, file->id, KEY_SAMPLE);
     if (has_track) {
         write_counter(writer, timestamp, file, 0, PACKET_RETAIN_FORGET);
         if (begin_track(writer, file))
             packet_writer_end_retained(writer, PACKET_RETAIN_FORGET, key_of(file->id, KEY_TRACK));
     }
-    w = packet_writer_begin(writer, timestamp, 48);
-    if (w) {
-        size_t packet = wire_begin(w, PB_TracePacket_page_residency);
-        size_t mark = wire_begin(w, PB_PageResidency_files);
-        wire_uint(w, PB_PageResidency_File_id, file->id);
-        wire_uint(w, PB_PageResidency_File_ended, 1);
-        wire_end(w, mark);
-        wire_end(w, packet);
-        packet_writer_end_retained(writer, PACKET_RETAIN_FORGET, key_of(file->id, KEY_FILE));
-    }
+    write_last(writer, timestamp, &files, file->id, KEY_FILE);
 }
 
 bool packets_write_round(struct packet_writer *writer, nsec_t timestamp, nsec_t duration,
                          uint32_t n_files, uint32_t n_changed, uint32_t n_missed)
 {
-    struct wire_writer *w = packet_writer_begin(writer, timestamp, 64);
+    struct wire_writer *w =
+        packet_writer_begin_message(writer, timestamp, 64, PB_TracePacket_page_residency);
     if (!w)
         return false;
-    size_t packet = wire_begin(w, PB_TracePacket_page_residency);
     wire_uint(w, PB_PageResidency_duration_ns, (uint64_t)(duration > 0 ? duration : 0));
     size_t mark = wire_begin(w, PB_PageResidency_round);
     wire_uint(w, PB_PageResidency_Round_files, n_files);
@@ -252,6 +253,5 @@ bool packets_write_round(struct packet_writer *writer, nsec_t timestamp, nsec_t 
     if (n_missed)
         wire_uint(w, PB_PageResidency_Round_missed, n_missed);
     wire_end(w, mark);
-    wire_end(w, packet);
     return packet_writer_end(writer);
 }

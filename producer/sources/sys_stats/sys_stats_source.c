@@ -240,15 +240,14 @@ static void sample(struct sys_stats *stats, uint32_t due)
     struct packet_writer *writer = stats->env.writer;
     for (;;) {
         size_t n_room = room_for(stats, due);
-        struct wire_writer *w = packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), n_room);
+        struct wire_writer *w = packet_writer_begin_message(writer, nsec_now(CLOCK_BOOTTIME),
+                                                            n_room, PB_TracePacket_sys_stats);
         if (!w)
             return;
-        size_t mark = wire_begin(w, PB_TracePacket_sys_stats);
         for (enum poll_kind kind = 0; kind < N_POLLS; kind++)
             if (due & 1u << kind)
                 write_poll(stats, kind, w);
         wire_uint(w, PB_SysStats_collection_end_timestamp, (uint64_t)nsec_now(CLOCK_BOOTTIME));
-        wire_end(w, mark);
         if (!w->overflow || n_room == ROOM_BYTES_MAX) {
             if (packet_writer_end(writer))
                 stats->n_samples++;

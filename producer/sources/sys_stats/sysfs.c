@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,11 +26,25 @@
 #define N_VALUES_MAX 16384
 #define N_TEXT_MAX   4096
 
-static int add_value(struct sysfs_values *values, const char *name, uint32_t index,
-                     const char *format, const char *dir, const char *entry, const char *file)
+// Where each kind is, below /sys.
+static const struct {
+    const char *folder, *prefix; // a number follows a prefix that is not empty
+    const char *file;
+} places[] = {
+    [SYSFS_CPUFREQ] = {"devices/system/cpu", "cpu", "cpufreq/scaling_cur_freq"},
+    [SYSFS_CPUIDLE] = {"devices/system/cpu", "cpu", NULL},
+    [SYSFS_THERMAL] = {"class/thermal", "thermal_zone", "temp"},
+    [SYSFS_DEVFREQ] = {"class/devfreq", "", "cur_freq"},
+};
+
+__attribute__((format(printf, 4, 5))) static int
+add_value(struct sysfs_values *values, const char *name, uint32_t index, const char *format, ...)
 {
     char path[PATH_MAX];
-    int n = snprintf(path, sizeof(path), format, dir, entry, file);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(path, sizeof(path), format, args);
+    va_end(args);
     if (n < 0 || (size_t)n >= sizeof(path) || values->values.n >= N_VALUES_MAX)
         return 0;
     struct sysfs_value value = {.index = index, .fd = -1};
@@ -40,95 +55,49 @@ static int add_value(struct sysfs_values *values, const char *name, uint32_t ind
     return sysfs_value_vec_push(&values->values, value);
 }
 
-// Matches PREFIX + decimal number and nothing else.
-static bool numbered(const char *entry, const char *prefix, uint32_t *ret)
+static int add_idle_states(struct sysfs_values *values, const char *sys, uint32_t cpu)
 {
-    uint32_t number;
-    if (!str_starts_with(entry, prefix) || str_parse_u32(entry + strlen(prefix), &number) < 0)
-        return false;
-    *ret = number;
-    return true;
-}
-
-static int add_idle_states(struct sysfs_values *values, const char *cpu_dir, uint32_t cpu)
-{
-    char name[64];
-    for (unsigned state = 0; state < 64; state++) {
-        ssize_t n = text_file_read_once(name, sizeof(name), cpu_dir, "/cpu%u/cpuidle/state%u/name",
-                                        cpu, state);
+    int r = 0;
+    for (unsigned state = 0; r == 0 && state < 64; state++) {
+        char folder[64], text[64];
+        snprintf(folder, sizeof(folder), "/devices/system/cpu/cpu%u/cpuidle/state%u", cpu, state);
+        ssize_t n = text_file_read_once(text, sizeof(text) - 1, sys, "%s/name", folder);
         if (n < 0)
             break;
-        struct span trimmed = span_trim(span_over(name, (size_t)n));
-        char text[64], entry[64];
-        snprintf(text, sizeof(text), "%.*s", (int)span_size(trimmed), trimmed.pos);
-        snprintf(entry, sizeof(entry), "cpu%u/cpuidle/state%u", cpu, state);
-        int r = add_value(values, text, cpu, "%s/%s/%s", cpu_dir, entry, "time");
-        if (r < 0)
-            return r;
+        text[n] = '\0';
+        text[strcspn(text, "\n")] = '\0';
+        r = add_value(values, text, cpu, "%s%s/time", sys, folder);
     }
-    return 0;
+    return r;
 }
 
-static int add_cpus(struct sysfs_values *values, const char *sys, const struct dirent *entry)
+static int add_type(struct sysfs_values *values, const char *sys, const char *zone)
 {
-    char cpu_dir[PATH_MAX];
-    snprintf(cpu_dir, sizeof(cpu_dir), "%.*s/devices/system/cpu", PATH_MAX - 64, sys);
-    uint32_t cpu;
-    if (!numbered(entry->d_name, "cpu", &cpu) || cpu >= N_CPUS_MAX)
+    char text[256];
+    struct span type =
+        span_trim(text_file_span(text, sizeof(text), sys, "/class/thermal/%s/type", zone));
+    if (!span_size(type))
         return 0;
-    if (values->kind == SYSFS_CPUIDLE)
-        return add_idle_states(values, cpu_dir, cpu);
-    return add_value(values, "", cpu, "%s/%s/%s", cpu_dir, entry->d_name,
-                     "cpufreq/scaling_cur_freq");
-}
-
-static int add_thermal(struct sysfs_values *values, const char *sys, const struct dirent *entry)
-{
-    uint32_t number;
-    if (!numbered(entry->d_name, "thermal_zone", &number))
-        return 0;
-    size_t n_before = values->values.n;
-    int r = add_value(values, entry->d_name, number, "%s/class/thermal/%s/%s", sys, entry->d_name,
-                      "temp");
-    if (r < 0 || values->values.n == n_before)
-        return r;
-    char type[256];
-    ssize_t n =
-        text_file_read_once(type, sizeof(type), sys, "/class/thermal/%s/type", entry->d_name);
-    if (n <= 0)
-        return 0;
-    struct span trimmed = span_trim(span_over(type, (size_t)n));
-    const char *copy = arena_strndup(&values->arena, trimmed.pos, span_size(trimmed));
-    values->values.items[n_before].type = copy;
+    const char *copy = arena_strndup(&values->arena, type.pos, span_size(type));
+    values->values.items[values->values.n - 1].type = copy;
     return copy ? 0 : -ENOMEM;
 }
 
-static int add_devfreq(struct sysfs_values *values, const char *sys, const struct dirent *entry)
+static int add_entry(struct sysfs_values *values, const char *sys, const char *entry)
 {
-    if (entry->d_name[0] == '.')
+    const char *prefix = places[values->kind].prefix;
+    uint32_t number = 0;
+    if (entry[0] == '.' || !str_starts_with(entry, prefix) ||
+        (*prefix && str_parse_u32(entry + strlen(prefix), &number) < 0) ||
+        (str_eq(prefix, "cpu") && number >= N_CPUS_MAX))
         return 0;
-    return add_value(values, entry->d_name, 0, "%s/class/devfreq/%s/%s", sys, entry->d_name,
-                     "cur_freq");
-}
-
-typedef int (*add_entry_fn)(struct sysfs_values *values, const char *sys,
-                            const struct dirent *entry);
-
-static int scan_dir(struct sysfs_values *values, const char *sys, const char *path,
-                    add_entry_fn add)
-{
-    char full[PATH_MAX];
-    int n = snprintf(full, sizeof(full), "%s/%s", sys, path);
-    if (n < 0 || (size_t)n >= sizeof(full))
-        return -ENAMETOOLONG;
-    DIR *dir = opendir(full);
-    if (!dir)
-        return errno == ENOMEM ? -ENOMEM : 0;
-    int r = 0;
-    for (const struct dirent *entry; r == 0 && (entry = readdir(dir));)
-        r = add(values, sys, entry);
-    closedir(dir);
-    return r;
+    if (values->kind == SYSFS_CPUIDLE)
+        return add_idle_states(values, sys, number);
+    size_t n_before = values->values.n;
+    int r = add_value(values, values->kind == SYSFS_CPUFREQ ? "" : entry, number, "%s/%s/%s/%s",
+                      sys, places[values->kind].folder, entry, places[values->kind].file);
+    bool is_added = r == 0 && values->values.n > n_before;
+    return is_added && values->kind == SYSFS_THERMAL ? add_type(values, sys, entry) : r;
 }
 
 struct gpu_file {
@@ -147,8 +116,26 @@ static int add_gpu(struct sysfs_values *values, const char *sys)
     char text[N_TEXT_MAX];
     for (size_t i = 0; i < ELEMENTS(gpu_files); i++)
         if (text_file_read_once(text, sizeof(text), sys, "/%s", gpu_files[i].path) > 0)
-            return add_value(values, gpu_files[i].name, 0, "%s%s/%s", sys, "", gpu_files[i].path);
+            return add_value(values, gpu_files[i].name, 0, "%s/%s", sys, gpu_files[i].path);
     return 0;
+}
+
+static int find_values(struct sysfs_values *values, const char *sys)
+{
+    char path[PATH_MAX];
+    if (values->kind == SYSFS_GPUFREQ)
+        return add_gpu(values, sys);
+    int n = snprintf(path, sizeof(path), "%s/%s", sys, places[values->kind].folder);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return -ENAMETOOLONG;
+    DIR *dir = opendir(path);
+    if (!dir)
+        return errno == ENOMEM ? -ENOMEM : 0;
+    int r = 0;
+    for (const struct dirent *entry; r == 0 && (entry = readdir(dir));)
+        r = add_entry(values, sys, entry->d_name);
+    closedir(dir);
+    return r;
 }
 
 static int compare_values(const void *left, const void *right)
@@ -157,22 +144,6 @@ static int compare_values(const void *left, const void *right)
     if (a->index != b->index)
         return a->index < b->index ? -1 : 1;
     return strverscmp(a->path, b->path);
-}
-
-static int find_values(struct sysfs_values *values, const char *sys)
-{
-    switch (values->kind) {
-    case SYSFS_CPUFREQ:
-    case SYSFS_CPUIDLE:
-        return scan_dir(values, sys, "devices/system/cpu", add_cpus);
-    case SYSFS_THERMAL:
-        return scan_dir(values, sys, "class/thermal", add_thermal);
-    case SYSFS_DEVFREQ:
-        return scan_dir(values, sys, "class/devfreq", add_devfreq);
-    case SYSFS_GPUFREQ:
-        return add_gpu(values, sys);
-    }
-    return 0;
 }
 
 // Opens the files that may stay open. Returns how many files there are in all.
@@ -280,25 +251,15 @@ static void write_thermal(const struct sysfs_value *value, const char *text, ssi
     wire_end(w, mark);
 }
 
-static void write_devfreq(const struct sysfs_value *value, const char *text, ssize_t n,
-                          struct wire_writer *w)
+// Writes a message of a name and a number.
+static void write_named(struct wire_writer *w, uint32_t field, uint32_t name, uint32_t number,
+                        const struct sysfs_value *value, const char *text, ssize_t n)
 {
     if (n <= 0)
         return;
-    size_t mark = wire_begin(w, PB_SysStats_devfreq);
-    wire_string(w, PB_SysStats_DevfreqValue_key, value->name);
-    wire_uint(w, PB_SysStats_DevfreqValue_value, number_of(text, n));
-    wire_end(w, mark);
-}
-
-static void write_idle_state(const struct sysfs_value *value, const char *text, ssize_t n,
-                             struct wire_writer *w)
-{
-    if (n <= 0)
-        return;
-    size_t mark = wire_begin(w, PB_SysStats_CpuIdleState_cpuidle_state_entry);
-    wire_string(w, PB_SysStats_CpuIdleStateEntry_state, value->name);
-    wire_uint(w, PB_SysStats_CpuIdleStateEntry_duration_us, number_of(text, n));
+    size_t mark = wire_begin(w, field);
+    wire_string(w, name, value->name);
+    wire_uint(w, number, number_of(text, n));
     wire_end(w, mark);
 }
 
@@ -312,7 +273,10 @@ static void write_cpuidle(struct sysfs_values *values, struct wire_writer *w)
         uint32_t cpu = value->index;
         wire_uint(w, PB_SysStats_CpuIdleState_cpu_id, cpu);
         for (; value < end && value->index == cpu; value++)
-            write_idle_state(value, text, read_value(value, text, sizeof(text)), w);
+            write_named(w, PB_SysStats_CpuIdleState_cpuidle_state_entry,
+                        PB_SysStats_CpuIdleStateEntry_state,
+                        PB_SysStats_CpuIdleStateEntry_duration_us, value, text,
+                        read_value(value, text, sizeof(text)));
         wire_end(w, mark);
     }
 }
@@ -347,7 +311,8 @@ void sysfs_values_write(struct sysfs_values *values, struct wire_writer *w)
         if (values->kind == SYSFS_THERMAL)
             write_thermal(value, text, n, w);
         else if (values->kind == SYSFS_DEVFREQ)
-            write_devfreq(value, text, n, w);
+            write_named(w, PB_SysStats_devfreq, PB_SysStats_DevfreqValue_key,
+                        PB_SysStats_DevfreqValue_value, value, text, n);
         else
             write_gpu_clock(value, text, n, w);
     }
