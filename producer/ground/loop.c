@@ -22,24 +22,29 @@
 #define EVENTS_PER_ROUND 32
 #define NOT_IN_HEAP      SIZE_MAX
 
+// What was removed during a round, and is released behind it.
+struct removed {
+    struct removed *next;
+};
+
 struct loop_io {
-    struct loop *loop; // borrowed
-    int fd;            // borrowed
+    struct removed link; // first
+    struct loop *loop;   // borrowed
+    int fd;              // borrowed
     bool removed;
     loop_fn ready;
     void *userdata;
-    struct loop_io *next_removed;
 };
 
 struct loop_timer {
-    struct loop *loop; // borrowed
+    struct removed link; // first
+    struct loop *loop;   // borrowed
     nsec_t due;
     nsec_t period;
     uint64_t order;
     size_t heap_index;
     loop_fn fire;
     void *userdata;
-    struct loop_timer *next_removed;
 };
 
 VEC_DEFINE(timer_heap, struct loop_timer *);
@@ -54,9 +59,8 @@ struct loop {
     unsigned depth;
     struct loop_call call;
     bool quit;
-    struct loop_rounds *rounds;        // borrowed; NULL: no watcher
-    struct loop_io *removed_ios;       // owned
-    struct loop_timer *removed_timers; // owned
+    struct loop_rounds *rounds; // borrowed; NULL: no watcher
+    struct removed *removed;    // owned
 };
 
 DEFINE_CLEANUP(loop_freep, struct loop, loop_free);
@@ -83,16 +87,19 @@ int loop_new(struct loop **ret)
 
 static void release_removed(struct loop *loop)
 {
-    while (loop->removed_ios) {
-        struct loop_io *io = loop->removed_ios;
-        loop->removed_ios = io->next_removed;
-        free(io);
+    while (loop->removed) {
+        struct removed *first = loop->removed;
+        loop->removed = first->next;
+        free(first);
     }
-    while (loop->removed_timers) {
-        struct loop_timer *timer = loop->removed_timers;
-        loop->removed_timers = timer->next_removed;
-        free(timer);
-    }
+}
+
+static void release_later(struct loop *loop, struct removed *link)
+{
+    link->next = loop->removed;
+    loop->removed = link;
+    if (!loop->depth)
+        release_removed(loop);
 }
 
 struct loop *loop_free(struct loop *loop)
@@ -140,10 +147,7 @@ struct loop_io *loop_remove_io(struct loop_io *io)
     struct loop *loop = io->loop;
     epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
     io->removed = true;
-    io->next_removed = loop->removed_ios;
-    loop->removed_ios = io;
-    if (!loop->depth)
-        release_removed(loop);
+    release_later(loop, &io->link);
     errno = saved;
     return NULL;
 }
@@ -232,10 +236,7 @@ struct loop_timer *loop_remove_timer(struct loop_timer *timer)
     struct loop *loop = timer->loop;
     heap_remove(&loop->heap, timer);
     loop->n_timers--;
-    timer->next_removed = loop->removed_timers;
-    loop->removed_timers = timer;
-    if (!loop->depth)
-        release_removed(loop);
+    release_later(loop, &timer->link);
     return NULL;
 }
 

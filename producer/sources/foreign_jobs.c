@@ -5,7 +5,7 @@
 
 #include "producer/sources/heap/heap_vm.h"
 #include "producer/sources/heap/names_job.h"
-#include "producer/sources/heap/summons_job.h"
+#include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/wake_job.h"
 #include "producer/sources/perf_map/perf_map_job.h"
 

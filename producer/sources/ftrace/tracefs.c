@@ -33,9 +33,8 @@
 #define READ_MAX        (16u << 20)
 #define INSTANCES_MAX   64 // of one process
 #define MEMORY_TRIES    5
-#define MEMORY_PAUSE    (20 * NSEC_PER_MSEC)
 #define CLOSING_TRIES   25
-#define CLOSING_PAUSE   (20 * NSEC_PER_MSEC)
+#define PAUSE           (20 * NSEC_PER_MSEC)
 
 static void undo_release(struct tracefs_undo *entry)
 {
@@ -146,20 +145,12 @@ static bool is_of_the_dead(const char *proc, const char *name)
 // escaped. Kinds are rmdir, write and append; "cancel" undoes the previous entry.
 static void add_escaped(struct strbuf *line, const char *text)
 {
+    static const char plain[] = "\n\t\\", escaped[] = "nt\\";
     for (; *text; text++) {
-        switch (*text) {
-        case '\n':
-            strbuf_add_str(line, "\\n");
-            break;
-        case '\t':
-            strbuf_add_str(line, "\\t");
-            break;
-        case '\\':
-            strbuf_add_str(line, "\\\\");
-            break;
-        default:
-            strbuf_add_char(line, *text);
-        }
+        const char *at = strchr(plain, *text);
+        if (at)
+            strbuf_add_char(line, '\\');
+        strbuf_add_char(line, at ? escaped[at - plain] : *text);
     }
 }
 
@@ -245,17 +236,16 @@ static void forget(struct tracefs *fs)
     undo_release(last);
 }
 
-// The kernel may still be closing files of a process that has just ended.
-static int remove_instance(const char *path)
+// Makes or removes an instance, and tries again after `passing` errors.
+static int change_instance(const char *path, bool make, int passing, unsigned tries)
 {
-    const struct timespec pause = nsec_to_timespec(CLOSING_PAUSE);
-    for (unsigned try = 1;; try++) {
-        if (rmdir(path) == 0)
-            return 0;
-        if (errno != EBUSY || try == CLOSING_TRIES)
+    const struct timespec pause = nsec_to_timespec(PAUSE);
+    while ((make ? mkdir(path, 0750) : rmdir(path)) < 0) {
+        if (errno != passing || --tries == 0)
             return -errno;
         nanosleep(&pause, NULL);
     }
+    return 0;
 }
 
 static int undo_one(const char *root, const struct tracefs_undo *entry)
@@ -265,8 +255,8 @@ static int undo_one(const char *root, const struct tracefs_undo *entry)
     CLEANUP(freep) char *path = join(root, entry->path);
     if (!path)
         return -ENOMEM;
-    if (!entry->value)
-        return remove_instance(path);
+    if (!entry->value) // the kernel may still be closing files of a process that has just ended
+        return change_instance(path, false, EBUSY, CLOSING_TRIES);
     return entry->append ? write_file(path, entry->value, O_APPEND)
                          : write_setting(path, entry->value);
 }
@@ -317,14 +307,7 @@ static int no_access(const char *path, int r, struct err *err)
 // short, and the kernel does not wait for memory here.
 static int make_instance(const char *path)
 {
-    const struct timespec pause = nsec_to_timespec(MEMORY_PAUSE);
-    for (unsigned try = 1;; try++) {
-        if (mkdir(path, 0750) == 0)
-            return 0;
-        if (errno != ENOMEM || try == MEMORY_TRIES)
-            return -errno;
-        nanosleep(&pause, NULL);
-    }
+    return change_instance(path, true, ENOMEM, MEMORY_TRIES);
 }
 
 static int open_own_instance(struct tracefs *fs, uint64_t start, struct err *err)

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "producer/ground/proc_text.h"
+
+#define GUARD_PERIOD NSEC_PER_SEC
 
 int heap_clients_take_share(struct heap_source *heap, int32_t pid, struct err *err,
                             struct client_share *ret)
@@ -125,9 +128,41 @@ void heap_clients_log_silence(struct heap_source *heap, struct heap_client *clie
                     client->pid, HEAP_LIBRARY_FILE);
 }
 
+// Memory that is not shared, and resident. So the rings, which are shared with the programs and
+// sized by the config, do not count.
+static uint64_t own_memory_kb(void)
+{
+    char text[256];
+    struct span rest = text_file_span(text, sizeof(text), "/proc", "/self/statm");
+    uint64_t size = 0, resident = 0, shared = 0;
+    if (!span_take_u64(&rest, &size) || !span_take_u64(&rest, &resident) ||
+        !span_take_u64(&rest, &shared) || resident < shared)
+        return 0;
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+void heap_clients_start_guard(struct heap_source *heap)
+{
+    heap->guard.cpu_start = nsec_now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static bool is_too_much(struct heap_source *heap, nsec_t now)
+{
+    const struct heap_settings *settings = &heap->settings;
+    struct heap_guard *guard = &heap->guard;
+    if (guard->hit || now < guard->due)
+        return false;
+    guard->due = now + GUARD_PERIOD;
+    nsec_t cpu = nsec_now(CLOCK_PROCESS_CPUTIME_ID) - guard->cpu_start;
+    guard->hit =
+        (settings->max_memory_kb && own_memory_kb() > settings->max_memory_kb) ||
+        (settings->max_cpu_secs && (uint64_t)(cpu / NSEC_PER_SEC) >= settings->max_cpu_secs);
+    return guard->hit;
+}
+
 void heap_clients_check_guard(struct heap_source *heap, nsec_t now)
 {
-    if (!heap_guard_check(&heap->guard, now))
+    if (!is_too_much(heap, now))
         return;
     log_warning(heap->env.log, "linux.heap: the recorder needs more than max_heapprofd_memory_kb "
                                "or max_heapprofd_cpu_secs allow: the profile ends");

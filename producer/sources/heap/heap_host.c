@@ -5,19 +5,26 @@
 // that a recorder that has ended leaves nothing behind.
 //
 // Native programs and Java VMs have sockets of their own: one process may use both, and has a
-// profile for each.
+// profile for each. A program that finds no socket continues without a wait and wakes nobody. So a
+// socket exists only while a recording wants programs.
 #include "producer/sources/heap/heap_host.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
+#include "common/unix_socket.h"
 #include "common/vec.h"
+#include "producer/ground/accepter.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/heap_attach.h"
 
@@ -30,6 +37,22 @@ struct departure {
 };
 VEC_DEFINE(departure_vec, struct departure *);
 VEC_DEFINE(orphan_vec, struct heap_attach *);
+
+struct door_guest {
+    heap_host_fn asks;
+    void *userdata;
+};
+VEC_DEFINE(door_guest_vec, struct door_guest);
+
+// A socket at which programs ask for a profile. It exists only while a recording wants programs.
+struct heap_door {
+    struct loop *loop;        // borrowed
+    const struct log *log;    // borrowed
+    bool is_private;          // a missing socket is an error
+    char *name;               // owned; NULL: no program can ask
+    struct accepter accepter; // without a descriptor: there is no socket at the moment
+    struct door_guest_vec guests;
+};
 
 struct heap_host {
     struct heap_host_options options;
@@ -44,17 +67,31 @@ const char *heap_host_socket_name(void)
     return name && *name ? name : HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
 }
 
+static int door_init(struct heap_door *door, const struct heap_host_options *options,
+                     const char *suffix)
+{
+    *door = (struct heap_door){
+        .loop = options->loop,
+        .log = options->log,
+        .is_private = options->is_private,
+        .accepter.fd = -1,
+    };
+    if (options->socket_name && asprintf(&door->name, "%s%s", options->socket_name, suffix) < 0) {
+        door->name = NULL;
+        return -ENOMEM;
+    }
+    return 0;
+}
+
 int heap_host_new(const struct heap_host_options *options, struct heap_host **ret)
 {
     struct heap_host *host = calloc(1, sizeof(*host));
     if (!host)
         return -ENOMEM;
     *host = (struct heap_host){.options = *options};
-    int r = heap_door_init(&host->native_door, options->loop, options->log, options->socket_name,
-                           "", options->is_private);
-    if (r == 0)
-        r = heap_door_init(&host->java_door, options->loop, options->log, options->socket_name,
-                           HEAP_JAVA_SUFFIX, options->is_private);
+    int r = door_init(&host->native_door, options, "");
+    if (door_init(&host->java_door, options, HEAP_JAVA_SUFFIX) < 0)
+        r = -ENOMEM;
     if (r == 0)
         *ret = host;
     else
@@ -72,20 +109,91 @@ bool heap_host_is_alone(const struct heap_host *host)
     return host->options.is_alone;
 }
 
-int heap_host_join(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err)
+// Programs that ask.
+
+static void program_comes(void *userdata, int passed_fd)
 {
-    return heap_door_join(&host->native_door, asks, userdata, err);
+    struct heap_door *door = userdata;
+    int fd CLEANUP(close_fdp) = passed_fd;
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    bool taken = false;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0 ||
+        (peer.uid != geteuid() && geteuid() != 0))
+        return;
+    vec_foreach(&door->guests, guest)
+        taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
 }
 
-int heap_host_join_java(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err)
+static void make_folder(const char *path)
 {
-    return heap_door_join(&host->java_door, asks, userdata, err);
+    char *folder = strdup(path), *end = folder ? strrchr(folder, '/') : NULL;
+    if (end && end != folder && *path != '@') {
+        *end = 0;
+        mkdir(folder, 0755);
+    }
+    free(folder);
+}
+
+static void close_socket(struct heap_door *door)
+{
+    if (door->accepter.fd >= 0)
+        unix_socket_remove(door->name);
+    accepter_close(&door->accepter);
+}
+
+static int open_socket(struct heap_door *door, struct err *err)
+{
+    make_folder(door->name);
+    int r =
+        unix_socket_listen(door->name, SOCK_SEQPACKET, 0666, UNIX_GROUP_NONE, &door->accepter.fd);
+    if (r == 0)
+        r = accepter_begin(&door->accepter, door->loop, program_comes, door);
+    if (r == 0)
+        return 0;
+    close_socket(door);
+    if (door->is_private)
+        return err_errno(err, r, "socket \"%s\"", door->name);
+    if (r == -EADDRINUSE)
+        log_warning(door->log,
+                    "linux.heap: preloaded programs ask another recorder (%s): those that start "
+                    "now are found a little later",
+                    door->name);
+    else
+        log_debug(door->log, "linux.heap: %s: %s", door->name, strerror(-r));
+    return 0;
+}
+
+static int join(struct heap_door *door, heap_host_fn asks, void *userdata, struct err *err)
+{
+    int r = door_guest_vec_push(&door->guests, (struct door_guest){asks, userdata});
+    if (r == 0 && door->name && door->accepter.fd < 0)
+        r = open_socket(door, err);
+    return r;
+}
+
+static void leave(struct heap_door *door, const void *userdata)
+{
+    for (size_t i = 0; i < door->guests.n; i++)
+        if (door->guests.items[i].userdata == userdata) {
+            memmove(&door->guests.items[i], &door->guests.items[i + 1],
+                    (--door->guests.n - i) * sizeof(door->guests.items[0]));
+            break;
+        }
+    if (door->guests.n == 0)
+        close_socket(door);
+}
+
+int heap_host_join(struct heap_host *host, bool is_java, heap_host_fn asks, void *userdata,
+                   struct err *err)
+{
+    return join(is_java ? &host->java_door : &host->native_door, asks, userdata, err);
 }
 
 void heap_host_leave(struct heap_host *host, const void *userdata)
 {
-    heap_door_leave(&host->native_door, userdata);
-    heap_door_leave(&host->java_door, userdata);
+    leave(&host->native_door, userdata);
+    leave(&host->java_door, userdata);
 }
 
 // Processes that are being released.
@@ -172,8 +280,12 @@ struct heap_host *heap_host_free(struct heap_host *host)
 {
     if (!host)
         return NULL;
-    heap_door_done(&host->native_door);
-    heap_door_done(&host->java_door);
+    struct heap_door *doors[] = {&host->native_door, &host->java_door};
+    for (size_t i = 0; i < ELEMENTS(doors); i++) {
+        close_socket(doors[i]);
+        door_guest_vec_done(&doors[i]->guests);
+        free(doors[i]->name);
+    }
     while (host->orphans.n > 0)
         heap_attach_finish(host->orphans.items[0]);
     while (host->departures.n > 0) {

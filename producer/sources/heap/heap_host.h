@@ -12,7 +12,6 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "producer/ground/loop.h"
-#include "producer/sources/heap/heap_door.h"
 
 struct foreign;
 struct heap_attach;
@@ -42,11 +41,14 @@ struct heap_host *heap_host_free(struct heap_host *host); // waits for the helpe
 bool heap_host_is_private(const struct heap_host *host);
 bool heap_host_is_alone(const struct heap_host *host);
 
-// From here until heap_host_leave(), `asks` is called for each program. The socket exists while
-// anyone has joined. Fails only if the socket is private and cannot be made.
-int heap_host_join(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
-// The same for Java VMs.
-int heap_host_join_java(struct heap_host *host, heap_host_fn asks, void *userdata, struct err *err);
+// A program asks over `fd` (borrowed). `taken`: another recording has taken the program. Returns
+// true to take the program.
+typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
+
+// From here until heap_host_leave(), `asks` is called for each program, or Java VM. The socket
+// exists while anyone has joined. Fails only if the socket is private and cannot be made.
+int heap_host_join(struct heap_host *host, bool is_java, heap_host_fn asks, void *userdata,
+                   struct err *err);
 void heap_host_leave(struct heap_host *host, const void *userdata);
 
 // Has the hooks taken out of a process that does not do so itself soon. `ring_fd` is borrowed.

@@ -103,15 +103,15 @@ static int start_timers(struct heap_source *heap, nsec_t now)
 static int heap_start(struct source *source, struct err *err)
 {
     struct heap_source *heap = (struct heap_source *)source;
-    heap_guard_start(&heap->guard, heap->settings.max_memory_kb, heap->settings.max_cpu_secs);
+    heap_clients_start_guard(heap);
     heap->look_period = HEAP_LOOK_FAST;
     heap->running = true;
     heap->started = nsec_now(CLOCK_BOOTTIME);
     int r = 0;
     if (heap->settings.startup && heap->settings.native)
-        r = heap_host_join(heap->host, heap_arrivals_program, heap, err);
+        r = heap_host_join(heap->host, false, heap_arrivals_program, heap, err);
     if (r == 0 && heap->settings.java_interval_bytes)
-        r = heap_host_join_java(heap->host, heap_arrivals_vm, heap, err);
+        r = heap_host_join(heap->host, true, heap_arrivals_vm, heap, err);
     if (r < 0)
         return r;
     r = start_timers(heap, nsec_now(CLOCK_BOOTTIME));

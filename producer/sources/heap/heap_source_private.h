@@ -8,7 +8,6 @@
 
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/heap_client.h"
-#include "producer/sources/heap/heap_guard.h"
 #include "producer/sources/heap/heap_host.h"
 #include "producer/sources/heap/heap_names.h"
 #include "producer/sources/heap/heap_settings.h"
@@ -25,6 +24,12 @@
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 VEC_DEFINE(heap_wake_vec, struct heap_wake *);
 VEC_DEFINE(pid_vec, int32_t);
+
+// The limits that a config sets for the recorder itself.
+struct heap_guard {
+    nsec_t cpu_start, due;
+    bool hit;
+};
 
 struct heap_source {
     struct source_env env;
@@ -68,6 +73,7 @@ void heap_clients_forget_rejected(struct heap_source *heap, int32_t pid, bool is
 // Reads what is in its ring, as long as its user has time left.
 void heap_clients_look_at(struct heap_source *heap, struct heap_client *client);
 void heap_clients_end(struct heap_source *heap, struct heap_client *client, bool disconnected);
+void heap_clients_start_guard(struct heap_source *heap);
 // Ends all profiles when the recorder needs more than its settings allow.
 void heap_clients_check_guard(struct heap_source *heap, nsec_t now);
 // Said when there is something to say; of loss and silence once.

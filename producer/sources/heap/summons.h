@@ -4,9 +4,29 @@
 // process finds it there whatever mount, pid or network namespace it is in.
 #pragma once
 
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "producer/foreign/helper.h"
+#include "producer/foreign/job.h"
 #include "producer/ground/accepter.h"
-#include "producer/sources/heap/summons_job.h"
+#include "producer/heap/heap_abi.h"
+
+#define SUMMONS_NAME_SIZE   sizeof(HEAP_SUMMONS_PREFIX "0123456789abcdef" HEAP_JAVA_SUFFIX)
+#define SUMMONS_FOLDER_SIZE 16
+
+struct summons_request {
+    int32_t pid;
+    uid_t uid; // of the process; gid too
+    gid_t gid;
+    char suffix[sizeof(HEAP_JAVA_SUFFIX)];
+};
+
+struct summons_place {
+    struct summons_request asked;
+    uint64_t number; // identifies the folder and the name (heap_abi.h)
+    char folder[SUMMONS_FOLDER_SIZE], name[SUMMONS_NAME_SIZE]; // as the process sees them
+};
 
 struct summons {
     struct foreign_helper *helper; // borrowed
@@ -24,3 +44,17 @@ int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void 
 
 // Does not wait. Also for a struct that is all zero except accepter.fd, which is -1.
 void summons_close(struct summons *summons);
+
+// The helper's part: makes the socket.
+
+// Opens the place. *ret_fd (owned) is the listening socket, to which only the process's user can
+// connect. `worker` holds the folder until summons_close_job(). Returns 0 or a negative errno.
+int summons_place_open(struct foreign_worker *worker, const struct summons_request *asked,
+                       struct summons_place *ret, int *ret_fd);
+
+// Request: a summons_place, whose name is removed. The recorder has closed the socket before.
+void summons_close_job(struct foreign_worker *worker, struct foreign_request *request,
+                       struct foreign_answer *ret);
+
+// Removes the names that are left when the helper ends.
+void summons_end(void *state);

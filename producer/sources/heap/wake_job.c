@@ -30,7 +30,7 @@
 #include "producer/ground/maps.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
-#include "producer/sources/heap/summons_job.h"
+#include "producer/sources/heap/summons.h"
 
 #define STATUS_MAX  8192
 #define THREADS_MAX 512 // maximum number of threads to examine

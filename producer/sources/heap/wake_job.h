@@ -4,7 +4,7 @@
 // signal.
 #pragma once
 
-#include "producer/sources/heap/summons_job.h"
+#include "producer/sources/heap/summons.h"
 
 struct wake_place {
     struct summons_place summons;

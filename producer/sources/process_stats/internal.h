@@ -99,11 +99,16 @@ const struct process *process_of_mark(const struct process_stats *ps, uint64_t m
 // process_get() returns the known process or a new one; NULL if memory ran out.
 struct process *process_get(struct process_stats *ps, int32_t pid);
 struct process *process_find(const struct process_stats *ps, int32_t pid);
+// Walks over the known processes: begin with *cursor 0; NULL at the end.
+struct process *process_each(const struct process_stats *ps, size_t *cursor);
 // Reads a file of the process into `buffer`. With `keep`, the file stays open between polls as far
 // as there are descriptors. Then -ESRCH means that the process has ended, even if another process
 // has its pid.
 int process_read(struct process_stats *ps, struct process *process, enum process_file file,
                  bool keep, char *buffer, size_t size, struct span *ret);
+// Reads its stat in the same way. Returns false if that fails.
+bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
+                        struct process_times *ret);
 void process_close_files(struct process_stats *ps, struct process *process);
 // The process has ended: its names may be dropped once the ring has passed this moment.
 void process_end(struct process_stats *ps, struct process *process);

@@ -102,11 +102,8 @@ static void read_oom_score_adj(struct process_stats *ps, struct process *process
 static void read_times(struct process_stats *ps, struct process *process,
                        struct process_counters *counters)
 {
-    char text[1024];
-    struct span span;
     struct process_times times;
-    if (process_read(ps, process, PROCESS_STAT, true, text, sizeof(text), &span) < 0 ||
-        !process_stat_parse(span, &times))
+    if (!process_read_times(ps, process, true, &times))
         return;
     process_counters_set(counters, COUNTER_RUNTIME_USER,
                          (int64_t)(times.user_ticks * ps->ns_per_tick));
@@ -195,8 +192,8 @@ void poll_fds_of_all(struct process_stats *ps)
 {
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     size_t cursor = 0;
-    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
-        write_fds(ps, (const struct process *)(uintptr_t)slot->value);
+    for (const struct process *process; (process = process_each(ps, &cursor));)
+        write_fds(ps, process);
     poll_end_packet(ps);
 }
 
@@ -205,11 +202,8 @@ static bool is_same(struct process_stats *ps, struct process *process)
 {
     if (process->fds[PROCESS_STATUS] >= 0)
         return true;
-    char text[1024];
-    struct span span;
     struct process_times times;
-    if (process_read(ps, process, PROCESS_STAT, false, text, sizeof(text), &span) < 0 ||
-        !process_stat_parse(span, &times))
+    if (!process_read_times(ps, process, false, &times))
         return true;
     uint64_t known = process->start_ticks;
     process->start_ticks = times.start_ticks;
@@ -310,8 +304,8 @@ static void age_cache(struct process_stats *ps)
         return;
     ps->n_ticks = 0;
     size_t cursor = 0;
-    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
-        ((struct process *)(uintptr_t)slot->value)->last.present = 0;
+    for (struct process *process; (process = process_each(ps, &cursor));)
+        process->last.present = 0;
 }
 
 void poll_all(struct process_stats *ps)
@@ -324,8 +318,8 @@ void poll_all(struct process_stats *ps)
     poll_end_packet(ps);
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     size_t cursor = 0;
-    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));)
-        name_process(ps, (struct process *)(uintptr_t)slot->value);
+    for (struct process *process; (process = process_each(ps, &cursor));)
+        name_process(ps, process);
     process_end_unmet(ps);
     process_sweep(ps);
     age_cache(ps);

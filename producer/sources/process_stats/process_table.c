@@ -31,6 +31,12 @@ struct process *process_find(const struct process_stats *ps, int32_t pid)
     return slot ? (struct process *)(uintptr_t)*slot : NULL;
 }
 
+struct process *process_each(const struct process_stats *ps, size_t *cursor)
+{
+    const struct map64_slot *slot = map64_next(&ps->processes, cursor);
+    return slot ? (struct process *)(uintptr_t)slot->value : NULL;
+}
+
 const struct process *process_of_mark(const struct process_stats *ps, uint64_t mark)
 {
     const struct process *process = process_find(ps, (int32_t)(mark & INT32_MAX));
@@ -96,6 +102,15 @@ int process_read(struct process_stats *ps, struct process *process, enum process
         return (int)n;
     *ret = span_over(buffer, (size_t)n);
     return 0;
+}
+
+bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
+                        struct process_times *ret)
+{
+    char text[1024];
+    struct span span;
+    return process_read(ps, process, PROCESS_STAT, keep, text, sizeof(text), &span) == 0 &&
+           process_stat_parse(span, ret);
 }
 
 // Writes an empty packet. When the ring passes over it, it removes what `key` kept.
@@ -176,11 +191,10 @@ void process_end_unmet(struct process_stats *ps)
 {
     CLEANUP(id_vec_done) struct id_vec ended = {0};
     size_t cursor = 0;
-    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));) {
-        const struct process *process = (const struct process *)(uintptr_t)slot->value;
-        if (process->generation != ps->generation && id_vec_push(&ended, slot->key) < 0)
+    for (const struct process *process; (process = process_each(ps, &cursor));)
+        if (process->generation != ps->generation &&
+            id_vec_push(&ended, (uint64_t)process->pid) < 0)
             return;
-    }
     vec_foreach(&ended, pid)
         process_end(ps, process_find(ps, (int32_t)*pid));
     process_end_orphans(ps);
@@ -205,8 +219,7 @@ void process_sweep(struct process_stats *ps)
 void process_table_renew(struct process_stats *ps)
 {
     size_t cursor = 0;
-    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));) {
-        struct process *process = (struct process *)(uintptr_t)slot->value;
+    for (struct process *process; (process = process_each(ps, &cursor));) {
         process->written = false;
         process->n_threads = 0;
         process->last.present = 0;
@@ -220,8 +233,7 @@ void process_table_renew(struct process_stats *ps)
 void process_table_clear(struct process_stats *ps)
 {
     size_t cursor = 0;
-    for (const struct map64_slot *slot; (slot = map64_next(&ps->processes, &cursor));) {
-        struct process *process = (struct process *)(uintptr_t)slot->value;
+    for (struct process *process; (process = process_each(ps, &cursor));) {
         process_close_files(ps, process);
         free(process);
     }

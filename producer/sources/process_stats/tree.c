@@ -51,11 +51,8 @@ static bool end_tree(struct process_stats *ps, struct wire_writer *w, uint64_t k
 
 static void write_age(struct process_stats *ps, struct process *process, struct wire_writer *w)
 {
-    char text[1024];
-    struct span stat;
     struct process_times times;
-    if (process_read(ps, process, PROCESS_STAT, false, text, sizeof(text), &stat) == 0 &&
-        process_stat_parse(stat, &times))
+    if (process_read_times(ps, process, false, &times))
         wire_uint(w, PB_ProcessTree_Process_process_start_from_boot,
                   times.start_ticks * ps->ns_per_tick);
 }
