@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/log.h"
+#include "common/vec.h"
 #include "producer/sources/heap/heap_settings.h"
 #include "producer/sources/heap/heap_targets.h"
 #include "producer/sources/heap/heap_vm.h"
