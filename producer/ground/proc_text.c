@@ -67,6 +67,16 @@ bool span_take_prefix(struct span *rest, const char *prefix)
     return true;
 }
 
+bool span_take_key(struct span *line, struct span *ret)
+{
+    const char *colon = memchr(line->pos, ':', span_size(*line));
+    if (!colon)
+        return false;
+    *ret = (struct span){line->pos, colon};
+    line->pos = colon + 1;
+    return true;
+}
+
 struct span span_value_of(struct span text, const char *key)
 {
     struct span line;

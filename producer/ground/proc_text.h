@@ -50,6 +50,9 @@ bool span_take_u64(struct span *rest, uint64_t *ret);
 // it.
 bool span_take_prefix(struct span *rest, const char *prefix);
 
+// Takes "Key:" from the front of a line. Returns false, with nothing taken, if it has no colon.
+bool span_take_key(struct span *line, struct span *ret);
+
 // Returns the span without blanks and newlines at both ends.
 struct span span_trim(struct span span);
 

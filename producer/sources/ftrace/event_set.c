@@ -37,12 +37,8 @@ struct builder {
     bool quiet;     // missing events were not requested by name
 };
 
-static void builder_done(struct builder *builder)
-{
-    known_events_done(&builder->known);
-}
-
-enum event_plan_style event_set_generic_style(const Pb__FtraceConfig *config)
+// Returns how unknown events are written: the config's choice, or described by default.
+static enum event_plan_style generic_style(const Pb__FtraceConfig *config)
 {
     return config->has_denser_generic_event_encoding && !config->denser_generic_event_encoding
                ? EVENT_PLAN_GENERIC
@@ -224,7 +220,7 @@ static int add_event(struct builder *builder, const char *group, const char *nam
     }
     enum event_plan_style style = EVENT_PLAN_TYPED;
     if (!ftrace_event_type_by_kernel_name(group, name))
-        style = event_set_generic_style(builder->config);
+        style = generic_style(builder->config);
     if (style != EVENT_PLAN_TYPED && builder->config->disable_generic_events)
         return note(&set->failed, group, name);
     struct err err = {0};
@@ -371,15 +367,14 @@ int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t lon
                     const struct log *log, struct event_set *ret, struct err *err)
 {
     *ret = (struct event_set){.long_size = long_size};
-    CLEANUP(builder_done)
     struct builder builder = {.set = ret, .root = root, .config = config, .log = log};
     int r = add_all(&builder);
-    if (r < 0) {
+    known_events_done(&builder.known);
+    if (r == 0)
+        choose_compact(&builder);
+    else
         event_set_done(ret);
-        return err_errno(err, r, "ftrace events");
-    }
-    choose_compact(&builder);
-    return 0;
+    return r < 0 ? err_errno(err, r, "ftrace events") : 0;
 }
 
 void event_set_done(struct event_set *set)

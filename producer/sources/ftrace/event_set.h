@@ -52,6 +52,3 @@ int event_set_add(struct event_set *set, const char *root, const char *group, co
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name);
 void event_set_done(struct event_set *set);
-
-// Returns how unknown events are written: the config's choice, or described by default.
-enum event_plan_style event_set_generic_style(const Pb__FtraceConfig *config);

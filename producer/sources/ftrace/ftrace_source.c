@@ -46,7 +46,6 @@
 struct ftrace_source {
     struct source_env env;
     const Pb__FtraceConfig *config; // borrowed
-    Pb__FtraceConfig *no_config;    // owned: used if the data source has no config
     struct event_set events;
     struct kernel_symbols symbols;
     struct kernel_strings strings;
@@ -122,6 +121,7 @@ static int check_access(const struct source_roots *roots, struct err *err)
 static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig *config,
                        struct source **ret, struct err *err)
 {
+    static const Pb__FtraceConfig no_config = PB__FTRACE_CONFIG__INIT;
     int r = check_access(env->roots, err);
     if (r < 0)
         return r;
@@ -130,19 +130,10 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
         return err_errno(err, -ENOMEM, "ftrace");
     ftrace->env = *env;
     ftrace->setup.fs.journal_fd = -1;
-    ftrace->config = config->ftrace_config;
-    if (!ftrace->config) {
-        ftrace->no_config = memory_malloc(sizeof(*ftrace->no_config));
-        if (ftrace->no_config)
-            pb__ftrace_config__init(ftrace->no_config);
-        ftrace->config = ftrace->no_config;
-    }
-    r = ftrace->config ? 0 : -ENOMEM;
-    if (r == 0) {
-        setup_warn(ftrace->config, env->log);
-        r = event_set_build(env->roots->tracefs, ftrace->config,
-                            kernel_long_size(env->roots->tracefs), env->log, &ftrace->events, err);
-    }
+    ftrace->config = config->ftrace_config ? config->ftrace_config : &no_config;
+    setup_warn(ftrace->config, env->log);
+    r = event_set_build(env->roots->tracefs, ftrace->config, kernel_long_size(env->roots->tracefs),
+                        env->log, &ftrace->events, err);
     if (r == 0 && ftrace->events.chosen.n == 0 && ftrace->config->n_ftrace_events > 0 &&
         ftrace->config->n_kprobe_events == 0)
         r = err_set(err, -ENOENT, "this kernel has none of the events");
@@ -570,7 +561,6 @@ static struct source *ftrace_close(struct source *source)
     kernel_strings_done(&ftrace->strings);
     free(ftrace->watches);
     free(ftrace->watch_data);
-    free(ftrace->no_config);
     free(ftrace);
     return NULL;
 }

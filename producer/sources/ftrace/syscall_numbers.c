@@ -4,34 +4,31 @@
 // for the machine that the program is built for.
 #include "producer/sources/ftrace/syscall_numbers.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "common/elements.h"
 #include "common/str.h"
 
-static const struct {
+struct syscall {
     const char *name;
     long number;
-} syscalls[] = {
+};
+
+static const struct syscall syscalls[] = {
 #include "producer/sources/ftrace/syscall_names.inc"
 };
 
+static int by_name(const void *name, const void *entry)
+{
+    return strcmp(name, ((const struct syscall *)entry)->name);
+}
+
 long syscall_number(const char *name)
 {
-    if (str_starts_with(name, "sys_"))
-        name += strlen("sys_");
-    size_t low = 0, high = ELEMENTS(syscalls);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(name, syscalls[middle].name);
-        if (order == 0)
-            return syscalls[middle].number;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return -1;
+    name += str_starts_with(name, "sys_") ? strlen("sys_") : 0;
+    const struct syscall *found =
+        bsearch(name, syscalls, ELEMENTS(syscalls), sizeof(syscalls[0]), by_name);
+    return found ? found->number : -1;
 }

@@ -411,12 +411,6 @@ bool tracefs_read_u64(const struct tracefs *fs, const char *path, uint64_t *ret)
            str_scan_u64(&cursor, text.text + text.size, ret);
 }
 
-int tracefs_write(const struct tracefs *fs, const char *path, const char *text)
-{
-    CLEANUP(freep) char *full = join(fs->path, path);
-    return full ? write_setting(full, text) : -ENOMEM;
-}
-
 int tracefs_clear(const struct tracefs *fs)
 {
     CLEANUP(freep) char *full = join(fs->path, "trace");
@@ -425,10 +419,10 @@ int tracefs_clear(const struct tracefs *fs)
 
 int tracefs_change(struct tracefs *fs, const char *path, const char *text)
 {
-    if (fs->created)
-        return tracefs_write(fs, path, text);
     CLEANUP(freep) char *full = join(fs->path, path);
     CLEANUP(strbuf_done) struct strbuf old = {0};
+    if (full && fs->created)
+        return write_setting(full, text);
     int r = full ? read_restorable(full, &old) : -ENOMEM;
     if (r < 0)
         return r;

@@ -60,9 +60,6 @@ __attribute__((format(printf, 2, 3))) int tracefs_read_at(struct strbuf *ret, co
 // Returns whether the file begins with a number.
 bool tracefs_read_u64(const struct tracefs *fs, const char *path, uint64_t *ret);
 
-// Writes without noting the old content.
-int tracefs_write(const struct tracefs *fs, const char *path, const char *text);
-
 // Empties the ring buffer.
 int tracefs_clear(const struct tracefs *fs);
 

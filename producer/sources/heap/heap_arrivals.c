@@ -136,27 +136,14 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken
     }
     client->share = share;
     heap_clients_forget_rejected(heap, pid, true);
-    heap_vms_forget(&heap->vms, pid);
+    heap_vms_forget(heap, pid);
     heap_arrivals_publish(heap, pid);
     return true;
 }
 
-// VMs that are looked for.
-
-bool heap_arrivals_vm_is_left(void *userdata, int32_t pid)
+bool heap_arrivals_vm_is_left(const struct heap_source *heap, int32_t pid)
 {
-    const struct heap_source *heap = userdata;
     return heap->passing_over || heap_clients_know(heap, pid, true) ||
            is_of_another_time(heap, pid) ||
            !requester_may_trace(heap->env.requester, heap->env.roots->proc, pid);
-}
-
-void heap_arrivals_vm_comes(void *userdata, int32_t pid, int fd)
-{
-    heap_arrivals_vm(userdata, pid, 0, fd, false);
-}
-
-void heap_arrivals_vm_is_busy(void *userdata, int32_t pid)
-{
-    heap_clients_note_rejected(userdata, pid, true);
 }

@@ -188,7 +188,7 @@ void heap_running_look(void *userdata)
         all_done = heap_targets_look(&heap->targets, &heap->settings, heap->env.roots->proc,
                                      target_found, heap);
     if (!heap->guard.hit && heap->settings.java_named)
-        all_done &= heap_vms_look(&heap->vms);
+        all_done &= heap_vms_look(heap);
     heap->passing_over = false;
     // Those that start later are found a little later. Where they are not wanted one look is all.
     if (!heap->settings.startup && all_done)
@@ -205,7 +205,7 @@ void heap_running_end(struct heap_source *heap)
     vec_foreach(&heap->wakes, wake)
         heap_wake_free(*wake);
     heap_wake_vec_clear(&heap->wakes);
-    heap_vms_done(&heap->vms);
+    heap_vms_done(heap);
     while (heap->attaches.n > 0 && heap_host_is_alone(heap->host))
         heap_attach_finish(heap->attaches.items[0]);
     vec_foreach(&heap->attaches, attach)

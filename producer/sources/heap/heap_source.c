@@ -63,19 +63,6 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
     };
     heap_shares_init(&heap->shares);
     heap_names_init(&heap->names, env->helper, env->log, env->roots->proc, &heap->settings);
-    heap->vms.env = (struct heap_vms_env){
-        .loop = env->loop,
-        .host = heap->host,
-        .foreign = env->roots->foreign,
-        .helper = env->helper,
-        .log = env->log,
-        .proc = env->roots->proc,
-        .settings = &heap->settings,
-        .is_left = heap_arrivals_vm_is_left,
-        .comes = heap_arrivals_vm_comes,
-        .is_busy = heap_arrivals_vm_is_busy,
-        .userdata = heap,
-    };
     *ret = (struct source *)heap;
     return 0;
 }

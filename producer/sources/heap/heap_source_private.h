@@ -13,7 +13,7 @@
 #include "producer/sources/heap/heap_settings.h"
 #include "producer/sources/heap/heap_shares.h"
 #include "producer/sources/heap/heap_targets.h"
-#include "producer/sources/heap/heap_vms.h"
+#include "producer/sources/heap/heap_vm.h"
 #include "producer/sources/heap/heap_wake.h"
 #include "producer/sources/heap/profile_writer.h"
 #include "producer/sources/source.h"
@@ -23,7 +23,24 @@
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 VEC_DEFINE(heap_wake_vec, struct heap_wake *);
+VEC_DEFINE(heap_vm_vec, struct heap_vm *);
 VEC_DEFINE(pid_vec, int32_t);
+
+// Finds out, through the helper, whether a process is a VM.
+struct vm_look {
+    struct heap_source *heap; // borrowed
+    int32_t pid;
+    struct foreign_call *call; // NULL: no call is under way
+    bool is_seen;              // found at the last look at all processes
+    bool is_done;              // it was told to ask, or is not a VM and will not become one
+};
+VEC_DEFINE(vm_look_vec, struct vm_look *);
+
+struct heap_vms {
+    struct heap_targets targets;
+    struct heap_vm_vec vms;   // owned; those that have not asked yet
+    struct vm_look_vec looks; // owned
+};
 
 // The limits that a config sets for the recorder itself.
 struct heap_guard {
@@ -98,10 +115,8 @@ const char *heap_dumps_name(void *userdata, const struct book_frame *frame);
 // Guests of the host's doors: a process asks for its ring over `fd`, which stays the caller's.
 bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
 bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
-// For heap_vms.h.
-bool heap_arrivals_vm_is_left(void *userdata, int32_t pid);
-void heap_arrivals_vm_comes(void *userdata, int32_t pid, int fd);
-void heap_arrivals_vm_is_busy(void *userdata, int32_t pid);
+// Whether a VM that is found is to be left alone.
+bool heap_arrivals_vm_is_left(const struct heap_source *heap, int32_t pid);
 // Sends the process that asks over `fd` its ring. 0 or a negative errno, which is told.
 int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool from_startup);
 // Other sources of the session hear of it.
@@ -117,3 +132,13 @@ void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const cha
 void heap_running_look(void *userdata);
 // Nothing more comes. What is under way is given up, or left to the host.
 void heap_running_end(struct heap_source *heap);
+
+// heap_vms.c: the Java VMs among the processes that a config selects, running ones and later ones.
+// Each is told to ask for a ring.
+
+// Returns false if some processes may become VMs soon.
+bool heap_vms_look(struct heap_source *heap);
+// The process has got its ring in another way.
+void heap_vms_forget(struct heap_source *heap, int32_t pid);
+// VMs that have not asked go on without a profile. A second call is permitted.
+void heap_vms_done(struct heap_source *heap);

@@ -67,17 +67,6 @@ static int32_t number_i32(struct span value)
     return span_take_u64(&value, &number) && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-// Splits "Key:\tvalue".
-static bool take_key(struct span *line, struct span *ret)
-{
-    const char *colon = memchr(line->pos, ':', span_size(*line));
-    if (!colon)
-        return false;
-    *ret = (struct span){line->pos, colon};
-    line->pos = colon + 1;
-    return true;
-}
-
 static void take_counter(const struct counter_key *keys, struct span key, struct span value,
                          struct process_counters *counters)
 {
@@ -113,7 +102,6 @@ static void take_name(struct span value, char ret[COMM_BYTES_MAX])
 
 // Handles one line, selected by its first letter before names are compared. Returns false if no
 // interesting line follows, on any kernel.
-// behind it, whatever the kernel.
 static bool take_status_line(struct span key, struct span value, struct process_status *status,
                              struct process_counters *counters)
 {
@@ -163,7 +151,7 @@ bool process_status_parse(struct span text, struct process_status *ret,
     *ret = (struct process_status){.pid = -1, .tgid = -1, .ppid = 0, .kthread = -1};
     struct span line, key;
     while (span_take_line(&text, &line))
-        if (take_key(&line, &key) && !take_status_line(key, line, ret, counters))
+        if (span_take_key(&line, &key) && !take_status_line(key, line, ret, counters))
             break;
     return ret->pid > 0 && ret->tgid > 0;
 }
@@ -172,7 +160,7 @@ void smaps_rollup_parse(struct span text, struct process_counters *counters)
 {
     struct span line, key;
     while (span_take_line(&text, &line))
-        if (take_key(&line, &key))
+        if (span_take_key(&line, &key))
             take_counter(rollup_keys, key, line, counters);
 }
 

@@ -16,16 +16,6 @@
 // Bits of CpuInfo.Cpu.features, by the kernel's words.
 static const char *const feature_words[] = {"mte", "mte3"};
 
-static bool take_key(struct span *line, struct span *ret)
-{
-    const char *colon = memchr(line->pos, ':', span_size(*line));
-    if (!colon)
-        return false;
-    *ret = span_trim((struct span){line->pos, colon});
-    *line = span_trim((struct span){colon + 1, line->end});
-    return true;
-}
-
 // Decimal, or hexadecimal behind "0x".
 static bool take_identifier(struct span value, uint32_t *ret)
 {
@@ -83,8 +73,10 @@ bool cpu_info_next(struct span *rest, struct span *processor, struct cpu_info *r
     while (span_take_line(rest, &line)) {
         if (found && span_size(span_trim(line)) == 0)
             break;
-        if (!take_key(&line, &key))
+        if (!span_take_key(&line, &key))
             continue;
+        key = span_trim(key);
+        line = span_trim(line);
         if (span_eq(key, "Processor"))
             ret->processor = *processor = line;
         else if (span_eq(key, "processor"))
