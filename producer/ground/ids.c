@@ -20,13 +20,15 @@ static gid_t current_gid(void)
 
 int foreign_ids_take(uid_t uid, gid_t gid, struct foreign_ids *ret_own)
 {
-    *ret_own = (struct foreign_ids){current_uid(), current_gid()};
+    const struct foreign_ids own = {current_uid(), current_gid()};
     setfsgid(gid);
     setfsuid(uid);
-    if (current_uid() == uid && current_gid() == gid)
-        return 0;
-    foreign_ids_return(ret_own);
-    return -EPERM;
+    if (current_uid() != uid || current_gid() != gid) {
+        foreign_ids_return(&own);
+        return -EPERM;
+    }
+    *ret_own = own;
+    return 0;
 }
 
 void foreign_ids_return(const struct foreign_ids *own)

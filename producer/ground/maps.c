@@ -27,26 +27,28 @@ static bool scan_char(const char **cursor, const char *end, char c)
 bool mapping_parse(const char *line, size_t size, struct mapping *ret)
 {
     const char *p = line, *end = line + size;
+    struct mapping mapping;
     uint64_t major, minor;
-    if (!str_scan_hex(&p, end, &ret->start) || !scan_char(&p, end, '-') ||
-        !str_scan_hex(&p, end, &ret->end) || !scan_char(&p, end, ' ') || end - p < 5)
+    if (!str_scan_hex(&p, end, &mapping.start) || !scan_char(&p, end, '-') ||
+        !str_scan_hex(&p, end, &mapping.end) || !scan_char(&p, end, ' ') || end - p < 5)
         return false;
-    memcpy(ret->permissions, p, 4);
-    ret->permissions[4] = 0;
+    memcpy(mapping.permissions, p, 4);
+    mapping.permissions[4] = 0;
     p += 4;
-    if (!scan_char(&p, end, ' ') || !str_scan_hex(&p, end, &ret->offset) ||
+    if (!scan_char(&p, end, ' ') || !str_scan_hex(&p, end, &mapping.offset) ||
         !scan_char(&p, end, ' ') || !str_scan_hex(&p, end, &major) || !scan_char(&p, end, ':') ||
         !str_scan_hex(&p, end, &minor) || !scan_char(&p, end, ' ') ||
-        !str_scan_u64(&p, end, &ret->inode))
+        !str_scan_u64(&p, end, &mapping.inode))
         return false;
-    if (major > UINT32_MAX || minor > UINT32_MAX || ret->start >= ret->end)
+    if (major > UINT32_MAX || minor > UINT32_MAX || mapping.start >= mapping.end)
         return false;
-    ret->major = (uint32_t)major;
-    ret->minor = (uint32_t)minor;
+    mapping.major = (uint32_t)major;
+    mapping.minor = (uint32_t)minor;
     while (p < end && *p == ' ')
         p++;
-    ret->path = p;
-    ret->path_size = (size_t)(end - p);
+    mapping.path = p;
+    mapping.path_size = (size_t)(end - p);
+    *ret = mapping;
     return true;
 }
 

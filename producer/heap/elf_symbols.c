@@ -122,7 +122,7 @@ static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *
 
 static int read_table(int fd, uint64_t table_max, bool exports, struct elf_symbols *ret)
 {
-    *ret = (struct elf_symbols){0};
+    struct elf_symbols found = {0};
     Elf64_Ehdr header;
     if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -141,14 +141,16 @@ static int read_table(int fd, uint64_t table_max, bool exports, struct elf_symbo
         r = read_part(fd, names->sh_offset, names->sh_size, table_max, 1, &strings);
     if (r < 0)
         return r;
-    ret->strings = strings;
-    ret->strings_size = names->sh_size;
-    ret->is_whole = symbols->sh_type == SHT_SYMTAB;
+    found.strings = strings;
+    found.strings_size = names->sh_size;
+    found.is_whole = symbols->sh_type == SHT_SYMTAB;
     cut_versions(strings, names->sh_size);
-    find_build_id(fd, sections, header.e_shnum, ret);
-    r = take_functions(table, symbols->sh_size / sizeof(Elf64_Sym), ret);
+    find_build_id(fd, sections, header.e_shnum, &found);
+    r = take_functions(table, symbols->sh_size / sizeof(Elf64_Sym), &found);
     if (r < 0)
-        elf_symbols_done(ret);
+        elf_symbols_done(&found);
+    else
+        *ret = found;
     return r;
 }
 

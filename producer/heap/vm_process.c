@@ -147,9 +147,9 @@ int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err)
     if (r < 0)
         return r == -ESRCH ? err_set(err, r, "%d: no such process", (int)pid)
                            : err_errno(err, r, "%d", (int)pid);
-    *ret = status.process;
-    ret->root_fd = ret->tmp_fd = -1;
-    if (!maps_look(pid, ret->agent))
+    struct vm_process *vm = &status.process;
+    vm->root_fd = vm->tmp_fd = -1;
+    if (!maps_look(pid, vm->agent))
         return err_set(err, -ENOEXEC, "%d: not a Java VM, or one that this user may not examine",
                        (int)pid);
     if (!status.takes_sigquit)
@@ -157,12 +157,13 @@ int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err)
             err, -ENOEXEC,
             "%d: this Java VM takes no agents now (it starts or ends, or runs with -Xrs)",
             (int)pid);
-    r = folders_open(ret);
+    r = folders_open(vm);
     if (r < 0) {
-        vm_process_close(ret);
+        vm_process_close(vm);
         return err_errno(err, r, "%d: its /tmp", (int)pid);
     }
-    ret->pidfd = steal_fd(&pidfd);
+    vm->pidfd = steal_fd(&pidfd);
+    *ret = *vm;
     return 0;
 }
 

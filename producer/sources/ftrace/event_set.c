@@ -366,15 +366,17 @@ static void choose_compact(struct builder *builder)
 int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t long_size,
                     const struct log *log, struct event_set *ret, struct err *err)
 {
-    *ret = (struct event_set){.long_size = long_size};
-    struct builder builder = {.set = ret, .root = root, .config = config, .log = log};
+    struct event_set set = {.long_size = long_size};
+    struct builder builder = {.set = &set, .root = root, .config = config, .log = log};
     int r = add_all(&builder);
     known_events_done(&builder.known);
-    if (r == 0)
-        choose_compact(&builder);
-    else
-        event_set_done(ret);
-    return r < 0 ? err_errno(err, r, "ftrace events") : 0;
+    if (r < 0) {
+        event_set_done(&set);
+        return err_errno(err, r, "ftrace events");
+    }
+    choose_compact(&builder);
+    *ret = set;
+    return 0;
 }
 
 void event_set_done(struct event_set *set)

@@ -472,7 +472,7 @@ bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *conf
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
                struct event_set *set, const struct log *log, struct setup *ret, struct err *err)
 {
-    *ret = (struct setup){.fs.journal_fd = -1};
+    struct setup setup = {.fs.journal_fd = -1};
     struct tracefs_options options = {
         .root = roots->tracefs,
         .proc = roots->proc,
@@ -485,13 +485,15 @@ int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
     if (r < 0)
         return r;
     tracefs_sweep(options.root, options.proc, options.state_dir, log);
-    r = tracefs_open(&options, &ret->fs, err);
+    r = tracefs_open(&options, &setup.fs, err);
     if (r < 0)
         return r;
-    struct step step = {.setup = ret, .config = config, .set = set, .log = log};
+    struct step step = {.setup = &setup, .config = config, .set = set, .log = log};
     r = apply(&step, &layout, err);
     if (r < 0)
-        setup_close(ret, log);
+        setup_close(&setup, log);
+    else
+        *ret = setup;
     return r;
 }
 

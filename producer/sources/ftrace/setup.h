@@ -34,8 +34,7 @@ bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *conf
                   const struct event_set *set);
 
 // Opens the buffer and sets everything except events and tracers. Nothing is recorded yet. Adds the
-// config's kprobes to `set`, or to its `failed` those that could not be created. On failure *ret is
-// empty.
+// config's kprobes to `set`, or to its `failed` those that could not be created.
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
                struct event_set *set, const struct log *log, struct setup *ret, struct err *err);
 

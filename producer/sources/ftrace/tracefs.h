@@ -45,8 +45,7 @@ struct tracefs_options {
     bool main_buffer;      // instead of an instance
 };
 
-// Returns 0, or a negative errno with a text that says what is missing and what would permit it. On
-// failure *ret is empty.
+// Returns 0, or a negative errno with a text that says what is missing and what would permit it.
 int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, struct err *err);
 
 // Restores what was changed and removes what was created. No file of the instance may be open.

@@ -152,7 +152,7 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         attach_or_wait(heap, pid);
 }
 
-static int wake_begin(struct heap_source *heap, int32_t pid)
+static void wake_begin(struct heap_source *heap, int32_t pid)
 {
     const struct heap_wake_env env = {heap->env.loop, heap->env.helper, heap->env.roots->proc};
     struct heap_wake *wake;
@@ -164,20 +164,19 @@ static int wake_begin(struct heap_source *heap, int32_t pid)
         heap_wake_vec_push(&heap->wakes, wake);
     else
         attach_failed(heap, pid, r, err.text);
-    return r;
 }
 
-static enum heap_target_answer target_found(void *userdata, int32_t pid)
+// Returns false if the process is to be looked at again.
+static bool target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;
-    if (heap->passing_over || !heap->settings.native || heap_clients_know(heap, pid, false))
-        return HEAP_TARGET_DONE;
-    if (!heap_arrivals_may_profile(heap, pid))
-        return HEAP_TARGET_DONE;
+    if (heap->passing_over || !heap->settings.native || heap_clients_know(heap, pid, false) ||
+        !heap_arrivals_may_profile(heap, pid))
+        return true;
     if (heap->wakes.n >= WAKES_MAX || heap_host_is_detaching(heap->host, pid))
-        return HEAP_TARGET_LATER;
+        return false;
     wake_begin(heap, pid);
-    return HEAP_TARGET_DONE;
+    return true;
 }
 
 void heap_running_look(void *userdata)

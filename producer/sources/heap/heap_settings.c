@@ -153,7 +153,7 @@ int heap_settings_read(const Pb__DataSourceConfig *config, struct heap_settings 
     const Pb__HeapprofdConfig *heap = config->heapprofd_config;
     if (!heap)
         return err_set(err, -EINVAL, "its config has no heapprofd_config");
-    *ret = (struct heap_settings){
+    struct heap_settings settings = {
         .min_anonymous_kb = heap->min_anonymous_memory_kb,
         .max_memory_kb = heap->max_heapprofd_memory_kb,
         .max_cpu_secs = heap->max_heapprofd_cpu_secs,
@@ -161,13 +161,17 @@ int heap_settings_read(const Pb__DataSourceConfig *config, struct heap_settings 
     };
     int r = check_refused(heap, err);
     if (r == 0)
-        r = read_heaps(heap, ret, err);
-    split_java(ret);
+        r = read_heaps(heap, &settings, err);
+    split_java(&settings);
     if (r == 0)
-        r = read_ring(heap, ret, err);
+        r = read_ring(heap, &settings, err);
     if (r == 0)
-        r = read_dumps(heap, ret, err);
-    return r == 0 ? read_targets(heap, ret, err) : r;
+        r = read_dumps(heap, &settings, err);
+    if (r == 0)
+        r = read_targets(heap, &settings, err);
+    if (r == 0)
+        *ret = settings;
+    return r;
 }
 
 // Cuts a path at `@` and takes the part behind the last slash.

@@ -46,9 +46,7 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
 }
 
 bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
-                       const char *proc,
-                       enum heap_target_answer (*found)(void *userdata, int32_t pid),
-                       void *userdata)
+                       const char *proc, bool (*found)(void *userdata, int32_t pid), void *userdata)
 {
     DIR *dir = opendir(proc);
     bool all_done = true;
@@ -60,7 +58,7 @@ bool heap_targets_look(struct heap_targets *targets, const struct heap_settings 
         if (!process_life_read(proc, pid, &life) || life.ended ||
             (seen && *seen == life.start_ticks))
             continue;
-        if (found(userdata, pid) == HEAP_TARGET_DONE)
+        if (found(userdata, pid))
             map64_set(&targets->seen, (uint64_t)pid, life.start_ticks);
         else
             all_done = false;

@@ -15,16 +15,10 @@ struct heap_targets {
     struct map64 seen; // pid -> start time, of processes that were passed to `found`
 };
 
-enum heap_target_answer {
-    HEAP_TARGET_DONE,  // do not pass it again
-    HEAP_TARGET_LATER, // pass it again at the next look
-};
-
-// Calls `found` for each process that the config selects and that was not passed before. Returns
-// false if some were put off.
+// Calls `found` for each process that the config selects, until `found` returns true for it.
+// Returns false if it returned false for some.
 bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
-                       const char *proc,
-                       enum heap_target_answer (*found)(void *userdata, int32_t pid),
+                       const char *proc, bool (*found)(void *userdata, int32_t pid),
                        void *userdata);
 
 // Returns the boot time at which a process began, up to a tick early; 0 if it is gone.

@@ -115,14 +115,15 @@ static struct vm_look *look_of(struct heap_source *heap, int32_t pid)
     return look;
 }
 
-static enum heap_target_answer target_found(void *userdata, int32_t pid)
+// Returns false if the process is to be looked at again.
+static bool target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;
     bool is_left = heap_arrivals_vm_is_left(heap, pid);
     struct vm_look *look = is_left ? NULL : look_of(heap, pid);
     if (is_left || (look && look->is_done)) {
         look_forget(heap, pid);
-        return HEAP_TARGET_DONE;
+        return true;
     }
     if (look)
         look->is_seen = true;
@@ -134,7 +135,7 @@ static enum heap_target_answer target_found(void *userdata, int32_t pid)
     if (look && !look->call &&
         foreign_helper_ask(heap->env.helper, &ask, state_known, look, &look->call, NULL) < 0)
         look->call = NULL; // perhaps later
-    return HEAP_TARGET_LATER;
+    return false;
 }
 
 bool heap_vms_look(struct heap_source *heap)

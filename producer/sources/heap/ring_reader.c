@@ -100,19 +100,16 @@ static int map_memory(struct ring_reader *ring, struct err *err)
 
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err)
 {
-    *ret = (struct ring_reader){.fd = memfd_create(HEAP_RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                                .bytes = options->bytes,
-                                .table_shift = table_shift(options)};
-    int r = 0;
-    if (ret->fd < 0 || ftruncate(ret->fd, (off_t)HEAP_MEMORY_BYTES(options->bytes)) < 0 ||
-        fcntl(ret->fd, F_ADD_SEALS, SEALS) < 0)
-        r = err_errno(err, -errno, "shared memory");
-    if (r == 0)
-        r = map_memory(ret, err);
+    int fd = memfd_create(HEAP_RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)HEAP_MEMORY_BYTES(options->bytes)) < 0 ||
+        fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+        int r = err_errno(err, -errno, "shared memory");
+        close_fd(fd);
+        return r;
+    }
+    int r = ring_reader_over(fd, options, ret, err);
     if (r == 0)
         ring_header_fill(options, ret->header);
-    else
-        ring_reader_done(ret);
     return r;
 }
 
@@ -120,16 +117,18 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
                      struct err *err)
 {
     struct stat st;
-    *ret = (struct ring_reader){
+    struct ring_reader ring = {
         .fd = fd, .bytes = options->bytes, .table_shift = table_shift(options)};
     int r = 0;
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_MEMORY_BYTES(options->bytes) ||
         !is_sealed(fd))
         r = err_set(err, -EPROTO, "its shared memory is not as it should be");
     if (r == 0)
-        r = map_memory(ret, err);
+        r = map_memory(&ring, err);
     if (r < 0)
-        ring_reader_done(ret);
+        ring_reader_done(&ring);
+    else
+        *ret = ring;
     return r;
 }
 

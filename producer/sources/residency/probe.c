@@ -447,34 +447,35 @@ int residency_probe_count(struct residency_probe *probe, int fd, uint64_t *next,
 int residency_probe_counts(struct residency_probe *probe, int fd, uint64_t pages,
                            struct residency_counts *ret)
 {
-    *ret = (struct residency_counts){.pages = pages, .has_cachestat = probe->use_cachestat};
-    uint64_t next = 0;
-    if (probe->use_cachestat)
-        return residency_probe_count(probe, fd, &next, NSEC_MAX, ret);
+    struct residency_counts counts = {.pages = pages, .has_cachestat = probe->use_cachestat};
     CLEANUP(page_ranges_done) struct page_ranges ranges = {0};
     struct residency_walk walk = {.end = pages};
-    int r = residency_probe_walk(probe, fd, &walk, NSEC_MAX, &ranges);
-    ret->cached = page_ranges_count(&ranges);
-    return r;
+    uint64_t next = 0;
+    int r = probe->use_cachestat ? residency_probe_count(probe, fd, &next, NSEC_MAX, &counts)
+                                 : residency_probe_walk(probe, fd, &walk, NSEC_MAX, &ranges);
+    if (r)
+        return r;
+    if (!probe->use_cachestat)
+        counts.cached = page_ranges_count(&ranges);
+    *ret = counts;
+    return 0;
 }
 
 int residency_probe_verify(struct residency_probe *probe, int fd, uint64_t cached,
                            const struct page_ranges *ranges, bool *ret_same)
 {
-    *ret_same = false;
     if (!probe->use_cachestat)
         return -ENOSYS;
-    if (page_ranges_count(ranges) != cached)
-        return 0;
-    vec_foreach(ranges, range) {
+    bool same = page_ranges_count(ranges) == cached;
+    for (size_t i = 0; same && i < ranges->n; i++) {
+        const struct page_range *range = &ranges->items[i];
         struct cachestat_result count;
         int r = look_up(probe, fd, range->start, range->end, &count);
         if (r)
             return r;
-        if (count.cached != range->end - range->start)
-            return 0;
+        same = count.cached == range->end - range->start;
     }
-    *ret_same = true;
+    *ret_same = same;
     return 0;
 }
 
@@ -486,11 +487,10 @@ int residency_probe_ranges(struct residency_probe *probe, int fd, struct residen
     if (fstat(fd, &st) < 0)
         return -errno;
     uint64_t pages = residency_pages(st.st_size, probe->page_size);
-    *ret = (struct residency_counts){.pages = pages};
     struct residency_walk walk = {.end = pages};
     int r = residency_probe_walk(probe, fd, &walk, NSEC_MAX, ranges);
     if (r)
         return r;
-    ret->cached = page_ranges_count(ranges);
+    *ret = (struct residency_counts){.pages = pages, .cached = page_ranges_count(ranges)};
     return 0;
 }

@@ -165,16 +165,16 @@ static size_t open_values(struct sysfs_values *values)
 
 int sysfs_values_open(struct sysfs_values *ret, enum sysfs_kind kind, const char *sys)
 {
-    *ret = (struct sysfs_values){.kind = kind, .n_open_max = N_OPEN_MAX};
-    int r = find_values(ret, sys);
-    if (r == 0) {
-        if (ret->values.n)
-            qsort(ret->values.items, ret->values.n, sizeof(*ret->values.items), compare_values);
-        if (open_values(ret) == 0)
-            r = -ENOENT;
-    }
+    struct sysfs_values values = {.kind = kind, .n_open_max = N_OPEN_MAX};
+    int r = find_values(&values, sys);
+    if (r == 0 && values.values.n)
+        qsort(values.values.items, values.values.n, sizeof(*values.values.items), compare_values);
+    if (r == 0 && open_values(&values) == 0)
+        r = -ENOENT;
     if (r < 0)
-        sysfs_values_close(ret);
+        sysfs_values_close(&values);
+    else
+        *ret = values;
     return r;
 }
 
