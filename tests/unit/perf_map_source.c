@@ -244,14 +244,20 @@ static void a_map_has_a_limit(void **state)
     fixture_done(&f);
 }
 
+// Of a user who has a limit.
 static void a_process_that_replaces_its_map_fills_neither_log_nor_trace(void **state)
 {
     (void)state;
+    char status[128];
+    unsigned uid = geteuid() ? geteuid() : 1000;
     struct source_fixture f;
     struct configs c;
     struct strbuf text CLEANUP(strbuf_done) = {0};
     char from[PATH_MAX], to[PATH_MAX];
     process_make(&f, "/usr/bin/node");
+    snprintf(status, sizeof(status), "Name:\ta\nNSpid:\t77\t5\nUid:\t%u\t%u\t%u\t%u\n", uid, uid,
+             uid, uid);
+    fixture_text(&f, "proc/77/status", status);
     snprintf(from, sizeof(from), "%s/proc/77/root/tmp/next", f.root);
     snprintf(to, sizeof(to), "%s/proc/77/root/tmp/perf-5.map", f.root);
     for (int i = 0; i < 10000; i++)
