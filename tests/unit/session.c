@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/elements.h"
+#include "producer/service/session/implicit_names.h"
 #include "producer/trace/trace_file.h"
 #include "tests/unit/session_fixture.h"
 
@@ -450,6 +452,36 @@ static void slow_reader_is_waited_for(void **state)
     done(&t);
 }
 
+// Events of ftrace ask for names of tasks, unless the config has the source of names itself.
+static void ftrace_asks_for_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        bool wants;
+    } rows[] = {
+        {"buffers { size_kb: 64 }", false},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.ftrace' } }", true},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.process_stats' } }", false},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.ftrace' } } "
+         "data_sources { config { name: 'linux.process_stats' } }",
+         false},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.sys_stats' } }", false},
+    };
+    for (size_t i = 0; i < ELEMENTS(rows); i++) {
+        struct config config = {0};
+        struct err err = {0};
+        assert_int_equal(config_load("test", rows[i].config, strlen(rows[i].config),
+                                     CONFIG_FORMAT_TEXT, &config, &err),
+                         0);
+        Pb__TraceConfig *message = pb__trace_config__unpack(NULL, config.size, config.bytes);
+        assert_non_null(message);
+        assert_int_equal(wants_implicit_names(message), rows[i].wants);
+        pb__trace_config__free_unpacked(message, NULL);
+        config_done(&config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +507,7 @@ int main(void)
         cmocka_unit_test(its_time_ends_with_the_recording),
         cmocka_unit_test(stop_during_a_write_out_loses_nothing),
         cmocka_unit_test(slow_reader_is_waited_for),
+        cmocka_unit_test(ftrace_asks_for_names),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }

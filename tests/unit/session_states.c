@@ -220,12 +220,14 @@ static void strangers_leave_snapshots_to_others(void **state)
     assert_int_equal(make(&t, CLONE_CONFIG), 0);
     start(&t);
     for (int round = 1; round <= 2; round++) {
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; round == 1 && i < 6; i++)
             fire(&t, STRANGER, 2000);
         for (int i = 0; i < 3; i++) {
             fire(&t, 0, 1000);
             fire(&t, self, 1000);
         }
+        for (int i = 0; round == 2 && i < 6; i++) // in the other order
+            fire(&t, STRANGER, 2000);
         pass(&t, NSEC_PER_SEC);
         assert_int_equal(t.n_clones, 10 * round - 4);
         fire(&t, STRANGER, 1000); // four of them still wait
@@ -318,6 +320,19 @@ static void a_trigger_that_starts_nothing_ends_the_session(void **state)
     done(&t);
 }
 
+static void only_start_tracing_can_be_armed(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {PLAIN_CONFIG, STOP_CONFIG, CLONE_CONFIG};
+    struct test t;
+    for (size_t i = 0; i < ELEMENTS(configs); i++) {
+        assert_int_equal(make(&t, configs[i]), 0);
+        assert_int_equal(session_arm(t.session, &t.err), -EINVAL);
+        assert_int_equal(session_get_state(t.session), SESSION_CONFIGURED);
+        done(&t);
+    }
+}
+
 // A file that is written each period stays empty before the trigger.
 static void periods_write_nothing_without_a_trigger(void **state)
 {
@@ -351,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_may_end_the_session),
         cmocka_unit_test(no_delay_ends_stop_tracing_only),
         cmocka_unit_test(a_trigger_that_starts_nothing_ends_the_session),
+        cmocka_unit_test(only_start_tracing_can_be_armed),
         cmocka_unit_test(periods_write_nothing_without_a_trigger),
     };
     return cmocka_run_group_tests_name("session_states", tests, NULL, NULL);
