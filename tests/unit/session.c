@@ -9,6 +9,7 @@
 #include "common/elements.h"
 #include "producer/service/session/implicit_names.h"
 #include "producer/trace/trace_file.h"
+#include "protos/fields.h"
 #include "tests/unit/session_fixture.h"
 
 static void sources_follow_the_table(void **state)
@@ -277,6 +278,13 @@ static void producer_filters_select(void **state)
         0);
     assert_string_equal(diary, "open b");
     done(&t);
+    assert_int_equal(
+        make(&t, "buffers { size_kb: 64 } "
+                 "data_sources { config { name: 'a' } producer_name_filter: 'mmtrace' } "
+                 "data_sources { config { name: 'b' } producer_name_regex_filter: 'other' } "),
+        0);
+    assert_string_equal(diary, "open a");
+    done(&t);
 }
 
 static void full_file_ends_the_session(void **state)
@@ -352,6 +360,41 @@ static void settings_refuse_what_cannot_be_done(void **state)
     assert_true(session_get_settings(t.session)->deflate);
     done(&t);
     assert_int_equal(make(&t, "data_sources { config { name: 'a' } }"), -EINVAL);
+}
+
+static void settings_follow_the_config(void **state)
+{
+    (void)state;
+    struct test t;
+    assert_int_equal(make(&t, TWO_SOURCES "write_into_file: true file_write_period_ms: 5000 "
+                                          "trace_uuid_msb: 7"),
+                     0);
+    const struct session_settings *settings = session_get_settings(t.session);
+    assert_int_equal(settings->flush_period, 5 * NSEC_PER_SEC);
+    assert_false(settings->flush_on_write);
+    assert_false(settings->sync_after_write);
+    assert_int_equal(settings->uuid_msb, 7);
+    assert_int_equal(settings->uuid_lsb, 0);
+    assert_int_equal(settings->primary_clock, PB_BUILTIN_CLOCK_BOOTTIME);
+    done(&t);
+    assert_int_equal(make(&t, TWO_SOURCES "write_into_file: true file_write_period_ms: 5001 "
+                                          "trace_uuid_lsb: 8 fflush_post_write: FFLUSH_ENABLED "
+                                          "builtin_data_sources { primary_trace_clock: "
+                                          "BUILTIN_CLOCK_MONOTONIC }"),
+                     0);
+    settings = session_get_settings(t.session);
+    assert_int_equal(settings->flush_period, 0);
+    assert_true(settings->flush_on_write);
+    assert_true(settings->sync_after_write);
+    assert_int_equal(settings->uuid_msb, 0);
+    assert_int_equal(settings->uuid_lsb, 8);
+    assert_int_equal(settings->primary_clock, PB_BUILTIN_CLOCK_MONOTONIC);
+    done(&t);
+    assert_int_equal(make(&t, TWO_SOURCES), 0);
+    settings = session_get_settings(t.session);
+    assert_int_equal((uint64_t)settings->uuid_msb >> 12 & 15, 4); // made by RFC 9562
+    assert_int_equal((uint64_t)settings->uuid_lsb >> 62, 2);
+    done(&t);
 }
 
 // Any size that a config may have can be recorded into.
@@ -503,6 +546,7 @@ int main(void)
         cmocka_unit_test(failing_file_ends_the_session),
         cmocka_unit_test(sessions_live_side_by_side),
         cmocka_unit_test(settings_refuse_what_cannot_be_done),
+        cmocka_unit_test(settings_follow_the_config),
         cmocka_unit_test(small_buffers_are_raised),
         cmocka_unit_test(its_time_ends_with_the_recording),
         cmocka_unit_test(stop_during_a_write_out_loses_nothing),
