@@ -48,6 +48,11 @@ static inline double field_double(const struct wire_field *field)
     return field->type == WIRE_FIXED64 ? wire_to_double(field->value) : 0;
 }
 
+static inline double field_float(const struct wire_field *field)
+{
+    return field->type == WIRE_FIXED32 ? (double)wire_to_float(field->value) : 0;
+}
+
 static inline const char *field_text(const struct wire_field *field)
 {
     return field->data ? (const char *)field->data : "";
@@ -56,6 +61,29 @@ static inline const char *field_text(const struct wire_field *field)
 static inline struct text field_words(const struct wire_field *field)
 {
     return (struct text){field_text(field), field->size};
+}
+
+// The fields of one number of a message, one behind the other:
+//
+//     for (struct fields each = fields_of(message, PB_Shelf_books); fields_next(&each);)
+//         book_read(&each.field);
+struct fields {
+    struct wire_reader reader;
+    struct wire_field field;
+    uint32_t number;
+};
+
+static inline struct fields fields_of(const struct wire_field *message, uint32_t number)
+{
+    return (struct fields){.reader = wire_sub(message), .number = number};
+}
+
+static inline bool fields_next(struct fields *fields)
+{
+    while (wire_next(&fields->reader, &fields->field))
+        if (fields->field.number == fields->number)
+            return true;
+    return false;
 }
 
 // Values of a repeated number of a message, packed or not: begin with reader, number and type.

@@ -9,9 +9,56 @@
 #include <stdint.h>
 
 #include "common/elements.h"
+#include "common/map.h"
 #include "common/text.h"
 #include "common/vec.h"
+#include "converter/decode/message.h"
 #include "converter/tables/database.h"
+
+// The name of a slice or a track, or another text for a row.
+struct slice_name {
+    const char *text; // borrowed as cells are; NULL: none
+    size_t size;
+};
+
+static inline struct slice_name slice_name(const char *text)
+{
+    return (struct slice_name){.text = text, .size = strlen(text)};
+}
+
+// The name of a static variable; `literal` is a literal.
+#define SLICE_NAME(literal)                                                                        \
+    {                                                                                              \
+        "" literal, sizeof(literal) - 1                                                            \
+    }
+
+// The text with that id; none for STRSET_NONE.
+static inline struct slice_name slice_name_of(const struct strset *strings, uint32_t id)
+{
+    const char *text = strset_text(strings, id);
+    return (struct slice_name){.text = text, .size = text ? strings->entries[id].size : 0};
+}
+
+// The text of a field; empty where the field is absent.
+static inline struct slice_name field_name(const struct wire_field *field)
+{
+    return (struct slice_name){.text = field_text(field), .size = field->size};
+}
+
+static inline bool name_begins(struct slice_name name, const char *text)
+{
+    return name.size >= strlen(text) && memcmp(name.text, text, strlen(text)) == 0;
+}
+
+static inline bool name_is(struct slice_name name, const char *text)
+{
+    return name.size == strlen(text) && name_begins(name, text);
+}
+
+static inline struct slice_name name_cut(struct slice_name name, size_t max)
+{
+    return (struct slice_name){name.text, name.size < max ? name.size : max};
+}
 
 // The numbers are stored: see the args view.
 enum arg_type {
@@ -55,6 +102,16 @@ static inline struct arg arg_text(const char *key, const void *text, size_t size
 {
     return (struct arg){
         .key = key, .text = text ? text : "", .size = text ? (uint32_t)size : 0, .type = ARG_TEXT};
+}
+
+static inline struct arg arg_real(const char *key, double value)
+{
+    return (struct arg){.key = key, .real = value, .type = ARG_REAL};
+}
+
+static inline struct arg arg_name(const char *key, struct slice_name name)
+{
+    return arg_text(key, name.text, name.size);
 }
 
 static inline struct arg arg_of_text(const char *key, struct text text)

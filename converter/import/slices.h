@@ -10,16 +10,6 @@
 #include "common/vec.h"
 #include "converter/import/args.h"
 
-struct slice_name {
-    const char *text; // borrowed as cells are; NULL: none
-    size_t size;
-};
-
-static inline struct slice_name slice_name(const char *text)
-{
-    return (struct slice_name){.text = text, .size = strlen(text)};
-}
-
 struct slice_spec {
     int64_t ts, dur; // dur is for slice_add() only
     uint32_t track;

@@ -37,8 +37,8 @@ static struct track track_make(struct tracks *tracks, const struct track_spec *s
     struct track track = {
         .type = spec->type,
         .unit = spec->unit,
-        .name =
-            string_add(tracks, spec->name, str_cut(spec->name, spec->name_size, TRACK_TEXT_MAX)),
+        .name = string_add(tracks, spec->name.text,
+                           str_cut(spec->name.text, spec->name.size, TRACK_TEXT_MAX)),
         .counter = spec->counter,
         .parent_id = -1,
         .source_set = ARG_SET_NONE,

@@ -36,13 +36,17 @@ static inline struct track_dimension dimension_text(const char *name, const void
         .name = name, .text = text ? text : "", .size = str_cut(text, size, TRACK_TEXT_MAX)};
 }
 
+static inline struct track_dimension dimension_name(const char *key, struct slice_name name)
+{
+    return dimension_text(key, name.text, name.size);
+}
+
 struct track_spec {
     const char *type; // static
     const char *unit; // static; NULL: unknown
     bool counter;
     struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // the first without name ends them
-    const char *name; // copied; not part of what tells tracks apart
-    size_t name_size;
+    struct slice_name name; // copied; not part of what tells tracks apart
 };
 
 struct track {

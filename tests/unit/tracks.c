@@ -42,7 +42,7 @@ static uint32_t track_of(const char *type, struct track_dimension first,
 
 static uint32_t named(const char *name, size_t size)
 {
-    const struct track_spec spec = {.type = "named", .name = name, .name_size = size};
+    const struct track_spec spec = {.type = "named", .name = {name, size}};
     return tracks_get(&fix.tracks, &spec);
 }
 

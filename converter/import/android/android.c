@@ -85,7 +85,7 @@ static void display_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(display, InitialDisplayState, packet->message);
     struct track_spec spec = {
-        .type = "screen_state", .counter = true, .name = "ScreenState", .name_size = 11};
+        .type = "screen_state", .counter = true, .name = slice_name("ScreenState")};
     counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
                  (double)(int32_t)field_u64(&display.display_state), ARG_SET_NONE);
 }
@@ -113,8 +113,7 @@ static void battery_push(struct import *im, int64_t ts, const struct wire_field 
         .counter = true,
         .dimensions = {dimension_text("battery_name", field_text(name), name->size),
                        dimension_text("counter_name", counter, strlen(counter))},
-        .name = text.text,
-        .name_size = text.size,
+        .name = {text.text, text.size},
     };
     counter_push(im, ts, tracks_get(&im->tracks, &spec), value, ARG_SET_NONE);
 }

@@ -70,9 +70,8 @@ static const struct track_spec *timeline_tracks(bool is_actual, int64_t upid,
     *ret = (struct track_spec){
         .type = is_actual ? "android_actual_frame_timeline" : "android_expected_frame_timeline",
         .dimensions = {dimension_int("upid", upid)},
-        .name = is_actual ? "Actual Timeline" : "Expected Timeline",
+        .name = slice_name(is_actual ? "Actual Timeline" : "Expected Timeline"),
     };
-    ret->name_size = strlen(ret->name);
     return ret;
 }
 

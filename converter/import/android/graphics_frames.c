@@ -46,8 +46,7 @@ static uint32_t frames_track(struct import *im, const char *name, size_t size)
     struct track_spec spec = {
         .type = "graphics_frame_event",
         .dimensions = {dimension_text("name", name, size)},
-        .name = name,
-        .name_size = size,
+        .name = {name, size},
     };
     return tracks_get(&im->tracks, &spec);
 }

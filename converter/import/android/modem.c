@@ -341,8 +341,7 @@ static void event_write(struct import *im, int64_t ts, const struct tokenized *e
     struct track_spec track = {
         .type = "pixel_modem_event",
         .dimensions = {dimension_text("modem_domain", domain.text, domain.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     struct slice_spec spec = {
         .ts = ts,

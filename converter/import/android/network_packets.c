@@ -71,8 +71,7 @@ static uint32_t traffic_track(struct import *im, const struct wire_field *interf
         .type = "network_packets",
         .dimensions = {dimension_text("net_interface", field_text(interface), interface->size),
                        dimension_text("net_direction", direction, strlen(direction))},
-        .name = name.text,
-        .name_size = name.size < TRACK_NAME ? name.size : TRACK_NAME,
+        .name = name_cut(name, TRACK_NAME),
     };
     return async_track_span(&im->async_tracks, &spec, traffic->ts, traffic->dur);
 }

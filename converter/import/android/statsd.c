@@ -81,9 +81,7 @@ static struct slice_name atom_args(struct import *im, const struct atom *atom,
 static void atom_write(struct import *im, const struct packet *packet, const struct atom *atom,
                        struct arg_vec *args)
 {
-    static const char track_name[] = "Statsd Atoms";
-    struct track_spec track = {
-        .type = "statsd_atoms", .name = track_name, .name_size = sizeof(track_name) - 1};
+    struct track_spec track = {.type = "statsd_atoms", .name = slice_name("Statsd Atoms")};
     arg_vec_clear(args);
     struct arg_writer writer = {.im = im, .state = packet->state, .args = args};
     struct slice_spec spec = {.ts = atom->ts, .name = atom_args(im, atom, &writer)};

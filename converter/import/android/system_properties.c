@@ -55,8 +55,7 @@ static bool number_read(const struct wire_field *value, int32_t *ret)
 static void property_push(struct import *im, int64_t ts, const char *type, const char *dimension,
                           struct slice_name key, struct slice_name name, int32_t value)
 {
-    struct track_spec spec = {
-        .type = type, .counter = true, .name = name.text, .name_size = name.size};
+    struct track_spec spec = {.type = type, .counter = true, .name = name};
     if (dimension)
         spec.dimensions[0] = dimension_text(dimension, key.text, key.size);
     counter_push(im, ts, tracks_get(&im->tracks, &spec), value, ARG_SET_NONE);
@@ -65,8 +64,7 @@ static void property_push(struct import *im, int64_t ts, const char *type, const
 static void device_state(struct import *im, int64_t ts, const struct wire_field *value)
 {
     struct track_spec track = {.type = "android_device_state",
-                               .name = "DeviceStateChanged",
-                               .name_size = strlen("DeviceStateChanged")};
+                               .name = slice_name("DeviceStateChanged")};
     struct slice_spec spec = {
         .ts = ts,
         .track = tracks_get(&im->tracks, &track),

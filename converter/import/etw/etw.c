@@ -106,8 +106,7 @@ static void pages_push(struct import *im, int64_t ts, const char *what, uint64_t
         .unit = "pages",
         .counter = true,
         .dimensions = {dimension_text("counter_type", what, strlen(what))},
-        .name = name,
-        .name_size = (size_t)size,
+        .name = {name, (size_t)size},
     };
     counter_push(im, ts, tracks_get(&im->tracks, &track), (double)n, ARG_SET_NONE);
 }

@@ -47,14 +47,12 @@ static void ion_push(struct import *im, const struct ftrace_event *event, struct
         .type = "ion",
         .counter = true,
         .dimensions = {dimension_text("heap_name", heap.text, heap.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = {name.text, name.size},
     };
     counter(im, event, &spec, total, ARG_SET_NONE);
     spec.type = "ion_change";
     spec.dimensions[1] = dimension_int("utid", own_utid(im, event));
-    spec.name = change_name.text;
-    spec.name_size = change_name.size;
+    spec.name = (struct slice_name){change_name.text, change_name.size};
     counter(im, event, &spec, change, ARG_SET_NONE);
 }
 
@@ -81,7 +79,7 @@ static void ion_heap_shrink(struct import *im, const struct ftrace_event *event)
 static void buffer_slice(struct import *im, const struct ftrace_event *event, const char *type,
                          const char *name, int64_t cookie, int64_t len)
 {
-    struct track_spec track = {.type = type, .name = name, .name_size = strlen(name)};
+    struct track_spec track = {.type = type, .name = slice_name(name)};
     struct slice_spec spec = {.ts = event->ts};
     if (len > 0) {
         spec.track = async_track_begin(&im->async_tracks, &track, cookie, false);
@@ -106,15 +104,14 @@ static void dma_heap_stat(struct import *im, const struct ftrace_event *event)
 {
     int64_t len = ftrace_int(event, "len"), inode = ftrace_int(event, "inode");
     struct track_spec total = {
-        .type = "android_dma_heap", .counter = true, .name = "mem.dma_heap", .name_size = 12};
+        .type = "android_dma_heap", .counter = true, .name = slice_name("mem.dma_heap")};
     counter(im, event, &total, (double)(uint64_t)ftrace_int(event, "total_allocated"),
             ARG_SET_NONE);
     struct track_spec change = {
         .type = "android_dma_heap_change",
         .counter = true,
         .dimensions = {dimension_int("utid", own_utid(im, event))},
-        .name = "mem.dma_heap_change",
-        .name_size = strlen("mem.dma_heap_change"),
+        .name = slice_name("mem.dma_heap_change"),
     };
     struct arg arg = arg_uint("inode", (uint64_t)inode);
     counter(im, event, &change, (double)len, args_add(&im->args, &arg, 1));
@@ -139,14 +136,13 @@ static void fastrpc_dma_stat(struct import *im, const struct ftrace_event *event
         .type = "fastrpc",
         .counter = true,
         .dimensions = {dimension_int("cid", cid)},
-        .name = name,
-        .name_size = strlen(name),
+        .name = slice_name(name),
     };
     counter(im, event, &spec, (double)(uint64_t)ftrace_int(event, "total_allocated"), ARG_SET_NONE);
     snprintf(name, sizeof(name), "mem.fastrpc_change[%s]", text);
     spec.type = "fastrpc_change";
     spec.dimensions[1] = dimension_int("utid", own_utid(im, event));
-    spec.name_size = strlen(name);
+    spec.name = slice_name(name);
     counter(im, event, &spec, (double)ftrace_int(event, "len"), ARG_SET_NONE);
 }
 

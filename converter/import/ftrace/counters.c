@@ -65,8 +65,7 @@ static void devfreq_frequency(struct import *im, const struct ftrace_event *even
         .type = "linux_device_frequency",
         .counter = true,
         .dimensions = {dimension_text("linux_device", device.text, device.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = {name.text, name.size},
     };
     counter_push(im, event->ts, tracks_get(&im->tracks, &spec),
                  (double)(uint64_t)ftrace_int(event, "freq"), ARG_SET_NONE);

@@ -19,8 +19,7 @@ static void sensorhub_data(struct import *im, const struct ftrace_event *event)
         .type = "cros_ec_sensorhub_data",
         .counter = true,
         .dimensions = {dimension_int("ec_sensor_num", sensor)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     uint64_t age = (uint64_t)ftrace_int(event, "current_time") - (uint64_t)sampled;
     uint64_t delta = (uint64_t)ftrace_int(event, "fifo_timestamp") - (uint64_t)sampled;
@@ -41,8 +40,7 @@ static void param_set_value_cpm(struct import *im, const struct ftrace_event *ev
         .type = "pixel_cpm_counters",
         .counter = true,
         .dimensions = {dimension_text("name", body.text, body.size)},
-        .name = body.text,
-        .name_size = body.size < 254 ? body.size : 254,
+        .name = name_cut(body, 254),
     };
     counter_push(im, ftrace_int(event, "timestamp"), tracks_get(&im->tracks, &track),
                  (uint32_t)ftrace_int(event, "value"), ARG_SET_NONE);
@@ -146,8 +144,7 @@ static void thermal_exynos(struct import *im, const struct ftrace_event *event)
             .type = counters[i].type,
             .counter = true,
             .dimensions = {dimension_text("thermal_zone", zones[zone], strlen(zones[zone]))},
-            .name = name.text,
-            .name_size = name.size,
+            .name = name,
         };
         uint32_t id = tracks_get(&im->tracks, &track);
         counter_push(im, ts, id, (uint32_t)ftrace_int(event, counters[i].field),

@@ -61,8 +61,7 @@ static struct track_spec video_tracks(struct import *im, const struct ftrace_eve
     return (struct track_spec){
         .type = type,
         .dimensions = {dimension_int("virtio_stream_id", stream), dimension_int(dimension, key)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
 }
 

@@ -122,8 +122,7 @@ static uint32_t line_track(struct import *im, const char *type, const char *pref
     struct track_spec track = {
         .type = type,
         .dimensions = {dimension_text("name", name.text, name.size)},
-        .name = text.text,
-        .name_size = text.size,
+        .name = text,
     };
     if (context)
         track.dimensions[1] = dimension_int("context", (uint32_t)*context);

@@ -88,8 +88,7 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
     struct track_spec tracks = {
         .type = "adreno_gpu_cmdbatch",
         .dimensions = {dimension_int("context_id", context), dimension_int("prio", priority)},
-        .name = strset_text(&im->strings, name),
-        .name_size = im->strings.entries[name].size,
+        .name = slice_name_of(&im->strings, name),
     };
     struct slice_spec spec = {
         .ts = ts,
@@ -116,8 +115,7 @@ static void firmware_slice(struct import *im, const struct ftrace_event *event)
     struct track_spec track = {
         .type = "pixel_fwtp_slices",
         .dimensions = {dimension_text("name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     struct slice_spec spec = {.ts = ftrace_int(event, "timestamp"),
                               .track = tracks_get(&im->tracks, &track)};

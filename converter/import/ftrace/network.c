@@ -28,8 +28,7 @@ static void network_push(struct import *im, const struct ftrace_event *event, co
         .type = type,
         .counter = true,
         .dimensions = {dimension_text("network_interface", device.text, device.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = {name.text, name.size},
     };
     uint32_t track = tracks_get(&im->tracks, &spec);
     uint64_t len = (uint64_t)ftrace_int(event, "len");
@@ -59,10 +58,8 @@ static void kfree_skb(struct import *im, const struct ftrace_event *event)
     int64_t protocol = ftrace_int(event, "protocol");
     if (protocol != IPV4_ETHERTYPE && protocol != IPV6_ETHERTYPE)
         return;
-    struct track_spec spec = {.type = "net_kfree_skb",
-                              .counter = true,
-                              .name = "Kfree Skb IP Prot",
-                              .name_size = strlen("Kfree Skb IP Prot")};
+    struct track_spec spec = {
+        .type = "net_kfree_skb", .counter = true, .name = slice_name("Kfree Skb IP Prot")};
     bool is_v4 = protocol == IPV4_ETHERTYPE;
     struct arg arg = arg_text("protocol", is_v4 ? "IP" : "IPV6", is_v4 ? 2 : 4);
     counter_push(im, event->ts, tracks_get(&im->tracks, &spec), (double)++network->n_dropped,
@@ -109,8 +106,7 @@ static void inet_sock_set_state(struct import *im, const struct ftrace_event *ev
     struct track_spec track = {
         .type = "net_socket_set_state",
         .dimensions = {dimension_int("tcp_stream_idx", (int64_t)*stream)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = {name.text, name.size},
     };
     struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
     slice_end(&im->slices, &spec);

@@ -22,19 +22,8 @@ struct power {
 
 static const struct track_spec steps = {
     .type = "suspend_resume",
-    .name = "Suspend/Resume Latency",
-    .name_size = sizeof("Suspend/Resume Latency") - 1,
+    .name = SLICE_NAME("Suspend/Resume Latency"),
 };
-
-static bool is_named(struct slice_name name, const char *text)
-{
-    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
-}
-
-static struct slice_name name_cut(struct slice_name name, size_t size)
-{
-    return (struct slice_name){name.text, name.size < size ? name.size : size};
-}
 
 static int64_t step_cookie(struct import *im, struct slice_name name)
 {
@@ -48,11 +37,6 @@ static void step_end(struct import *im, int64_t ts, int64_t cookie)
     slice_end(&im->slices, &spec);
 }
 
-static struct arg text_arg(const char *key, struct slice_name text)
-{
-    return arg_text(key, text.text, text.size);
-}
-
 // `driver`, `device` and `phase` are empty where the step is no device's.
 static void step_begin(struct import *im, const struct ftrace_event *event, struct slice_name name,
                        const char *kind, struct slice_name device, struct slice_name driver,
@@ -60,9 +44,9 @@ static void step_begin(struct import *im, const struct ftrace_event *event, stru
 {
     int64_t utid = processes_thread(&im->processes, event->pid);
     struct arg args[] = {
-        arg_uint("utid", (uint64_t)utid), text_arg("event_type", slice_name(kind)),
-        arg_uint("cpu", event->cpu),      text_arg("device_name", device),
-        text_arg("driver_name", driver),  text_arg("callback_phase", phase),
+        arg_uint("utid", (uint64_t)utid), arg_name("event_type", slice_name(kind)),
+        arg_uint("cpu", event->cpu),      arg_name("device_name", device),
+        arg_name("driver_name", driver),  arg_name("callback_phase", phase),
     };
     struct slice_spec spec = {
         .ts = event->ts,
@@ -79,25 +63,25 @@ static void suspend_resume(struct import *im, const struct ftrace_event *event)
     struct power *power = event->own;
     struct slice_name action = ftrace_text(event, "action"), none = {.text = ""};
     // There the value is the processor, which may be another one at the end.
-    int value = is_named(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
+    int value = name_is(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
     struct slice_name name =
         name_cut(import_text(im, "%.*s(%d)", (int)name_cut(action, 256).size, action.text, value),
                  STEP_NAME_MAX);
     int64_t cookie = step_cookie(im, name);
     if (ftrace_int(event, "start")) {
-        if (is_named(action, "suspend_enter")) {
+        if (name_is(action, "suspend_enter")) {
             power->state = SUSPEND_ENTER;
             power->cookie = cookie;
-        } else if (is_named(action, "freeze_processes") && power->state == SUSPEND_ENTER) {
+        } else if (name_is(action, "freeze_processes") && power->state == SUSPEND_ENTER) {
             power->state = SUSPEND_FREEZE;
         }
         step_begin(im, event, name, "Main Kernel Suspend Event", none, none, none);
         return;
     }
     step_end(im, event->ts, cookie);
-    if (is_named(action, "suspend_enter")) {
+    if (name_is(action, "suspend_enter")) {
         power->state = SUSPEND_INITIAL;
-    } else if (is_named(action, "thaw_processes") && power->state == SUSPEND_FREEZE) {
+    } else if (name_is(action, "thaw_processes") && power->state == SUSPEND_FREEZE) {
         step_end(im, event->ts, power->cookie);
         power->state = SUSPEND_INITIAL;
     }
@@ -129,7 +113,7 @@ static struct slice_name callback_phase(struct import *im, const struct ftrace_e
     if (!ops.size && str_eq(message, "resume"))
         return slice_name("resume:complete");
     for (size_t i = 0; i < ELEMENTS(phases); i++)
-        if (ops.size >= strlen(phases[i]) && !memcmp(ops.text, phases[i], strlen(phases[i])))
+        if (name_begins(ops, phases[i]))
             return import_text(im, "%s:%s", message, phases[i]);
     return slice_name(message);
 }
@@ -167,8 +151,7 @@ static uint32_t lock_track(struct import *im, struct slice_name source, struct s
     struct track_spec track = {
         .type = "wakesource_wakelock",
         .dimensions = {dimension_text("wakelock_event", source.text, source.size)},
-        .name = ret_name->text,
-        .name_size = ret_name->size,
+        .name = {ret_name->text, ret_name->size},
     };
     return tracks_get(&im->tracks, &track);
 }

@@ -98,8 +98,7 @@ static void f2fs_counters(struct import *im, const struct ftrace_event *event)
             .dimensions = {dimension_text("linux_device", device.text, device.size),
                            dimension_text("counter_key", counters[i].name,
                                           strlen(counters[i].name))},
-            .name = name.text,
-            .name_size = name.size,
+            .name = name,
         };
         counter_push(im, event->ts, tracks_get(&im->tracks, &spec),
                      (double)(uint64_t)ftrace_int(event, counters[i].field), ARG_SET_NONE);
@@ -112,8 +111,7 @@ static uint32_t checkpoint_track(struct import *im, const struct ftrace_event *e
     struct track_spec spec = {
         .type = "f2fs_write_checkpoint",
         .dimensions = {dimension_int("upid", processes_process(&im->processes, event->pid))},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     return tracks_get(&im->tracks, &spec);
 }
@@ -154,8 +152,7 @@ static void f2fs_write_checkpoint(struct import *im, const struct ftrace_event *
 static void ufs_counter(struct import *im, const struct ftrace_event *event, const char *type,
                         const char *name, double value)
 {
-    struct track_spec spec = {
-        .type = type, .counter = true, .name = name, .name_size = strlen(name)};
+    struct track_spec spec = {.type = type, .counter = true, .name = slice_name(name)};
     counter_push(im, event->ts, tracks_get(&im->tracks, &spec), value, ARG_SET_NONE);
 }
 
@@ -218,8 +215,7 @@ static void ufshcd_command(struct import *im, const struct ftrace_event *event)
     struct track_spec track = {
         .type = "ufs_command_tag",
         .dimensions = {dimension_int("ufs_tag", tag)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
     if (step) {
@@ -239,8 +235,8 @@ static uint64_t read_key(const struct ftrace_event *event)
     return hash_u64((uint64_t)ftrace_int(event, "ino")) ^ (uint64_t)ftrace_int(event, "offset");
 }
 
-static const struct track_spec read_tracks = {
-    .type = "android_fs", .name = "android_fs", .name_size = sizeof("android_fs") - 1};
+static const struct track_spec read_tracks = {.type = "android_fs",
+                                              .name = SLICE_NAME("android_fs")};
 
 static void dataread_start(struct import *im, const struct ftrace_event *event)
 {

@@ -10,16 +10,6 @@
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/process/process_counters.h"
 
-static bool name_is(struct slice_name name, const char *text)
-{
-    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
-}
-
-static bool name_begins(struct slice_name name, const char *text)
-{
-    return name.size >= strlen(text) && memcmp(name.text, text, strlen(text)) == 0;
-}
-
 static uint32_t thread_track(struct import *im, uint32_t tid, const struct marker *marker)
 {
     int64_t utid = marker->tgid ? processes_update_thread(&im->processes, tid, marker->tgid)
@@ -32,8 +22,7 @@ static void victim_write(struct import *im, int64_t ts, int64_t upid)
     struct track_spec track = {
         .type = "android_lmk",
         .dimensions = {dimension_int("upid", upid)},
-        .name = "LMK",
-        .name_size = 3,
+        .name = slice_name("LMK"),
     };
     struct slice_spec spec = {
         .ts = ts, .track = tracks_get(&im->tracks, &track), .name = slice_name("mem.lmk")};
@@ -82,7 +71,7 @@ static void counter_write(struct import *im, int64_t ts, uint32_t tid, const str
     struct slice_name name = marker->name;
     if (name_is(name, "ScreenState")) {
         struct track_spec screen = {
-            .type = "screen_state", .counter = true, .name = "ScreenState", .name_size = 11};
+            .type = "screen_state", .counter = true, .name = slice_name("ScreenState")};
         global_counter(im, ts, marker, &screen);
         return;
     }
@@ -91,8 +80,7 @@ static void counter_write(struct import *im, int64_t ts, uint32_t tid, const str
             .type = "battery_stats",
             .counter = true,
             .dimensions = {dimension_text("counter_key", name.text, name.size)},
-            .name = name.text,
-            .name_size = name.size,
+            .name = name,
         };
         global_counter(im, ts, marker, &battery);
         return;
@@ -106,8 +94,7 @@ static void counter_write(struct import *im, int64_t ts, uint32_t tid, const str
         .type = "atrace_counter",
         .counter = true,
         .dimensions = {dimension_int("upid", upid), dimension_text("name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     struct arg arg = arg_uint("utid", (uint64_t)utid);
     int64_t set = utid == UTID_NONE ? ARG_SET_NONE : args_add(&im->args, &arg, 1);
@@ -121,8 +108,7 @@ static struct track_spec process_spec(struct import *im, const char *type, uint3
         .type = type,
         .dimensions = {dimension_int("upid", processes_process(&im->processes, tgid)),
                        dimension_text("name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
 }
 
@@ -151,8 +137,7 @@ static void named_track(struct import *im, int64_t ts, uint32_t tid, const struc
     struct slice_spec spec = {.ts = ts, .name = marker->name};
     if (marker->phase == 'N' && name_is(marker->track, "DeviceStateChanged")) {
         struct track_spec state = {.type = "android_device_state",
-                                   .name = "DeviceStateChanged",
-                                   .name_size = strlen("DeviceStateChanged")};
+                                   .name = slice_name("DeviceStateChanged")};
         spec.track = tracks_get(&im->tracks, &state);
         slice_add(&im->slices, &spec);
         return;

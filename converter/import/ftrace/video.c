@@ -104,7 +104,7 @@ static const char *type_name(uint32_t type)
     return type == 0x80 ? "PRIVATE" : NAME_OF(names, type);
 }
 
-static const char *field_name(uint32_t field)
+static const char *scan_name(uint32_t field)
 {
     static const char *const names[] = {
         "ANY",    "NONE",   "TOP",       "BOTTOM",        "INTERLACED",
@@ -144,7 +144,7 @@ static size_t args_make(struct import *im, const struct ftrace_event *event, boo
     }
     args[n++] = flags_arg(im, "flags", (uint32_t)ftrace_int(event, "flags"), buffer_flags,
                           ELEMENTS(buffer_flags));
-    args[n++] = name_arg("field", field_name((uint32_t)ftrace_int(event, "field")));
+    args[n++] = name_arg("field", scan_name((uint32_t)ftrace_int(event, "field")));
     args[n++] = arg_int("timestamp", ftrace_int(event, "timestamp"));
     args[n++] =
         name_arg("timecode_type", timecode_name((uint32_t)ftrace_int(event, "timecode_type")));

@@ -68,8 +68,7 @@ static struct track_spec virtual_tracks(struct import *im, const char *type, con
     return (struct track_spec){
         .type = type,
         .dimensions = {dimension_text("virtgpu_name", queue, strlen(queue))},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
 }
 

@@ -93,8 +93,7 @@ static uint32_t counter_track(struct import *im, uint32_t gpu, const struct wire
         .counter = true,
         .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu),
                        dimension_text("name", field_text(name), name->size)},
-        .name = field_text(name),
-        .name_size = name->size,
+        .name = field_name(name),
     };
     uint32_t id = tracks_get(&im->tracks, &track);
     struct arg arg = arg_text("description", description->data, description->size);

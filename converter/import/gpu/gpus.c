@@ -44,8 +44,7 @@ void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz)
         .unit = "kHz",
         .counter = true,
         .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu)},
-        .name = "gpufreq",
-        .name_size = 7,
+        .name = slice_name("gpufreq"),
     };
     counter_push(im, ts, tracks_get(&im->tracks, &spec), khz, ARG_SET_NONE);
 }
@@ -57,8 +56,7 @@ void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, 
         .unit = "bytes",
         .counter = true,
         .dimensions = {dimension_int("ugpu", gpus_get(im, gpu)), dimension_int("gpu", gpu)},
-        .name = "GPU Memory",
-        .name_size = 10,
+        .name = slice_name("GPU Memory"),
     };
     if (pid) {
         // Freed memory may be reported after its process is gone.
@@ -186,8 +184,7 @@ static void log_sorted(struct import *im, const struct packet *packet)
         ARG_APPEND(args, n, arg_text("tag", log.tag.data, log.tag.size));
     if (field_present(&log.log_message))
         ARG_APPEND(args, n, arg_text("message", log.log_message.data, log.log_message.size));
-    struct track_spec track = {
-        .type = "gpu_log", .name = "GPU Log", .name_size = strlen("GPU Log")};
+    struct track_spec track = {.type = "gpu_log", .name = slice_name("GPU Log")};
     struct slice_spec spec = {
         .ts = packet->ts,
         .track = tracks_get(&im->tracks, &track),

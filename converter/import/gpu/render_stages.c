@@ -78,8 +78,7 @@ static struct track_spec queue_tracks(struct import *im, uint32_t gpu, const str
                        dimension_text("hwqueue_name",
                                       queue->is_named ? field_text(&queue->name) : "",
                                       queue->is_named ? queue->name.size : 0)},
-        .name = field_text(&queue->name),
-        .name_size = queue->name.size,
+        .name = field_name(&queue->name),
     };
 }
 

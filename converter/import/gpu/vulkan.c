@@ -47,8 +47,7 @@ static void sum_push(struct import *im, int64_t ts, int64_t upid, const char *ty
         .type = type,
         .counter = true,
         .dimensions = {dimension_int("upid", upid), dimension},
-        .name = name,
-        .name_size = strlen(name),
+        .name = slice_name(name),
     };
     counter_push(im, ts, tracks_get(&im->tracks, &spec), (double)(int64_t)sum, ARG_SET_NONE);
 }
@@ -253,8 +252,7 @@ static void submit_add(struct import *im, int64_t ts, const struct wire_field *m
         args[n++].flat_key = "command_buffers";
     }
     ARG_APPEND(args, n, arg_int("submission_id", (uint32_t)field_u64(&submit.submission_id)));
-    struct track_spec track = {
-        .type = "vulkan_events", .name = "Vulkan Events", .name_size = strlen("Vulkan Events")};
+    struct track_spec track = {.type = "vulkan_events", .name = slice_name("Vulkan Events")};
     struct slice_spec spec = {
         .ts = ts,
         .dur = field_i64(&submit.duration_ns),

@@ -103,8 +103,7 @@ static uint32_t uid_track(struct import *im, uint32_t uid, uint32_t cluster)
         .unit = "ms",
         .counter = true,
         .dimensions = {dimension_int("uid", uid), dimension_int("cluster", cluster)},
-        .name = name,
-        .name_size = (size_t)size,
+        .name = {name, (size_t)size},
     };
     return tracks_get(&im->tracks, &spec);
 }
@@ -133,8 +132,7 @@ static void total_push(struct import *im, struct uids *all, const struct map64 *
         .counter = true,
         .dimensions = {dimension_text("type", type, strlen(type)),
                        dimension_int("cluster", cluster)},
-        .name = name,
-        .name_size = (size_t)size,
+        .name = {name, (size_t)size},
     };
     sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec), (double)*value);
 }

@@ -94,8 +94,7 @@ static void energy_sorted(struct import *im, const struct packet *packet)
         .type = "android_energy_estimation_breakdown",
         .counter = true,
         .dimensions = {dimension_int("energy_consumer_id", (int32_t)field_u64(id))},
-        .name = field_text(&consumer->name),
-        .name_size = consumer->name.size,
+        .name = field_name(&consumer->name),
     };
     uint32_t track = tracks_get(&im->tracks, &spec);
     struct arg args[] = {
@@ -150,8 +149,7 @@ static void residency_push(struct import *im, int64_t ts, const struct described
         .counter = true,
         .dimensions = {dimension_text("entity_name", field_text(entity), entity->size),
                        dimension_text("state_name", field_text(state), state->size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = {name.text, name.size},
     };
     counter_push(im, ts, tracks_get(&im->tracks, &spec), total_ms, ARG_SET_NONE);
 }

@@ -80,8 +80,7 @@ static void lock_push(struct import *im, struct wakelocks *all, const struct seq
         .counter = true,
         .dimensions = {dimension_text("wakelock_name", name->text, name->size),
                        dimension_text("wakelock_type", type, strlen(type))},
-        .name = name->text,
-        .name_size = name->size,
+        .name = {name->text, name->size},
     };
     // As Perfetto: nanoseconds, whatever the unit says.
     if (held_ms)

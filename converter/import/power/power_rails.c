@@ -102,8 +102,7 @@ static void rail_describe(struct import *im, struct rails *rails, uint64_t sessi
         .counter = true,
         .dimensions = {dimension_text("name", field_text(raw), raw->size),
                        dimension_int("session_uuid", (int64_t)session)},
-        .name = name.text,
-        .name_size = name.size < NAME_SIZE_MAX ? name.size : NAME_SIZE_MAX,
+        .name = name_cut((struct slice_name){name.text, name.size}, NAME_SIZE_MAX),
     };
     uint32_t track = tracks_get(&im->tracks, &spec);
     struct arg args[] = {

@@ -280,8 +280,7 @@ static void cpu_frequency_sorted(struct import *im, const struct packet *packet)
         .type = "cpu_frequency",
         .counter = true,
         .dimensions = {dimension_int("cpu", cpu)},
-        .name = "cpufreq",
-        .name_size = 7,
+        .name = slice_name("cpufreq"),
     };
     counter_push(im, packet->ts, tracks_get(&im->tracks, &spec),
                  (double)field_i64(&event.freq_hz) / 1000, ARG_SET_NONE);

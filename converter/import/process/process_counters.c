@@ -37,7 +37,6 @@ static uint32_t track_make(struct import *im, bool of_process, int64_t id,
         .type = of_process ? types[counter].process : types[counter].thread,
         .counter = true,
         .dimensions = {dimension_int(of_process ? "upid" : "utid", id)},
-        .name = name,
     };
     if (types[counter].key)
         spec.dimensions[1] = dimension_text(types[counter].key, key, strlen(key));
@@ -47,7 +46,7 @@ static uint32_t track_make(struct import *im, bool of_process, int64_t id,
         snprintf(name, sizeof(name), "mem.mm.%s.%s", key, metric);
         spec.dimensions[2] = dimension_text("mm_event_metric", metric, strlen(metric));
     }
-    spec.name_size = strlen(name);
+    spec.name = slice_name(name);
     return tracks_get(&im->tracks, &spec);
 }
 

@@ -57,8 +57,7 @@ static uint32_t counter_track(struct import *im, int64_t upid, enum kind kind, c
         .counter = true,
         .dimensions = {dimension_int("upid", upid),
                        dimension_text(tracks_of[kind].dimension, key, strlen(key))},
-        .name = name,
-        .name_size = (size_t)n,
+        .name = {name, (size_t)n},
     };
     return tracks_get(&im->tracks, &spec);
 }

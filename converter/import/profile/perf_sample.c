@@ -154,8 +154,7 @@ static void track_add(struct import *im, struct perf_cpu *perf, uint32_t cpu, in
         .counter = true,
         .dimensions = {dimension_int("cpu", cpu), dimension_int("perf_session_id", session),
                        dimension_text("name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = {name.text, name.size},
     };
     uint32_t track = tracks_get(&im->tracks, &spec);
     struct arg is_timebase = {.key = "is_timebase", .integer = perf->n == 0, .type = ARG_BOOL};

@@ -138,8 +138,7 @@ static bool counter_track(struct import *im, const struct sample *sample,
         .type = of_cpu ? "stack_sample_cpu_counter" : "stack_sample_session_counter",
         .unit = unit_text(im, &part),
         .counter = true,
-        .name = field_text(name),
-        .name_size = name->size,
+        .name = field_name(name),
     };
     size_t n = 0;
     if (of_cpu)

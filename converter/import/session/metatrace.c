@@ -238,8 +238,7 @@ static void counter_write(struct import *im, int64_t ts,
         .counter = true,
         .dimensions = {dimension_int("utid", utid),
                        dimension_text("counter_name", name.text, name.size)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     counter_push(im, ts, tracks_get(&im->tracks, &track), (int32_t)field_u64(&event->counter_value),
                  args_add(&im->args, args->items, args->n));

@@ -27,8 +27,7 @@ static uint32_t session_track(struct import *im, const union message_ConcurrentS
     struct track_spec track = {
         .type = "concurrent_tracing_sessions",
         .dimensions = {dimension_int("session_id", id)},
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     return tracks_get(&im->tracks, &track);
 }

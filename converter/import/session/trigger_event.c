@@ -8,9 +8,7 @@
 static int64_t moment_add(struct import *im, int64_t ts, struct slice_name name,
                           const struct arg *args, size_t n)
 {
-    static const char track_name[] = "Trace Triggers";
-    struct track_spec track = {
-        .type = "triggers", .name = track_name, .name_size = sizeof(track_name) - 1};
+    struct track_spec track = {.type = "triggers", .name = slice_name("Trace Triggers")};
     struct slice_spec spec = {
         .ts = ts,
         .track = tracks_get(&im->tracks, &track),

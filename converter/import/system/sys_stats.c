@@ -89,8 +89,9 @@ __attribute__((format(printf, 6, 7))) static void push(struct import *im, int64_
     int n = vsnprintf(name, sizeof(name), format, args);
     va_end(args);
     spec.counter = true;
-    spec.name = name;
-    spec.name_size = n < 0 ? 0 : n < (int)sizeof(name) ? (size_t)n : sizeof(name) - 1;
+    spec.name = (struct slice_name){name, n < 0                   ? 0
+                                          : n < (int)sizeof(name) ? (size_t)n
+                                                                  : sizeof(name) - 1};
     counter_push(im, ts, tracks_get(&im->tracks, &spec), value, arg_set);
 }
 

@@ -68,8 +68,7 @@ static void time_counter(struct event *event, const char *type, const char *name
         .type = type,
         .counter = true,
         .dimensions = {dimension_int("utid", event->utid)},
-        .name = name,
-        .name_size = strlen(name),
+        .name = slice_name(name),
     };
     counter_push(im, event->packet->ts, tracks_get(&im->tracks, &spec), (double)value,
                  ARG_SET_NONE);
@@ -173,8 +172,7 @@ static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, 
     struct slice_name name = event_string(event, track_name(event, local));
     struct track_spec spec = {
         .type = local ? "legacy_async_process_slice" : "legacy_async_global_slice",
-        .name = name.text,
-        .name_size = name.size,
+        .name = name,
     };
     size_t n = 0;
     if (local)

@@ -381,15 +381,13 @@ static uint32_t merged_track(struct import *im, const struct described_track *tr
 {
     struct track_spec spec = {
         .type = track_type(track, true),
-        .name = strset_text(&im->strings, name),
-        .name_size = name == STRSET_NONE ? 0 : im->strings.entries[name].size,
+        .name = slice_name_of(&im->strings, name),
     };
     uint32_t key = track->merge == MERGE_BY_KEY ? track->merge_key : name;
     size_t n = place_dimensions(track, &spec);
     spec.dimensions[n++] = dimension_int("parent_track_uuid", (int64_t)track->parent_uuid);
     spec.dimensions[n++] = dimension_int("merge_key_type", track->merge);
-    spec.dimensions[n] = dimension_text("merge_key_value", strset_text(&im->strings, key),
-                                        key == STRSET_NONE ? 0 : im->strings.entries[key].size);
+    spec.dimensions[n] = dimension_name("merge_key_value", slice_name_of(&im->strings, key));
     int64_t cookie = (int64_t)track->uuid;
     switch (use) {
     case USE_BEGIN:
@@ -410,8 +408,7 @@ static uint32_t own_track(struct import *im, const struct described_track *track
         .type = track_type(track, false),
         .unit = track->unit,
         .counter = track->is_counter,
-        .name = strset_text(&im->strings, name),
-        .name_size = name == STRSET_NONE ? 0 : im->strings.entries[name].size,
+        .name = slice_name_of(&im->strings, name),
     };
     size_t n = place_dimensions(track, &spec);
     spec.dimensions[n] = dimension_int("track_uuid", (int64_t)track->uuid);
