@@ -96,7 +96,7 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
         run_is_cut(run);
         return 0;
     }
-    int r = content->format->import(&in, input_bytes(content->input), size, run->err);
+    int r = file_format_import(content->format, &in, input_bytes(content->input), size, run->err);
     if (r == -ECANCELED && waiting.stopped) {
         note(notes, "%s: %s; converted what could be read", content->name,
              budget_text(&run->budget, waiting.stopped, text, sizeof(text)));

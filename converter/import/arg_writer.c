@@ -21,14 +21,21 @@ static void strbuf_cut(struct strbuf *buf, size_t size)
     }
 }
 
+// Goes one level deeper. False: too deep, or args are left out already.
+static bool deeper(struct arg_writer *writer, bool fits, struct arg_place *ret)
+{
+    writer->is_cut |= writer->depth == ARG_DEPTH_MAX || !fits;
+    if (writer->is_cut)
+        return false;
+    writer->depth++;
+    *ret = (struct arg_place){writer->key.size, writer->flat_key.size};
+    return true;
+}
+
 bool arg_enter(struct arg_writer *writer, struct text name, struct arg_place *ret)
 {
-    *ret = (struct arg_place){writer->key.size, writer->flat_key.size};
-    if (writer->is_cut || writer->depth == ARG_DEPTH_MAX || name.size > KEY_BYTES_MAX) {
-        writer->is_cut = true;
+    if (!deeper(writer, name.size <= KEY_BYTES_MAX, ret))
         return false;
-    }
-    writer->depth++;
     if (writer->key.size) {
         strbuf_add_char(&writer->key, '.');
         strbuf_add_char(&writer->flat_key, '.');
@@ -40,12 +47,8 @@ bool arg_enter(struct arg_writer *writer, struct text name, struct arg_place *re
 
 bool arg_enter_element(struct arg_writer *writer, size_t index, struct arg_place *ret)
 {
-    *ret = (struct arg_place){writer->key.size, writer->flat_key.size};
-    if (writer->is_cut || writer->depth == ARG_DEPTH_MAX) {
-        writer->is_cut = true;
+    if (!deeper(writer, true, ret))
         return false;
-    }
-    writer->depth++;
     strbuf_addf(&writer->key, "[%zu]", index);
     return true;
 }
@@ -71,9 +74,8 @@ uint64_t arg_list_size(const struct arg_writer *writer)
 
 void arg_list_resize(struct arg_writer *writer, uint64_t n_elements)
 {
-    if (writer->key.size <= LIST_KEY_MAX &&
-        map64_set(&writer->lists, list_key(writer), n_elements) < 0)
-        import_fail(writer->im, -ENOMEM);
+    if (writer->key.size <= LIST_KEY_MAX)
+        import_map_set(writer->im, &writer->lists, list_key(writer), n_elements);
 }
 
 void arg_put(struct arg_writer *writer, struct arg value)
@@ -145,9 +147,7 @@ uint32_t interned_text_id(struct import *im, struct interned *entry)
         struct wire_field text = text_of(entry);
         uint32_t id = STRSET_NONE;
         if (field_present(&text))
-            id = strset_add(&im->strings, field_text(&text), text.size);
-        if (field_present(&text) && id == STRSET_NONE)
-            import_fail(im, -ENOMEM);
+            id = import_keep(im, &text);
         entry->made = (int64_t)id + 1;
     }
     return (uint32_t)(entry->made - 1);
@@ -157,6 +157,7 @@ bool interned_text(const struct generation *state, uint32_t table, uint64_t iid,
                    struct wire_field *ret)
 {
     const struct interned *entry = generation_find(state, table, iid);
-    *ret = text_of(entry);
+    if (entry)
+        *ret = text_of(entry);
     return entry != NULL;
 }

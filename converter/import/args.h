@@ -60,6 +60,28 @@ static inline struct slice_name name_cut(struct slice_name name, size_t max)
     return (struct slice_name){name.text, name.size < max ? name.size : max};
 }
 
+// Returns the value of `key`, or -1.
+static inline int64_t map_number(const struct map64 *map, uint64_t key)
+{
+    const uint64_t *value = map64_find(map, key);
+    return value ? (int64_t)*value : -1;
+}
+
+// From the first moment to the last of several; all zero: of none.
+struct bounds {
+    bool is_set;
+    int64_t start, end;
+};
+
+static inline void bounds_add(struct bounds *bounds, int64_t ts)
+{
+    if (!bounds->is_set || ts < bounds->start)
+        bounds->start = ts;
+    if (!bounds->is_set || ts > bounds->end)
+        bounds->end = ts;
+    bounds->is_set = true;
+}
+
 // The numbers are stored: see the args view.
 enum arg_type {
     ARG_INT,
@@ -102,6 +124,11 @@ static inline struct arg arg_text(const char *key, const void *text, size_t size
 {
     return (struct arg){
         .key = key, .text = text ? text : "", .size = text ? (uint32_t)size : 0, .type = ARG_TEXT};
+}
+
+static inline struct arg arg_bool(const char *key, bool value)
+{
+    return (struct arg){.key = key, .integer = value, .type = ARG_BOOL};
 }
 
 static inline struct arg arg_real(const char *key, double value)
@@ -155,9 +182,29 @@ void arg_cell_set(struct cell *cell, const struct arg *arg);
 
 void args_done(struct args *args);
 
+// Puts a number into a row. A negative number stands for none, and the cell stays NULL.
+static inline void cell_known(struct cell *row, size_t column, int64_t number)
+{
+    if (number >= 0)
+        cell_int(row, column, number);
+}
+
 // Puts a set's id into a row, if there is one.
 static inline void cell_arg_set(struct cell *row, size_t column, int64_t set)
 {
-    if (set != ARG_SET_NONE)
-        cell_int(row, column, set);
+    cell_known(row, column, set);
+}
+
+// Puts the number of a field into a row, if the field is there.
+static inline void cell_number(struct cell *row, size_t column, const struct wire_field *field)
+{
+    if (field_present(field))
+        cell_int(row, column, field_i64(field));
+}
+
+// Puts a name into a row, if there is one.
+static inline void cell_name(struct cell *row, size_t column, struct slice_name name)
+{
+    if (name.text)
+        cell_bytes(row, column, name.text, name.size);
 }

@@ -193,36 +193,35 @@ static int64_t cookie_index(struct async_tracks *all, struct async_group *group,
     return index;
 }
 
-uint32_t async_track_begin(struct async_tracks *all, const struct track_spec *spec, int64_t cookie,
-                           bool single)
+// The track of the cookie, of whose slices one more or one less is open.
+static uint32_t cookie_track(struct async_tracks *all, const struct track_spec *spec,
+                             int64_t cookie, bool begins, bool single)
 {
     uint32_t group_id;
     struct async_group *group = group_get(all, spec, &group_id);
     if (!group)
         return 0;
     int64_t index = cookie_index(all, group, cookie);
-    if (index >= 0) {
-        struct async_track *track = &group->tracks.items[index];
+    struct async_track *track = index < 0 ? NULL : &group->tracks.items[index];
+    if (track && begins) {
         track->n_open = single ? 1 : track->n_open + 1;
-    }
-    return track_id(all, spec, group, group_id, index);
-}
-
-uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec, int64_t cookie)
-{
-    uint32_t group_id;
-    struct async_group *group = group_get(all, spec, &group_id);
-    if (!group)
-        return 0;
-    int64_t index = cookie_index(all, group, cookie);
-    if (index >= 0) {
-        struct async_track *track = &group->tracks.items[index];
-        if (track->n_open)
-            track->n_open--;
+    } else if (track) {
+        track->n_open -= track->n_open > 0;
         if (!track->n_open)
             free_push(all, group, (uint32_t)index);
     }
     return track_id(all, spec, group, group_id, index);
+}
+
+uint32_t async_track_begin(struct async_tracks *all, const struct track_spec *spec, int64_t cookie,
+                           bool single)
+{
+    return cookie_track(all, spec, cookie, true, single);
+}
+
+uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec, int64_t cookie)
+{
+    return cookie_track(all, spec, cookie, false, false);
 }
 
 uint32_t async_track_span(struct async_tracks *all, const struct track_spec *spec, int64_t ts,

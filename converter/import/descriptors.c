@@ -58,8 +58,6 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
 {
     struct descriptors *all = descriptors_of(im);
     MESSAGE(part, FieldDescriptorProto, message);
-    const struct wire_field *name = &part.name;
-    const struct wire_field *type_name = &part.type_name;
     uint64_t number = field_u64(&part.number);
     uint64_t kind = field_u64(&part.type);
     if (is_extension)
@@ -70,8 +68,8 @@ static void field_add(struct import *im, uint32_t type, const struct wire_field 
     const uint64_t *index =
         map64_get_or_add(&all->fields, (uint64_t)type << 32 | number, all->items.n, &is_new);
     struct described_field field = {
-        .name = strset_add(&im->strings, field_text(name), name->size),
-        .type_name = type_name->size ? full_name(im, type_name) : STRSET_NONE,
+        .name = import_keep(im, &part.name),
+        .type_name = part.type_name.size ? full_name(im, &part.type_name) : STRSET_NONE,
         .type = (uint8_t)kind,
         .repeated = field_u64(&part.label) == PB_LABEL_REPEATED,
         .is_extension = is_extension,
@@ -93,20 +91,16 @@ static bool enum_add(struct import *im, const struct strbuf *scope,
     strbuf_add_char(&full, '.');
     strbuf_add(&full, field_text(name), name->size);
     uint32_t type = type_get(im, import_strbuf_keep(im, &full));
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_EnumDescriptorProto_value)
-            continue;
-        MESSAGE(value, EnumValueDescriptorProto, &field);
+    struct fields each = fields_of(message, PB_EnumDescriptorProto_value);
+    while (fields_next(&each)) {
+        MESSAGE(value, EnumValueDescriptorProto, &each.field);
         const struct wire_field *text = &value.name;
         uint32_t number = (uint32_t)field_u64(&value.number);
         bool is_new;
-        if (!map64_get_or_add(&all->values, (uint64_t)type << 32 | number,
-                              strset_add(&im->strings, field_text(text), text->size), &is_new))
-            import_fail(im, -ENOMEM);
+        import_map_get(im, &all->values, (uint64_t)type << 32 | number, import_keep(im, text),
+                       &is_new);
     }
-    return !reader.error;
+    return !each.reader.error;
 }
 
 static bool message_add(struct import *im, struct strbuf *scope, const struct wire_field *message,
@@ -186,19 +180,19 @@ static void descriptors_start(struct import *im, void *state)
     descriptors_add(im, wire_reader_over(track_event_descriptors, track_event_descriptors_size));
 }
 
+static uint32_t type_named(const struct import *im, uint32_t name)
+{
+    return name == STRSET_NONE ? TYPE_NONE : (uint32_t)map_number(&descriptors_of(im)->types, name);
+}
+
 uint32_t descriptors_find(const struct import *im, const char *name, size_t size)
 {
-    uint32_t id = strset_find(&im->strings, name, size);
-    const uint64_t *type = id == STRSET_NONE ? NULL : map64_find(&descriptors_of(im)->types, id);
-    return type ? (uint32_t)*type : TYPE_NONE;
+    return type_named(im, strset_find(&im->strings, name, size));
 }
 
 uint32_t descriptors_type_of(const struct import *im, const struct described_field *field)
 {
-    const uint64_t *type = field->type_name == STRSET_NONE
-                               ? NULL
-                               : map64_find(&descriptors_of(im)->types, field->type_name);
-    return type ? (uint32_t)*type : TYPE_NONE;
+    return type_named(im, field->type_name);
 }
 
 const struct described_field *descriptors_field(const struct import *im, uint32_t type,
@@ -210,9 +204,8 @@ const struct described_field *descriptors_field(const struct import *im, uint32_
 
 uint32_t descriptors_value_name(const struct import *im, uint32_t type, int32_t value)
 {
-    const uint64_t *name =
-        map64_find(&descriptors_of(im)->values, (uint64_t)type << 32 | (uint32_t)value);
-    return name ? (uint32_t)*name : STRSET_NONE;
+    return (uint32_t)map_number(&descriptors_of(im)->values,
+                                (uint64_t)type << 32 | (uint32_t)value);
 }
 
 static void descriptors_done(void *state)

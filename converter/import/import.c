@@ -23,6 +23,16 @@ struct slice_name import_text_keep(struct import *im, const char *text, size_t s
     return (struct slice_name){.text = kept ? kept : "", .size = kept ? size : 0};
 }
 
+int64_t import_set_add(struct import *im, struct strset *set, const void *key, size_t size,
+                       bool *ret_new)
+{
+    size_t n = set->n;
+    uint32_t id = strset_add(set, key, size);
+    *ret_new = set->n > n;
+    import_fail(im, id == STRSET_NONE ? -ENOMEM : 0);
+    return id == STRSET_NONE ? -1 : (int64_t)id;
+}
+
 bool import_strbuf_whole(struct import *im, const struct strbuf *text)
 {
     import_fail(im, text->failed ? -ENOMEM : 0);

@@ -59,8 +59,7 @@ struct import {
     const struct trace_result *result; // borrowed
     bool has_realtime;
     int64_t realtime_offset; // real time minus trace time, by the first reading of both (ns)
-    bool has_bounds;
-    int64_t start_ts, end_ts;                      // of all rows that have a time
+    struct bounds bounds;    // of all rows that have a time
     bool (*progress)(void *userdata, double done); // may be NULL; false stops
     void *userdata;
     struct err *err;
@@ -90,14 +89,27 @@ static inline uint64_t *import_map_get(struct import *im, struct map64 *map, uin
     return value;
 }
 
+static inline void import_map_set(struct import *im, struct map64 *map, uint64_t key,
+                                  uint64_t value)
+{
+    import_fail(im, map64_set(map, key, value));
+}
+
+// Returns the id of `key` in `set`, or -1: the conversion must end. *ret_new says whether the key
+// was added.
+int64_t import_set_add(struct import *im, struct strset *set, const void *key, size_t size,
+                       bool *ret_new);
+
+// Keeps the text of a field. Returns its id in strings, or STRSET_NONE: the conversion must end.
+static inline uint32_t import_keep(struct import *im, const struct wire_field *field)
+{
+    return strset_add(&im->strings, field_text(field), field->size);
+}
+
 // A row has this time.
 static inline void import_bounds(struct import *im, int64_t ts)
 {
-    if (!im->has_bounds || ts < im->start_ts)
-        im->start_ts = ts;
-    if (!im->has_bounds || ts > im->end_ts)
-        im->end_ts = ts;
-    im->has_bounds = true;
+    bounds_add(&im->bounds, ts);
 }
 
 static inline void cpus_see(struct import *im, uint32_t cpu)

@@ -14,18 +14,19 @@
 #include "converter/import/problem_stats.h"
 #include "protos/fields.h"
 
-static const struct importer *importer_find(const struct import *im, uint32_t field,
-                                            size_t *ret_index)
+// The importer of a field that one has, and its state for the machine at hand.
+static const struct importer *importer_find(const struct import *im, uint32_t field, void **ret)
 {
-    size_t number = field < ELEMENTS(im->importer_of) ? im->importer_of[field] : 0;
-    *ret_index = number - 1;
-    return number ? importers[number - 1] : NULL;
+    size_t index = im->importer_of[field] - 1u;
+    *ret = im->machine->states[index];
+    return importers[index];
 }
 
 static enum field_interest handle_interest(void *userdata, uint32_t field)
 {
-    size_t index;
-    const struct importer *importer = importer_find(userdata, field, &index);
+    const struct import *im = userdata;
+    size_t number = field < ELEMENTS(im->importer_of) ? im->importer_of[field] : 0;
+    const struct importer *importer = number ? importers[number - 1] : NULL;
     if (!importer)
         return FIELD_IGNORED;
     if (importer->event)
@@ -38,20 +39,14 @@ static enum field_interest handle_interest(void *userdata, uint32_t field)
 static int handle_now(void *userdata, struct packet *packet)
 {
     struct import *im = userdata;
-    size_t index = 0;
-    const struct importer *importer = importer_find(im, packet->message->number, &index);
-    packet->own = im->machine->states[index];
-    importer->now(im, packet);
+    importer_find(im, packet->message->number, &packet->own)->now(im, packet);
     return im->failure->code;
 }
 
 static int handle_sorted(void *userdata, struct packet *packet)
 {
     struct import *im = userdata;
-    size_t index = 0;
-    const struct importer *importer = importer_find(im, packet->message->number, &index);
-    packet->own = im->machine->states[index];
-    importer->sorted(im, packet);
+    importer_find(im, packet->message->number, &packet->own)->sorted(im, packet);
     return im->failure->code;
 }
 
@@ -65,35 +60,30 @@ static int handle_machine(void *userdata, uint32_t machine, uint32_t raw_id)
 static int handle_event(void *userdata, uint32_t field, const struct bundle_event *event)
 {
     struct import *im = userdata;
-    size_t index = 0;
-    const struct importer *importer = importer_find(im, field, &index);
-    importer->event(im, im->machine->states[index], event);
+    void *state;
+    const struct importer *importer = importer_find(im, field, &state);
+    importer->event(im, state, event);
     return im->failure->code;
 }
 
 static int handle_describe(void *userdata, uint32_t field, const struct wire_field *descriptor)
 {
     struct import *im = userdata;
-    size_t index = 0;
-    const struct importer *importer = importer_find(im, field, &index);
+    void *state;
+    const struct importer *importer = importer_find(im, field, &state);
     if (importer->describe)
-        importer->describe(im, im->machine->states[index], descriptor);
+        importer->describe(im, state, descriptor);
     return im->failure->code;
 }
 
 static int handle_complete(void *userdata, uint32_t field, int64_t ts)
 {
     struct import *im = userdata;
-    size_t index = 0;
-    const struct importer *importer = importer_find(im, field, &index);
+    void *state;
+    const struct importer *importer = importer_find(im, field, &state);
     if (importer->complete)
-        importer->complete(im, im->machine->states[index], ts);
+        importer->complete(im, state, ts);
     return im->failure->code;
-}
-
-static void importers_indexed(struct import *im)
-{
-    machine_call(im, MACHINE_INDEXED);
 }
 
 static int handle_indexed(void *userdata, const struct trace_result *result)
@@ -113,7 +103,7 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
                                      : (int64_t)input_size(im->input));
     if (result->truncated)
         stats_set(&im->stats, STAT_mmsql_truncated_at, (int64_t)result->truncated_offset);
-    machines_each(im, importers_indexed);
+    machines_call(im, MACHINE_INDEXED);
     return im->failure->code;
 }
 
@@ -158,19 +148,18 @@ static void handle_settle(void *userdata)
 
 static void bounds_write(struct import *im)
 {
-    if (im->slices.has_bounds) {
-        import_bounds(im, im->slices.start_ts);
-        import_bounds(im, im->slices.end_ts);
-    }
-    if (im->thread_states.has_bounds) {
-        import_bounds(im, im->thread_states.start_ts);
-        import_bounds(im, im->thread_states.end_ts);
-    }
+    const struct bounds *const more[] = {&im->slices.bounds, &im->thread_states.bounds};
+    for (size_t i = 0; i < ELEMENTS(more); i++)
+        if (more[i]->is_set) {
+            import_bounds(im, more[i]->start);
+            import_bounds(im, more[i]->end);
+        }
     struct cell *row = database_row(im->db, TABLE_trace_bounds, NULL);
-    cell_int(row, COL_trace_bounds_start_ts, im->has_bounds ? im->start_ts : 0);
+    const struct bounds *all = &im->bounds;
+    cell_int(row, COL_trace_bounds_start_ts, all->start);
     // As Perfetto: a trace of one moment is not empty.
-    int64_t end = im->end_ts + (im->start_ts == im->end_ts && im->end_ts < INT64_MAX);
-    cell_int(row, COL_trace_bounds_end_ts, im->has_bounds ? end : 0);
+    bool is_moment = all->is_set && all->start == all->end && all->end < INT64_MAX;
+    cell_int(row, COL_trace_bounds_end_ts, all->end + is_moment);
 }
 
 // The only trace of this database. What a path is made of does not end with the import.
@@ -182,8 +171,8 @@ static void trace_write(struct import *im)
     cell_text(row, COL_trace_uuid, metadata_get_text(&im->metadata, "trace_uuid"));
     cell_int(row, COL_trace_size_bytes, (int64_t)input_size(im->input));
     cell_int(row, COL_trace_n_packets, (int64_t)im->n_packets);
-    cell_int(row, COL_trace_start_ts, im->has_bounds ? im->start_ts : 0);
-    cell_int(row, COL_trace_end_ts, im->has_bounds ? im->end_ts : 0);
+    cell_int(row, COL_trace_start_ts, im->bounds.start);
+    cell_int(row, COL_trace_end_ts, im->bounds.end);
     cell_int(row, COL_trace_ts_shift, 0);
     if (im->has_realtime)
         cell_int(row, COL_trace_realtime_offset, im->realtime_offset);
@@ -194,23 +183,13 @@ static void trace_write(struct import *im)
     }
 }
 
-static void importers_finish(struct import *im)
-{
-    machine_call(im, MACHINE_FINISH);
-}
-
-static void importers_write(struct import *im)
-{
-    machine_call(im, MACHINE_WRITE);
-}
-
 // Everything that was held back until the whole trace was seen.
 static void held_back_write(struct import *im)
 {
-    machines_each(im, importers_finish);
+    machines_call(im, MACHINE_FINISH);
     slices_finish(&im->slices);
     thread_states_finish(&im->thread_states);
-    machines_each(im, importers_write);
+    machines_call(im, MACHINE_WRITE);
     processes_write(&im->processes, im->db, &im->args);
     tracks_write(&im->tracks, im->db);
     metadata_write(&im->metadata, im->db);

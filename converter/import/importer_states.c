@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/elements.h"
 #include "common/memory.h"
 #include "converter/import/importer.h"
 
@@ -82,6 +81,21 @@ static int machine_add(struct import *im)
     return 0;
 }
 
+static void machine_call(struct import *im, enum machine_hook hook)
+{
+    for (size_t i = 0; i < n_importers && !import_failed(im); i++) {
+        const struct importer *importer = importers[i];
+        void (*const hooks[])(struct import *, void *) = {
+            [MACHINE_START] = importer->start,
+            [MACHINE_INDEXED] = importer->indexed,
+            [MACHINE_FINISH] = importer->finish,
+            [MACHINE_WRITE] = importer->write,
+        };
+        if (hooks[hook] && has_own_state(im->machine, importer))
+            hooks[hook](im, im->machine->states[i]);
+    }
+}
+
 void machines_enter(struct import *im, uint32_t number, uint32_t raw_id)
 {
     while (im->machines.n <= number && !import_failed(im))
@@ -99,27 +113,11 @@ void machines_enter(struct import *im, uint32_t number, uint32_t raw_id)
     }
 }
 
-void machine_call(struct import *im, enum machine_hook hook)
-{
-    for (size_t i = 0; i < n_importers && !import_failed(im); i++) {
-        const struct importer *importer = importers[i];
-        void (*const hooks[])(struct import *, void *) = {
-            [MACHINE_START] = importer->start,
-            [MACHINE_INDEXED] = importer->indexed,
-            [MACHINE_FINISH] = importer->finish,
-            [MACHINE_WRITE] = importer->write,
-        };
-        void (*function)(struct import *, void *) = hooks[hook];
-        if (function && has_own_state(im->machine, importer))
-            function(im, im->machine->states[i]);
-    }
-}
-
-void machines_each(struct import *im, void (*each)(struct import *im))
+void machines_call(struct import *im, enum machine_hook hook)
 {
     for (uint32_t i = 0; i < im->machines.n && !import_failed(im); i++) {
         machines_enter(im, i, im->machines.items[i]->raw_id);
-        each(im);
+        machine_call(im, hook);
     }
     machines_enter(im, 0, im->machines.items[0]->raw_id);
 }

@@ -14,11 +14,8 @@ void machines_enter(struct import *im, uint32_t number, uint32_t raw_id);
 // Functions of importers that are called for each machine.
 enum machine_hook { MACHINE_START, MACHINE_INDEXED, MACHINE_FINISH, MACHINE_WRITE };
 
-// Calls that function of all importers for the machine at hand, until the conversion must end.
-void machine_call(struct import *im, enum machine_hook hook);
-
-// Calls `each` for every machine, which is the one at hand meanwhile, until the conversion must
-// end.
-void machines_each(struct import *im, void (*each)(struct import *im));
+// Calls the function of all importers for each machine, which is the machine at hand meanwhile,
+// until the conversion must end.
+void machines_call(struct import *im, enum machine_hook hook);
 
 void machines_done(struct import *im);

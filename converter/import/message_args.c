@@ -46,10 +46,10 @@ static void number_put(struct arg_writer *writer, const struct described_field *
 {
     switch ((uint8_t)type->type) {
     case PB_TYPE_DOUBLE:
-        arg_put(writer, (struct arg){.real = wire_to_double(value), .type = ARG_REAL});
+        arg_put(writer, arg_real(NULL, wire_to_double(value)));
         break;
     case PB_TYPE_FLOAT:
-        arg_put(writer, (struct arg){.real = (double)wire_to_float(value), .type = ARG_REAL});
+        arg_put(writer, arg_real(NULL, (double)wire_to_float(value)));
         break;
     case PB_TYPE_UINT64:
     case PB_TYPE_FIXED64:
@@ -60,7 +60,7 @@ static void number_put(struct arg_writer *writer, const struct described_field *
         arg_put(writer, arg_uint(NULL, (uint32_t)value));
         break;
     case PB_TYPE_BOOL:
-        arg_put(writer, (struct arg){.integer = value != 0, .type = ARG_BOOL});
+        arg_put(writer, arg_bool(NULL, value != 0));
         break;
     case PB_TYPE_ENUM:
         enum_put(writer, type, (int32_t)value);

@@ -30,8 +30,7 @@ static struct process *process_at(const struct processes *all, int64_t upid)
 
 static int64_t map_get(const struct processes *all, const struct map64 *map, int64_t key)
 {
-    const uint64_t *value = map64_find(map, (uint64_t)key ^ all->mark);
-    return value ? (int64_t)*value : -1;
+    return map_number(map, (uint64_t)key ^ all->mark);
 }
 
 static void map_put(struct processes *all, struct map64 *map, int64_t key, int64_t value)
@@ -317,29 +316,38 @@ int64_t processes_renew_thread(struct processes *all, int64_t tid)
     return thread_add(all, tid);
 }
 
-int64_t processes_renew(struct processes *all, int64_t pid)
+// Whatever had this number is over. Returns the process that had it, or UPID_NONE.
+static int64_t pid_free(struct processes *all, int64_t pid)
 {
     int64_t before = map_get(all, &all->by_pid, pid);
     map_put(all, &all->by_pid, pid, -1);
     map_put(all, &all->by_tid, pid, -1);
     map_put(all, &all->live, pid, -1);
+    return before;
+}
+
+int64_t processes_renew(struct processes *all, int64_t pid)
+{
+    int64_t before = pid_free(all, pid);
     int64_t upid = processes_process(all, pid);
     if (before != UPID_NONE)
         live_refresh_process(all, before);
     return upid;
 }
 
-int64_t processes_start(struct processes *all, int64_t ts, int64_t pid, uint32_t name)
+static int64_t thread_start(struct processes *all, int64_t ts, int64_t tid, uint32_t name)
 {
-    int64_t before = map_get(all, &all->by_pid, pid);
-    map_put(all, &all->by_pid, pid, -1);
-    // A pid is never used by two at a time: whatever thread had this tid is over.
-    map_put(all, &all->by_tid, pid, -1);
-    map_put(all, &all->live, pid, -1);
-    int64_t utid = thread_add(all, pid);
+    int64_t utid = thread_add(all, tid);
     thread_at(all, utid)->start_ts = ts;
     thread_at(all, utid)->has_start = true;
     processes_name_thread(all, utid, name, NAME_FTRACE);
+    return utid;
+}
+
+int64_t processes_start(struct processes *all, int64_t ts, int64_t pid, uint32_t name)
+{
+    int64_t before = pid_free(all, pid); // two never use a pid at a time
+    thread_start(all, ts, pid, name);
     int64_t upid = processes_process(all, pid);
     struct process *process = process_at(all, upid);
     process->start_ts = ts;
@@ -376,10 +384,7 @@ static void associate_threads(struct processes *all, int64_t a, int64_t b)
 int64_t processes_start_thread(struct processes *all, int64_t ts, int64_t tid, uint32_t name,
                                int64_t parent_utid)
 {
-    int64_t utid = thread_add(all, tid);
-    thread_at(all, utid)->start_ts = ts;
-    thread_at(all, utid)->has_start = true;
-    processes_name_thread(all, utid, name, NAME_FTRACE);
+    int64_t utid = thread_start(all, ts, tid, name);
     associate_threads(all, parent_utid, utid);
     return utid;
 }
@@ -442,12 +447,6 @@ bool processes_set_parent(struct processes *all, int64_t upid, int64_t parent_up
     return process->parent_upid == parent_upid;
 }
 
-static void cell_string(const struct processes *all, struct cell *row, size_t column, uint32_t id)
-{
-    if (id != STRSET_NONE)
-        cell_bytes(row, column, all->strings->entries[id].text, all->strings->entries[id].size);
-}
-
 static void cell_if(struct cell *row, size_t column, bool present, int64_t value)
 {
     if (present)
@@ -459,15 +458,11 @@ static int64_t process_facts(const struct process *process, struct args *args)
     struct arg facts[2];
     size_t n = 0;
     if (process->is_kthread)
-        ARG_APPEND(facts, n,
-                   (struct arg){.key = "is_kthread",
-                                .integer = process->is_kthread == FACT_TRUE,
-                                .type = ARG_BOOL});
+        ARG_APPEND(facts, n, arg_bool("is_kthread", process->is_kthread == FACT_TRUE));
     if (process->is_peak_rss_resettable)
-        ARG_APPEND(facts, n,
-                   (struct arg){.key = "is_peak_rss_resettable",
-                                .integer = process->is_peak_rss_resettable == FACT_TRUE,
-                                .type = ARG_BOOL});
+        ARG_APPEND(
+            facts, n,
+            arg_bool("is_peak_rss_resettable", process->is_peak_rss_resettable == FACT_TRUE));
     return args_add(args, facts, n);
 }
 
@@ -478,14 +473,14 @@ static void process_write(const struct processes *all, struct database *db, stru
     int64_t facts = process_facts(process, args);
     struct cell *row = database_row_with_id(db, TABLE_process, upid);
     cell_int(row, COL_process_pid, process->pid);
-    cell_string(all, row, COL_process_name, process->name);
+    cell_name(row, COL_process_name, slice_name_of(all->strings, process->name));
     cell_if(row, COL_process_start_ts, process->has_start, process->start_ts);
     cell_if(row, COL_process_end_ts, process->has_end || process->looks_ended, process->end_ts);
-    cell_if(row, COL_process_parent_upid, process->parent_upid >= 0, process->parent_upid);
+    cell_known(row, COL_process_parent_upid, process->parent_upid);
     cell_if(row, COL_process_uid, process->has_uid, process->uid);
     cell_if(row, COL_process_android_appid, process->has_uid, process->uid % UID_PER_USER);
     cell_if(row, COL_process_android_user_id, process->has_uid, process->uid / UID_PER_USER);
-    cell_string(all, row, COL_process_cmdline, process->cmdline);
+    cell_name(row, COL_process_cmdline, slice_name_of(all->strings, process->cmdline));
     cell_arg_set(row, COL_process_arg_set_id, facts);
     cell_int(row, COL_process_machine_id, process->machine);
 }
@@ -498,14 +493,14 @@ void processes_write(const struct processes *all, struct database *db, struct ar
         const struct thread *thread = &all->threads.items[i];
         struct cell *row = database_row_with_id(db, TABLE_thread, (int64_t)i);
         cell_int(row, COL_thread_tid, thread->tid);
-        cell_string(all, row, COL_thread_name, thread->name);
+        cell_name(row, COL_thread_name, slice_name_of(all->strings, thread->name));
         cell_if(row, COL_thread_start_ts, thread->has_start, thread->start_ts);
         cell_if(row, COL_thread_end_ts, thread->has_end, thread->end_ts);
-        cell_if(row, COL_thread_upid, thread->upid >= 0, thread->upid);
+        cell_known(row, COL_thread_upid, thread->upid);
         cell_if(row, COL_thread_is_main_thread, thread->has_main, thread->is_main);
         cell_int(row, COL_thread_is_idle, thread->is_idle);
         cell_int(row, COL_thread_machine_id, thread->machine);
-        cell_if(row, COL_thread_arg_set_id, thread->arg_set >= 0, thread->arg_set);
+        cell_known(row, COL_thread_arg_set_id, thread->arg_set);
     }
 }
 

@@ -59,12 +59,6 @@ static struct slice_stack *stack_get(struct slices *slices, uint32_t track)
     return slices->stacks.items[track] = stack;
 }
 
-static void name_cell(struct cell *row, size_t column, struct slice_name name)
-{
-    if (name.text)
-        cell_bytes(row, column, name.text, name.size);
-}
-
 // Takes the innermost slice off the stack and writes it.
 static void stack_pop(struct slices *slices, struct slice_stack *stack)
 {
@@ -73,11 +67,10 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
     cell_int(row, COL_slice_ts, slice->ts);
     cell_int(row, COL_slice_dur, slice->dur);
     cell_int(row, COL_slice_track_id, stack->track);
-    name_cell(row, COL_slice_category, slice->category);
-    name_cell(row, COL_slice_name, slice->name);
+    cell_name(row, COL_slice_category, slice->category);
+    cell_name(row, COL_slice_name, slice->name);
     cell_int(row, COL_slice_depth, (int64_t)stack->open.n);
-    if (slice->parent != SLICE_NONE)
-        cell_int(row, COL_slice_parent_id, slice->parent);
+    cell_known(row, COL_slice_parent_id, slice->parent);
     if (slice->has_thread_ts)
         cell_int(row, COL_slice_thread_ts, slice->thread_ts);
     if (slice->has_thread_dur)
@@ -90,15 +83,6 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
     cell_arg_set(row, COL_slice_arg_set_id,
                  args_add(slices->args, slice->args.items, slice->args.n));
     arg_vec_done(&slice->args);
-}
-
-static void bounds_add(struct slices *slices, int64_t ts)
-{
-    if (!slices->has_bounds || ts < slices->start_ts)
-        slices->start_ts = ts;
-    if (!slices->has_bounds || ts > slices->end_ts)
-        slices->end_ts = ts;
-    slices->has_bounds = true;
 }
 
 // Takes off what is over when something new happens. Spans are closed at their begin and open at
@@ -192,7 +176,7 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         failure_note(slices->failure, r);
         return SLICE_NONE;
     }
-    bounds_add(slices, spec->ts);
+    bounds_add(&slices->bounds, spec->ts);
     return slice.id;
 }
 
@@ -209,7 +193,7 @@ int64_t slice_add(struct slices *slices, const struct slice_spec *spec)
     }
     int64_t id = slice_open(slices, spec, spec->dur);
     if (id != SLICE_NONE)
-        bounds_add(slices, wrap_add(spec->ts, spec->dur));
+        bounds_add(&slices->bounds, wrap_add(spec->ts, spec->dur));
     return id;
 }
 
@@ -229,6 +213,19 @@ static bool name_fits(struct slice_name wanted, struct slice_name name, bool non
     return wanted.size == name.size && memcmp(wanted.text, name.text, name.size) == 0;
 }
 
+// The innermost slice of the category and name whose end is not known; NULL: there is none.
+static struct open_slice *open_find(struct slice_stack *stack, struct slice_name category,
+                                    struct slice_name name)
+{
+    for (size_t i = stack ? stack->open.n : 0; i-- > 0;) {
+        struct open_slice *slice = &stack->open.items[i];
+        if (slice->dur == DUR_PENDING && name_fits(category, slice->category, false) &&
+            name_fits(name, slice->name, true))
+            return slice;
+    }
+    return NULL;
+}
+
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
 {
     int64_t ts;
@@ -238,63 +235,51 @@ int64_t slice_end(struct slices *slices, const struct slice_spec *spec)
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts)
 {
     struct slice_stack *stack = stack_find(slices, spec->track);
-    struct slice_name name = true_name(slices, spec->name);
     if (!stack)
         return SLICE_NONE;
     stack_close(slices, stack, spec->ts, DUR_PENDING);
-    for (size_t i = stack->open.n; i-- > 0;) {
-        struct open_slice *slice = &stack->open.items[i];
-        if (slice->dur != DUR_PENDING || !name_fits(spec->category, slice->category, false) ||
-            !name_fits(name, slice->name, true))
-            continue;
-        slice->dur = wrap_sub(spec->ts, slice->ts);
-        args_append(slices, slice, spec->args, spec->n_args);
-        if (stack->single) {
-            struct arg begins[] = {
-                arg_int("legacy_unnestable_begin_count", stack->n_begins),
-                arg_int("legacy_unnestable_last_begin_ts", stack->last_begin_ts),
-            };
-            args_append(slices, slice, begins, 2);
-        }
-        if (slice->has_thread_ts && spec->has_thread_ts) {
-            slice->thread_dur = wrap_sub(spec->thread_ts, slice->thread_ts);
-            slice->has_thread_dur = slice->thread_dur != 0;
-        }
-        if (slice->has_instructions && spec->has_instructions) {
-            slice->instruction_delta = wrap_sub(spec->instructions, slice->instructions);
-            slice->has_instruction_delta = true;
-        }
-        bounds_add(slices, spec->ts);
-        int64_t id = slice->id;
-        *ret_ts = slice->ts;
-        if (i + 1 == stack->open.n)
-            stack_pop(slices, stack);
-        return id;
+    struct open_slice *slice = open_find(stack, spec->category, true_name(slices, spec->name));
+    if (!slice)
+        return SLICE_NONE;
+    slice->dur = wrap_sub(spec->ts, slice->ts);
+    args_append(slices, slice, spec->args, spec->n_args);
+    if (stack->single) {
+        struct arg begins[] = {
+            arg_int("legacy_unnestable_begin_count", stack->n_begins),
+            arg_int("legacy_unnestable_last_begin_ts", stack->last_begin_ts),
+        };
+        args_append(slices, slice, begins, 2);
     }
-    return SLICE_NONE;
+    if (slice->has_thread_ts && spec->has_thread_ts) {
+        slice->thread_dur = wrap_sub(spec->thread_ts, slice->thread_ts);
+        slice->has_thread_dur = slice->thread_dur != 0;
+    }
+    if (slice->has_instructions && spec->has_instructions) {
+        slice->instruction_delta = wrap_sub(spec->instructions, slice->instructions);
+        slice->has_instruction_delta = true;
+    }
+    bounds_add(&slices->bounds, spec->ts);
+    int64_t id = slice->id;
+    *ret_ts = slice->ts;
+    if (slice + 1 == stack->open.items + stack->open.n)
+        stack_pop(slices, stack);
+    return id;
 }
 
 void slice_rename(struct slices *slices, uint32_t track, struct slice_name name)
 {
-    struct slice_stack *stack = stack_find(slices, track);
-    for (size_t i = stack ? stack->open.n : 0; i-- > 0;)
-        if (stack->open.items[i].dur == DUR_PENDING) {
-            stack->open.items[i].name = name;
-            return;
-        }
+    const struct slice_name any = {0};
+    struct open_slice *slice = open_find(stack_find(slices, track), any, any);
+    if (slice)
+        slice->name = name;
 }
 
 void slice_add_args(struct slices *slices, const struct slice_spec *spec)
 {
     struct slice_stack *stack = stack_find(slices, spec->track);
-    for (size_t i = stack ? stack->open.n : 0; i-- > 0;) {
-        struct open_slice *slice = &stack->open.items[i];
-        if (slice->dur != DUR_PENDING || !name_fits(spec->category, slice->category, false) ||
-            !name_fits(spec->name, slice->name, true))
-            continue;
+    struct open_slice *slice = open_find(stack, spec->category, spec->name);
+    if (slice)
         args_append(slices, slice, spec->args, spec->n_args);
-        return;
-    }
 }
 
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts)

@@ -36,9 +36,8 @@ struct slices {
     struct stats *stats;                     // borrowed
     const struct translations *translations; // borrowed
     struct slice_stack_vec stacks;           // owned, by track
-    bool has_bounds;
-    int64_t start_ts, end_ts; // of all slices
-    struct failure *failure;  // borrowed
+    struct bounds bounds;                    // of all slices
+    struct failure *failure;                 // borrowed
 };
 
 #define SLICE_NONE (-1)

@@ -27,21 +27,6 @@ static bool is_blocked(const struct thread_state *state)
            (!state->state || strcmp(state->state, "R") != 0);
 }
 
-static void bounds_add(struct thread_states *states, int64_t ts)
-{
-    if (!states->has_bounds || ts < states->start_ts)
-        states->start_ts = ts;
-    if (!states->has_bounds || ts > states->end_ts)
-        states->end_ts = ts;
-    states->has_bounds = true;
-}
-
-static void cell_unless(struct cell *row, size_t column, int64_t value)
-{
-    if (value >= 0)
-        cell_int(row, column, value);
-}
-
 static void state_write(struct thread_states *states, int64_t utid,
                         const struct thread_state *state)
 {
@@ -50,17 +35,17 @@ static void state_write(struct thread_states *states, int64_t utid,
     cell_int(row, COL_thread_state_dur, state->dur);
     cell_int(row, COL_thread_state_utid, utid);
     cell_text(row, COL_thread_state_state, state->state);
-    cell_unless(row, COL_thread_state_io_wait, state->io_wait);
+    cell_known(row, COL_thread_state_io_wait, state->io_wait);
     if (state->blocked_function)
         cell_bytes(row, COL_thread_state_blocked_function, state->blocked_function,
                    state->blocked_function_size);
-    cell_unless(row, COL_thread_state_waker_utid, state->waker_utid);
-    cell_unless(row, COL_thread_state_waker_id, state->waker_id);
-    cell_unless(row, COL_thread_state_irq_context, state->irq_context);
-    cell_unless(row, COL_thread_state_ucpu, state->ucpu);
-    bounds_add(states, state->ts);
+    cell_known(row, COL_thread_state_waker_utid, state->waker_utid);
+    cell_known(row, COL_thread_state_waker_id, state->waker_id);
+    cell_known(row, COL_thread_state_irq_context, state->irq_context);
+    cell_known(row, COL_thread_state_ucpu, state->ucpu);
+    bounds_add(&states->bounds, state->ts);
     if (state->dur > 0)
-        bounds_add(states, state->ts + state->dur);
+        bounds_add(&states->bounds, state->ts + state->dur);
 }
 
 static void state_open(struct thread_states *states, int64_t utid, struct thread_state state)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/vec.h"
-#include "converter/tables/database.h"
+#include "converter/import/args.h"
 
 struct thread_state {
     int64_t id, ts, dur;
@@ -31,8 +31,7 @@ struct thread_states {
     struct database *db; // borrowed
     struct thread_states_vec by_utid;
     int64_t idle_utid; // of the machine at hand
-    bool has_bounds;
-    int64_t start_ts, end_ts;
+    struct bounds bounds;
     struct failure *failure; // borrowed
 };
 

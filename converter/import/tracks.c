@@ -98,12 +98,6 @@ void track_describe(struct tracks *tracks, uint32_t track, const struct arg *arg
         tracks->items.items[track].source_set = args_add(tracks->args, args, n);
 }
 
-static void cell_unless_none(struct cell *row, size_t column, int64_t value)
-{
-    if (value >= 0)
-        cell_int(row, column, value);
-}
-
 void tracks_write(const struct tracks *tracks, struct database *db)
 {
     for (size_t i = 0; i < tracks->items.n; i++) {
@@ -113,17 +107,17 @@ void tracks_write(const struct tracks *tracks, struct database *db)
         struct cell *row = database_row_with_id(db, TABLE__track, (int64_t)i);
         cell_text(row, COL__track_name, strset_text(tracks->strings, track->name));
         cell_text(row, COL__track_type, track->type);
-        cell_unless_none(row, COL__track_dimension_arg_set_id, track->dimension_set);
-        cell_unless_none(row, COL__track_parent_id, track->parent_id);
-        cell_unless_none(row, COL__track_source_arg_set_id, track->source_set);
+        cell_known(row, COL__track_dimension_arg_set_id, track->dimension_set);
+        cell_known(row, COL__track_parent_id, track->parent_id);
+        cell_known(row, COL__track_source_arg_set_id, track->source_set);
         cell_int(row, COL__track_machine_id, track->machine);
-        cell_unless_none(row, COL__track_track_group_id, track->group);
+        cell_known(row, COL__track_track_group_id, track->group);
         cell_int(row, COL__track_is_counter, track->counter);
         cell_text(row, COL__track_unit, track->unit);
         cell_text(row, COL__track_description, track->description);
-        cell_unless_none(row, COL__track_upid, track->upid);
-        cell_unless_none(row, COL__track_utid, track->utid);
-        cell_unless_none(row, COL__track_cpu, track->cpu);
+        cell_known(row, COL__track_upid, track->upid);
+        cell_known(row, COL__track_utid, track->utid);
+        cell_known(row, COL__track_cpu, track->cpu);
     }
 }
 

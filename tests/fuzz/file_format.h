@@ -44,9 +44,9 @@ static inline int fuzz_file_format(const char *option, const char *path, const c
     sqlite3 *handle = fuzz_database();
     struct file_import in = {.handle = handle, .path = path};
     struct err err = {0};
-    format->recognise("x", data, size);
+    file_format_fits(format, "x", data, size);
     fuzz_expect(sql_run(handle, "BEGIN", "begin", &err) == 0, "begin", err.text);
-    int r = size ? format->import(&in, data, size, &err) : -1;
+    int r = size ? file_format_import(format, &in, data, size, &err) : -1;
     fuzz_expect(r == 0 || !size || *err.text, option, "it failed without a word");
     fuzz_expect(r < 0 || sql_number(handle, orphans, -1) == 0, option, "rows lead nowhere");
     fuzz_expect(!in.n_bad || (in.first_bad && *in.first_why), option, "a bad line without a name");

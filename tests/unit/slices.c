@@ -106,8 +106,8 @@ static void begins_and_ends_nest(void **state)
     assert_int_equal(slices_top(&fix.slices, TRACK, &(int64_t){0}), SLICE_NONE);
     write_all();
     expect_rows("a 10+30 0 -, b 20+10 1 a");
-    assert_int_equal(fix.slices.start_ts, 10);
-    assert_int_equal(fix.slices.end_ts, 40);
+    assert_int_equal(fix.slices.bounds.start, 10);
+    assert_int_equal(fix.slices.bounds.end, 40);
 }
 
 static void tracks_are_apart(void **state)
@@ -199,7 +199,7 @@ static void a_duration_is_not_negative(void **state)
     (void)state;
     assert_int_equal(add(10, -1, "a"), SLICE_NONE);
     assert_int_equal(stat(STAT_slice_negative_duration), 1);
-    assert_false(fix.slices.has_bounds);
+    assert_false(fix.slices.bounds.is_set);
     write_all();
     expect_rows("");
 }

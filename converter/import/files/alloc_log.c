@@ -35,10 +35,13 @@ VEC_DEFINE(stack_vec, struct stack);
 VEC_DEFINE(frame_id_vec, int64_t);
 VEC_DEFINE(key_vec, uint64_t);
 
+// The tables, in the order in which the format names them.
+enum { LOGS, FRAMES, RECORDS, STACKS, STACK_FRAMES, N_ROWS };
+
 struct alloc_log {
     struct file_import *in;
     int64_t id, n_samples, first_record, first_stack_frame; // rows
-    struct rows records, frames, stacks, stack_frames;
+    struct rows rows[N_ROWS];
     struct key_vec dense;    // what keys mean, by key; 0: nothing
     struct map64 sparse;     // the same for keys that are far beyond those before
     struct stack_vec items;  // stacks, written at the end
@@ -69,25 +72,29 @@ static bool record_read(struct span text, struct record *ret)
 {
     static const char head[] = "jthread[", file_mark[] = " file: ";
     struct span class_mark, size_mark;
+    struct record record;
     if (text_size(text) < sizeof(head) || memcmp(text.at, head, sizeof(head) - 1) != 0 ||
         !text_find_last(text, "], size[", &size_mark) ||
         !text_find_last((struct span){text.at, size_mark.at}, "], jclass[", &class_mark))
         return false;
-    ret->thread = (struct span){text.at + sizeof(head) - 1, class_mark.at};
-    ret->type = (struct span){class_mark.end, size_mark.at};
-    ret->file = (struct span){NULL, NULL};
-    const char *file = memmem(ret->type.at, text_size(ret->type), file_mark, strlen(file_mark));
+    record.thread = (struct span){text.at + sizeof(head) - 1, class_mark.at};
+    record.type = (struct span){class_mark.end, size_mark.at};
+    record.file = (struct span){NULL, NULL};
+    const char *file = memmem(record.type.at, text_size(record.type), file_mark, strlen(file_mark));
     if (file) {
-        ret->file = (struct span){file + strlen(file_mark), ret->type.end};
-        ret->type.end = file;
-        if (text_is(ret->file, "<UNKNOWN_FILE>"))
-            ret->file = (struct span){NULL, NULL};
+        record.file = (struct span){file + strlen(file_mark), record.type.end};
+        record.type.end = file;
+        if (text_is(record.file, "<UNKNOWN_FILE>"))
+            record.file = (struct span){NULL, NULL};
     }
     struct span size = {size_mark.end, size_mark.end};
     while (size.end < text.end && *size.end >= '0' && *size.end <= '9')
         size.end++;
-    return size.end < text.end && (*size.end == ',' || *size.end == ']') &&
-           text_decimal(size, &ret->size) && ret->size <= INT64_MAX;
+    if (size.end == text.end || (*size.end != ',' && *size.end != ']') ||
+        !text_decimal(size, &record.size) || record.size > INT64_MAX)
+        return false;
+    *ret = record;
+    return true;
 }
 
 // What the key means: id << KIND_BITS | kind; of stacks, the id is an index in `items`. 0: nothing.
@@ -120,16 +127,16 @@ static int definition_import(struct alloc_log *log, uint64_t number, uint64_t ke
     static const char head[] = "jthread[";
     struct record record;
     if (text_size(text) < strlen(head) || memcmp(text.at, head, strlen(head)) != 0) {
-        rows_int(&log->frames, COL_alloc_log_frame_alloc_log_id, log->id);
-        rows_int(&log->frames, COL_alloc_log_frame_key, (int64_t)key);
-        rows_text(&log->frames, COL_alloc_log_frame_name, text.at, text_size(text));
-        return key_define(log, number, key, rows_put(&log->frames), KIND_FRAME);
+        rows_int(&log->rows[FRAMES], COL_alloc_log_frame_alloc_log_id, log->id);
+        rows_int(&log->rows[FRAMES], COL_alloc_log_frame_key, (int64_t)key);
+        rows_text(&log->rows[FRAMES], COL_alloc_log_frame_name, text.at, text_size(text));
+        return key_define(log, number, key, rows_put(&log->rows[FRAMES]), KIND_FRAME);
     }
     if (!record_read(text, &record)) {
         file_bad(log->in, number, "a record of thread, type and size that cannot be read");
         return 0;
     }
-    struct rows *rows = &log->records;
+    struct rows *rows = &log->rows[RECORDS];
     rows_int(rows, COL_alloc_log_record_alloc_log_id, log->id);
     rows_int(rows, COL_alloc_log_record_key, (int64_t)key);
     rows_text(rows, COL_alloc_log_record_thread_name, record.thread.at, text_size(record.thread));
@@ -205,7 +212,7 @@ static int stack_import(struct alloc_log *log, uint64_t number, uint64_t key, st
                           .record = (uint32_t)(record - log->first_record),
                           .n_frames = (uint32_t)log->ids.n};
     size_t index = log->items.n;
-    rows_put_numbers(&log->stack_frames, COL__alloc_log_stack_frame_frame_id, log->ids.items,
+    rows_put_numbers(&log->rows[STACK_FRAMES], COL__alloc_log_stack_frame_frame_id, log->ids.items,
                      log->ids.n);
     int r = stack_vec_push(&log->items, stack);
     return r < 0 ? r : key_define(log, number, key, (int64_t)index, KIND_STACK);
@@ -279,16 +286,17 @@ static int stacks_write(struct alloc_log *log, struct err *err)
 {
     int64_t first_frame = log->first_stack_frame;
     vec_foreach(&log->items, stack) {
-        rows_int(&log->stacks, COL_alloc_log_stack_alloc_log_id, log->id);
-        rows_int(&log->stacks, COL_alloc_log_stack_key, (int64_t)stack->key);
-        rows_int(&log->stacks, COL_alloc_log_stack_record_id, log->first_record + stack->record);
-        rows_int(&log->stacks, COL_alloc_log_stack_first_frame, first_frame);
-        rows_int(&log->stacks, COL_alloc_log_stack_n_frames, stack->n_frames);
-        rows_int(&log->stacks, COL_alloc_log_stack_n_samples, (int64_t)stack->n_samples);
+        rows_int(&log->rows[STACKS], COL_alloc_log_stack_alloc_log_id, log->id);
+        rows_int(&log->rows[STACKS], COL_alloc_log_stack_key, (int64_t)stack->key);
+        rows_int(&log->rows[STACKS], COL_alloc_log_stack_record_id,
+                 log->first_record + stack->record);
+        rows_int(&log->rows[STACKS], COL_alloc_log_stack_first_frame, first_frame);
+        rows_int(&log->rows[STACKS], COL_alloc_log_stack_n_frames, stack->n_frames);
+        rows_int(&log->rows[STACKS], COL_alloc_log_stack_n_samples, (int64_t)stack->n_samples);
         first_frame += stack->n_frames;
-        rows_put(&log->stacks);
+        rows_put(&log->rows[STACKS]);
     }
-    return rows_error(&log->stacks, err);
+    return rows_error(&log->rows[STACKS], err);
 }
 
 // The samples that come next, one behind the other, which most of a log is. Stops where there is
@@ -332,54 +340,48 @@ static int lines_import(struct alloc_log *log, const uint8_t *bytes, size_t size
     if (!log->n_definitions)
         return err_set(err, -EBADMSG, "%s: no allocation log: line %" PRIu64 ": %s", log->in->path,
                        log->in->first_bad, log->in->n_bad ? log->in->first_why : "it is empty");
-    int r = rows_error(&log->records, err);
-    if (r == 0)
-        r = rows_error(&log->frames, err);
-    return r < 0 ? r : rows_error(&log->stack_frames, err);
+    int r = 0;
+    for (size_t i = FRAMES; i < N_ROWS && r == 0; i++)
+        r = rows_error(&log->rows[i], err);
+    return r;
 }
 
 static void alloc_log_done(struct alloc_log *log)
 {
-    rows_close(&log->records);
-    rows_close(&log->frames);
-    rows_close(&log->stacks);
-    rows_close(&log->stack_frames);
+    for (size_t i = 0; i < N_ROWS; i++)
+        rows_close(&log->rows[i]);
     key_vec_done(&log->dense);
     map64_done(&log->sparse);
     stack_vec_done(&log->items);
     frame_id_vec_done(&log->ids);
 }
 
+const struct file_format file_format_alloc_log;
+
 static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t size,
                             struct err *err)
 {
-    CLEANUP(rows_close) struct rows rows = {0};
     CLEANUP(alloc_log_done) struct alloc_log log = {.in = in};
-    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_alloc_log, err);
-    log.id = rows.next_id;
-    if (r == 0)
-        r = rows_open_bulk(&log.records, in->handle, in->bulk, TABLE_alloc_log_record, err);
-    if (r == 0)
-        r = rows_open_bulk(&log.frames, in->handle, in->bulk, TABLE_alloc_log_frame, err);
-    if (r == 0)
-        r = rows_open_bulk(&log.stacks, in->handle, in->bulk, TABLE_alloc_log_stack, err);
-    if (r == 0)
-        r = rows_open_bulk(&log.stack_frames, in->handle, in->bulk, TABLE__alloc_log_stack_frame,
+    struct rows *rows = &log.rows[LOGS];
+    int r = 0;
+    for (size_t i = 0; i < N_ROWS && r == 0; i++)
+        r = rows_open_bulk(&log.rows[i], in->handle, in->bulk, file_format_alloc_log.tables[i],
                            err);
-    log.first_stack = log.stacks.next_id;
-    log.first_record = log.records.next_id;
-    log.first_stack_frame = log.stack_frames.next_id;
+    log.id = rows->next_id;
+    log.first_stack = log.rows[STACKS].next_id;
+    log.first_record = log.rows[RECORDS].next_id;
+    log.first_stack_frame = log.rows[STACK_FRAMES].next_id;
     if (r == 0)
         r = lines_import(&log, bytes, size, err);
     if (r == 0)
         r = stacks_write(&log, err);
     if (r < 0)
         return r;
-    rows_text(&rows, COL_alloc_log_path, in->path, strlen(in->path));
-    rows_int(&rows, COL_alloc_log_n_samples, log.n_samples);
-    rows_int(&rows, COL_alloc_log_n_bad_lines, (int64_t)in->n_bad);
-    rows_put(&rows);
-    return rows_error(&rows, err);
+    rows_text(rows, COL_alloc_log_path, in->path, strlen(in->path));
+    rows_int(rows, COL_alloc_log_n_samples, log.n_samples);
+    rows_int(rows, COL_alloc_log_n_bad_lines, (int64_t)in->n_bad);
+    rows_put(rows);
+    return rows_error(rows, err);
 }
 
 const struct file_format file_format_alloc_log = {
@@ -389,5 +391,5 @@ const struct file_format file_format_alloc_log = {
     .import = alloc_log_import,
     .tables = {TABLE_alloc_log, TABLE_alloc_log_frame, TABLE_alloc_log_record,
                TABLE_alloc_log_stack, TABLE__alloc_log_stack_frame},
-    .n_tables = 5,
+    .n_tables = N_ROWS,
 };

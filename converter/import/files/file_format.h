@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "converter/import/files/lines.h"
 #include "converter/tables/schema.h"
 
 struct bulk;
@@ -32,18 +33,30 @@ struct file_import {
 
 #define FILE_TABLES_MAX 8
 
+struct proc_import;
+
+struct proc_lines {
+    enum table_id table;
+    size_t snapshot_column; // proc_snapshot_id
+    // Puts the rows of a line. Returns NULL, or what is wrong with the line.
+    const char *(*take)(struct proc_import *import, struct span line);
+};
+
 struct file_format {
     const char *name;   // "perf map"
     const char *option; // that names it: "perf-map"
     // Whether the bytes look like it. `path` may help, where the bytes say little.
     bool (*recognise)(const char *path, const uint8_t *bytes, size_t size);
-    // 0 or a negative errno, with a text that begins with the file's path.
+    // In place of recognise: the words that the first line begins with.
+    const char *first_words;
+    // Returns 0 or a negative errno, with a text that begins with the file's path.
     int (*import)(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err);
+    // In place of import: what makes rows of a file of /proc. See proc_snapshot.h.
+    struct proc_lines lines;
     // Tables that it fills in bulk: all that it fills, or none.
     enum table_id tables[FILE_TABLES_MAX];
     size_t n_tables;
-    bool
-        of_moment; // of the archive that it is in: the same bytes in another one are another moment
+    bool of_moment; // the same bytes in another archive are another moment
 };
 
 extern const struct file_format *const file_formats[]; // NULL at the end
@@ -51,6 +64,13 @@ extern const struct file_format *const file_formats[]; // NULL at the end
 const struct file_format *file_format_of_option(const char *option);
 const struct file_format *file_format_recognise(const char *path, const uint8_t *bytes,
                                                 size_t size);
+
+// Whether the bytes look like the format.
+bool file_format_fits(const struct file_format *format, const char *path, const uint8_t *bytes,
+                      size_t size);
+// Imports the file; see `import` above.
+int file_format_import(const struct file_format *format, struct file_import *in,
+                       const uint8_t *bytes, size_t size, struct err *err);
 
 // Notes that a line is left out.
 __attribute__((format(printf, 3, 4))) void file_bad(struct file_import *in, uint64_t line,

@@ -50,6 +50,15 @@ static inline bool lines_next(struct lines *lines, struct span *ret)
     return true;
 }
 
+// The same, over blank lines.
+static inline bool lines_next_full(struct lines *lines, struct span *ret)
+{
+    while (lines_next(lines, ret))
+        if (ret->at < ret->end)
+            return true;
+    return false;
+}
+
 // Takes the next word off the front of `text`, and the blanks behind it. Empty at the end.
 static inline struct span word_take(struct span *text)
 {

@@ -19,7 +19,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
-#include "converter/import/files/file_format.h"
+#include "converter/import/files/proc_snapshot.h"
 #include "converter/input/input.h"
 #include "converter/tables/rows.h"
 
@@ -32,51 +32,54 @@ DEFINE_CLEANUP(input_freep, struct input, input_free);
 
 const char *perf_map_symbol_read(struct span line, struct perf_map_symbol *ret)
 {
+    struct perf_map_symbol symbol;
     if (text_size(line) > LINE_MAX_BYTES)
         return "the line is longer than 1 MiB";
     struct span start = word_take(&line), size = word_take(&line);
-    if (!text_hex(start, &ret->start))
+    if (!text_hex(start, &symbol.start))
         return "no address at the start";
-    if (!text_hex(size, &ret->size))
+    if (!text_hex(size, &symbol.size))
         return "no size behind the address";
-    if (ret->size > UINT64_MAX - ret->start)
+    if (symbol.size > UINT64_MAX - symbol.start)
         return "the code ends behind the last address";
     if (line.at == line.end)
         return "no name";
     if (text_is_binary(line))
         return "binary data in the name";
-    ret->name = line;
+    if (text_size(line) > PERF_MAP_NAME_MAX)
+        line.end = line.at + PERF_MAP_NAME_MAX;
+    symbol.name = line;
+    *ret = symbol;
     return NULL;
 }
 
 const char *perf_map_time_read(struct span line, struct perf_map_time *ret)
 {
     uint64_t ts;
+    struct perf_map_time time = {0};
     if (text_size(line) > LINE_MAX_BYTES)
         return "the line is longer than 1 MiB";
     struct span when = word_take(&line), start = word_take(&line), size = word_take(&line);
     if (!text_decimal(when, &ts) || ts > INT64_MAX)
         return "no time at the start";
-    if (!text_hex(start, &ret->start))
+    if (!text_hex(start, &time.start))
         return "no address behind the time";
-    ret->ts = (int64_t)ts;
-    ret->size = 0;
-    ret->has_size = size.at < size.end;
-    if (ret->has_size && !text_hex(size, &ret->size))
+    time.ts = (int64_t)ts;
+    time.has_size = size.at < size.end;
+    if (time.has_size && !text_hex(size, &time.size))
         return "no size behind the address";
-    return line.at < line.end ? "something behind the size" : NULL;
+    if (line.at < line.end)
+        return "something behind the size";
+    *ret = time;
+    return NULL;
 }
 
 // perf-PID.map, in whatever folder or archive.
 static bool pid_of_path(const char *path, int64_t *ret)
 {
-    const char *name = path;
-    for (const char *at = path; *at; at++)
-        if (*at == '/' || *at == '!')
-            name = at + 1;
     unsigned pid;
     int n = 0;
-    if (sscanf(name, "perf-%9u.map%n", &pid, &n) != 1 || !n)
+    if (sscanf(proc_file_name(path), "perf-%9u.map%n", &pid, &n) != 1 || !n)
         return false;
     *ret = pid;
     return true;
@@ -88,72 +91,63 @@ static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t si
     struct lines lines = lines_over(bytes, size);
     struct span line;
     size_t n = 0, n_good = 0;
-    while (n < LINES_LOOKED_AT && lines_next(&lines, &line)) {
+    while (n < LINES_LOOKED_AT && lines_next_full(&lines, &line)) {
         struct perf_map_symbol symbol;
-        if (line.at == line.end)
-            continue;
         n++;
         n_good += perf_map_symbol_read(line, &symbol) == NULL;
     }
     return n_good && n_good * 2 > n;
 }
 
-static int symbols_import(struct file_import *in, int64_t map, const uint8_t *bytes, size_t size,
-                          int64_t *ret_n, struct err *err)
+static const char *symbol_take(struct rows *rows, int64_t map, struct span line)
 {
-    CLEANUP(rows_close) struct rows rows = {0};
-    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map_symbol, err);
-    struct lines lines = lines_over(bytes, size);
-    struct span line;
-    while (r == 0 && lines_next(&lines, &line)) {
-        struct perf_map_symbol symbol;
-        if (line.at == line.end)
-            continue;
-        const char *wrong = perf_map_symbol_read(line, &symbol);
-        if (lines.number % ASK_LINES == 0 && !file_goes_on(in))
-            return -ECANCELED;
-        if (wrong) {
-            file_bad(in, lines.number, "%s", wrong);
-            continue;
-        }
-        size_t n = text_size(symbol.name);
-        rows_int(&rows, COL_perf_map_symbol_perf_map_id, map);
-        rows_int(&rows, COL_perf_map_symbol_start, (int64_t)symbol.start);
-        rows_int(&rows, COL_perf_map_symbol_size, (int64_t)symbol.size);
-        rows_text(&rows, COL_perf_map_symbol_name, symbol.name.at,
-                  n < PERF_MAP_NAME_MAX ? n : PERF_MAP_NAME_MAX);
-        rows_put(&rows);
-        ++*ret_n;
-        r = rows_error(&rows, err);
-    }
-    return r;
+    struct perf_map_symbol symbol;
+    const char *wrong = perf_map_symbol_read(line, &symbol);
+    if (wrong)
+        return wrong;
+    rows_int(rows, COL_perf_map_symbol_perf_map_id, map);
+    rows_int(rows, COL_perf_map_symbol_start, (int64_t)symbol.start);
+    rows_int(rows, COL_perf_map_symbol_size, (int64_t)symbol.size);
+    rows_text(rows, COL_perf_map_symbol_name, symbol.name.at, text_size(symbol.name));
+    return NULL;
 }
 
-static int time_lines_import(struct file_import *in, int64_t map, const struct input *input,
-                             struct err *err)
+static const char *time_take(struct rows *rows, int64_t map, struct span line)
+{
+    struct perf_map_time time;
+    const char *wrong = perf_map_time_read(line, &time);
+    if (wrong)
+        return wrong;
+    rows_int(rows, COL_perf_map_code_perf_map_id, map);
+    if (time.ts)
+        rows_int(rows, COL_perf_map_code_ts, time.ts);
+    rows_int(rows, COL_perf_map_code_start, (int64_t)time.start);
+    if (time.has_size)
+        rows_int(rows, COL_perf_map_code_size, (int64_t)time.size);
+    return NULL;
+}
+
+// A row of `table` for each line that `take` can read; *ret_n counts them. `which` stands before
+// what is wrong with a line.
+static inline __attribute__((always_inline)) int
+map_lines_import(struct file_import *in, enum table_id table, int64_t map, struct lines lines,
+                 const char *which,
+                 const char *(*take)(struct rows *rows, int64_t map, struct span line),
+                 int64_t *ret_n, struct err *err)
 {
     CLEANUP(rows_close) struct rows rows = {0};
-    int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map_code, err);
-    struct lines lines = lines_over(input_bytes(input), input_size(input));
+    int r = rows_open_bulk(&rows, in->handle, in->bulk, table, err);
     struct span line;
-    while (r == 0 && lines_next(&lines, &line)) {
-        struct perf_map_time time;
-        if (line.at == line.end)
-            continue;
-        const char *wrong = perf_map_time_read(line, &time);
+    while (r == 0 && lines_next_full(&lines, &line)) {
+        const char *wrong = take(&rows, map, line);
         if (lines.number % ASK_LINES == 0 && !file_goes_on(in))
             return -ECANCELED;
         if (wrong) {
-            file_bad(in, lines.number, "(of the file with times) %s", wrong);
+            file_bad(in, lines.number, "%s%s", which, wrong);
             continue;
         }
-        rows_int(&rows, COL_perf_map_code_perf_map_id, map);
-        if (time.ts)
-            rows_int(&rows, COL_perf_map_code_ts, time.ts);
-        rows_int(&rows, COL_perf_map_code_start, (int64_t)time.start);
-        if (time.has_size)
-            rows_int(&rows, COL_perf_map_code_size, (int64_t)time.size);
         rows_put(&rows);
+        ++*ret_n;
         r = rows_error(&rows, err);
     }
     return r;
@@ -171,8 +165,13 @@ static int times_import(struct file_import *in, int64_t map, struct err *err)
     if (fd < 0) // a FIFO, say
         return err_errno(err, fd, "%s", path.text);
     const struct input_needs needs = {.goes_on = in->goes_on, .userdata = in->userdata};
+    int64_t n = 0;
     int r = input_open(path.text, &needs, err, &input);
-    return r < 0 ? r : time_lines_import(in, map, input, err);
+    if (r < 0)
+        return r;
+    return map_lines_import(in, TABLE_perf_map_code, map,
+                            lines_over(input_bytes(input), input_size(input)),
+                            "(of the file with times) ", time_take, &n, err);
 }
 
 static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t size,
@@ -183,7 +182,8 @@ static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t 
     CLEANUP(rows_close) struct rows rows = {0};
     int r = rows_open_bulk(&rows, in->handle, in->bulk, TABLE_perf_map, err);
     if (r == 0)
-        r = symbols_import(in, rows.next_id, bytes, size, &n, err);
+        r = map_lines_import(in, TABLE_perf_map_symbol, rows.next_id, lines_over(bytes, size), "",
+                             symbol_take, &n, err);
     if (r == 0 && !n && in->n_bad)
         return err_set(err, -EBADMSG, "%s: no perf map: line %" PRIu64 ": %s", in->path,
                        in->first_bad, in->first_why);

@@ -11,7 +11,7 @@
 
 struct perf_map_symbol {
     uint64_t start, size;
-    struct span name; // borrowed from the line
+    struct span name; // borrowed from the line, at most PERF_MAP_NAME_MAX bytes
 };
 
 // `line` as lines_next() gives it, not empty. NULL, or what is wrong with it.

@@ -11,18 +11,6 @@
 #define PERCENT_MAX 1000 // more is damage
 #define KB          1024
 
-static bool first_line(const uint8_t *bytes, size_t size, struct span *ret)
-{
-    struct lines lines = lines_over(bytes, size);
-    return lines_next(&lines, ret) && text_size(*ret) <= LINE_MAX_BYTES;
-}
-
-static bool first_word_is(const uint8_t *bytes, size_t size, const char *word)
-{
-    struct span line;
-    return first_line(bytes, size, &line) && text_is(word_take(&line), word);
-}
-
 // -- vmstat --
 
 static const char *vmstat_line(struct proc_import *import, struct span line)
@@ -39,23 +27,11 @@ static const char *vmstat_line(struct proc_import *import, struct span line)
     return NULL;
 }
 
-static bool vmstat_recognise(const char *path, const uint8_t *bytes, size_t size)
-{
-    (void)path;
-    return first_word_is(bytes, size, "nr_free_pages");
-}
-
-static int vmstat_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
-{
-    return proc_lines_import(in, bytes, size, TABLE_proc_vmstat, COL_proc_vmstat_proc_snapshot_id,
-                             vmstat_line, NULL, err);
-}
-
 const struct file_format file_format_proc_vmstat = {
     .name = "/proc/vmstat",
     .option = "proc-vmstat",
-    .recognise = vmstat_recognise,
-    .import = vmstat_import,
+    .first_words = "nr_free_pages",
+    .lines = {TABLE_proc_vmstat, COL_proc_vmstat_proc_snapshot_id, vmstat_line},
     .of_moment = true,
 };
 
@@ -81,24 +57,11 @@ static const char *meminfo_line(struct proc_import *import, struct span line)
     return NULL;
 }
 
-static bool meminfo_recognise(const char *path, const uint8_t *bytes, size_t size)
-{
-    (void)path;
-    return first_word_is(bytes, size, "MemTotal:");
-}
-
-static int meminfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
-                          struct err *err)
-{
-    return proc_lines_import(in, bytes, size, TABLE_proc_meminfo, COL_proc_meminfo_proc_snapshot_id,
-                             meminfo_line, NULL, err);
-}
-
 const struct file_format file_format_proc_meminfo = {
     .name = "/proc/meminfo",
     .option = "proc-meminfo",
-    .recognise = meminfo_recognise,
-    .import = meminfo_import,
+    .first_words = "MemTotal:",
+    .lines = {TABLE_proc_meminfo, COL_proc_meminfo_proc_snapshot_id, meminfo_line},
     .of_moment = true,
 };
 
@@ -149,24 +112,11 @@ static const char *slabinfo_line(struct proc_import *import, struct span line)
     return NULL;
 }
 
-static bool slabinfo_recognise(const char *path, const uint8_t *bytes, size_t size)
-{
-    (void)path;
-    return first_word_is(bytes, size, "slabinfo");
-}
-
-static int slabinfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
-                           struct err *err)
-{
-    return proc_lines_import(in, bytes, size, TABLE_proc_slabinfo,
-                             COL_proc_slabinfo_proc_snapshot_id, slabinfo_line, NULL, err);
-}
-
 const struct file_format file_format_proc_slabinfo = {
     .name = "/proc/slabinfo",
     .option = "proc-slabinfo",
-    .recognise = slabinfo_recognise,
-    .import = slabinfo_import,
+    .first_words = "slabinfo",
+    .lines = {TABLE_proc_slabinfo, COL_proc_slabinfo_proc_snapshot_id, slabinfo_line},
     .of_moment = true,
 };
 
@@ -195,14 +145,6 @@ static const char *swaps_line(struct proc_import *import, struct span line)
     return NULL;
 }
 
-static bool swaps_recognise(const char *path, const uint8_t *bytes, size_t size)
-{
-    struct span line;
-    (void)path;
-    return first_line(bytes, size, &line) && text_is(word_take(&line), "Filename") &&
-           text_is(word_take(&line), "Type");
-}
-
 // Most machines of servers have none: then the heading is all.
 static int swaps_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
 {
@@ -210,14 +152,16 @@ static int swaps_import(struct file_import *in, const uint8_t *bytes, size_t siz
     const uint8_t *newline = memchr(bytes, '\n', size);
     if (!newline || newline + 1 == bytes + size)
         return proc_snapshot_get(in, &id, err);
-    return proc_lines_import(in, bytes, size, TABLE_proc_swap, COL_proc_swap_proc_snapshot_id,
-                             swaps_line, NULL, err);
+    return proc_lines_import(
+        in, bytes, size,
+        &(struct proc_lines){TABLE_proc_swap, COL_proc_swap_proc_snapshot_id, swaps_line}, NULL,
+        err);
 }
 
 const struct file_format file_format_proc_swaps = {
     .name = "/proc/swaps",
     .option = "proc-swaps",
-    .recognise = swaps_recognise,
+    .first_words = "Filename Type",
     .import = swaps_import,
     .of_moment = true,
 };
@@ -228,10 +172,10 @@ const struct file_format file_format_proc_swaps = {
 static bool assigned_take(struct span *line, const char *name, struct span *ret)
 {
     size_t n = strlen(name);
-    *ret = word_take(line);
-    if (text_size(*ret) <= n || memcmp(ret->at, name, n) != 0 || ret->at[n] != '=')
+    struct span word = word_take(line);
+    if (text_size(word) <= n || memcmp(word.at, name, n) != 0 || word.at[n] != '=')
         return false;
-    ret->at += n + 1;
+    *ret = (struct span){word.at + n + 1, word.end};
     return true;
 }
 
@@ -277,9 +221,10 @@ static const char *pressure_line(struct proc_import *import, struct span line)
 
 static bool pressure_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
+    struct lines lines = lines_over(bytes, size);
     struct span line;
     (void)path;
-    if (!first_line(bytes, size, &line))
+    if (!lines_next(&lines, &line) || text_size(line) > LINE_MAX_BYTES)
         return false;
     struct span kind = word_take(&line);
     return (text_is(kind, "some") || text_is(kind, "full")) &&
@@ -292,8 +237,11 @@ static int pressure_import(struct file_import *in, const uint8_t *bytes, size_t 
     char resource[PROC_NAME_MAX_BYTES];
     const char *name = proc_file_name(in->path);
     str_printable(resource, sizeof(resource), name, strlen(name));
-    return proc_lines_import(in, bytes, size, TABLE_proc_pressure,
-                             COL_proc_pressure_proc_snapshot_id, pressure_line, resource, err);
+    return proc_lines_import(in, bytes, size,
+                             &(struct proc_lines){TABLE_proc_pressure,
+                                                  COL_proc_pressure_proc_snapshot_id,
+                                                  pressure_line},
+                             resource, err);
 }
 
 const struct file_format file_format_proc_pressure = {

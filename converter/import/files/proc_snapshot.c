@@ -121,7 +121,7 @@ void proc_text(struct proc_import *import, size_t column, struct span text)
 
 void proc_row(struct proc_import *import)
 {
-    rows_int(&import->rows, import->snapshot_column, import->snapshot);
+    rows_int(&import->rows, import->how->snapshot_column, import->snapshot);
     rows_put(&import->rows);
 }
 
@@ -131,9 +131,10 @@ static void import_done(struct proc_import *import)
 }
 
 // An archive may have several files of the same name.
-static bool is_loaded(const struct proc_import *import, enum table_id table)
+static bool is_loaded(const struct proc_import *import)
 {
     char sql[256];
+    enum table_id table = import->how->table;
     if (table == TABLE_proc_pressure) // that is several files
         return false;
     snprintf(sql, sizeof(sql), "SELECT 1 FROM main.%s WHERE proc_snapshot_id = %" PRId64 " LIMIT 1",
@@ -142,7 +143,6 @@ static bool is_loaded(const struct proc_import *import, enum table_id table)
 }
 
 static int lines_take(struct proc_import *import, const uint8_t *bytes, size_t size,
-                      const char *(*take)(struct proc_import *import, struct span line),
                       struct err *err)
 {
     struct file_import *in = import->in;
@@ -150,7 +150,7 @@ static int lines_take(struct proc_import *import, const uint8_t *bytes, size_t s
     struct span line;
     while (lines_next(&lines, &line)) {
         import->line = lines.number;
-        const char *wrong = line.at < line.end ? take(import, line) : NULL;
+        const char *wrong = line.at < line.end ? import->how->take(import, line) : NULL;
         if (wrong)
             file_bad(in, lines.number, "%s", wrong);
         if (lines.number % ASK_LINES == 0 && !file_goes_on(in))
@@ -160,26 +160,23 @@ static int lines_take(struct proc_import *import, const uint8_t *bytes, size_t s
 }
 
 int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
-                      enum table_id table, size_t snapshot_column,
-                      const char *(*take)(struct proc_import *import, struct span line),
-                      void *state, struct err *err)
+                      const struct proc_lines *how, void *state, struct err *err)
 {
-    CLEANUP(import_done)
-    struct proc_import import = {.in = in, .snapshot_column = snapshot_column, .state = state};
+    CLEANUP(import_done) struct proc_import import = {.in = in, .how = how, .state = state};
     if (size > PROC_FILE_MAX_BYTES) {
         file_bad(in, 1, "the file is larger than any of /proc");
         return 0;
     }
     int r = proc_snapshot_get(in, &import.snapshot, err);
-    if (r == 0 && is_loaded(&import, table)) {
+    if (r == 0 && is_loaded(&import)) {
         file_bad(in, 1, "there is another such file of the same moment");
         return 0;
     }
     if (r == 0)
-        r = rows_open(&import.rows, in->handle, table, err);
+        r = rows_open(&import.rows, in->handle, how->table, err);
     int before = sqlite3_total_changes(in->handle);
     if (r == 0)
-        r = lines_take(&import, bytes, size, take, err);
+        r = lines_take(&import, bytes, size, err);
     if (r == 0 && !in->n_bad && sqlite3_total_changes(in->handle) == before)
         file_bad(in, 1, "nothing of such a file in it");
     return r;
@@ -196,25 +193,31 @@ enum fact {
     N_FACTS,
 };
 
-struct facts {
-    bool has[N_FACTS];
-    int64_t ts, realtime_ns;
-    struct span host, kernel, program;
+struct moment_fact {
+    bool is_known;
+    int64_t number;
+    struct span text; // at NULL: it is a number
 };
 
-static int bind_number(sqlite3_stmt *statement, const struct facts *facts, enum fact fact,
-                       int64_t value)
+// All zero says nothing.
+struct facts {
+    struct moment_fact of[N_FACTS];
+};
+
+static void fact_text(struct facts *facts, enum fact fact, struct span text)
 {
-    return facts->has[fact] ? sqlite3_bind_int64(statement, fact, value)
-                            : sqlite3_bind_null(statement, fact);
+    facts->of[fact].is_known = true;
+    facts->of[fact].text = text;
 }
 
-static int bind_text(sqlite3_stmt *statement, const struct facts *facts, enum fact fact,
-                     struct span text)
+static int fact_bind(sqlite3_stmt *statement, const struct facts *facts, int fact)
 {
     char printable[TEXT_MAX];
-    if (!facts->has[fact])
+    struct span text = facts->of[fact].text;
+    if (!facts->of[fact].is_known)
         return sqlite3_bind_null(statement, fact);
+    if (!text.at)
+        return sqlite3_bind_int64(statement, fact, facts->of[fact].number);
     str_printable(printable, sizeof(printable), text.at, text_size(text));
     return sqlite3_bind_text(statement, fact, printable, -1, SQLITE_TRANSIENT);
 }
@@ -235,16 +238,8 @@ static int facts_store(const struct file_import *in, const struct facts *facts, 
     if (r < 0)
         return r;
     int code = sqlite3_prepare_v2(in->handle, sql, -1, &statement, NULL);
-    if (code == SQLITE_OK)
-        code = bind_number(statement, facts, FACT_TS, facts->ts);
-    if (code == SQLITE_OK)
-        code = bind_number(statement, facts, FACT_REALTIME, facts->realtime_ns);
-    if (code == SQLITE_OK)
-        code = bind_text(statement, facts, FACT_HOST, facts->host);
-    if (code == SQLITE_OK)
-        code = bind_text(statement, facts, FACT_KERNEL, facts->kernel);
-    if (code == SQLITE_OK)
-        code = bind_text(statement, facts, FACT_PROGRAM, facts->program);
+    for (int fact = FACT_TS; fact < N_FACTS && code == SQLITE_OK; fact++)
+        code = fact_bind(statement, facts, fact);
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(statement, N_FACTS, id);
     if (code == SQLITE_OK)
@@ -314,23 +309,22 @@ static bool time_read(struct span word, int64_t *ret)
 
 static void index_line(struct facts *facts, struct span line)
 {
+    struct moment_fact *ts = &facts->of[FACT_TS], *moment = &facts->of[FACT_REALTIME];
     struct span word = word_take(&line);
     if (text_is(word, "host")) {
-        facts->host = line;
-        facts->has[FACT_HOST] = true;
+        fact_text(facts, FACT_HOST, line);
     } else if (text_is(word, "kernel")) {
-        facts->kernel = line;
-        facts->has[FACT_KERNEL] = true;
+        fact_text(facts, FACT_KERNEL, line);
     } else if (text_is(word, "proc")) { // proc       1234.567890123 s after boot, TIME
-        facts->has[FACT_TS] = seconds_read(word_take(&line), &facts->ts);
+        ts->is_known = seconds_read(word_take(&line), &ts->number);
         struct span last = line;
         while (line.at < line.end)
             last = word_take(&line);
-        facts->has[FACT_REALTIME] = time_read(last, &facts->realtime_ns);
-    } else if (text_is(word, "uptime") && !facts->has[FACT_TS]) {
-        facts->has[FACT_TS] = seconds_read(word_take(&line), &facts->ts);
-    } else if (text_is(word, "finished") && !facts->has[FACT_REALTIME]) {
-        facts->has[FACT_REALTIME] = time_read(word_take(&line), &facts->realtime_ns);
+        moment->is_known = time_read(last, &moment->number);
+    } else if (text_is(word, "uptime") && !ts->is_known) {
+        ts->is_known = seconds_read(word_take(&line), &ts->number);
+    } else if (text_is(word, "finished") && !moment->is_known) {
+        moment->is_known = time_read(word_take(&line), &moment->number);
     }
 }
 
@@ -345,16 +339,17 @@ static int index_import(struct file_import *in, const uint8_t *bytes, size_t siz
 {
     struct facts facts = {0};
     struct lines lines = lines_over(bytes, size);
-    struct span line;
+    struct span line, program = {0};
     size_t n_blank = 0;
     while (n_blank < 2 && lines_next(&lines, &line)) {
         n_blank += line.at == line.end;
         if (lines.number > 1 && text_size(line) < TEXT_MAX)
             index_line(&facts, line);
         else if (lines.number == 1 && text_size(line) < TEXT_MAX)
-            facts.program = (struct span){line.at + strlen("bugreport of "), line.end};
+            program.at = line.at + strlen("bugreport of "), program.end = line.end;
     }
-    facts.has[FACT_PROGRAM] = facts.program.at < facts.program.end;
+    if (program.at < program.end)
+        fact_text(&facts, FACT_PROGRAM, program);
     return facts_store(in, &facts, err);
 }
 
@@ -378,9 +373,10 @@ static int version_import(struct file_import *in, const uint8_t *bytes, size_t s
 {
     struct facts facts = {0};
     struct lines lines = lines_over(bytes, size);
-    facts.has[FACT_KERNEL] =
-        lines_next(&lines, &facts.kernel) && text_size(facts.kernel) < TEXT_MAX;
-    if (!facts.has[FACT_KERNEL])
+    struct span line;
+    if (lines_next(&lines, &line) && text_size(line) < TEXT_MAX)
+        fact_text(&facts, FACT_KERNEL, line);
+    else
         file_bad(in, 1, "the line is longer than any kernel's version");
     return facts_store(in, &facts, err);
 }
@@ -408,11 +404,13 @@ static bool log_line_read(struct span line, int64_t *ret_level, int64_t *ret_ts,
     struct span stamp = {line.at + 4, close};
     while (stamp.at < stamp.end && is_blank(*stamp.at))
         stamp.at++;
+    if (!seconds_read(stamp, ret_ts))
+        return false;
     *ret_level = line.at[1] - '0';
     *ret_text = (struct span){close + 1, line.end};
     if (ret_text->at < ret_text->end && *ret_text->at == ' ')
         ret_text->at++;
-    return seconds_read(stamp, ret_ts);
+    return true;
 }
 
 static const char *kernel_log_line(struct proc_import *import, struct span line)
@@ -439,17 +437,10 @@ static bool kernel_log_recognise(const char *path, const uint8_t *bytes, size_t 
            log_line_read(line, &level, &ts, &text);
 }
 
-static int kernel_log_import(struct file_import *in, const uint8_t *bytes, size_t size,
-                             struct err *err)
-{
-    return proc_lines_import(in, bytes, size, TABLE_kernel_log, COL_kernel_log_proc_snapshot_id,
-                             kernel_log_line, NULL, err);
-}
-
 const struct file_format file_format_kernel_log = {
     .name = "kernel log",
     .option = "kernel-log",
     .recognise = kernel_log_recognise,
-    .import = kernel_log_import,
+    .lines = {TABLE_kernel_log, COL_kernel_log_proc_snapshot_id, kernel_log_line},
     .of_moment = true,
 };

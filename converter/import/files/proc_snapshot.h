@@ -23,23 +23,21 @@ const char *proc_file_name(const char *path);
 // The row of the moment that `in->path` is of; it is made if there is none yet.
 int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *err);
 
-// An import line by line into one table, whose first column after its id is proc_snapshot_id.
+// An import line by line into one table.
 struct proc_import {
-    struct file_import *in; // borrowed
+    struct file_import *in;       // borrowed
+    const struct proc_lines *how; // borrowed
     struct rows rows;
-    size_t snapshot_column;
     int64_t snapshot;
     uint64_t line; // number of the line at hand
     void *state;   // of the format, borrowed
 };
 
-// Hands every line that is not blank to `take`, which puts rows and returns NULL, or what is wrong
-// with the line. A file without a row counts as one bad line, and so does one of a moment that has
-// such a file already: the rest of a bugreport is worth loading.
+// Hands every line that is not blank to `how->take`. A file without a row counts as one bad line,
+// and so does a file whose moment has such a file already: the rest of a bugreport is worth
+// loading.
 int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
-                      enum table_id table, size_t snapshot_column,
-                      const char *(*take)(struct proc_import *import, struct span line),
-                      void *state, struct err *err);
+                      const struct proc_lines *how, void *state, struct err *err);
 
 // For `take`: sets a text of the row, or the end of the row.
 void proc_text(struct proc_import *import, size_t column, struct span text);

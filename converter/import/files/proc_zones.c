@@ -5,6 +5,7 @@
 //
 // zoneinfo puts what is of a whole node in front of its first zone, and what is of one processor
 // behind each zone; rows say which by the columns that are NULL.
+#include <stdio.h>
 #include <string.h>
 
 #include "common/str.h"
@@ -22,10 +23,15 @@ static bool zone_take(struct span *line, int64_t *ret_node, struct span *ret_zon
     if (node.at == node.end || node.end[-1] != ',')
         return false;
     node.end--;
-    if (!proc_number(node, ret_node) || !text_is(word_take(line), "zone"))
+    int64_t number;
+    if (!proc_number(node, &number) || !text_is(word_take(line), "zone"))
         return false;
-    *ret_zone = word_take(line);
-    return proc_name_fits(*ret_zone);
+    struct span zone = word_take(line);
+    if (!proc_name_fits(zone))
+        return false;
+    *ret_node = number;
+    *ret_zone = zone;
+    return true;
 }
 
 static bool zones_recognise(const uint8_t *bytes, size_t size, bool with_counts)
@@ -61,12 +67,7 @@ static void zone_value(struct proc_import *import, struct span name, int64_t val
 // "(0, 3019, 24090)": a row for each, protection_0 and so on.
 static const char *protection_read(struct proc_import *import, struct span list)
 {
-    static const char names[PROTECTION_MAX][16] = {
-        "protection_0",  "protection_1",  "protection_2",  "protection_3",
-        "protection_4",  "protection_5",  "protection_6",  "protection_7",
-        "protection_8",  "protection_9",  "protection_10", "protection_11",
-        "protection_12", "protection_13", "protection_14", "protection_15",
-    };
+    char name[32];
     int64_t values[PROTECTION_MAX];
     size_t n = 0;
     if (text_size(list) < 2 || *list.at != '(' || list.end[-1] != ')')
@@ -80,8 +81,10 @@ static const char *protection_read(struct proc_import *import, struct span list)
         if (n == PROTECTION_MAX || !proc_number(word, &values[n++]))
             return "no list of numbers behind protection";
     }
-    for (size_t i = 0; i < n; i++)
-        zone_value(import, (struct span){names[i], names[i] + strlen(names[i])}, values[i]);
+    for (size_t i = 0; i < n; i++) {
+        int name_size = snprintf(name, sizeof(name), "protection_%zu", i);
+        zone_value(import, (struct span){name, name + name_size}, values[i]);
+    }
     return NULL;
 }
 
@@ -147,8 +150,11 @@ static int zoneinfo_import(struct file_import *in, const uint8_t *bytes, size_t 
                            struct err *err)
 {
     struct zoneinfo at = {.node = -1, .cpu = -1};
-    return proc_lines_import(in, bytes, size, TABLE_proc_zoneinfo,
-                             COL_proc_zoneinfo_proc_snapshot_id, zoneinfo_line, &at, err);
+    return proc_lines_import(in, bytes, size,
+                             &(struct proc_lines){TABLE_proc_zoneinfo,
+                                                  COL_proc_zoneinfo_proc_snapshot_id,
+                                                  zoneinfo_line},
+                             &at, err);
 }
 
 const struct file_format file_format_proc_zoneinfo = {
@@ -191,17 +197,10 @@ static bool buddyinfo_recognise(const char *path, const uint8_t *bytes, size_t s
     return zones_recognise(bytes, size, true);
 }
 
-static int buddyinfo_import(struct file_import *in, const uint8_t *bytes, size_t size,
-                            struct err *err)
-{
-    return proc_lines_import(in, bytes, size, TABLE_proc_buddyinfo,
-                             COL_proc_buddyinfo_proc_snapshot_id, buddyinfo_line, NULL, err);
-}
-
 const struct file_format file_format_proc_buddyinfo = {
     .name = "/proc/buddyinfo",
     .option = "proc-buddyinfo",
     .recognise = buddyinfo_recognise,
-    .import = buddyinfo_import,
+    .lines = {TABLE_proc_buddyinfo, COL_proc_buddyinfo_proc_snapshot_id, buddyinfo_line},
     .of_moment = true,
 };

@@ -63,7 +63,7 @@ struct task {
 
 static uint32_t name_of(struct import *im, const struct wire_field *text)
 {
-    return text->size ? strset_add(&im->strings, field_text(text), text->size) : STRSET_NONE;
+    return text->size ? import_keep(im, text) : STRSET_NONE;
 }
 
 // The thread that has got into a state. UTID_NONE: it cannot have.
@@ -259,17 +259,12 @@ static void thread_read(struct import *im, const struct wire_field *message)
 
 static void tree_sorted(struct import *im, const struct packet *packet)
 {
-    for (uint32_t part = PB_GenericKernelProcessTree_processes;
-         part <= PB_GenericKernelProcessTree_threads; part++) {
-        struct wire_reader reader = wire_sub(packet->message);
-        struct wire_field field;
-        wire_foreach(&reader, &field) {
-            if (field.number == part && part == PB_GenericKernelProcessTree_processes)
-                process_read(im, &field);
-            else if (field.number == part)
-                thread_read(im, &field);
-        }
-    }
+    struct fields each = fields_of(packet->message, PB_GenericKernelProcessTree_processes);
+    while (fields_next(&each))
+        process_read(im, &each.field);
+    each = fields_of(packet->message, PB_GenericKernelProcessTree_threads);
+    while (fields_next(&each))
+        thread_read(im, &each.field);
 }
 
 static void cpu_frequency_sorted(struct import *im, const struct packet *packet)

@@ -33,16 +33,15 @@ struct process_text {
 
 static void cmdline_read(const struct wire_field *process, int32_t ppid, struct process_text *ret)
 {
-    struct wire_reader reader = wire_sub(process);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_ProcessTree_Process_cmdline || field.type != WIRE_BYTES)
+    struct fields each = fields_of(process, PB_ProcessTree_Process_cmdline);
+    while (fields_next(&each)) {
+        if (each.field.type != WIRE_BYTES)
             continue;
         if (ret->n_parts++)
             strbuf_add_char(&ret->cmdline, ' ');
         else
-            ret->name_size = field.size;
-        strbuf_add(&ret->cmdline, field.data, field.size);
+            ret->name_size = each.field.size;
+        strbuf_add(&ret->cmdline, each.field.data, each.field.size);
     }
     const char *text = ret->cmdline.text ? ret->cmdline.text : "";
     if (ppid == KTHREADD_PID) {
@@ -58,7 +57,7 @@ static void cmdline_read(const struct wire_field *process, int32_t ppid, struct 
         ret->name_size = (size_t)(blank - text);
 }
 
-static void process_read(struct import *im, int64_t ts, const struct wire_field *field,
+static void process_read(struct import *im, const struct wire_field *field,
                          struct map64 *kernel_threads)
 {
     MESSAGE(process, ProcessTree_Process, field);
@@ -94,17 +93,15 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
         row->uid = (uint32_t)field_u64(&process.uid);
         row->has_uid = true;
     }
-    const struct wire_field *start = &process.process_start_from_boot;
     int64_t start_ts;
-    if (field_present(start) && !row->has_start &&
-        import_time(im, CLOCK_ID_BOOTTIME, field_i64(start), &start_ts)) {
+    if (field_present(&process.process_start_from_boot) && !row->has_start &&
+        import_time(im, CLOCK_ID_BOOTTIME, field_i64(&process.process_start_from_boot),
+                    &start_ts)) {
         row->start_ts = start_ts;
         row->has_start = true;
     }
-    const struct wire_field *is_kthread = &process.is_kthread;
-    if (field_present(is_kthread))
-        row->is_kthread = field_u64(is_kthread) ? FACT_TRUE : FACT_FALSE;
-    (void)ts;
+    if (field_present(&process.is_kthread))
+        row->is_kthread = field_u64(&process.is_kthread) ? FACT_TRUE : FACT_FALSE;
 }
 
 static void thread_read(struct import *im, const struct wire_field *field,
@@ -134,16 +131,13 @@ static void thread_read(struct import *im, const struct wire_field *field,
 static void process_tree_sorted(struct import *im, const struct packet *packet)
 {
     CLEANUP(map64_done) struct map64 kernel_threads = {0};
-    struct wire_field field;
     // Threads are told of after their processes, wherever they stand in the message.
-    struct wire_reader reader = wire_sub(packet->message);
-    while (!import_failed(im) && wire_next(&reader, &field))
-        if (field.number == PB_ProcessTree_processes)
-            process_read(im, packet->ts, &field, &kernel_threads);
-    reader = wire_sub(packet->message);
-    while (!import_failed(im) && wire_next(&reader, &field))
-        if (field.number == PB_ProcessTree_threads)
-            thread_read(im, &field, &kernel_threads);
+    struct fields each = fields_of(packet->message, PB_ProcessTree_processes);
+    while (!import_failed(im) && fields_next(&each))
+        process_read(im, &each.field, &kernel_threads);
+    each = fields_of(packet->message, PB_ProcessTree_threads);
+    while (!import_failed(im) && fields_next(&each))
+        thread_read(im, &each.field, &kernel_threads);
 }
 
 const struct importer importer_process_tree = {

@@ -18,6 +18,15 @@ static void path_cells(struct cell *row, const char *path, size_t size)
     cell_int(row, COL_profiler_smaps_is_deleted, is_deleted);
 }
 
+#define NUMBER(name)                                                                               \
+    {                                                                                              \
+        PB_SmapsEntry_##name, COL_profiler_smaps_##name, false                                     \
+    }
+#define WORDS(name)                                                                                \
+    {                                                                                              \
+        PB_SmapsEntry_##name, COL_profiler_smaps_##name, true                                      \
+    }
+
 static void entry_read(struct import *im, int64_t ts, int64_t upid,
                        const struct wire_field *message)
 {
@@ -25,24 +34,20 @@ static void entry_read(struct import *im, int64_t ts, int64_t upid,
         uint32_t field, column;
         bool is_text;
     } columns[] = {
-        {PB_SmapsEntry_size_kb, COL_profiler_smaps_size_kb, false},
-        {PB_SmapsEntry_private_dirty_kb, COL_profiler_smaps_private_dirty_kb, false},
-        {PB_SmapsEntry_swap_kb, COL_profiler_smaps_swap_kb, false},
-        {PB_SmapsEntry_file_name, COL_profiler_smaps_file_name, true},
-        {PB_SmapsEntry_start_address, COL_profiler_smaps_start_address, false},
-        {PB_SmapsEntry_module_timestamp, COL_profiler_smaps_module_timestamp, false},
-        {PB_SmapsEntry_module_debugid, COL_profiler_smaps_module_debugid, true},
-        {PB_SmapsEntry_module_debug_path, COL_profiler_smaps_module_debug_path, true},
-        {PB_SmapsEntry_protection_flags, COL_profiler_smaps_protection_flags, false},
-        {PB_SmapsEntry_private_clean_resident_kb, COL_profiler_smaps_private_clean_resident_kb,
-         false},
-        {PB_SmapsEntry_shared_dirty_resident_kb, COL_profiler_smaps_shared_dirty_resident_kb,
-         false},
-        {PB_SmapsEntry_shared_clean_resident_kb, COL_profiler_smaps_shared_clean_resident_kb,
-         false},
-        {PB_SmapsEntry_locked_kb, COL_profiler_smaps_locked_kb, false},
-        {PB_SmapsEntry_proportional_resident_kb, COL_profiler_smaps_proportional_resident_kb,
-         false},
+        NUMBER(size_kb),
+        NUMBER(private_dirty_kb),
+        NUMBER(swap_kb),
+        WORDS(file_name),
+        NUMBER(start_address),
+        NUMBER(module_timestamp),
+        WORDS(module_debugid),
+        WORDS(module_debug_path),
+        NUMBER(protection_flags),
+        NUMBER(private_clean_resident_kb),
+        NUMBER(shared_dirty_resident_kb),
+        NUMBER(shared_clean_resident_kb),
+        NUMBER(locked_kb),
+        NUMBER(proportional_resident_kb),
     };
     MESSAGE(part, SmapsEntry, message);
     struct cell *row = database_row(im->db, TABLE_profiler_smaps, NULL);
@@ -71,11 +76,6 @@ struct list {
     bool present;
 };
 
-static bool list_next(struct list *list, uint64_t *ret)
-{
-    return values_next(&list->values, ret);
-}
-
 static struct list list_open(const struct wire_field *message, uint32_t number, uint32_t column)
 {
     struct values values = values_of(message, number), probe = values;
@@ -94,7 +94,7 @@ static bool packed_row(struct import *im, int64_t ts, int64_t upid, struct list 
 {
     uint64_t values[N_LISTS];
     for (size_t i = 0; i < N_LISTS; i++)
-        if (lists[i].present && !list_next(&lists[i], &values[i]))
+        if (lists[i].present && !values_next(&lists[i].values, &values[i]))
             return false;
     struct cell *row = database_row(im->db, TABLE_profiler_smaps, NULL);
     cell_int(row, COL_profiler_smaps_upid, upid);
@@ -132,14 +132,14 @@ static bool packed_read(struct import *im, int64_t ts, int64_t upid,
     struct list counts = list_open(message, PB_PackedSmaps_aggregate_count, 0);
     bool aggregated = counts.present;
     uint64_t value;
-    for (size_t i = 0; list_next(aggregated ? &counts : &ids, &value); i++) {
+    for (size_t i = 0; values_next(aggregated ? &counts.values : &ids.values, &value); i++) {
         uint64_t name = aggregated ? i : value;
         if (name >= names->n ||
             !packed_row(im, ts, upid, lists, &names->items[name], value, aggregated))
             return false;
     }
     for (size_t i = 0; i < N_LISTS; i++)
-        if (list_next(&lists[i], &value))
+        if (values_next(&lists[i].values, &value))
             return false;
     return true;
 }

@@ -95,14 +95,10 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
 {
     struct deobfuscation *all = deobfuscation_of(im);
     MESSAGE(head, DeobfuscationMapping, mapping);
-    const struct wire_field *package = &head.package_name;
     CLEANUP(strbuf_done) struct strbuf full = {0};
-    struct wire_reader reader = wire_sub(mapping);
-    struct wire_field field, member;
-    while (!import_failed(im) && wire_next(&reader, &field)) {
-        if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
-            continue;
-        MESSAGE(part, ObfuscatedClass, &field);
+    struct fields classes = fields_of(mapping, PB_DeobfuscationMapping_obfuscated_classes);
+    while (!import_failed(im) && fields_next(&classes)) {
+        MESSAGE(part, ObfuscatedClass, &classes.field);
         struct obfuscated_class added = {
             .name = field_words(&part.obfuscated_name),
             .real_name = field_words(&part.deobfuscated_name),
@@ -111,13 +107,12 @@ static void mapping_index(struct import *im, const struct wire_field *mapping)
         if (added.name.size > CLASS_NAME_MAX || added.real_name.size > CLASS_NAME_MAX)
             continue;
         class_add(im, all, added);
-        added.package = strset_add(&im->strings, field_text(package), package->size);
-        if (package->size)
+        added.package = import_keep(im, &head.package_name);
+        if (head.package_name.size)
             class_add(im, all, added);
-        struct wire_reader members = wire_sub(&field);
-        while (!import_failed(im) && wire_next(&members, &member))
-            if (member.number == PB_ObfuscatedClass_obfuscated_members)
-                field_add(im, all, &added, &member, &full);
+        struct fields each = fields_of(&classes.field, PB_ObfuscatedClass_obfuscated_members);
+        while (!import_failed(im) && fields_next(&each))
+            field_add(im, all, &added, &each.field, &full);
     }
 }
 

@@ -42,12 +42,6 @@ static uint64_t package_key(uint32_t name, uint32_t package)
     return (uint64_t)package << 32 | name;
 }
 
-static int64_t newest_of(const struct map64 *map, uint64_t key)
-{
-    const uint64_t *newest = map64_find(map, key);
-    return newest ? (int64_t)*newest : STACK_NONE;
-}
-
 static uint32_t joined_name(struct import *im, const struct wire_field *class_name,
                             const struct wire_field *member)
 {
@@ -68,11 +62,9 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
 {
     MESSAGE(part, ObfuscatedMember, message);
     CLEANUP(strbuf_done) struct strbuf key = {0};
-    const struct wire_field *class_name = &class_part->obfuscated_name;
-    const struct wire_field *own = &part.obfuscated_name;
-    strbuf_add(&key, field_text(class_name), class_name->size);
+    strbuf_add(&key, field_text(&class_part->obfuscated_name), class_part->obfuscated_name.size);
     strbuf_add_char(&key, '.');
-    strbuf_add(&key, field_text(own), own->size);
+    strbuf_add(&key, field_text(&part.obfuscated_name), part.obfuscated_name.size);
     uint32_t name = strset_find(&im->strings, key.text, key.size);
     if (name == STRSET_NONE) // no frame has it
         return;
@@ -90,8 +82,8 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
         .has_from = field_present(&part.obfuscated_line_start),
         .has_to = field_present(&part.obfuscated_line_end),
         .has_line = field_present(&part.source_line_start),
-        .next = newest_of(&methods->by_name, name),
-        .next_in_package = newest_of(&methods->in_package, in_package),
+        .next = map_number(&methods->by_name, name),
+        .next_in_package = map_number(&methods->in_package, in_package),
     };
     if (method.name == STRSET_NONE || method_vec_push(&methods->items, method) < 0 ||
         map64_set(&methods->by_name, name, methods->items.n - 1) < 0 ||
@@ -105,24 +97,18 @@ static void methods_read(struct import *im, struct methods *methods,
                          const struct wire_field *message)
 {
     MESSAGE(head, DeobfuscationMapping, message);
-    const struct wire_field *package = &head.package_name;
-    uint32_t package_name = strset_add(&im->strings, field_text(package), package->size);
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field, member;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_DeobfuscationMapping_obfuscated_classes)
-            continue;
-        MESSAGE(part, ObfuscatedClass, &field);
-        struct wire_reader members = wire_sub(&field);
+    uint32_t package_name = import_keep(im, &head.package_name);
+    for (struct fields each = fields_of(message, PB_DeobfuscationMapping_obfuscated_classes);
+         fields_next(&each);) {
+        MESSAGE(part, ObfuscatedClass, &each.field);
+        struct fields members = fields_of(&each.field, PB_ObfuscatedClass_obfuscated_methods);
         if (part.obfuscated_name.size > CLASS_NAME_MAX ||
             part.deobfuscated_name.size > CLASS_NAME_MAX) {
             stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
             continue;
         }
-        wire_foreach(&members, &member) {
-            if (member.number == PB_ObfuscatedClass_obfuscated_methods)
-                method_add(im, methods, package_name, &part, &member);
-        }
+        while (fields_next(&members))
+            method_add(im, methods, package_name, &part, &members.field);
     }
 }
 
@@ -136,8 +122,8 @@ static size_t methods_choose(const struct methods *methods, uint32_t name, uint3
                              const struct method **ret)
 {
     bool any = package == STRSET_NONE, one_package = true;
-    int64_t at = any ? newest_of(&methods->by_name, name)
-                     : newest_of(&methods->in_package, package_key(name, package));
+    int64_t at = any ? map_number(&methods->by_name, name)
+                     : map_number(&methods->in_package, package_key(name, package));
     size_t n = 0;
     while (at != STACK_NONE && n < METHODS_MAX) {
         const struct method *method = &methods->items.items[at];

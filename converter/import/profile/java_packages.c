@@ -46,9 +46,11 @@ static bool folder_package(const char *path, const char **ret, size_t *ret_size)
         path++;
     }
     size_t size = strcspn(path, "-/");
+    if (path[size] != '-' || !strchr(path + size, '/'))
+        return false;
     *ret = path;
     *ret_size = size;
-    return path[size] == '-' && strchr(path + size, '/');
+    return true;
 }
 
 bool java_package_of(const char *path, const char **ret, size_t *ret_size)

@@ -14,6 +14,11 @@ static struct cell *begin_row(struct import *im, int64_t ts, int64_t upid)
     return row;
 }
 
+#define ARENA(name)                                                                                \
+    {                                                                                              \
+        PB_MallocInfo_Arena_##name, COL_malloc_arena_##name                                        \
+    }
+
 static void arena_read(struct import *im, int64_t ts, int64_t upid,
                        const struct wire_field *message)
 {
@@ -21,29 +26,21 @@ static void arena_read(struct import *im, int64_t ts, int64_t upid,
     static const struct {
         uint32_t field, column;
     } columns[] = {
-        {PB_MallocInfo_Arena_system_bytes, COL_malloc_arena_system_bytes},
-        {PB_MallocInfo_Arena_max_system_bytes, COL_malloc_arena_max_system_bytes},
-        {PB_MallocInfo_Arena_free_bytes, COL_malloc_arena_free_bytes},
-        {PB_MallocInfo_Arena_free_chunks, COL_malloc_arena_free_chunks},
-        {PB_MallocInfo_Arena_fast_bytes, COL_malloc_arena_fast_bytes},
-        {PB_MallocInfo_Arena_fast_chunks, COL_malloc_arena_fast_chunks},
+        ARENA(system_bytes), ARENA(max_system_bytes), ARENA(free_bytes),
+        ARENA(free_chunks),  ARENA(fast_bytes),       ARENA(fast_chunks),
     };
     struct cell *row = begin_row(im, ts, upid);
     cell_int(row, COL_malloc_arena_arena, field_i64(&arena.index));
     for (size_t i = 0; i < ELEMENTS(columns); i++)
-        if (field_present(&arena.at[columns[i].field]))
-            cell_int(row, columns[i].column, field_i64(&arena.at[columns[i].field]));
+        cell_number(row, columns[i].column, &arena.at[columns[i].field]);
 }
 
 static void malloc_info_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(info, MallocInfo, packet->message);
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&info.pid));
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    while (wire_next(&reader, &field))
-        if (field.number == PB_MallocInfo_arenas)
-            arena_read(im, packet->ts, upid, &field);
+    for (struct fields each = fields_of(packet->message, PB_MallocInfo_arenas); fields_next(&each);)
+        arena_read(im, packet->ts, upid, &each.field);
     struct cell *row = begin_row(im, packet->ts, upid);
     cell_int(row, COL_malloc_arena_system_bytes, field_i64(&info.mapped_bytes));
     cell_int(row, COL_malloc_arena_free_bytes, 0);

@@ -46,12 +46,10 @@ static void symbol_write(struct import *im, const struct traced_map *map, int64_
                          const struct perf_map_symbol *symbol)
 {
     struct cell *row = database_row(im->db, TABLE_perf_map_symbol, NULL);
-    size_t n = text_size(symbol->name);
     cell_int(row, COL_perf_map_symbol_perf_map_id, map->id);
     cell_int(row, COL_perf_map_symbol_start, (int64_t)symbol->start);
     cell_int(row, COL_perf_map_symbol_size, (int64_t)symbol->size);
-    cell_bytes(row, COL_perf_map_symbol_name, symbol->name.at,
-               n < PERF_MAP_NAME_MAX ? n : PERF_MAP_NAME_MAX);
+    cell_bytes(row, COL_perf_map_symbol_name, symbol->name.at, text_size(symbol->name));
     cell_int(row, COL_perf_map_symbol_first_ts, ts);
 }
 
@@ -72,10 +70,8 @@ static void times_read(struct import *im, struct traced_map *map, const struct w
 {
     struct lines lines = lines_over(text->data, text->size);
     struct span line;
-    while (lines_next(&lines, &line)) {
+    while (lines_next_full(&lines, &line)) {
         struct perf_map_time time;
-        if (line.at == line.end)
-            continue;
         if (perf_map_time_read(line, &time))
             map->n_bad++;
         else
@@ -88,16 +84,14 @@ static void symbols_read(struct import *im, struct traced_map *map, int64_t ts,
 {
     struct lines lines = lines_over(text->data, text->size);
     struct span line;
-    while (lines_next(&lines, &line)) {
+    while (lines_next_full(&lines, &line)) {
         struct perf_map_symbol symbol;
-        if (line.at == line.end)
-            continue;
         if (perf_map_symbol_read(line, &symbol)) {
             map->n_bad++;
-            continue;
+        } else {
+            symbol_write(im, map, ts, &symbol);
+            map->n_symbols++;
         }
-        symbol_write(im, map, ts, &symbol);
-        map->n_symbols++;
     }
 }
 
@@ -114,15 +108,15 @@ static void piece_follow(struct import *im, uint64_t *next, const struct wire_fi
 // What the recorder could not read. True: the packet has nothing else.
 static bool ends_tell(struct import *im, const union message_PerfMap *head)
 {
-    const struct wire_field *unread = &head->unread_bytes;
     if (field_u64(&head->refused)) {
         stats_add(&im->stats, STAT_mmsql_perf_map_refused, 1);
         return true;
     }
-    if (!field_present(unread))
+    if (!field_present(&head->unread_bytes))
         return false;
     stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
-    stats_add(&im->stats, STAT_mmsql_perf_map_unread_bytes, (int64_t)field_u64(unread));
+    stats_add(&im->stats, STAT_mmsql_perf_map_unread_bytes,
+              (int64_t)field_u64(&head->unread_bytes));
     return true;
 }
 

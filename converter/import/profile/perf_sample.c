@@ -100,45 +100,31 @@ static void counter_name(const struct counter_event *event, struct strbuf *ret)
         strbuf_addf(ret, ":%s", event->modifiers);
 }
 
-static void modifiers_read(const struct wire_field *message, uint32_t number,
-                           struct counter_event *ret)
-{
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    size_t n = 0;
-    wire_foreach(&reader, &field) {
-        struct wire_packed packed = {0};
-        uint64_t modifier;
-        while (field.number == number && n + 1 < sizeof(ret->modifiers) &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &modifier))
-            if (modifier >= 1 && modifier <= 3)
-                ret->modifiers[n++] = "ukh"[modifier - 1];
-    }
-}
+// The fields of a Timebase and of a FollowerEvent.
+enum { EVENT_NAME, EVENT_COUNTER, EVENT_TRACEPOINT, EVENT_RAW, EVENT_MODIFIERS, N_EVENT_FIELDS };
+static const uint32_t of_timebase[N_EVENT_FIELDS] = {
+    PB_PerfEvents_Timebase_name,       PB_PerfEvents_Timebase_counter,
+    PB_PerfEvents_Timebase_tracepoint, PB_PerfEvents_Timebase_raw_event,
+    PB_PerfEvents_Timebase_modifiers,
+};
+static const uint32_t of_follower[N_EVENT_FIELDS] = {
+    PB_FollowerEvent_name,      PB_FollowerEvent_counter,   PB_FollowerEvent_tracepoint,
+    PB_FollowerEvent_raw_event, PB_FollowerEvent_modifiers,
+};
 
-static struct counter_event timebase_read(const struct wire_field *message)
+static struct counter_event event_of(const struct wire_field *message, const uint32_t *fields)
 {
-    MESSAGE(part, PerfEvents_Timebase, message);
     struct counter_event event = {
-        .name = part.name,
-        .counter = part.counter,
-        .tracepoint = part.tracepoint,
-        .raw = part.raw_event,
+        .name = message_field(wire_sub(message), fields[EVENT_NAME]),
+        .counter = message_field(wire_sub(message), fields[EVENT_COUNTER]),
+        .tracepoint = message_field(wire_sub(message), fields[EVENT_TRACEPOINT]),
+        .raw = message_field(wire_sub(message), fields[EVENT_RAW]),
     };
-    modifiers_read(message, PB_PerfEvents_Timebase_modifiers, &event);
-    return event;
-}
-
-static struct counter_event follower_read(const struct wire_field *message)
-{
-    MESSAGE(part, FollowerEvent, message);
-    struct counter_event event = {
-        .name = part.name,
-        .counter = part.counter,
-        .tracepoint = part.tracepoint,
-        .raw = part.raw_event,
-    };
-    modifiers_read(message, PB_FollowerEvent_modifiers, &event);
+    struct values modifiers = values_of(message, fields[EVENT_MODIFIERS]);
+    uint64_t modifier;
+    for (size_t n = 0; n + 1 < sizeof(event.modifiers) && values_next(&modifiers, &modifier);)
+        if (modifier >= 1 && modifier <= 3)
+            event.modifiers[n++] = "ukh"[modifier - 1];
     return event;
 }
 
@@ -157,7 +143,7 @@ static void track_add(struct import *im, struct perf_cpu *perf, uint32_t cpu, in
         .name = {name.text, name.size},
     };
     uint32_t track = tracks_get(&im->tracks, &spec);
-    struct arg is_timebase = {.key = "is_timebase", .integer = perf->n == 0, .type = ARG_BOOL};
+    struct arg is_timebase = arg_bool("is_timebase", perf->n == 0);
     track_describe(&im->tracks, track, &is_timebase, 1);
     perf->tracks[perf->n++] = track;
     strbuf_done(&name);
@@ -174,15 +160,12 @@ static void tracks_make(struct import *im, struct perf_cpu *perf, uint32_t cpu, 
         return;
     }
     MESSAGE(part, PerfSampleDefaults, defaults);
-    struct counter_event timebase = timebase_read(&part.timebase);
+    struct counter_event timebase = event_of(&part.timebase, of_timebase);
     track_add(im, perf, cpu, session, &timebase);
     samples_set_unit(im, session, timebase_unit(&timebase));
-    struct wire_reader reader = wire_sub(defaults);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_PerfSampleDefaults_followers)
-            continue;
-        struct counter_event follower = follower_read(&field);
+    for (struct fields each = fields_of(defaults, PB_PerfSampleDefaults_followers);
+         fields_next(&each);) {
+        struct counter_event follower = event_of(&each.field, of_follower);
         track_add(im, perf, cpu, session, &follower);
     }
     uint64_t n_shards = field_u64(&part.process_shard_count);
@@ -241,16 +224,14 @@ static const char *unwind_error_text(const struct wire_field *field)
 static bool event_read(struct import *im, int64_t ts, const union message_PerfSample *sample,
                        int64_t session)
 {
-    const struct wire_field *lost = &sample->kernel_records_lost;
-    if (field_u64(lost)) {
+    if (field_u64(&sample->kernel_records_lost)) {
         stats_add_at(&im->stats, STAT_perf_cpu_lost_records, (uint32_t)field_u64(&sample->cpu),
-                     field_i64(lost));
+                     field_i64(&sample->kernel_records_lost));
         return true;
     }
-    const struct wire_field *producer = &sample->producer_event;
-    if (!field_present(producer))
+    if (!field_present(&sample->producer_event))
         return false;
-    MESSAGE(event, PerfSample_ProducerEvent, producer);
+    MESSAGE(event, PerfSample_ProducerEvent, &sample->producer_event);
     if (field_u64(&event.source_stop_reason) == PB_PROFILER_STOP_GUARDRAIL)
         stats_set_at(&im->stats, STAT_perf_guardrail_stop_ts, (uint32_t)session, ts);
     return true;
@@ -278,17 +259,11 @@ static void counters_read(struct import *im, const struct wire_field *message,
     if (field_present(timebase) && perf->n)
         sample->counters[sample->n_counters++] = counter_push(
             im, sample->ts, perf->tracks[0], (double)field_u64(timebase), ARG_SET_NONE);
-    size_t next = 1;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        struct wire_packed packed = {0};
-        uint64_t value;
-        while (field.number == PB_PerfSample_follower_counts && next < perf->n &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &value))
-            sample->counters[sample->n_counters++] =
-                counter_push(im, sample->ts, perf->tracks[next++], (double)value, ARG_SET_NONE);
-    }
+    struct values values = values_of(message, PB_PerfSample_follower_counts);
+    uint64_t value;
+    for (size_t next = 1; next < perf->n && values_next(&values, &value); next++)
+        sample->counters[sample->n_counters++] =
+            counter_push(im, sample->ts, perf->tracks[next], (double)value, ARG_SET_NONE);
 }
 
 static void perf_sample_sorted(struct import *im, const struct packet *packet)

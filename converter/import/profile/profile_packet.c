@@ -212,9 +212,9 @@ static void header_write(struct import *im, struct profile *profile, const struc
                          const struct wire_field *start, bool has_heap)
 {
     int64_t key[] = {dump->upid, dump->ts, has_heap ? (int64_t)dump->heap : -1};
-    size_t n = profile->headers.n;
-    strset_add(&profile->headers, (const char *)key, sizeof(key));
-    if (profile->headers.n == n) // the dump goes on in this packet
+    bool is_new;
+    import_set_add(im, &profile->headers, key, sizeof(key), &is_new);
+    if (!is_new) // the dump goes on in this packet
         return;
     int64_t start_ts = coarse_time(im, start, dump->ts);
     struct cell *row = database_row(im->db, TABLE_heap_profile, NULL);
@@ -309,17 +309,16 @@ static void dump_read(struct import *im, struct profile *profile, struct heap_se
 {
     MESSAGE(head, ProfilePacket_ProcessHeapSamples, message);
     const struct wire_field *heap = &head.heap_name;
-    const struct wire_field *timestamp = &head.timestamp;
     uint32_t pid = (uint32_t)field_u64(&head.pid);
     struct dump dump = {
         .ts = packet->ts,
         .start = field_i64(&head.start_timestamp),
-        .heap = heap->size ? strset_add(&im->strings, field_text(heap), heap->size)
-                           : strset_add_text(&im->strings, TEXT("unknown")),
+        .heap = heap->size ? import_keep(im, heap) : strset_add_text(&im->strings, TEXT("unknown")),
         .counts_at_max = field_u64(&head.orig_sampling_interval_bytes) != 0,
     };
-    if (field_present(timestamp) &&
-        !import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(timestamp), &dump.ts))
+    if (field_present(&head.timestamp) &&
+        !import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(&head.timestamp),
+                             &dump.ts))
         return;
     dump.upid = processes_process(&im->processes, pid);
     header_write(im, profile, &dump, &head.start_timestamp, heap->size != 0);

@@ -3,7 +3,6 @@
 // See samples.h. Contexts of samples repeat, so each is a row of its own table, as in Perfetto.
 #include "converter/import/profile/samples.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "converter/import/importer.h"
@@ -15,23 +14,6 @@ struct samples *samples_of(const struct import *im)
     return importer_state(im, &importer_samples);
 }
 
-static int64_t id_get(struct import *im, struct strset *set, const void *key, size_t size,
-                      bool *ret_new)
-{
-    size_t n = set->n;
-    uint32_t id = strset_add(set, key, size);
-    *ret_new = set->n > n;
-    if (id == STRSET_NONE)
-        import_fail(im, -ENOMEM);
-    return id == STRSET_NONE ? SAMPLE_NONE : (int64_t)id;
-}
-
-static void cell_known(struct cell *row, size_t column, int64_t value)
-{
-    if (value != SAMPLE_NONE)
-        cell_int(row, column, value);
-}
-
 static int64_t task_get(struct import *im, const struct sample *sample)
 {
     struct samples *samples = samples_of(im);
@@ -39,7 +21,7 @@ static int64_t task_get(struct import *im, const struct sample *sample)
     bool is_new;
     if (sample->upid == SAMPLE_NONE && sample->utid == SAMPLE_NONE && sample->async == SAMPLE_NONE)
         return SAMPLE_NONE;
-    int64_t id = id_get(im, &samples->tasks, key, sizeof(key), &is_new);
+    int64_t id = import_set_add(im, &samples->tasks, key, sizeof(key), &is_new);
     if (!is_new || id == SAMPLE_NONE)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE__profiler_task_context, id);
@@ -61,7 +43,7 @@ static int64_t execution_get(struct import *im, const struct sample *sample)
     bool is_new;
     if (sample->cpu == SAMPLE_NONE && !sample->cpu_mode)
         return SAMPLE_NONE;
-    int64_t id = id_get(im, &samples->executions, &key, sizeof(key), &is_new);
+    int64_t id = import_set_add(im, &samples->executions, &key, sizeof(key), &is_new);
     if (!is_new || id == SAMPLE_NONE)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE__profiler_execution_context, id);
@@ -105,15 +87,14 @@ int64_t samples_session(struct import *im, const char *source, uint32_t sequence
 {
     struct samples *samples = samples_of(im);
     bool is_perf = source && strcmp(source, "linux.perf") == 0;
-    const uint64_t *known = map64_get_or_add(
-        &samples->by_sequence, (uint64_t)(im->machine->number * 2 + is_perf) << 32 | sequence_id,
-        samples->sessions.n, ret_new);
+    const uint64_t *known =
+        import_map_get(im, &samples->by_sequence,
+                       (uint64_t)(im->machine->number * 2 + is_perf) << 32 | sequence_id,
+                       samples->sessions.n, ret_new);
     struct session session = {.sequence_id = sequence_id, .source = source};
-    if (!known || (*ret_new && session_vec_push(&samples->sessions, session) < 0)) {
-        import_fail(im, -ENOMEM);
-        return SAMPLE_NONE;
-    }
-    return (int64_t)*known;
+    if (known && *ret_new)
+        import_fail(im, session_vec_push(&samples->sessions, session));
+    return known && !import_failed(im) ? (int64_t)*known : SAMPLE_NONE;
 }
 
 void samples_set_unit(struct import *im, int64_t session, const char *unit)

@@ -18,24 +18,21 @@ struct stack_samples {
     struct strset async; // contexts as bytes; ids are those of the rows
 };
 
-static uint32_t text_keep(struct import *im, const struct wire_field *field)
-{
-    return strset_add(&im->strings, field_text(field), field->size);
-}
-
 static const char *text_kept(struct import *im, const struct wire_field *field)
 {
-    return field->size ? strset_text(&im->strings, text_keep(im, field)) : NULL;
+    return field->size ? strset_text(&im->strings, import_keep(im, field)) : NULL;
 }
 
 // A message that is in `inline_field`, or else interned under the number in `iid`.
 static bool either(const struct packet *packet, const struct wire_field *inline_field,
                    const struct wire_field *iid, uint32_t table, struct wire_field *ret)
 {
-    *ret = *inline_field;
-    if (!field_present(inline_field) && field_present(iid))
-        *ret = interned_message(generation_find(packet->state, table, field_u64(iid)));
-    return field_present(ret);
+    struct wire_field found = *inline_field;
+    if (!field_present(&found) && field_present(iid))
+        found = interned_message(generation_find(packet->state, table, field_u64(iid)));
+    if (field_present(&found))
+        *ret = found;
+    return field_present(&found);
 }
 
 // The context and those above it, outermost first.
@@ -61,7 +58,7 @@ static int64_t async_get(struct import *im, struct stack_samples *state,
         MESSAGE(part, StackSample_AsyncContextDescriptor, &chain[n]);
         const struct wire_field *name = &part.name;
         const struct wire_field *kind = &part.kind;
-        int64_t key[] = {parent, text_keep(im, name), text_keep(im, kind), field_i64(&part.iid),
+        int64_t key[] = {parent, import_keep(im, name), import_keep(im, kind), field_i64(&part.iid),
                          packet->state->epoch};
         size_t n_before = state->async.n;
         uint32_t id = strset_add(&state->async, (const char *)key, sizeof(key));
@@ -152,11 +149,10 @@ static bool counter_track(struct import *im, const struct sample *sample,
     if (*ret >= im->tracks.items.n || im->tracks.items.items[*ret].source_set != ARG_SET_NONE)
         return true;
     const struct wire_field *text = &part.description;
-    const struct wire_field *multiplier = &part.unit_multiplier;
-    struct arg args[3] = {{.key = "is_timebase", .integer = is_timebase, .type = ARG_BOOL}};
+    struct arg args[3] = {arg_bool("is_timebase", is_timebase)};
     n = 1;
-    if (field_present(multiplier))
-        ARG_APPEND(args, n, arg_int("unit_multiplier", field_i64(multiplier)));
+    if (field_present(&part.unit_multiplier))
+        ARG_APPEND(args, n, arg_int("unit_multiplier", field_i64(&part.unit_multiplier)));
     if (text->size)
         ARG_APPEND(args, n, arg_text("description", text->data, text->size));
     im->tracks.items.items[*ret].source_set = args_add(&im->args, args, n);
@@ -173,36 +169,29 @@ static void counter_add(struct import *im, struct sample *sample,
             counter_push(im, sample->ts, track, (double)weight, ARG_SET_NONE);
 }
 
+static size_t fields_keep(const struct wire_field *message, uint32_t number, struct wire_field *ret)
+{
+    struct fields each = fields_of(message, number);
+    size_t n = 0;
+    while (n < SAMPLE_COUNTERS_MAX && fields_next(&each))
+        ret[n++] = each.field;
+    return n;
+}
+
 // Descriptions of the further counters: in the packet, or interned, or in the defaults.
 static size_t followers_read(const struct packet *packet, const struct wire_field *message,
                              const struct wire_field *defaults, struct wire_field *ret)
 {
-    size_t n = 0;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_StackSample_follower_descriptors && n < SAMPLE_COUNTERS_MAX)
-            ret[n++] = field;
+    size_t n = fields_keep(message, PB_StackSample_follower_descriptors, ret);
+    if (n)
+        return n;
+    struct values iids = values_of(message, PB_StackSample_follower_descriptor_iids);
+    uint64_t iid;
+    while (n < SAMPLE_COUNTERS_MAX && values_next(&iids, &iid)) {
+        ret[n++] = interned_message(
+            generation_find(packet->state, PB_InternedData_stack_sample_counter_descriptors, iid));
     }
-    reader = wire_sub(message);
-    bool has_own = n > 0;
-    while (!has_own && wire_next(&reader, &field)) {
-        struct wire_packed packed = {0};
-        uint64_t iid;
-        while (field.number == PB_StackSample_follower_descriptor_iids && n < SAMPLE_COUNTERS_MAX &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &iid)) {
-            const struct wire_field none = {0};
-            const struct wire_field number = {.number = 1, .value = iid};
-            either(packet, &none, &number, PB_InternedData_stack_sample_counter_descriptors,
-                   &ret[n++]);
-        }
-    }
-    reader = wire_sub(defaults);
-    bool has_any = n > 0;
-    while (!has_any && wire_next(&reader, &field))
-        if (field.number == PB_StackSampleDefaults_follower_descriptors && n < SAMPLE_COUNTERS_MAX)
-            ret[n++] = field;
-    return n;
+    return n ? n : fields_keep(defaults, PB_StackSampleDefaults_follower_descriptors, ret);
 }
 
 static void counters_read(struct import *im, const struct packet *packet,
@@ -217,19 +206,12 @@ static void counters_read(struct import *im, const struct packet *packet,
     if (field_present(&primary) && field_present(&part->primary_weight))
         counter_add(im, sample, &primary, true, field_u64(&part->primary_weight));
     struct wire_field followers[SAMPLE_COUNTERS_MAX];
-    size_t n = followers_read(packet, message, defaults, followers), next = 0;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        struct wire_packed packed = {0};
-        uint64_t weight;
-        while (field.number == PB_StackSample_follower_weights && next < n &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &weight)) {
-            const struct wire_field *follower = &followers[next++];
-            if (field_present(follower))
-                counter_add(im, sample, follower, false, weight);
-        }
-    }
+    size_t n = followers_read(packet, message, defaults, followers);
+    struct values weights = values_of(message, PB_StackSample_follower_weights);
+    uint64_t weight;
+    for (size_t next = 0; next < n && values_next(&weights, &weight); next++)
+        if (field_present(&followers[next]))
+            counter_add(im, sample, &followers[next], false, weight);
 }
 
 int64_t stacks_inline(struct import *im, const struct wire_field *message, const char *mapping_name)
@@ -238,16 +220,13 @@ int64_t stacks_inline(struct import *im, const struct wire_field *message, const
     uint32_t empty = strset_add(&im->strings, "", 0);
     uint32_t name = strset_add(&im->strings, mapping_name, strlen(mapping_name));
     int64_t callsite = CALLSITE_NONE, depth = 0;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    while (depth < FRAMES_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_InlineCallstack_frames)
-            continue;
-        MESSAGE(part, InlineCallstack_Frame, &field);
+    struct fields each = fields_of(message, PB_InlineCallstack_frames);
+    while (depth < FRAMES_MAX && fields_next(&each)) {
+        MESSAGE(part, InlineCallstack_Frame, &each.field);
         const struct wire_field *file = &part.source_file;
         int64_t frame = stacks_frame(im, stacks_mapping(im, name, empty, numbers), 0,
-                                     text_keep(im, &part.function_name),
-                                     field_present(file) ? text_keep(im, file) : STRSET_NONE,
+                                     import_keep(im, &part.function_name),
+                                     field_present(file) ? import_keep(im, file) : STRSET_NONE,
                                      (uint32_t)field_u64(&part.line_number), STRSET_NONE);
         if (frame < 0)
             return CALLSITE_NONE;

@@ -81,18 +81,6 @@ static uint32_t interned_string(struct import *im, const struct stack_source *so
     return id == STRSET_NONE ? text_keep(im, "", 0) : id;
 }
 
-// The id of `key` in `set`; *ret_new: it was not there before.
-static int64_t id_get(struct import *im, struct strset *set, const void *key, size_t size,
-                      bool *ret_new)
-{
-    size_t n = set->n;
-    uint32_t id = strset_add(set, key, size);
-    *ret_new = set->n > n;
-    if (id == STRSET_NONE)
-        import_fail(im, -ENOMEM);
-    return id == STRSET_NONE ? -1 : (int64_t)id;
-}
-
 // What the entry lacks.
 static void lacks(struct import *im, struct interned *entry, uint64_t iid)
 {
@@ -149,7 +137,7 @@ int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
         import_fail(im, -ENOMEM);
         return STACK_NONE;
     }
-    int64_t id = id_get(im, &stacks->mappings, key, sizeof(key), &is_new);
+    int64_t id = import_set_add(im, &stacks->mappings, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
     struct stack_mapping mapping = {name, build_id};
@@ -237,10 +225,8 @@ int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t fi
     cell_int(row, COL_stack_profile_symbol_symbol_set_id, set);
     text_put(im, row, COL_stack_profile_symbol_name, name);
     text_put(im, row, COL_stack_profile_symbol_source_file, file);
-    if (line >= 0)
-        cell_int(row, COL_stack_profile_symbol_line_number, line);
-    if (inlined >= 0)
-        cell_int(row, COL_stack_profile_symbol_inlined, inlined);
+    cell_known(row, COL_stack_profile_symbol_line_number, line);
+    cell_known(row, COL_stack_profile_symbol_inlined, inlined);
     return set;
 }
 
@@ -252,7 +238,7 @@ int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_
         mapping = mapping_of_nothing(im);
     int64_t key[] = {mapping, rel_pc, name, file, line};
     bool is_new;
-    int64_t id = id_get(im, &stacks->frames, key, sizeof(key), &is_new);
+    int64_t id = import_set_add(im, &stacks->frames, key, sizeof(key), &is_new);
     if (id < 0)
         return id;
     if (!is_new) {
@@ -331,13 +317,12 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
 {
     int64_t key[] = {parent, frame};
     bool is_new;
-    int64_t id = id_get(im, &stacks_of(im)->callsites, key, sizeof(key), &is_new);
+    int64_t id = import_set_add(im, &stacks_of(im)->callsites, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
     struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_callsite, id);
     cell_int(row, COL_stack_profile_callsite_depth, depth);
-    if (parent != CALLSITE_NONE)
-        cell_int(row, COL_stack_profile_callsite_parent_id, parent);
+    cell_known(row, COL_stack_profile_callsite_parent_id, parent);
     cell_int(row, COL_stack_profile_callsite_frame_id, frame);
     return id;
 }
@@ -408,8 +393,7 @@ static void stacks_write(struct import *im, void *state)
         text_put(im, row, COL_stack_profile_frame_name, frame->name);
         cell_int(row, COL_stack_profile_frame_mapping, frame->mapping);
         cell_int(row, COL_stack_profile_frame_rel_pc, frame->rel_pc);
-        if (frame->symbol_set != STACK_NONE)
-            cell_int(row, COL_stack_profile_frame_symbol_set_id, frame->symbol_set);
+        cell_known(row, COL_stack_profile_frame_symbol_set_id, frame->symbol_set);
         text_put(im, row, COL_stack_profile_frame_deobfuscated_name, frame->deobfuscated);
         cell_text(row, COL_stack_profile_frame_type, strset_text(&im->strings, frame->type));
     }

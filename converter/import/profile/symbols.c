@@ -74,18 +74,13 @@ static void places_done(struct places *places)
 static int64_t lines_write(struct import *im, const struct wire_field *message)
 {
     int64_t set = STACK_NONE;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_AddressSymbols_lines)
-            continue;
-        MESSAGE(line, Line, &field);
+    for (struct fields each = fields_of(message, PB_AddressSymbols_lines); fields_next(&each);) {
+        MESSAGE(line, Line, &each.field);
         const struct wire_field *name = &line.function_name;
         const struct wire_field *file = &line.source_file_name;
         bool has_line = file->size && field_present(&line.line_number);
-        set = stacks_symbol(im, set, strset_add(&im->strings, field_text(name), name->size),
-                            file->size ? strset_add(&im->strings, field_text(file), file->size)
-                                       : STRSET_NONE,
+        set = stacks_symbol(im, set, import_keep(im, name),
+                            file->size ? import_keep(im, file) : STRSET_NONE,
                             has_line ? (uint32_t)field_u64(&line.line_number) : -1LL, -1);
     }
     return set;
@@ -94,27 +89,22 @@ static int64_t lines_write(struct import *im, const struct wire_field *message)
 static void symbols_read(struct import *im, struct places *places, const struct wire_field *message)
 {
     MESSAGE(head, ModuleSymbols, message);
-    const struct wire_field *path = &head.path;
-    const struct wire_field *id = &head.build_id;
     CLEANUP(strbuf_done) struct strbuf hex = {0};
-    for (size_t i = 0; i < id->size && i < 64; i++)
-        strbuf_addf(&hex, "%02x", id->data[i]);
-    uint32_t name = strset_find(&im->strings, field_text(path), path->size);
+    for (size_t i = 0; i < head.build_id.size && i < 64; i++)
+        strbuf_addf(&hex, "%02x", head.build_id.data[i]);
+    uint32_t name = strset_find(&im->strings, field_text(&head.path), head.path.size);
     uint32_t build_id = strset_find(&im->strings, hex.text ? hex.text : "", hex.size);
     if (name == STRSET_NONE || build_id == STRSET_NONE ||
         !map64_find(&places->files, file_key(name, build_id))) {
         stats_add(&im->stats, STAT_stackprofile_invalid_mapping_id, 1);
         return;
     }
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_ModuleSymbols_address_symbols)
-            continue;
-        MESSAGE(part, AddressSymbols, &field);
+    for (struct fields each = fields_of(message, PB_ModuleSymbols_address_symbols);
+         fields_next(&each);) {
+        MESSAGE(part, AddressSymbols, &each.field);
         uint64_t key[] = {file_key(name, build_id), field_u64(&part.address)};
         uint32_t place = strset_find(&places->keys, (const char *)key, sizeof(key));
-        int64_t set = lines_write(im, &field);
+        int64_t set = lines_write(im, &each.field);
         if (set >= 0 && place != STRSET_NONE)
             places->set.items[place] = set;
         else if (set >= 0)

@@ -4,7 +4,6 @@
 // names, as those of ChromeMetadataPacket do; they and texts that are traces of their own also are
 // rows of chrome_raw. Events of the oldest form, which nothing writes or reads any more, are
 // counted.
-#include <errno.h>
 #include <stdio.h>
 
 #include "common/cleanup.h"
@@ -62,25 +61,20 @@ static void fact_read(struct import *im, uint32_t bundle, const struct wire_fiel
         metadata_add_int(&im->metadata, key, arg.integer);
     else
         metadata_add_text(&im->metadata, key, (struct text){arg.text, arg.size});
-    uint32_t text = strset_add(&im->strings, field_text(name), name->size);
-    if (text == STRSET_NONE) {
-        import_fail(im, -ENOMEM);
-        return;
-    }
+    uint32_t text = import_keep(im, name);
     arg.key = strset_text(&im->strings, text);
-    import_fail(im, arg_vec_push(args, arg));
+    if (arg.key)
+        import_fail(im, arg_vec_push(args, arg));
 }
 
 static void facts_read(struct import *im, struct bundles *state, int64_t ts,
                        const struct wire_field *message)
 {
     CLEANUP(arg_vec_done) struct arg_vec args = {0};
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
     uint32_t bundle = ++state->n;
-    while (!import_failed(im) && wire_next(&reader, &field))
-        if (field.number == PB_ChromeEventBundle_metadata)
-            fact_read(im, bundle, &field, &args);
+    for (struct fields each = fields_of(message, PB_ChromeEventBundle_metadata);
+         fields_next(&each);)
+        fact_read(im, bundle, &each.field, &args);
     raw_write(im, ts, "chrome_event.metadata", args.items, args.n);
 }
 
@@ -88,17 +82,17 @@ static void facts_read(struct import *im, struct bundles *state, int64_t ts,
 static void kernel_text_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field, piece = {0};
+    struct wire_field piece = {0};
     size_t n = 0;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_ChromeEventBundle_legacy_ftrace_output || !field.data)
+    for (struct fields each = fields_of(message, PB_ChromeEventBundle_legacy_ftrace_output);
+         fields_next(&each);) {
+        if (!each.field.data)
             continue;
         if (n++ == 1)
             strbuf_add(&text, piece.data, piece.size);
         if (n > 1)
-            strbuf_add(&text, field.data, field.size);
-        piece = field;
+            strbuf_add(&text, each.field.data, each.field.size);
+        piece = each.field;
     }
     struct arg arg = arg_text("data", piece.data, piece.size);
     if (n > 1) {

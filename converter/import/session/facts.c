@@ -79,12 +79,9 @@ static void ui_state_now(struct import *im, const struct packet *packet)
 
 void attributes_read(struct import *im, const struct wire_field *message)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_TraceAttributes_attribute)
-            continue;
-        MESSAGE(part, TraceAttributes_Attribute, &field);
+    for (struct fields each = fields_of(message, PB_TraceAttributes_attribute);
+         fields_next(&each);) {
+        MESSAGE(part, TraceAttributes_Attribute, &each.field);
         const struct wire_field *key = &part.key;
         const struct wire_field *number = &part.long_value;
         const struct wire_field *text = &part.string_value;
@@ -114,13 +111,10 @@ static const char *chrome_name(struct import *im, char letter, const char *name)
 static void trials_read(struct import *im, char letter, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
     size_t on_line = 0;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_ChromeMetadataPacket_field_trial_hashes)
-            continue;
-        MESSAGE(trial, ChromeMetadataPacket_FinchHash, &field);
+    for (struct fields each = fields_of(message, PB_ChromeMetadataPacket_field_trial_hashes);
+         fields_next(&each);) {
+        MESSAGE(trial, ChromeMetadataPacket_FinchHash, &each.field);
         if (on_line == 2)
             strbuf_add_char(&text, '\n');
         on_line = on_line == 2 ? 1 : on_line + 1;

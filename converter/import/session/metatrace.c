@@ -70,11 +70,6 @@ static const char *const counter_names[] = {
     "WATCHDOG_CRASH_ACTUAL_BOOT", "WATCHDOG_CRASH_ACTUAL_CPU",   "FTRACE_SESSIONS",
 };
 
-static struct slice_name text_of(const struct wire_field *field)
-{
-    return (struct slice_name){.text = field_text(field), .size = field->size};
-}
-
 // A few bytes can name a long text, which is written again each time: not when that is too much.
 static struct slice_name interned(struct import *im, struct metatrace *state,
                                   const struct wire_field *iid)
@@ -94,14 +89,11 @@ static struct slice_name interned(struct import *im, struct metatrace *state,
 
 static void texts_read(struct import *im, struct metatrace *state, const struct wire_field *message)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_PerfettoMetatrace_interned_strings)
-            continue;
-        MESSAGE(part, PerfettoMetatrace_InternedString, &field);
+    for (struct fields each = fields_of(message, PB_PerfettoMetatrace_interned_strings);
+         fields_next(&each);) {
+        MESSAGE(part, PerfettoMetatrace_InternedString, &each.field);
         const struct wire_field *value = &part.value;
-        uint32_t text = strset_add(&im->strings, field_text(value), value->size);
+        uint32_t text = import_keep(im, value);
         bool is_new; // the first text of a number stays
         if (text == STRSET_NONE ||
             !map64_get_or_add(&state->texts, field_u64(&part.iid), text, &is_new)) {
@@ -166,24 +158,21 @@ static void args_read(struct import *im, struct metatrace *state, const struct w
                       struct arg_vec *ret)
 {
     CLEANUP(pair_vec_done) struct pair_vec pairs = {0};
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
     size_t key_bytes = 0;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_PerfettoMetatrace_args)
-            continue;
+    for (struct fields fields = fields_of(message, PB_PerfettoMetatrace_args);
+         fields_next(&fields);) {
         // A few bytes can name a long key, which is made anew for each element of an array.
         if (pairs.n == ARGS_MAX || key_bytes > KEY_BYTES_MAX) {
             stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
             break;
         }
-        MESSAGE(part, PerfettoMetatrace_Arg, &field);
+        MESSAGE(part, PerfettoMetatrace_Arg, &fields.field);
         const struct wire_field *key_iid = &part.key_iid;
         const struct wire_field *value_iid = &part.value_iid;
         struct pair pair = {
-            .key = field_present(key_iid) ? interned(im, state, key_iid) : text_of(&part.key),
+            .key = field_present(key_iid) ? interned(im, state, key_iid) : field_name(&part.key),
             .value =
-                field_present(value_iid) ? interned(im, state, value_iid) : text_of(&part.value),
+                field_present(value_iid) ? interned(im, state, value_iid) : field_name(&part.value),
             .place = pairs.n,
         };
         if (pair_vec_push(&pairs, pair) < 0) {
@@ -207,8 +196,6 @@ static struct slice_name known_name(struct import *im, const struct wire_field *
 static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
                         const union message_PerfettoMetatrace *event, const struct arg_vec *args)
 {
-    const struct wire_field *id = &event->event_id;
-    const struct wire_field *iid = &event->event_name_iid;
     int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&event->thread_id));
     struct slice_spec spec = {
         .ts = ts,
@@ -218,20 +205,22 @@ static void slice_write(struct import *im, struct metatrace *state, int64_t ts,
         .args = args->items,
         .n_args = args->n,
     };
-    if (field_present(id))
-        spec.name = known_name(im, id, "Event", event_names, ELEMENTS(event_names));
+    if (field_present(&event->event_id))
+        spec.name = known_name(im, &event->event_id, "Event", event_names, ELEMENTS(event_names));
     else
-        spec.name = field_present(iid) ? interned(im, state, iid) : text_of(&event->event_name);
+        spec.name = field_present(&event->event_name_iid)
+                        ? interned(im, state, &event->event_name_iid)
+                        : field_name(&event->event_name);
     slice_add(&im->slices, &spec);
 }
 
 static void counter_write(struct import *im, int64_t ts,
                           const union message_PerfettoMetatrace *event, const struct arg_vec *args)
 {
-    const struct wire_field *id = &event->counter_id;
-    struct slice_name name = text_of(&event->counter_name);
-    if (field_present(id))
-        name = known_name(im, id, "Counter", counter_names, ELEMENTS(counter_names));
+    struct slice_name name = field_name(&event->counter_name);
+    if (field_present(&event->counter_id))
+        name =
+            known_name(im, &event->counter_id, "Counter", counter_names, ELEMENTS(counter_names));
     int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&event->thread_id));
     struct track_spec track = {
         .type = "metatrace_counter",

@@ -2,8 +2,6 @@
 //
 // TraceProvenance: which buffer of the recorder each sequence of packets was in, and which producer
 // wrote it. It may come again while the recording goes on.
-#include <errno.h>
-
 #include "common/map.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -16,36 +14,25 @@ static void sequence_read(struct import *im, struct provenance *state, uint32_t 
                           const struct wire_field *message)
 {
     MESSAGE(part, TraceProvenance_Sequence, message);
-    const struct wire_field *producer = &part.producer_id;
     uint32_t sequence = (uint32_t)field_u64(&part.id);
     bool is_new;
-    if (!map64_get_or_add(&state->seen, (uint64_t)buffer << 32 | sequence, 0, &is_new)) {
-        import_fail(im, -ENOMEM);
-        return;
-    }
-    if (!is_new)
+    if (!import_map_get(im, &state->seen, (uint64_t)buffer << 32 | sequence, 0, &is_new) || !is_new)
         return;
     struct cell *row = database_row(im->db, TABLE_trace_sequence, NULL);
     cell_int(row, COL_trace_sequence_trace_id, 0);
     cell_int(row, COL_trace_sequence_sequence, sequence);
     cell_int(row, COL_trace_sequence_buffer, buffer);
-    if (field_present(producer))
-        cell_int(row, COL_trace_sequence_producer, (int32_t)field_u64(producer));
+    if (field_present(&part.producer_id))
+        cell_int(row, COL_trace_sequence_producer, (int32_t)field_u64(&part.producer_id));
 }
 
 static void provenance_now(struct import *im, const struct packet *packet)
 {
-    struct wire_reader buffers = wire_sub(packet->message), sequences;
-    struct wire_field buffer, sequence;
-    uint32_t n = 0;
-    while (!import_failed(im) && wire_next(&buffers, &buffer)) {
-        if (buffer.number != PB_TraceProvenance_buffers)
-            continue;
-        sequences = wire_sub(&buffer);
-        while (!import_failed(im) && wire_next(&sequences, &sequence))
-            if (sequence.number == PB_TraceProvenance_Buffer_sequences)
-                sequence_read(im, packet->own, n, &sequence);
-        n++;
+    struct fields buffers = fields_of(packet->message, PB_TraceProvenance_buffers);
+    for (uint32_t n = 0; fields_next(&buffers); n++) {
+        struct fields each = fields_of(&buffers.field, PB_TraceProvenance_Buffer_sequences);
+        while (fields_next(&each))
+            sequence_read(im, packet->own, n, &each.field);
     }
 }
 

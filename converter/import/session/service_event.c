@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TracingServiceEvent: milestones of the recording.
+// TracingServiceEvent: milestones of the recording. RecordingCut: the recorder died before the end
+// of the trace, or gave the recording up for want of room. The file was closed afterwards.
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
 static void slow_sources(struct import *im, const struct wire_field *message)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_TracingServiceEvent_DataSources_data_source)
-            continue;
-        MESSAGE(source, TracingServiceEvent_DataSources_DataSource, &field);
+    for (struct fields each = fields_of(message, PB_TracingServiceEvent_DataSources_data_source);
+         fields_next(&each);) {
+        MESSAGE(source, TracingServiceEvent_DataSources_DataSource, &each.field);
         const struct wire_field *producer = &source.producer_name;
         const struct wire_field *name = &source.data_source_name;
         struct strbuf text = {0};
@@ -48,4 +46,15 @@ static void service_event_now(struct import *im, const struct packet *packet)
 const struct importer importer_service_event = {
     .field = PB_TracePacket_service_event,
     .now = service_event_now,
+};
+
+static void recording_cut_now(struct import *im, const struct packet *packet)
+{
+    (void)packet;
+    stats_add(&im->stats, STAT_mmsql_recording_cut, 1);
+}
+
+const struct importer importer_recording_cut = {
+    .field = PB_TracePacket_recording_cut,
+    .now = recording_cut_now,
 };

@@ -61,13 +61,9 @@ static void written_read(struct import *im, struct written *written,
     if (!field_u64(&config.write_into_file))
         return;
     written->without_flush = !field_u64(&config.flush_period_ms);
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
     uint32_t n = 0;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_TraceConfig_buffers)
-            continue;
-        MESSAGE(buffer, TraceConfig_BufferConfig, &field);
+    for (struct fields each = fields_of(message, PB_TraceConfig_buffers); fields_next(&each);) {
+        MESSAGE(buffer, TraceConfig_BufferConfig, &each.field);
         if (field_u64(&buffer.fill_policy) == PB_DISCARD)
             stats_add_at(&im->stats, STAT_config_write_into_file_discard, n, 1);
         n++;

@@ -10,50 +10,51 @@ struct count {
     enum stat stat;
 };
 
+#define TOTAL(name)                                                                                \
+    {                                                                                              \
+        PB_TraceStats_##name, STAT_traced_##name                                                   \
+    }
 static const struct count totals[] = {
-    {PB_TraceStats_producers_connected, STAT_traced_producers_connected},
-    {PB_TraceStats_producers_seen, STAT_traced_producers_seen},
-    {PB_TraceStats_data_sources_registered, STAT_traced_data_sources_registered},
-    {PB_TraceStats_data_sources_seen, STAT_traced_data_sources_seen},
-    {PB_TraceStats_tracing_sessions, STAT_traced_tracing_sessions},
-    {PB_TraceStats_total_buffers, STAT_traced_total_buffers},
-    {PB_TraceStats_chunks_discarded, STAT_traced_chunks_discarded},
-    {PB_TraceStats_patches_discarded, STAT_traced_patches_discarded},
-    {PB_TraceStats_flushes_requested, STAT_traced_flushes_requested},
-    {PB_TraceStats_flushes_succeeded, STAT_traced_flushes_succeeded},
-    {PB_TraceStats_flushes_failed, STAT_traced_flushes_failed},
+    TOTAL(producers_connected), TOTAL(producers_seen),    TOTAL(data_sources_registered),
+    TOTAL(data_sources_seen),   TOTAL(tracing_sessions),  TOTAL(total_buffers),
+    TOTAL(chunks_discarded),    TOTAL(patches_discarded), TOTAL(flushes_requested),
+    TOTAL(flushes_succeeded),   TOTAL(flushes_failed),
 };
 
+#define OF_BUFFER(name)                                                                            \
+    {                                                                                              \
+        PB_TraceStats_BufferStats_##name, STAT_traced_buf_##name                                   \
+    }
 static const struct count of_buffer[] = {
-    {PB_TraceStats_BufferStats_buffer_size, STAT_traced_buf_buffer_size},
-    {PB_TraceStats_BufferStats_bytes_written, STAT_traced_buf_bytes_written},
-    {PB_TraceStats_BufferStats_bytes_overwritten, STAT_traced_buf_bytes_overwritten},
-    {PB_TraceStats_BufferStats_bytes_read, STAT_traced_buf_bytes_read},
-    {PB_TraceStats_BufferStats_padding_bytes_written, STAT_traced_buf_padding_bytes_written},
-    {PB_TraceStats_BufferStats_padding_bytes_cleared, STAT_traced_buf_padding_bytes_cleared},
-    {PB_TraceStats_BufferStats_chunks_written, STAT_traced_buf_chunks_written},
-    {PB_TraceStats_BufferStats_chunks_rewritten, STAT_traced_buf_chunks_rewritten},
-    {PB_TraceStats_BufferStats_chunks_overwritten, STAT_traced_buf_chunks_overwritten},
-    {PB_TraceStats_BufferStats_chunks_discarded, STAT_traced_buf_chunks_discarded},
-    {PB_TraceStats_BufferStats_chunks_read, STAT_traced_buf_chunks_read},
-    {PB_TraceStats_BufferStats_chunks_relocated, STAT_traced_buf_chunks_relocated},
-    {PB_TraceStats_BufferStats_chunks_committed_out_of_order,
-     STAT_traced_buf_chunks_committed_out_of_order},
-    {PB_TraceStats_BufferStats_write_wrap_count, STAT_traced_buf_write_wrap_count},
-    {PB_TraceStats_BufferStats_patches_succeeded, STAT_traced_buf_patches_succeeded},
-    {PB_TraceStats_BufferStats_patches_failed, STAT_traced_buf_patches_failed},
-    {PB_TraceStats_BufferStats_readaheads_succeeded, STAT_traced_buf_readaheads_succeeded},
-    {PB_TraceStats_BufferStats_readaheads_failed, STAT_traced_buf_readaheads_failed},
-    {PB_TraceStats_BufferStats_abi_violations, STAT_traced_buf_abi_violations},
-    {PB_TraceStats_BufferStats_trace_writer_packet_loss, STAT_traced_buf_trace_writer_packet_loss},
+    OF_BUFFER(buffer_size),
+    OF_BUFFER(bytes_written),
+    OF_BUFFER(bytes_overwritten),
+    OF_BUFFER(bytes_read),
+    OF_BUFFER(padding_bytes_written),
+    OF_BUFFER(padding_bytes_cleared),
+    OF_BUFFER(chunks_written),
+    OF_BUFFER(chunks_rewritten),
+    OF_BUFFER(chunks_overwritten),
+    OF_BUFFER(chunks_discarded),
+    OF_BUFFER(chunks_read),
+    OF_BUFFER(chunks_relocated),
+    OF_BUFFER(chunks_committed_out_of_order),
+    OF_BUFFER(write_wrap_count),
+    OF_BUFFER(patches_succeeded),
+    OF_BUFFER(patches_failed),
+    OF_BUFFER(readaheads_succeeded),
+    OF_BUFFER(readaheads_failed),
+    OF_BUFFER(abi_violations),
+    OF_BUFFER(trace_writer_packet_loss),
 };
 
+#define OF_FILTER(name)                                                                            \
+    {                                                                                              \
+        PB_TraceStats_FilterStats_##name, STAT_filter_##name                                       \
+    }
 static const struct count of_filter[] = {
-    {PB_TraceStats_FilterStats_errors, STAT_filter_errors},
-    {PB_TraceStats_FilterStats_input_bytes, STAT_filter_input_bytes},
-    {PB_TraceStats_FilterStats_input_packets, STAT_filter_input_packets},
-    {PB_TraceStats_FilterStats_output_bytes, STAT_filter_output_bytes},
-    {PB_TraceStats_FilterStats_time_taken_ns, STAT_filter_time_taken_ns},
+    OF_FILTER(errors),       OF_FILTER(input_bytes),   OF_FILTER(input_packets),
+    OF_FILTER(output_bytes), OF_FILTER(time_taken_ns),
 };
 
 static void trace_stats_now(struct import *im, const struct packet *packet)

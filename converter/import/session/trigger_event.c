@@ -22,16 +22,18 @@ static int64_t moment_add(struct import *im, int64_t ts, struct slice_name name,
 static void trigger_add(struct import *im, int64_t ts, const struct wire_field *message)
 {
     MESSAGE(trigger, Trigger, message);
-    const struct wire_field *name = &trigger.trigger_name;
     const struct wire_field *producer = &trigger.producer_name;
-    const struct wire_field *uid = &trigger.trusted_producer_uid;
     struct arg args[2];
     size_t n = 0;
     if (field_present(producer))
         ARG_APPEND(args, n, arg_text("producer_name", producer->data, producer->size));
-    if (field_present(uid))
-        ARG_APPEND(args, n, arg_int("trusted_producer_uid", field_i64(uid)));
-    moment_add(im, ts, (struct slice_name){.text = field_text(name), .size = name->size}, args, n);
+    if (field_present(&trigger.trusted_producer_uid))
+        ARG_APPEND(args, n,
+                   arg_int("trusted_producer_uid", field_i64(&trigger.trusted_producer_uid)));
+    moment_add(im, ts,
+               (struct slice_name){.text = field_text(&trigger.trigger_name),
+                                   .size = trigger.trigger_name.size},
+               args, n);
 }
 
 static void chrome_trigger_sorted(struct import *im, const struct packet *packet)
@@ -42,7 +44,7 @@ static void chrome_trigger_sorted(struct import *im, const struct packet *packet
     size_t n = 1;
     struct slice_name text = {.text = "chrome_trigger", .size = 14};
     if (field_present(name)) {
-        text = (struct slice_name){.text = field_text(name), .size = name->size};
+        text = field_name(name);
         ARG_APPEND(args, n, arg_text("chrome_trigger.name", name->data, name->size));
     }
     int64_t slice = moment_add(im, packet->ts, text, args, n);
@@ -56,8 +58,7 @@ static void chrome_trigger_sorted(struct import *im, const struct packet *packet
 static void fact_set(struct import *im, const struct wire_field *message)
 {
     MESSAGE(trigger, Trigger, message);
-    const struct wire_field *name = &trigger.trigger_name;
-    metadata_set_text(&im->metadata, "trace_trigger", field_words(name));
+    metadata_set_text(&im->metadata, "trace_trigger", field_words(&trigger.trigger_name));
 }
 
 static void trigger_sorted(struct import *im, const struct packet *packet)

@@ -29,9 +29,8 @@ static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part
     };
     struct arg args[8];
     size_t n = 0;
-    const struct wire_field *identifier = &part->arm_identifier;
-    if (field_present(identifier)) {
-        MESSAGE(arm, CpuInfo_ArmCpuIdentifier, identifier);
+    if (field_present(&part->arm_identifier)) {
+        MESSAGE(arm, CpuInfo_ArmCpuIdentifier, &part->arm_identifier);
         for (uint32_t i = 1; i < ELEMENTS(keys); i++)
             ARG_APPEND(args, n, arg_uint(keys[i], (uint32_t)field_u64(&arm.at[i])));
     }
@@ -50,16 +49,11 @@ static void cpu_read(struct import *im, struct cpu_facts *cpu, const struct wire
         .is_known = true,
         .arg_set = cpu_args(im, &part),
     };
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        struct wire_packed packed = {0};
-        uint64_t khz;
-        while (field.number == PB_CpuInfo_Cpu_frequencies &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &khz))
-            if ((uint32_t)khz > cpu->max_khz)
-                cpu->max_khz = (uint32_t)khz;
-    }
+    struct values values = values_of(message, PB_CpuInfo_Cpu_frequencies);
+    uint64_t khz;
+    while (values_next(&values, &khz))
+        if ((uint32_t)khz > cpu->max_khz)
+            cpu->max_khz = (uint32_t)khz;
 }
 
 static int number_compare(const void *a, const void *b)
@@ -95,11 +89,9 @@ static void cpu_info_now(struct import *im, const struct packet *packet)
 {
     struct cpus *cpus = packet->own;
     cpus->n = 0;
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    while (cpus->n < CPUS_MAX && wire_next(&reader, &field))
-        if (field.number == PB_CpuInfo_cpus)
-            cpu_read(im, &cpus->items[cpus->n++], &field);
+    struct fields each = fields_of(packet->message, PB_CpuInfo_cpus);
+    while (cpus->n < CPUS_MAX && fields_next(&each))
+        cpu_read(im, &cpus->items[cpus->n++], &each.field);
     clusters_find(cpus);
 }
 

@@ -38,14 +38,14 @@ static void journald_sorted(struct import *im, const struct packet *packet)
         return;
     }
     uint32_t pid = (uint32_t)field_u64(&event.pid);
-    const struct wire_field *tid = &event.tid;
     int64_t set = event_args(im, &event);
     struct cell *row = database_row(im->db, TABLE_logs, NULL);
     cell_int(row, COL_logs_ts, packet->ts);
     if (pid)
         cell_int(row, COL_logs_utid,
-                 processes_update_thread(&im->processes,
-                                         field_present(tid) ? (uint32_t)field_u64(tid) : pid, pid));
+                 processes_update_thread(
+                     &im->processes,
+                     field_present(&event.tid) ? (uint32_t)field_u64(&event.tid) : pid, pid));
     cell_int(row, COL_logs_prio, (uint32_t)field_u64(&event.prio));
     cell_text(row, COL_logs_log_source, "systemd_journald");
     cell_field(row, COL_logs_tag, &event.tag);

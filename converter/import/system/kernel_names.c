@@ -3,8 +3,6 @@
 // Names for numbers that the kernel uses: InterruptInfo (interrupts) and InodeFileMap (files). A
 // recorder may write them again; the first name of an interrupt stays, and a name of a file that
 // is known makes no further row.
-#include <errno.h>
-
 #include "common/elements.h"
 #include "common/map.h"
 #include "converter/import/importer.h"
@@ -17,22 +15,15 @@ struct interrupts {
 static void interrupts_now(struct import *im, const struct packet *packet)
 {
     struct interrupts *state = packet->own;
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_InterruptInfo_irq_mapping)
-            continue;
-        MESSAGE(part, InterruptInfo_InterruptMapping, &field);
+    for (struct fields each = fields_of(packet->message, PB_InterruptInfo_irq_mapping);
+         fields_next(&each);) {
+        MESSAGE(part, InterruptInfo_InterruptMapping, &each.field);
         const struct wire_field *irq = &part.irq_id;
         const struct wire_field *name = &part.name;
         if (!field_present(irq) || !field_present(name))
             continue;
         bool is_new;
-        if (!map64_get_or_add(&state->seen, (uint32_t)field_u64(irq), 0, &is_new)) {
-            import_fail(im, -ENOMEM);
-            return;
-        }
-        if (!is_new)
+        if (!import_map_get(im, &state->seen, (uint32_t)field_u64(irq), 0, &is_new) || !is_new)
             continue;
         struct cell *row = database_row(im->db, TABLE_linux_interrupt_mapping, NULL);
         cell_int(row, COL_linux_interrupt_mapping_irq_id, (uint32_t)field_u64(irq));
@@ -52,28 +43,24 @@ struct inodes {
     struct strbuf key;    // being made
 };
 
-// Whether numbers and path are not in the set yet, which they then are; negative: no memory.
-static int name_add(struct strset *set, struct strbuf *key, const uint64_t numbers[2],
-                    const struct wire_field *path)
+// Whether numbers and path are not in the set yet, which they then are.
+static bool name_add(struct import *im, struct strset *set, struct strbuf *key,
+                     const uint64_t numbers[2], const struct wire_field *path)
 {
-    size_t n = set->n;
+    bool is_new;
     strbuf_clear(key);
     strbuf_add(key, numbers, 2 * sizeof(numbers[0]));
     strbuf_add_char(key, path->data ? 'p' : '-');
     strbuf_add(key, field_text(path), path->size);
-    if (key->failed || strset_add(set, key->text, key->size) == STRSET_NONE)
-        return -ENOMEM;
-    return set->n > n;
+    return import_strbuf_whole(im, key) &&
+           import_set_add(im, set, key->text, key->size, &is_new) >= 0 && is_new;
 }
 
 static void mount_add(struct import *im, struct inodes *state, uint64_t device,
                       const struct wire_field *path)
 {
-    int r = name_add(&state->mounts, &state->key, (uint64_t[]){device, 0}, path);
-    if (r <= 0) {
-        import_fail(im, r);
+    if (!name_add(im, &state->mounts, &state->key, (uint64_t[]){device, 0}, path))
         return;
-    }
     struct cell *row = database_row(im->db, TABLE_inode_mount, NULL);
     cell_int(row, COL_inode_mount_device, (int64_t)device);
     cell_field(row, COL_inode_mount_path, path);
@@ -86,11 +73,8 @@ static void path_add(struct import *im, struct inodes *state, uint64_t device,
     static const char *const types[] = {[PB_FILE] = "FILE", [PB_DIRECTORY] = "DIRECTORY"};
     uint64_t inode = field_u64(&entry->inode_number);
     uint64_t type = field_u64(&entry->type);
-    int r = name_add(&state->paths, &state->key, (uint64_t[]){device, inode}, path);
-    if (r <= 0) {
-        import_fail(im, r);
+    if (!name_add(im, &state->paths, &state->key, (uint64_t[]){device, inode}, path))
         return;
-    }
     struct cell *row = database_row(im->db, TABLE_inode_path, NULL);
     cell_int(row, COL_inode_path_device, (int64_t)device);
     cell_int(row, COL_inode_path_inode, (int64_t)inode);
@@ -104,12 +88,11 @@ static void entry_read(struct import *im, struct inodes *state, uint64_t device,
                        const struct wire_field *message)
 {
     MESSAGE(entry, InodeFileMap_Entry, message);
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
+    struct fields each = fields_of(message, PB_InodeFileMap_Entry_paths);
     size_t n_paths = 0;
-    while (!import_failed(im) && wire_next(&reader, &field))
-        if (field.number == PB_InodeFileMap_Entry_paths && field.type == WIRE_BYTES) {
-            path_add(im, state, device, &entry, &field);
+    while (!import_failed(im) && fields_next(&each))
+        if (each.field.type == WIRE_BYTES) {
+            path_add(im, state, device, &entry, &each.field);
             n_paths++;
         }
     if (!n_paths)

@@ -189,12 +189,6 @@ static int apply(struct import *im, struct residency_file *file, bool *ret_exact
     return r;
 }
 
-static void cell_pages(struct cell *row, size_t column, const struct wire_field *field)
-{
-    if (field_present(field))
-        cell_int(row, column, field_i64(field));
-}
-
 // Pages as bytes; NULL stays where that has no 63 bits.
 static void cell_page_bytes(struct cell *row, size_t column, const struct wire_field *field,
                             uint64_t page_size)
@@ -225,16 +219,16 @@ static void write_sample(struct import *im, const struct residency_file *file, i
     cell_int(row, COL_page_residency_sample_dur, dur <= INT64_MAX ? (int64_t)dur : 0);
     cell_int(row, COL_page_residency_sample_file_id, file->id);
     cell_text(row, COL_page_residency_sample_detail, detail_of(sample, exact));
-    cell_pages(row, COL_page_residency_sample_pages, &sample->pages);
-    cell_pages(row, COL_page_residency_sample_resident_pages, &sample->resident_pages);
+    cell_number(row, COL_page_residency_sample_pages, &sample->pages);
+    cell_number(row, COL_page_residency_sample_resident_pages, &sample->resident_pages);
     cell_page_bytes(row, COL_page_residency_sample_resident_bytes, &sample->resident_pages,
                     file->page_size);
-    cell_pages(row, COL_page_residency_sample_dirty_pages, &sample->dirty_pages);
-    cell_pages(row, COL_page_residency_sample_writeback_pages, &sample->writeback_pages);
-    cell_pages(row, COL_page_residency_sample_evicted_pages, &sample->evicted_pages);
-    cell_pages(row, COL_page_residency_sample_recently_evicted_pages,
-               &sample->recently_evicted_pages);
-    cell_pages(row, COL_page_residency_sample_error, &sample->error);
+    cell_number(row, COL_page_residency_sample_dirty_pages, &sample->dirty_pages);
+    cell_number(row, COL_page_residency_sample_writeback_pages, &sample->writeback_pages);
+    cell_number(row, COL_page_residency_sample_evicted_pages, &sample->evicted_pages);
+    cell_number(row, COL_page_residency_sample_recently_evicted_pages,
+                &sample->recently_evicted_pages);
+    cell_number(row, COL_page_residency_sample_error, &sample->error);
 }
 
 // Writes the row of the gathered sample, if that was not done yet.
@@ -353,13 +347,12 @@ static int read_file(struct import *im, struct page_residency *state, const stru
     uint64_t id = field_u64(&info.id);
     if (id > UINT32_MAX || field_u64(&info.ended))
         return 0;
-    const struct wire_field *path = &info.path;
     struct residency_file file = {
         .sequence_id = packet->sequence_id,
         .file_id = (uint32_t)id,
         .machine = im->machine->number,
-        .path = (const uint8_t *)field_text(path),
-        .path_size = path->size,
+        .path = (const uint8_t *)field_text(&info.path),
+        .path_size = info.path.size,
         .device = field_u64(&info.device),
         .inode = field_u64(&info.inode),
         .page_size = field_u64(&info.page_size_bytes),
@@ -423,7 +416,7 @@ static void page_residency_finish(struct import *im, void *userdata)
     vec_foreach(&state->files, file) {
         finish_gathering(im, file, false);
         if (!file->is_gone)
-            end_runs(im, file, im->has_bounds ? im->end_ts : file->last_ts);
+            end_runs(im, file, im->bounds.is_set ? im->bounds.end : file->last_ts);
         struct cell *row = database_row_with_id(im->db, TABLE_page_residency_file, file->id);
         cell_bytes(row, COL_page_residency_file_path, file->path, file->path_size);
         cell_int(row, COL_page_residency_file_device, (int64_t)file->device);

@@ -24,9 +24,11 @@
 #define SEC_MSEC        1000.0
 #define BUDDY_ORDER_MAX 40
 
+#define N_TRANSFERS 3 // reads, writes, discards
+
 struct disk {
-    int64_t read_sectors, read_ms, write_sectors, write_ms;
-    int64_t discard_sectors, discard_ms, flushes, flush_ms;
+    int64_t sectors[N_TRANSFERS], ms[N_TRANSFERS];
+    int64_t flushes, flush_ms;
 };
 VEC_DEFINE(disk_vec, struct disk);
 
@@ -97,7 +99,12 @@ __attribute__((format(printf, 6, 7))) static void push(struct import *im, int64_
 
 static struct track_dimension text_dimension(const char *name, const struct wire_field *field)
 {
-    return dimension_text(name, field->data, field->size);
+    return dimension_name(name, field_name(field));
+}
+
+static struct track_spec keyed(const char *type, const char *unit, struct track_dimension key)
+{
+    return (struct track_spec){.type = type, .unit = unit, .dimensions = {key}};
 }
 
 static int text_width(const struct wire_field *field)
@@ -114,13 +121,9 @@ static void meminfo(struct import *im, int64_t ts, const struct wire_field *fiel
         return;
     }
     const char *name = meminfo_names[key];
-    double bytes = (double)field_u64(&value.value) * 1024;
-    struct track_spec spec = {
-        .type = "meminfo",
-        .unit = "bytes",
-        .dimensions = {dimension_text("meminfo_key", name, strlen(name))},
-    };
-    push(im, ts, bytes, spec, ARG_SET_NONE, "%s", name);
+    push(im, ts, (double)field_u64(&value.value) * 1024,
+         keyed("meminfo", "bytes", dimension_name("meminfo_key", slice_name(name))), ARG_SET_NONE,
+         "%s", name);
 }
 
 // The kernel's names are those of the enum in lower case.
@@ -149,11 +152,9 @@ static void vmstat(struct import *im, struct sys_stats *state, int64_t ts,
         stats_add(&im->stats, STAT_vmstat_unknown_keys, 1);
         return;
     }
-    struct track_spec spec = {
-        .type = "vmstat",
-        .dimensions = {dimension_text("vmstat_key", name, strlen(name))},
-    };
-    push(im, ts, (double)field_u64(&value.value), spec, ARG_SET_NONE, "%s", name);
+    push(im, ts, (double)field_u64(&value.value),
+         keyed("vmstat", NULL, dimension_name("vmstat_key", slice_name(name))), ARG_SET_NONE, "%s",
+         name);
 }
 
 static void cpu_times(struct import *im, int64_t ts, const struct wire_field *field)
@@ -193,8 +194,8 @@ static void interrupts(struct import *im, int64_t ts, const struct wire_field *f
 {
     MESSAGE(value, SysStats_InterruptCount, field);
     uint32_t irq = (uint32_t)field_u64(&value.irq);
-    struct track_spec spec = {.type = type, .dimensions = {dimension_int("irq", irq)}};
-    push(im, ts, (double)field_u64(&value.count), spec, ARG_SET_NONE, "%s (id: %u)", type, irq);
+    push(im, ts, (double)field_u64(&value.count), keyed(type, NULL, dimension_int("irq", irq)),
+         ARG_SET_NONE, "%s (id: %u)", type, irq);
 }
 
 static void total(struct import *im, int64_t ts, const struct wire_field *field, const char *type)
@@ -206,22 +207,18 @@ static void total(struct import *im, int64_t ts, const struct wire_field *field,
 static void devfreq(struct import *im, int64_t ts, const struct wire_field *field)
 {
     MESSAGE(value, SysStats_DevfreqValue, field);
-    const struct wire_field *key = &value.key;
-    struct track_spec spec = {.type = "clock_frequency",
-                              .dimensions = {text_dimension("linux_device", key)}};
-    push(im, ts, (double)field_u64(&value.value), spec, ARG_SET_NONE, "%.*s Frequency",
-         text_width(key), field_text(key));
+    push(im, ts, (double)field_u64(&value.value),
+         keyed("clock_frequency", NULL, text_dimension("linux_device", &value.key)), ARG_SET_NONE,
+         "%.*s Frequency", text_width(&value.key), field_text(&value.key));
 }
 
 static void cpufreq(struct import *im, int64_t ts, const struct wire_field *field, uint32_t *cpu)
 {
     struct wire_packed values = {0};
     uint64_t khz;
-    while (wire_packed_next(&values, field, WIRE_VARINT, &khz)) {
-        struct track_spec spec = {.type = "cpu_frequency",
-                                  .dimensions = {dimension_int("cpu", (*cpu)++)}};
-        push(im, ts, (double)khz, spec, ARG_SET_NONE, "cpufreq");
-    }
+    while (wire_packed_next(&values, field, WIRE_VARINT, &khz))
+        push(im, ts, (double)khz, keyed("cpu_frequency", NULL, dimension_int("cpu", (*cpu)++)),
+             ARG_SET_NONE, "cpufreq");
 }
 
 static void gpufreq(struct import *im, int64_t ts, const struct wire_field *field)
@@ -241,27 +238,19 @@ static void gpufreq(struct import *im, int64_t ts, const struct wire_field *fiel
 static void buddyinfo(struct import *im, int64_t ts, const struct wire_field *field)
 {
     MESSAGE(zone, SysStats_BuddyInfo, field);
-    const struct wire_field *node_name = &zone.node;
-    const struct wire_field *zone_name = &zone.zone;
-    struct wire_reader reader = wire_sub(field);
-    struct wire_field inner;
-    unsigned order = 0;
-    wire_foreach(&reader, &inner) {
-        struct wire_packed values = {0};
-        uint64_t n_free;
-        while (inner.number == PB_SysStats_BuddyInfo_order_pages && order < BUDDY_ORDER_MAX &&
-               wire_packed_next(&values, &inner, WIRE_VARINT, &n_free)) {
-            uint32_t chunk_kb = (uint32_t)(((uint64_t)im->machine->page_size << order++) / 1024);
-            struct track_spec spec = {
-                .type = "buddyinfo",
-                .dimensions = {text_dimension("buddyinfo_node", node_name),
-                               text_dimension("buddyinfo_zone", zone_name),
-                               dimension_int("buddyinfo_chunk_size_kb", chunk_kb)},
-            };
-            push(im, ts, (double)n_free, spec, ARG_SET_NONE, "mem.buddyinfo[%.*s][%.*s][%u kB]",
-                 text_width(node_name), field_text(node_name), text_width(zone_name),
-                 field_text(zone_name), chunk_kb);
-        }
+    struct values values = values_of(field, PB_SysStats_BuddyInfo_order_pages);
+    uint64_t n_free;
+    for (unsigned order = 0; order < BUDDY_ORDER_MAX && values_next(&values, &n_free); order++) {
+        uint32_t chunk_kb = (uint32_t)(((uint64_t)im->machine->page_size << order) / 1024);
+        struct track_spec spec = {
+            .type = "buddyinfo",
+            .dimensions = {text_dimension("buddyinfo_node", &zone.node),
+                           text_dimension("buddyinfo_zone", &zone.zone),
+                           dimension_int("buddyinfo_chunk_size_kb", chunk_kb)},
+        };
+        push(im, ts, (double)n_free, spec, ARG_SET_NONE, "mem.buddyinfo[%.*s][%.*s][%u kB]",
+             text_width(&zone.node), field_text(&zone.node), text_width(&zone.zone),
+             field_text(&zone.zone), chunk_kb);
     }
 }
 
@@ -291,18 +280,17 @@ static double per_second(double amount, double msec)
 static void disk_differences(struct import *im, int64_t ts, const struct wire_field *device,
                              const struct disk *now, const struct disk *before)
 {
-    double read_mb = since(now->read_sectors, before->read_sectors) / MB_SECTORS;
-    double write_mb = since(now->write_sectors, before->write_sectors) / MB_SECTORS;
-    double discard_mb = since(now->discard_sectors, before->discard_sectors) / MB_SECTORS;
-    disk_push(im, ts, device, "read_amount", "MB", read_mb);
-    disk_push(im, ts, device, "read_throughput", "MB/s",
-              per_second(read_mb, since(now->read_ms, before->read_ms)));
-    disk_push(im, ts, device, "write_amount", "MB", write_mb);
-    disk_push(im, ts, device, "write_throughput", "MB/s",
-              per_second(write_mb, since(now->write_ms, before->write_ms)));
-    disk_push(im, ts, device, "discard_amount", "MB", discard_mb);
-    disk_push(im, ts, device, "discard_throughput", "MB/s",
-              per_second(discard_mb, since(now->discard_ms, before->discard_ms)));
+    static const char *const names[N_TRANSFERS][2] = {
+        {"read_amount", "read_throughput"},
+        {"write_amount", "write_throughput"},
+        {"discard_amount", "discard_throughput"},
+    };
+    for (size_t i = 0; i < N_TRANSFERS; i++) {
+        double mb = since(now->sectors[i], before->sectors[i]) / MB_SECTORS;
+        disk_push(im, ts, device, names[i][0], "MB", mb);
+        disk_push(im, ts, device, names[i][1], "MB/s",
+                  per_second(mb, since(now->ms[i], before->ms[i])));
+    }
     disk_push(im, ts, device, "flush_amount", "count", since(now->flushes, before->flushes));
     disk_push(im, ts, device, "flush_time", "ms", since(now->flush_ms, before->flush_ms));
 }
@@ -313,12 +301,10 @@ static void diskstat(struct import *im, struct sys_stats *state, int64_t ts,
     MESSAGE(value, SysStats_DiskStat, field);
     const struct wire_field *device = &value.device_name;
     struct disk now = {
-        .read_sectors = field_i64(&value.read_sectors),
-        .read_ms = field_i64(&value.read_time_ms),
-        .write_sectors = field_i64(&value.write_sectors),
-        .write_ms = field_i64(&value.write_time_ms),
-        .discard_sectors = field_i64(&value.discard_sectors),
-        .discard_ms = field_i64(&value.discard_time_ms),
+        .sectors = {field_i64(&value.read_sectors), field_i64(&value.write_sectors),
+                    field_i64(&value.discard_sectors)},
+        .ms = {field_i64(&value.read_time_ms), field_i64(&value.write_time_ms),
+               field_i64(&value.discard_time_ms)},
         .flushes = field_i64(&value.flush_count),
         .flush_ms = field_i64(&value.flush_time_ms),
     };
@@ -353,32 +339,26 @@ static void psi(struct import *im, int64_t ts, const struct wire_field *field)
         return;
     }
     const char *key = resources[resource];
-    struct track_spec spec = {.type = "psi",
-                              .dimensions = {dimension_text("psi_resource", key, strlen(key))}};
-    push(im, ts, (double)field_u64(&sample.total_ns), spec, ARG_SET_NONE, "psi.%s", key);
+    push(im, ts, (double)field_u64(&sample.total_ns),
+         keyed("psi", NULL, dimension_name("psi_resource", slice_name(key))), ARG_SET_NONE,
+         "psi.%s", key);
 }
 
 static void thermal(struct import *im, int64_t ts, const struct wire_field *field)
 {
     MESSAGE(zone, SysStats_ThermalZone, field);
-    const struct wire_field *type = &zone.type;
-    struct track_spec spec = {.type = "thermal_temperature_sys",
-                              .unit = "C",
-                              .dimensions = {text_dimension("thermal_zone", type)}};
-    push(im, ts, (double)field_u64(&zone.temp), spec, ARG_SET_NONE, "%.*s", text_width(type),
-         field_text(type));
+    push(im, ts, (double)field_u64(&zone.temp),
+         keyed("thermal_temperature_sys", "C", text_dimension("thermal_zone", &zone.type)),
+         ARG_SET_NONE, "%.*s", text_width(&zone.type), field_text(&zone.type));
 }
 
 static void cpuidle(struct import *im, int64_t ts, const struct wire_field *field)
 {
     MESSAGE(states, SysStats_CpuIdleState, field);
     uint32_t cpu = (uint32_t)field_u64(&states.cpu_id);
-    struct wire_reader reader = wire_sub(field);
-    struct wire_field inner;
-    wire_foreach(&reader, &inner) {
-        if (inner.number != PB_SysStats_CpuIdleState_cpuidle_state_entry)
-            continue;
-        MESSAGE(entry, SysStats_CpuIdleStateEntry, &inner);
+    for (struct fields each = fields_of(field, PB_SysStats_CpuIdleState_cpuidle_state_entry);
+         fields_next(&each);) {
+        MESSAGE(entry, SysStats_CpuIdleStateEntry, &each.field);
         const struct wire_field *name = &entry.state;
         struct track_spec spec = {
             .type = "cpu_idle_state",
@@ -393,14 +373,13 @@ static void cpuidle(struct import *im, int64_t ts, const struct wire_field *fiel
 static void slab(struct import *im, int64_t ts, const struct wire_field *field)
 {
     MESSAGE(value, SysStats_SlabInfo, field);
-    const struct wire_field *name = &value.name;
     uint64_t n_pages = field_u64(&value.pages_per_slab);
     uint64_t n_slabs = field_u64(&value.num_slabs);
     struct arg set[] = {arg_uint("pages_per_slab", n_pages), arg_uint("num_slabs", n_slabs)};
-    struct track_spec spec = {
-        .type = "slabinfo", .unit = "bytes", .dimensions = {text_dimension("slab_name", name)}};
-    push(im, ts, (double)n_pages * (double)n_slabs * im->machine->page_size, spec,
-         args_add(&im->args, set, 2), "mem.slab.%.*s", text_width(name), field_text(name));
+    push(im, ts, (double)n_pages * (double)n_slabs * im->machine->page_size,
+         keyed("slabinfo", "bytes", text_dimension("slab_name", &value.name)),
+         args_add(&im->args, set, 2), "mem.slab.%.*s", text_width(&value.name),
+         field_text(&value.name));
 }
 
 static void sys_stats_sorted(struct import *im, const struct packet *packet)

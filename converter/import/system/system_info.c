@@ -51,14 +51,13 @@ static void system_info_now(struct import *im, const struct packet *packet)
     text_fact(im, "system_version", &utsname->version);
     text_fact(im, "system_release", &utsname->release);
     text_fact(im, "system_machine", &utsname->machine);
-    const struct wire_field *release = &utsname->release;
     uint32_t version = 0;
     if (text_eq(field_words(&utsname->sysname), TEXT("Linux")))
-        version = kernel_version_of(field_text(release), release->size);
+        version = kernel_version_of(field_text(&utsname->release), utsname->release.size);
     if (version)
         im->machine->kernel_version = version;
-    const struct wire_field *machine = &utsname->machine;
-    im->machine->architecture = import_text_keep(im, field_text(machine), machine->size).text;
+    im->machine->architecture =
+        import_text_keep(im, field_text(&utsname->machine), utsname->machine.size).text;
     for (size_t i = 0; i < ELEMENTS(texts); i++)
         text_fact(im, texts[i].name, &info->at[texts[i].field]);
     if (field_present(&info->timezone_off_mins))
@@ -78,18 +77,6 @@ static void system_info_now(struct import *im, const struct packet *packet)
         metadata_set_int(&im->metadata, "mmsql_page_size_bytes", page_size);
 }
 
-static void text_cell(struct cell *row, size_t column, const struct wire_field *field)
-{
-    if (field_present(field))
-        cell_bytes(row, column, field->data, field->size);
-}
-
-static void int_cell(struct cell *row, size_t column, const struct wire_field *field)
-{
-    if (field_present(field))
-        cell_int(row, column, field_i64(field));
-}
-
 // Machines beside the host are counted from 1.
 static int64_t label_index(const struct import *im)
 {
@@ -107,16 +94,16 @@ static void system_info_finish(struct import *im, void *userdata)
     const union message_Utsname *utsname = &state->utsname;
     struct cell *row = database_row_with_id(im->db, TABLE_machine, im->machine->number);
     cell_int(row, COL_machine_raw_id, im->machine->raw_id);
-    text_cell(row, COL_machine_name, &info->machine_name);
-    text_cell(row, COL_machine_sysname, &utsname->sysname);
-    text_cell(row, COL_machine_release, &utsname->release);
-    text_cell(row, COL_machine_version, &utsname->version);
-    text_cell(row, COL_machine_arch, &utsname->machine);
-    int_cell(row, COL_machine_num_cpus, &info->num_cpus);
-    text_cell(row, COL_machine_android_build_fingerprint, &info->android_build_fingerprint);
-    text_cell(row, COL_machine_android_device_manufacturer, &info->android_device_manufacturer);
-    int_cell(row, COL_machine_android_sdk_version, &info->android_sdk_version);
-    int_cell(row, COL_machine_system_ram_bytes, &info->system_ram_bytes);
+    cell_field(row, COL_machine_name, &info->machine_name);
+    cell_field(row, COL_machine_sysname, &utsname->sysname);
+    cell_field(row, COL_machine_release, &utsname->release);
+    cell_field(row, COL_machine_version, &utsname->version);
+    cell_field(row, COL_machine_arch, &utsname->machine);
+    cell_number(row, COL_machine_num_cpus, &info->num_cpus);
+    cell_field(row, COL_machine_android_build_fingerprint, &info->android_build_fingerprint);
+    cell_field(row, COL_machine_android_device_manufacturer, &info->android_device_manufacturer);
+    cell_number(row, COL_machine_android_sdk_version, &info->android_sdk_version);
+    cell_number(row, COL_machine_system_ram_bytes, &info->system_ram_bytes);
     if (field_present(&info->system_ram_bytes))
         cell_int(row, COL_machine_system_ram_gb, ram_gb(field_i64(&info->system_ram_bytes)));
     cell_int(row, COL_machine_label_index, im->machine->raw_id ? label_index(im) : 0);

@@ -33,11 +33,10 @@ static bool annotation_enter(struct arg_writer *writer, const struct wire_field 
                              struct arg_place *ret)
 {
     MESSAGE(part, DebugAnnotation, annotation);
-    const struct wire_field *iid = &part.name_iid;
     struct wire_field name = part.name;
-    bool known = field_u64(iid)
+    bool known = field_u64(&part.name_iid)
                      ? interned_text(writer->state, PB_InternedData_debug_annotation_names,
-                                     field_u64(iid), &name)
+                                     field_u64(&part.name_iid), &name)
                      : field_present(&name);
     writer->failed |= !known;
     return known && name_enter(writer, &name, ret);
@@ -48,21 +47,18 @@ static bool annotation_enter(struct arg_writer *writer, const struct wire_field 
 static bool list_read(struct arg_writer *writer, const struct wire_field *message, uint32_t number,
                       void (*read)(struct arg_writer *writer, const struct wire_field *element))
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
+    struct fields each = fields_of(message, number);
     uint64_t n_before = 0, n_elements = 0;
     bool found = false;
-    while (!writer->is_cut && wire_next(&reader, &field)) {
+    while (!writer->is_cut && fields_next(&each)) {
         struct arg_place place;
-        if (field.number != number)
-            continue;
         if (!found)
             n_before = n_elements = arg_list_size(writer);
         found = true;
         if (!arg_enter_element(writer, n_elements, &place))
             break;
         size_t n_args = writer->args->n;
-        read(writer, &field);
+        read(writer, &each.field);
         n_elements += writer->args->n > n_args;
         arg_leave(writer, place);
     }
@@ -73,15 +69,10 @@ static bool list_read(struct arg_writer *writer, const struct wire_field *messag
 
 static bool dict_read(struct arg_writer *writer, const struct wire_field *annotation)
 {
-    struct wire_reader reader = wire_sub(annotation);
-    struct wire_field field;
+    struct fields each = fields_of(annotation, PB_DebugAnnotation_dict_entries);
     bool found = false;
-    while (!writer->is_cut && wire_next(&reader, &field)) {
-        if (field.number != PB_DebugAnnotation_dict_entries)
-            continue;
-        found = true;
-        debug_annotation_read(writer, &field);
-    }
+    for (; !writer->is_cut && fields_next(&each); found = true)
+        debug_annotation_read(writer, &each.field);
     return found;
 }
 
@@ -89,22 +80,16 @@ static void nested_read(struct arg_writer *writer, const struct wire_field *mess
 
 static void nested_dict(struct arg_writer *writer, const struct wire_field *message)
 {
-    struct wire_reader keys = wire_sub(message), values = keys;
-    struct wire_field key, value;
+    struct fields keys = fields_of(message, PB_DebugAnnotation_NestedValue_dict_keys);
+    struct fields values = fields_of(message, PB_DebugAnnotation_NestedValue_dict_values);
     for (;;) {
-        bool has_key, has_value;
-        while ((has_key = wire_next(&keys, &key)))
-            if (key.number == PB_DebugAnnotation_NestedValue_dict_keys)
-                break;
-        while ((has_value = wire_next(&values, &value)))
-            if (value.number == PB_DebugAnnotation_NestedValue_dict_values)
-                break;
+        bool has_key = fields_next(&keys), has_value = fields_next(&values);
         writer->failed |= has_key != has_value;
         struct arg_place place;
         if (!has_key || !has_value || writer->is_cut)
             return;
-        if (name_enter(writer, &key, &place)) {
-            nested_read(writer, &value);
+        if (name_enter(writer, &keys.field, &place)) {
+            nested_read(writer, &values.field);
             arg_leave(writer, place);
         }
     }
@@ -115,20 +100,17 @@ static void nested_read(struct arg_writer *writer, const struct wire_field *mess
 {
     MESSAGE(part, DebugAnnotation_NestedValue, message);
     uint64_t type = field_u64(&part.nested_type);
-    const struct wire_field *integer = &part.int_value;
-    const struct wire_field *real = &part.double_value;
-    const struct wire_field *truth = &part.bool_value;
     const struct wire_field *text = &part.string_value;
     if (type == PB_DICT)
         nested_dict(writer, message);
     else if (type == PB_ARRAY)
         list_read(writer, message, PB_DebugAnnotation_NestedValue_array_values, nested_read);
-    else if (field_present(truth))
-        arg_put(writer, (struct arg){.integer = field_u64(truth) != 0, .type = ARG_BOOL});
-    else if (field_present(integer))
-        arg_put(writer, arg_int(NULL, field_i64(integer)));
-    else if (field_present(real))
-        arg_put(writer, (struct arg){.real = field_double(real), .type = ARG_REAL});
+    else if (field_present(&part.bool_value))
+        arg_put(writer, arg_bool(NULL, field_u64(&part.bool_value) != 0));
+    else if (field_present(&part.int_value))
+        arg_put(writer, arg_int(NULL, field_i64(&part.int_value)));
+    else if (field_present(&part.double_value))
+        arg_put(writer, arg_real(NULL, field_double(&part.double_value)));
     else if (field_present(text))
         arg_put_text(writer, text->data, text->size);
 }
@@ -136,11 +118,10 @@ static void nested_read(struct arg_writer *writer, const struct wire_field *mess
 static void proto_read(struct arg_writer *writer, const union message_DebugAnnotation *part)
 {
     struct wire_field name = part->proto_type_name;
-    const struct wire_field *iid = &part->proto_type_name_iid;
     const struct wire_field *value = &part->proto_value;
-    if (!field_present(&name) && field_present(iid))
+    if (!field_present(&name) && field_present(&part->proto_type_name_iid))
         interned_text(writer->state, PB_InternedData_debug_annotation_value_type_names,
-                      field_u64(iid), &name);
+                      field_u64(&part->proto_type_name_iid), &name);
     uint32_t type = descriptors_find(writer->im, field_text(&name), name.size);
     if (type != TYPE_NONE) {
         message_args_read(writer, type, wire_sub(value), NULL);
@@ -159,13 +140,13 @@ void debug_value_read(struct arg_writer *writer, const struct wire_field *annota
     const struct wire_field *value;
     struct wire_field text;
     if (field_present(value = &part.bool_value))
-        arg_put(writer, (struct arg){.integer = field_u64(value) != 0, .type = ARG_BOOL});
+        arg_put(writer, arg_bool(NULL, field_u64(value) != 0));
     else if (field_present(value = &part.uint_value))
         arg_put(writer, arg_uint(NULL, field_u64(value)));
     else if (field_present(value = &part.int_value))
         arg_put(writer, arg_int(NULL, field_i64(value)));
     else if (field_present(value = &part.double_value))
-        arg_put(writer, (struct arg){.real = field_double(value), .type = ARG_REAL});
+        arg_put(writer, arg_real(NULL, field_double(value)));
     else if (field_present(value = &part.string_value))
         arg_put_text(writer, value->data, value->size);
     else if (field_present(value = &part.string_value_iid)) {

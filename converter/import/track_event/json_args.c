@@ -79,10 +79,9 @@ static void atom_put(struct walk *walk, const char *type)
     if (strcmp(type, "integer") == 0 && sqlite3_column_type(row, COLUMN_ATOM) == SQLITE_INTEGER) {
         arg_put(writer, arg_int(NULL, sqlite3_column_int64(row, COLUMN_ATOM)));
     } else if (strcmp(type, "integer") == 0 || strcmp(type, "real") == 0) {
-        arg_put(writer,
-                (struct arg){.real = sqlite3_column_double(row, COLUMN_ATOM), .type = ARG_REAL});
+        arg_put(writer, arg_real(NULL, sqlite3_column_double(row, COLUMN_ATOM)));
     } else if (strcmp(type, "true") == 0 || strcmp(type, "false") == 0) {
-        arg_put(writer, (struct arg){.integer = *type == 't', .type = ARG_BOOL});
+        arg_put(writer, arg_bool(NULL, *type == 't'));
     } else if (strcmp(type, "text") == 0) {
         struct strset *strings = &writer->im->strings;
         const char *text = (const char *)sqlite3_column_text(row, COLUMN_ATOM);

@@ -16,19 +16,14 @@
 #define CATEGORIES_MAX  65536 // bytes of their names in one event
 #define GPU_NUMBERS_MAX 256   // of one event
 
-static uint32_t text_keep(struct import *im, const struct wire_field *field)
-{
-    return strset_add(&im->strings, field_text(field), field->size);
-}
-
 static uint32_t event_name(const struct event *event)
 {
-    const struct wire_field *name = &event->fields.name;
     uint64_t iid = field_u64(&event->fields.name_iid);
     if (!iid)
         iid = field_u64(&event->legacy.name_iid);
     if (!iid)
-        return field_present(name) ? text_keep(event->im, name) : STRSET_NONE;
+        return field_present(&event->fields.name) ? import_keep(event->im, &event->fields.name)
+                                                  : STRSET_NONE;
     struct interned *entry =
         generation_find(event->packet->state, PB_InternedData_event_names, iid);
     return entry ? interned_text_id(event->im, entry) : STRSET_NONE;
@@ -102,18 +97,18 @@ static bool counter_value(struct event *event, uint64_t uuid, double value, enum
 static void counter_event(struct event *event)
 {
     struct import *im = event->im;
-    const struct wire_field *real = &event->fields.double_counter_value;
     const struct wire_field *integer = &event->fields.counter_value;
     double value;
     if (!event->has_track) {
         stats_add(&im->stats, STAT_track_event_counter_missing_track_uuid, 1);
         return;
     }
-    if (!field_present(real) && !field_present(integer)) {
+    if (!field_present(&event->fields.double_counter_value) && !field_present(integer)) {
         stats_add(&im->stats, STAT_track_event_counter_missing_value, 1);
         return;
     }
-    value = field_present(integer) ? (double)field_i64(integer) : field_double(real);
+    value = field_present(integer) ? (double)field_i64(integer)
+                                   : field_double(&event->fields.double_counter_value);
     if (!counter_value(event, event->track_uuid, value, STAT_track_event_counter_invalid_track_uuid,
                        &value))
         return;
@@ -244,16 +239,14 @@ static void gpu_numbers_read(struct event *event, int64_t slice, struct values n
 // What the slice submitted to a GPU, and what it waited for.
 static void gpu_events_read(struct event *event, int64_t slice)
 {
-    struct wire_reader reader = wire_sub(&event->message);
-    struct wire_field field;
-    while (wire_next(&reader, &field)) {
-        if (field.number != PB_GpuTrackEvent_gpu_correlation)
-            continue;
+    struct fields each = fields_of(&event->message, PB_GpuTrackEvent_gpu_correlation);
+    while (fields_next(&each)) {
+        gpu_numbers_read(
+            event, slice,
+            values_of(&each.field, PB_GpuCorrelation_render_stage_submission_event_ids),
+            GPU_EVENT_SUBMITTED);
         gpu_numbers_read(event, slice,
-                         values_of(&field, PB_GpuCorrelation_render_stage_submission_event_ids),
-                         GPU_EVENT_SUBMITTED);
-        gpu_numbers_read(event, slice,
-                         values_of(&field, PB_GpuCorrelation_render_stage_wait_event_ids),
+                         values_of(&each.field, PB_GpuCorrelation_render_stage_wait_event_ids),
                          GPU_EVENT_AWAITED);
     }
 }

@@ -35,9 +35,11 @@ static struct arg path_arg(struct import *im, const struct wire_field *field)
 
 static bool location_find(const struct event *event, uint64_t iid, struct wire_field *ret)
 {
-    *ret = interned_message(
+    struct wire_field found = interned_message(
         generation_find(event->packet->state, PB_InternedData_source_locations, iid));
-    return field_present(ret);
+    if (field_present(&found))
+        *ret = found;
+    return field_present(&found);
 }
 
 static void location_put(struct arg_writer *writer, const char *prefix,
@@ -129,9 +131,10 @@ static void correlation_id(struct event *event, struct arg_writer *writer)
             import_text(event->im, "tp:#%llu", (unsigned long long)field_u64(number));
         named_put(writer, "correlation_id", arg_text(NULL, name.text, name.size));
     }
-    if (field_present(iid))
-        interned_text(event->packet->state, PB_InternedData_correlation_id_str, field_u64(iid),
-                      &text);
+    if (field_present(iid) &&
+        !interned_text(event->packet->state, PB_InternedData_correlation_id_str, field_u64(iid),
+                       &text))
+        text.number = 0; // a text of its own does not count then
     if (field_present(&text))
         named_put(writer, "correlation_id", arg_text(NULL, text.data, text.size));
 }
@@ -153,8 +156,7 @@ static void callstack(struct event *event, struct arg_writer *writer)
     bool ends = field_u64(&event->fields.type) == PB_TYPE_SLICE_END;
     named_put(writer, ends ? "end_callsite_id" : "callsite_id", arg_int(NULL, callsite));
     if (field_present(weight))
-        named_put(writer, "callsite_weight",
-                  (struct arg){.real = field_double(weight), .type = ARG_REAL});
+        named_put(writer, "callsite_weight", arg_real(NULL, field_double(weight)));
 }
 
 // Typed fields beside those that are read here by hand.
@@ -170,11 +172,10 @@ static void annotations(struct event *event, struct arg_writer *writer)
     struct arg_place place;
     if (!arg_enter(writer, TEXT("debug"), &place))
         return;
-    struct wire_reader reader = wire_sub(&event->message);
-    struct wire_field field;
-    while (!writer->is_cut && wire_next(&reader, &field))
-        if (field.number == PB_TrackEvent_debug_annotations && field.type == WIRE_BYTES)
-            debug_annotation_read(writer, &field);
+    struct fields each = fields_of(&event->message, PB_TrackEvent_debug_annotations);
+    while (!writer->is_cut && fields_next(&each))
+        if (each.field.type == WIRE_BYTES)
+            debug_annotation_read(writer, &each.field);
     arg_leave(writer, place);
 }
 

@@ -121,16 +121,17 @@ void event_legacy_times(struct event *event)
 static bool source_id(const struct event *event, int64_t *ret, bool *ret_local)
 {
     const union message_TrackEvent_LegacyEvent *legacy = &event->legacy;
-    *ret_local = false;
     const struct wire_field *id = &legacy->unscoped_id;
     if (!field_present(id))
         id = &legacy->global_id;
-    if (!field_present(id)) {
+    bool is_local = !field_present(id);
+    if (is_local)
         id = &legacy->local_id;
-        *ret_local = true;
-    }
+    if (!field_present(id) || (is_local && event->upid == UPID_NONE))
+        return false;
     *ret = field_i64(id);
-    return field_present(id) && (!*ret_local || event->upid != UPID_NONE);
+    *ret_local = is_local;
+    return true;
 }
 
 static struct slice_name scope_text(const struct event *event, char phase)
@@ -192,7 +193,7 @@ static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, 
     if (im->tracks.items.n > n_before && track < im->tracks.items.n) {
         struct arg args[] = {
             arg_of_text("source", TEXT("chrome")),
-            {.key = "trace_id_is_process_scoped", .integer = local, .type = ARG_BOOL},
+            arg_bool("trace_id_is_process_scoped", local),
             arg_uint("upid", event->upid == UPID_NONE ? 0 : (uint64_t)event->upid),
             arg_text("source_scope", scope.text, scope.size),
         };
@@ -226,23 +227,14 @@ static void phase_arg(struct event *event, char phase, struct arg_vec *args)
 
 static void bound_flow(struct event *event, int64_t slice, int64_t ts)
 {
+    static const enum flow_use uses[] = {
+        [PB_FLOW_IN] = FLOW_END, [PB_FLOW_OUT] = FLOW_BEGIN, [PB_FLOW_INOUT] = FLOW_STEP};
     const struct wire_field *bind = &event->legacy.bind_id;
-    struct flow_end end = {slice, ts};
-    if (field_present(bind)) {
-        switch (field_u64(&event->legacy.flow_direction)) {
-        case PB_FLOW_OUT:
-            event_flow(event, field_u64(bind), end, FLOW_BEGIN);
-            break;
-        case PB_FLOW_INOUT:
-            event_flow(event, field_u64(bind), end, FLOW_STEP);
-            break;
-        case PB_FLOW_IN:
-            event_flow(event, field_u64(bind), end, FLOW_END);
-            break;
-        default:
-            stats_add(&event->im->stats, STAT_flow_without_direction, 1);
-        }
-    }
+    uint64_t direction = field_u64(&event->legacy.flow_direction);
+    if (field_present(bind) && direction && direction < ELEMENTS(uses))
+        event_flow(event, field_u64(bind), (struct flow_end){slice, ts}, uses[direction]);
+    else if (field_present(bind))
+        stats_add(&event->im->stats, STAT_flow_without_direction, 1);
     event_flows(event, slice, ts);
 }
 
@@ -325,28 +317,17 @@ static void slice_event(struct event *event, char phase, uint32_t track)
     if (strchr("RSTp", phase))
         phase_arg(event, phase, &args);
     struct slice_spec spec = event_slice(event, track, &args);
-    int64_t slice = SLICE_NONE, ts = spec.ts;
-    switch (phase) {
-    case 'B':
-    case 'b':
-    case 'S':
-        slice = slice_begin(&im->slices, &spec);
-        break;
-    case 'E':
-    case 'e':
-    case 'F':
-        slice = slice_end_of(&im->slices, &spec, &ts);
-        break;
-    case 'X':
+    int64_t slice, ts = spec.ts;
+    if (phase == 'X') {
         spec.dur = nsec_from_usec(&event->legacy.duration_us);
         spec.thread_dur = nsec_from_usec(&event->legacy.thread_duration_us);
         spec.instruction_delta = field_i64(&event->legacy.thread_instruction_delta);
-        slice = slice_add(&im->slices, &spec);
-        break;
-    default:
-        slice = slice_add(&im->slices, &spec);
-        break;
     }
+    if (strchr("BbS", phase))
+        slice = slice_begin(&im->slices, &spec);
+    else
+        slice = strchr("EeF", phase) ? slice_end_of(&im->slices, &spec, &ts)
+                                     : slice_add(&im->slices, &spec);
     if (slice != SLICE_NONE)
         bound_flow(event, slice, ts);
     arg_vec_done(&args);

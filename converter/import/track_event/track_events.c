@@ -55,23 +55,15 @@ static struct described_track *item_get(struct import *im, uint64_t uuid)
     return &events->items.items[events->items.n - 1];
 }
 
-static uint32_t text_keep(struct import *im, const struct wire_field *field)
-{
-    return strset_add(&im->strings, field_text(field), field->size);
-}
-
 static void categories_read(struct import *im, struct described_track *track,
                             const struct wire_field *field)
 {
     CLEANUP(strbuf_done) struct strbuf all = {0};
-    struct wire_reader reader = wire_sub(field);
-    struct wire_field category;
-    wire_foreach(&reader, &category) {
-        if (category.number != PB_CounterDescriptor_categories)
-            continue;
+    for (struct fields each = fields_of(field, PB_CounterDescriptor_categories);
+         fields_next(&each);) {
         if (all.size)
             strbuf_add_char(&all, ',');
-        strbuf_add(&all, field_text(&category), category.size);
+        strbuf_add(&all, field_text(&each.field), each.field.size);
     }
     if (all.size)
         track->category = import_strbuf_keep(im, &all);
@@ -92,7 +84,6 @@ static void counter_read(struct import *im, struct described_track *track,
     track->multiplier = multiplier > 0 ? multiplier : 1;
     uint64_t unit = field_u64(&counter.unit);
     uint64_t type = field_u64(&counter.type);
-    const struct wire_field *unit_name = &counter.unit_name;
     if (type == PB_COUNTER_THREAD_TIME_NS) {
         unit = PB_UNIT_TIME_NS;
         track->builtin_type = thread_time_name;
@@ -105,30 +96,28 @@ static void counter_read(struct import *im, struct described_track *track,
         track->name = strset_add(&im->strings, track->builtin_type, strlen(track->builtin_type));
     if (unit && unit < ELEMENTS(units))
         track->unit = units[unit];
-    else if (field_present(unit_name))
-        track->unit = strset_text(&im->strings, text_keep(im, unit_name));
+    else if (field_present(&counter.unit_name))
+        track->unit = strset_text(&im->strings, import_keep(im, &counter.unit_name));
     if (field_present(&counter.y_axis_share_key))
-        track->share_key = text_keep(im, &counter.y_axis_share_key);
+        track->share_key = import_keep(im, &counter.y_axis_share_key);
     categories_read(im, track, field);
 }
 
 static void merge_read(struct import *im, struct described_track *track,
                        const union message_TrackDescriptor *part)
 {
-    const struct wire_field *key = &part->sibling_merge_key;
-    const struct wire_field *number = &part->sibling_merge_key_int;
     switch (field_u64(&part->sibling_merge_behavior)) {
     case PB_SIBLING_MERGE_BEHAVIOR_NONE:
         track->merge = MERGE_NEVER;
         break;
     case PB_SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY:
         track->merge = MERGE_BY_KEY;
-        if (field_present(key)) {
-            track->merge_key = text_keep(im, key);
-        } else if (field_present(number)) {
+        if (field_present(&part->sibling_merge_key)) {
+            track->merge_key = import_keep(im, &part->sibling_merge_key);
+        } else if (field_present(&part->sibling_merge_key_int)) {
             char text[64];
             int n = snprintf(text, sizeof(text), "sibling_merge_key_int:%llu",
-                             (unsigned long long)field_u64(number));
+                             (unsigned long long)field_u64(&part->sibling_merge_key_int));
             track->merge_key = strset_add(&im->strings, text, (size_t)n);
         }
         break;
@@ -170,11 +159,11 @@ void described_track_read(struct import *im, const struct wire_field *descriptor
     merge_read(im, track, &part);
     if (field_present(name) && (track->name == STRSET_NONE || track->merge == MERGE_NEVER ||
                                 track->is_counter || !track->uuid))
-        track->name = text_keep(im, name);
+        track->name = import_keep(im, name);
     if (field_present(&part.parent_uuid))
         track->parent_uuid = field_u64(&part.parent_uuid);
     if (field_present(&part.description))
-        track->description = text_keep(im, &part.description);
+        track->description = import_keep(im, &part.description);
     if (field_present(&part.child_ordering))
         track->child_ordering = (uint8_t)field_u64(&part.child_ordering);
     if (field_present(&part.sibling_order_rank)) {
@@ -276,24 +265,15 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
 
 static const char *track_type(const struct described_track *track, bool is_merged)
 {
-    static const char *const counters[] = {
-        [PLACE_THREAD] = "thread_counter_track_event",
-        [PLACE_PROCESS] = "process_counter_track_event",
-        [PLACE_GLOBAL] = "global_counter_track_event",
+    static const char *const types[][3] = {
+        [PLACE_THREAD] = {"thread_counter_track_event", "thread_track_event",
+                          "thread_merged_track_event"},
+        [PLACE_PROCESS] = {"process_counter_track_event", "process_track_event",
+                           "process_merged_track_event"},
+        [PLACE_GLOBAL] = {"global_counter_track_event", "global_track_event",
+                          "global_merged_track_event"},
     };
-    static const char *const slices[] = {
-        [PLACE_THREAD] = "thread_track_event",
-        [PLACE_PROCESS] = "process_track_event",
-        [PLACE_GLOBAL] = "global_track_event",
-    };
-    static const char *const merged[] = {
-        [PLACE_THREAD] = "thread_merged_track_event",
-        [PLACE_PROCESS] = "process_merged_track_event",
-        [PLACE_GLOBAL] = "global_merged_track_event",
-    };
-    if (track->is_counter)
-        return counters[track->place];
-    return is_merged ? merged[track->place] : slices[track->place];
+    return types[track->place][track->is_counter ? 0 : is_merged ? 2 : 1];
 }
 
 static struct arg string_arg(const struct import *im, const char *key, uint32_t id)
@@ -309,7 +289,7 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     struct arg args[10] = {
         arg_of_text("source", TEXT("descriptor")),
         arg_int("trace_id", (int64_t)track->uuid),
-        {.key = "is_root_in_scope", .integer = is_root, .type = ARG_BOOL},
+        arg_bool("is_root_in_scope", is_root),
     };
     size_t n = 3;
     if (track->category != STRSET_NONE)
@@ -321,9 +301,7 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     if (track->share_key != STRSET_NONE)
         ARG_APPEND(args, n, string_arg(im, "y_axis_share_key", track->share_key));
     if (state && state->has_first)
-        ARG_APPEND(
-            args, n,
-            (struct arg){.key = "has_first_packet_on_sequence", .integer = 1, .type = ARG_BOOL});
+        ARG_APPEND(args, n, arg_bool("has_first_packet_on_sequence", 1));
     if (track->child_ordering && track->child_ordering < ELEMENTS(orderings))
         ARG_APPEND(args, n,
                    arg_text("child_ordering", orderings[track->child_ordering],
@@ -504,32 +482,21 @@ static void sequence_thread_sorted(struct import *im, const struct packet *packe
         import_fail(im, -ENOMEM);
 }
 
-static uint32_t packet_trusted_pid(const struct packet *packet)
-{
-    struct wire_reader reader = packet->fields;
-    struct wire_field field;
-    uint32_t pid = 0;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_TracePacket_trusted_pid)
-            pid = (uint32_t)field.value;
-    }
-    return pid;
-}
-
 static void track_descriptor_now(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, TrackDescriptor, packet->message);
     if (field_present(&part.thread))
         sequence_thread_now(im, packet, &part.thread);
-    described_track_read(im, packet->message, packet_trusted_pid(packet));
+    struct wire_field pid = message_field(packet->fields, PB_TracePacket_trusted_pid);
+    described_track_read(im, packet->message, (uint32_t)field_u64(&pid));
 }
 
 static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
 {
     MESSAGE(thread, ThreadDescriptor, message);
-    const struct wire_field *name = &thread.thread_name;
-    if (name->size)
-        processes_name_thread(&im->processes, utid, text_keep(im, name), NAME_TRACK);
+    if (thread.thread_name.size)
+        processes_name_thread(&im->processes, utid, import_keep(im, &thread.thread_name),
+                              NAME_TRACK);
 }
 
 static void process_describe(struct import *im, int64_t upid, const struct wire_field *message)
@@ -541,9 +508,9 @@ static void process_describe(struct import *im, int64_t upid, const struct wire_
         row->start_ts = start_ts;
         row->has_start = true;
     }
-    const struct wire_field *name = &process.process_name;
-    if (name->size)
-        processes_name(&im->processes, upid, text_keep(im, name), PROCESS_NAME_TRACK);
+    if (process.process_name.size)
+        processes_name(&im->processes, upid, import_keep(im, &process.process_name),
+                       PROCESS_NAME_TRACK);
 }
 
 // Processes and threads get to know their names when their time has come.

@@ -17,12 +17,8 @@ static uint32_t text_add(struct translations *all, const struct wire_field *text
 static void hashes_read(struct translations *all, const struct wire_field *table, uint32_t number,
                         enum translated_hash kind)
 {
-    struct wire_reader reader = wire_sub(table);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != number)
-            continue;
-        MESSAGE(entry, ChromeHistorgramTranslationTable_HashToNameEntry, &field);
+    for (struct fields each = fields_of(table, number); fields_next(&each);) {
+        MESSAGE(entry, ChromeHistorgramTranslationTable_HashToNameEntry, &each.field);
         uint32_t name = text_add(all, &entry.value);
         bool is_new;
         if (name == STRSET_NONE ||
@@ -35,12 +31,8 @@ static void hashes_read(struct translations *all, const struct wire_field *table
 static void names_read(struct translations *all, const struct wire_field *table, uint32_t number,
                        struct map64 *rules)
 {
-    struct wire_reader reader = wire_sub(table);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != number)
-            continue;
-        MESSAGE(entry, SliceNameTranslationTable_RawToDeobfuscatedNameEntry, &field);
+    for (struct fields each = fields_of(table, number); fields_next(&each);) {
+        MESSAGE(entry, SliceNameTranslationTable_RawToDeobfuscatedNameEntry, &each.field);
         uint32_t key = text_add(all, &entry.key), name = text_add(all, &entry.value);
         if (key != STRSET_NONE && name != STRSET_NONE)
             failure_note(all->strings->failure, map64_set(rules, key, name));
