@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
-#include "producer/cli/light_config.h"
+#include "producer/cli/record_options.h"
 
 #define BUFFER_KB        (128u << 10)
 #define INTERVAL_DEFAULT 4096

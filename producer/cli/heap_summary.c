@@ -435,31 +435,17 @@ static void print_name(struct summary *s, uint64_t function, struct demangler *d
     fprintf(out, "%s\n", printable);
 }
 
-static void print_kept(struct summary *s, size_t n, struct demangler *demangler, FILE *out)
+static void print_table(struct summary *s, bool allocated, size_t n, struct demangler *demangler,
+                        FILE *out)
 {
+    bool has_third = !allocated && !s->at_max;
     fprintf(out, "%12s %12s", "self kB", "with called");
-    if (!s->at_max)
-        fprintf(out, " %12s", "allocated");
-    fprintf(out, "  function\n");
+    fprintf(out, has_third ? " %12s  function\n" : "  function\n", "allocated");
     for (size_t i = 0; i < s->rows.n && i < n; i++) {
         const struct row *row = &s->rows.items[i];
-        fprintf(out, "%12.1f %12.1f", kb(row->self), kb(row->total));
-        if (!s->at_max)
-            fprintf(out, " %12.1f", kb(row->allocated));
-        fprintf(out, "  ");
-        print_name(s, row->function, demangler, out);
-    }
-}
-
-static void print_allocated(struct summary *s, size_t n, struct demangler *demangler, FILE *out)
-{
-    fprintf(out,
-            "Allocated, most of it freed again (--dump-at-max shows the moment when most was "
-            "allocated):\n%12s %12s  function\n",
-            "self kB", "with called");
-    for (size_t i = 0; i < s->rows.n && i < n; i++) {
-        const struct row *row = &s->rows.items[i];
-        fprintf(out, "%12.1f %12.1f  ", kb(row->self_allocated), kb(row->allocated));
+        fprintf(out, "%12.1f %12.1f", kb(allocated ? row->self_allocated : row->self),
+                kb(allocated ? row->allocated : row->total));
+        fprintf(out, has_third ? " %12.1f  " : "  ", kb(row->allocated));
         print_name(s, row->function, demangler, out);
     }
 }
@@ -477,10 +463,13 @@ static void print_rows(struct summary *s, FILE *out)
     }
     bool nearly_all_is_freed = retained < allocated / SMALL_PART;
     sort_rows(s, false, retained);
-    print_kept(s, nearly_all_is_freed ? ROWS_FEW : ROWS, &demangler, out);
+    print_table(s, false, nearly_all_is_freed ? ROWS_FEW : ROWS, &demangler, out);
     if (retained < allocated / 2) {
         sort_rows(s, true, allocated);
-        print_allocated(s, nearly_all_is_freed ? ROWS : ROWS / 2, &demangler, out);
+        fputs("Allocated, most of it freed again (--dump-at-max shows the moment when most was "
+              "allocated):\n",
+              out);
+        print_table(s, true, nearly_all_is_freed ? ROWS : ROWS / 2, &demangler, out);
     }
 }
 

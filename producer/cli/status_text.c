@@ -269,35 +269,42 @@ static void add_bool(struct strbuf *out, const char *key, bool value)
     strbuf_add_str(out, value ? "true" : "false");
 }
 
+static void add_strings(struct strbuf *out, const char *key, char *const *values, size_t n)
+{
+    add_key(out, key);
+    strbuf_add_char(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            strbuf_add_char(out, ',');
+        add_json_string(out, values[i]);
+    }
+    strbuf_add_char(out, ']');
+}
+
+#define NUMBER(out, message, field)                                                                \
+    add_number(out, #field, (message)->has_##field, (int64_t)(message)->field)
+
 static void add_json_details(const struct status *status, struct strbuf *out, const Details *d)
 {
     add_string(out, "consumer", d->consumer);
     add_string(out, "activity", d->state);
     add_string(out, "problem", d->problem);
     add_bool(out, "detached", d->detached);
-    add_number(out, "elapsed_ns", d->has_elapsed_ns, d->elapsed_ns);
-    add_number(out, "events", d->has_events, (int64_t)d->events);
-    add_number(out, "events_lost", d->has_events_lost, (int64_t)d->events_lost);
-    add_number(out, "bytes_recorded", d->has_bytes_recorded, (int64_t)d->bytes_recorded);
-    add_number(out, "bytes_buffered", d->has_bytes_buffered, (int64_t)d->bytes_buffered);
-    add_number(out, "packets_overwritten", d->has_packets_overwritten,
-               (int64_t)d->packets_overwritten);
-    add_number(out, "packets_discarded", d->has_packets_discarded, (int64_t)d->packets_discarded);
-    add_number(out, "file_bytes", d->has_file_bytes, (int64_t)d->file_bytes);
-    add_number(out, "triggers_received", d->has_triggers_received, d->triggers_received);
+    NUMBER(out, d, elapsed_ns);
+    NUMBER(out, d, events);
+    NUMBER(out, d, events_lost);
+    NUMBER(out, d, bytes_recorded);
+    NUMBER(out, d, bytes_buffered);
+    NUMBER(out, d, packets_overwritten);
+    NUMBER(out, d, packets_discarded);
+    NUMBER(out, d, file_bytes);
+    NUMBER(out, d, triggers_received);
     add_string(out, "last_trigger", d->last_trigger);
     add_number(out, "last_trigger_boot_ns", d->has_last_trigger_ns, d->last_trigger_ns);
     add_number(out, "last_trigger_realtime_ns", d->has_last_trigger_ns,
                status->now_realtime_ns - status->now + d->last_trigger_ns);
     add_number(out, "next_due_boot_ns", d->has_next_due_ns, d->next_due_ns);
-    add_key(out, "hears");
-    strbuf_add_char(out, '[');
-    for (size_t i = 0; i < d->n_hears; i++) {
-        if (i > 0)
-            strbuf_add_char(out, ',');
-        add_json_string(out, d->hears[i]);
-    }
-    strbuf_add_char(out, ']');
+    add_strings(out, "hears", d->hears, d->n_hears);
 }
 
 static void add_json_session(const struct status *status, struct strbuf *out, const Session *s)

@@ -59,3 +59,10 @@ static inline const struct page_range *coverage_ranges(const struct coverages *l
 
 // Returns the covered bytes in percent; 0 for a part without bytes.
 double coverage_percent(uint64_t covered_bytes, uint64_t size_bytes);
+
+// Sets ret[0 .. n_cells - 1] to the covered part of each stretch of the `size_bytes` (> 0) that
+// begin at `offset`, as a level from 0 (nothing) over 1 to `n_levels` - 1 (something, not all) to
+// `n_levels` (all). `ranges` are sorted and lie within. If there are more cells
+// than bytes, several cells show the same byte.
+void density_levels(const struct page_range *ranges, size_t n_ranges, uint64_t offset,
+                    uint64_t size_bytes, unsigned n_levels, size_t n_cells, uint8_t *ret);

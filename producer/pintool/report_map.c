@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "producer/pintool/density.h"
 #include "producer/pintool/report.h"
 
 #define COLUMNS_DEFAULT 100

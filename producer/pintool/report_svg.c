@@ -7,7 +7,6 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
-#include "producer/pintool/density.h"
 #include "producer/pintool/report.h"
 #include "producer/pintool/whole_file.h"
 

@@ -9,7 +9,6 @@
 #include "common/elements.h"
 #include "common/pinlist.h"
 #include "producer/pintool/coverage.h"
-#include "producer/pintool/density.h"
 #include "producer/pintool/file_options.h"
 #include "producer/pintool/json.h"
 #include "producer/pintool/pin_subject.h"
