@@ -2,7 +2,8 @@
 //
 // A payer that holds nothing and has its whole burst again needs no account, so its place can be
 // reused. If all places are taken, new payers share one account: many users that misbehave at once
-// hinder each other, but not the users that came before them.
+// hinder each other, but not the users that came before them. A payer that holds something in the
+// shared account stays there until it has given that back: it never holds more than one limit.
 #include "producer/foreign/foreign_budget.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ void budget_init(struct budget *budget, const struct budget_limits *limits)
 void budget_done(struct budget *budget)
 {
     map64_done(&budget->index);
+    map64_done(&budget->sharers);
     budget_account_vec_done(&budget->accounts);
 }
 
@@ -54,6 +56,8 @@ static struct budget_account *account_new(struct budget *budget, uint64_t payer,
     struct budget_account fresh = {
         .payer = payer, .tokens = (double)budget->limits.each_burst, .filled = now};
     int64_t place = -1;
+    if (map64_find(&budget->sharers, payer))
+        return &budget->others;
     if (budget->accounts.n >= BUDGET_PAYERS_MAX)
         place = idle_place(budget, now);
     else if (budget_account_vec_push(&budget->accounts, fresh) == 0)
@@ -70,10 +74,22 @@ static struct budget_account *account_new(struct budget *budget, uint64_t payer,
     return &budget->others;
 }
 
-static const struct budget_account *account_find(const struct budget *budget, uint64_t payer)
+static struct budget_account *account_find(const struct budget *budget, uint64_t payer)
 {
     const uint64_t *place = map64_find(&budget->index, payer);
-    return payer == 0 ? &budget->root : place ? &budget->accounts.items[*place] : NULL;
+    return payer == 0 ? (struct budget_account *)(uintptr_t)&budget->root
+           : place    ? &budget->accounts.items[*place]
+                      : NULL;
+}
+
+static struct budget_account *account_of(struct budget *budget, uint64_t payer, nsec_t now)
+{
+    struct budget_account *account = account_find(budget, payer);
+    if (!account)
+        account = account_new(budget, payer, now);
+    if (payer != 0)
+        refill(account, budget->limits.each_burst, budget->limits.each_per_minute, now);
+    return account;
 }
 
 static int refuse(const struct budget *budget, uint64_t max, const char *of, struct err *err)
@@ -88,18 +104,36 @@ static bool exceeds(uint64_t held, uint64_t n, uint64_t max)
     return max && (n > max || held > max - n);
 }
 
+// Notes that the payer holds `n` more in the shared account. Returns false if memory ran out.
+static bool share(struct budget *budget, uint64_t payer, uint64_t n)
+{
+    const struct budget_limits *limits = &budget->limits;
+    bool is_new;
+    if (n == 0 || (!limits->each_max && !limits->all_max))
+        return true;
+    uint64_t *held = map64_get_or_add(&budget->sharers, payer, 0, &is_new);
+    if (held)
+        *held += n;
+    return held;
+}
+
+// Returns how much of `n` the payer held in the shared account.
+static uint64_t unshare(struct budget *budget, uint64_t payer, uint64_t n)
+{
+    uint64_t *held = map64_find(&budget->sharers, payer);
+    uint64_t given = !held ? 0 : n < *held ? n : *held;
+    if (held && (*held -= given) == 0)
+        map64_remove(&budget->sharers, payer);
+    return given;
+}
+
 int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, struct err *err)
 {
     const struct budget_limits *limits = &budget->limits;
     bool is_root = payer == 0;
-    struct budget_account *account =
-        (struct budget_account *)(uintptr_t)account_find(budget, payer);
-    if (!account)
-        account = account_new(budget, payer, now);
+    struct budget_account *account = account_of(budget, payer, now);
     struct budget_account *all = is_root ? &budget->root : &budget->all;
     refill(all, limits->all_burst, limits->all_per_minute, now);
-    if (!is_root)
-        refill(account, limits->each_burst, limits->each_per_minute, now);
     if (!is_root && exceeds(account->held, n, limits->each_max))
         return refuse(budget, limits->each_max, "of one user", err);
     if (exceeds(all->held, n, limits->all_max))
@@ -108,6 +142,8 @@ int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, s
         return refuse(budget, limits->each_per_minute, "a minute of one user", err);
     if (limits->all_per_minute && all->tokens < (double)n)
         return refuse(budget, limits->all_per_minute, "a minute of all users", err);
+    if (account == &budget->others && !share(budget, payer, n))
+        return err_set(err, -EDQUOT, "there is no memory to count %s", limits->what);
     all->held += n;
     all->tokens -= limits->all_per_minute ? (double)n : 0;
     if (!is_root) {
@@ -115,16 +151,6 @@ int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, s
         account->tokens -= limits->each_per_minute ? (double)n : 0;
     }
     return 0;
-}
-
-static struct budget_account *account_of(struct budget *budget, uint64_t payer, nsec_t now)
-{
-    struct budget_account *account =
-        (struct budget_account *)(uintptr_t)account_find(budget, payer);
-    if (!account)
-        account = account_new(budget, payer, now);
-    refill(account, budget->limits.each_burst, budget->limits.each_per_minute, now);
-    return account;
 }
 
 bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now)
@@ -144,24 +170,20 @@ uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now)
     return tokens > 0 ? (uint64_t)tokens : 0;
 }
 
-// Returns how much of `n` the account did not hold.
+// Returns how much of `n` the account held.
 static uint64_t give(struct budget_account *account, uint64_t n)
 {
     uint64_t given = n < account->held ? n : account->held;
     account->held -= given;
-    return n - given;
+    return given;
 }
 
 void budget_give(struct budget *budget, uint64_t payer, uint64_t n)
 {
-    struct budget_account *account =
-        (struct budget_account *)(uintptr_t)account_find(budget, payer);
-    // A payer may have taken something before it had an account of its own.
-    uint64_t rest = account ? give(account, n) : n;
-    if (payer == 0)
-        return;
-    give(&budget->others, rest);
-    give(&budget->all, n);
+    struct budget_account *account = account_find(budget, payer);
+    uint64_t given = account ? give(account, n) : give(&budget->others, unshare(budget, payer, n));
+    if (payer != 0)
+        give(&budget->all, given);
 }
 
 uint64_t budget_held(const struct budget *budget, uint64_t payer)

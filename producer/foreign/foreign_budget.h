@@ -31,7 +31,8 @@ VEC_DEFINE(budget_account_vec, struct budget_account);
 
 struct budget {
     struct budget_limits limits;
-    struct map64 index; // payer -> place in `accounts`
+    struct map64 index;   // payer -> place in `accounts`
+    struct map64 sharers; // payer -> its part of others.held
     struct budget_account_vec accounts;
     struct budget_account others, root, all; // `all` excludes root
 };
