@@ -2,10 +2,16 @@
 //
 // A path that another process left behind is replaced only if nothing answers there: two programs
 // must not steal each other's clients. Modes are set before listen(), while nobody can connect yet.
+//
+// The folder may be another user's, who can put another socket in the place of the new one. So
+// bind() makes a socket without any rights (the path takes the mode of the descriptor), the path is
+// opened, and only a socket without rights gets an owner and a mode, through the descriptor.
 #include "common/unix_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -58,15 +64,31 @@ static int remove_left_over(const char *name, int type, const struct sockaddr_un
     return unlink(name) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+// Opens (O_PATH) the socket that bind() has just made.
+static int open_bound(const char *name)
+{
+    struct stat st;
+    CLEANUP(close_fdp) int fd = open(name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (st.st_mode != S_IFSOCK || st.st_nlink != 1 || st.st_uid != geteuid())
+        return -EPERM;
+    return steal_fd(&fd);
+}
+
 // UNIX_SOCKET_E_NO_GROUP: only the path's owner has rights.
 static int set_owner(const char *name, mode_t mode, gid_t group)
 {
     int r = 0;
+    char self[32];
+    CLEANUP(close_fdp) int fd = open_bound(name);
+    if (fd < 0)
+        return fd;
     if (group != UNIX_GROUP_NONE) {
         // A file's owner may give the file to one of its own groups, so CAP_SETGID can replace
         // CAP_CHOWN.
         int own = setfsgid(group);
-        r = chown(name, (uid_t)-1, group) < 0 ? -errno : 0;
+        r = fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH) < 0 ? -errno : 0;
         setfsgid((gid_t)own);
         if (r < 0 && r != -EPERM)
             return r;
@@ -75,7 +97,8 @@ static int set_owner(const char *name, mode_t mode, gid_t group)
             r = UNIX_SOCKET_E_NO_GROUP;
         }
     }
-    return chmod(name, mode) < 0 ? -errno : r;
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    return chmod(self, mode) < 0 ? -errno : r;
 }
 
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd)
@@ -89,6 +112,8 @@ int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int
         r = remove_left_over(name, type, &address, size);
     if (r == 0)
         r = unix_socket_new(type, &fd);
+    if (r == 0 && is_path && fchmod(fd, 0) < 0)
+        r = -errno;
     if (r == 0 && bind(fd, (const struct sockaddr *)&address, size) < 0)
         r = -errno;
     if (r == 0 && is_path)

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/elements.h"
@@ -682,6 +685,81 @@ static void producers_leave_connections_to_others(void **state)
         close(fds[i][0]);
 }
 
+static size_t n_forks;
+
+static void count_fork(void)
+{
+    n_forks++;
+}
+
+// On a kernel that lets descriptors in.
+static void refused_connections_cost_their_user_a_few_processes(void **state)
+{
+    enum { STRANGER = 40000, N_TRIED = 300, PROCESSES_MAX = 4 };
+    static const struct ipc_access nobody = {.group = IPC_GROUP_NONE};
+    struct fixture *f = *state;
+    int fds[N_TRIED][2];
+    if (seteuid(STRANGER) < 0)
+        skip_because("needs root");
+    for (int i = 0; i < N_TRIED; i++)
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds[i]),
+                         0);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(pthread_atfork(count_fork, NULL, NULL), 0);
+    n_forks = 0;
+    for (int i = 0; i < N_TRIED; i++)
+        assert_int_equal(ipc_server_adopt(f->server, fds[i][1], &nobody, &f->port), -EACCES);
+    assert_in_range(n_forks, 1, PROCESSES_MAX);
+    for (int i = 0; i < N_TRIED; i++) {
+        assert_int_equal(recv(fds[i][0], &(char){0}, 1, MSG_DONTWAIT), 0); // hung up
+        close(fds[i][0]);
+    }
+}
+
+static int (*after_bind)(const char *path);
+
+// The test's own bind(): what another process may do at once is done behind it.
+int bind(int fd, const struct sockaddr *address, socklen_t size)
+{
+    int r = (int)syscall(SYS_bind, fd, address, size);
+    if (r == 0 && after_bind)
+        after_bind(((const struct sockaddr_un *)(const void *)address)->sun_path);
+    return r;
+}
+
+static char victim[64];
+
+static int swap_with_victim(const char *path)
+{
+    return rename(victim, path);
+}
+
+static void no_other_socket_gets_the_rights(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/mmtrace-unit-XXXXXX", path[64];
+    int fd = -1, of_victim;
+    struct stat st;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/socket", directory);
+    snprintf(victim, sizeof(victim), "%s/victim", directory);
+    assert_int_equal(ipc_socket_listen(victim, 0600, IPC_GROUP_NONE, &of_victim, NULL), 0);
+    after_bind = swap_with_victim;
+    assert_int_equal(ipc_socket_listen(path, 0666, 12, &fd, NULL), -EPERM);
+    after_bind = NULL;
+    assert_int_equal(lstat(path, &st), 0);
+    assert_int_equal(st.st_mode, S_IFSOCK | 0600);
+    assert_int_equal(st.st_gid, getegid());
+    close(of_victim);
+    unix_socket_remove(path);
+    assert_int_equal(ipc_socket_listen(path, 0666, IPC_GROUP_NONE, &fd, NULL), 0);
+    assert_int_equal(lstat(path, &st), 0);
+    assert_int_equal(st.st_mode, S_IFSOCK | 0666);
+    close(fd);
+    unix_socket_remove(path);
+    rmdir(directory);
+}
+
 static void only_root_the_owner_and_the_group_may_enter(void **state)
 {
     (void)state;
@@ -716,8 +794,10 @@ int main(void)
         WITH_SERVER(tiny_frames_do_not_starve_others),
         WITH_SERVER(thousands_of_connections_leave_room_for_others),
         WITH_SERVER(producers_leave_connections_to_others),
+        WITH_SERVER(refused_connections_cost_their_user_a_few_processes),
         WITH_SERVER(the_client_library_speaks_the_same),
         cmocka_unit_test(paths_are_taken_from_the_dead_only),
+        cmocka_unit_test(no_other_socket_gets_the_rights),
         cmocka_unit_test(only_root_the_owner_and_the_group_may_enter),
     };
     return cmocka_run_group_tests_name("ipc_server", tests, NULL, NULL);

@@ -13,6 +13,10 @@
 // is emptied before an answer passes.
 //
 // After the client has gone, the relay goes on as long as the service writes into the pipe.
+//
+// A refused connection may have unread descriptors, too. A closer receives the connections of one
+// user and closes them, so that many refusals cost one process, which counts for the user. It ends
+// when it has been idle for a while.
 #include "producer/service/ipc/relay.h"
 
 #include <errno.h>
@@ -39,6 +43,12 @@
 #define STUCK_S     30
 #define FDS_KEPT    3 // the standard streams, which a relay leaves alone
 #define PIPE_BYTES  (1 << 20)
+
+// Closers that were killed and have not ended count.
+#define CLOSERS_EACH_MAX 4
+#define CLOSERS_ALL_MAX  32
+#define CLOSER_IDLE_MS   10000
+#define UNCLOSED_MAX     64
 
 #define NR_PIDFD_OPEN  434
 #define NR_CLOSE_RANGE 436
@@ -220,17 +230,39 @@ static void keep_only(int *a, int *b)
             close(fd);
 }
 
-static _Noreturn void relay_main(int client_fd, int service_fd)
+static void enter(int *a, int *b)
 {
     signal(SIGALRM, SIG_DFL);
     sigset_t alarms;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     sigprocmask(SIG_UNBLOCK, &alarms, NULL); // all other signals stay with the service
-    keep_only(&client_fd, &service_fd);
+    keep_only(a, b);
     int r = sandbox_shuffles();
     if (r < 0 && !sandbox_is_unavailable(r))
         _exit(0);
+}
+
+static void closer_main(int fd, int none)
+{
+    enter(&fd, &none);
+    for (;;) {
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        char byte;
+        int passed_fd;
+        alarm(0);
+        if (poll(&wait, 1, CLOSER_IDLE_MS) <= 0)
+            _exit(0);
+        alarm(STUCK_S);
+        if (unix_socket_receive(fd, &byte, sizeof(byte), MSG_DONTWAIT, &passed_fd) <= 0)
+            _exit(0);
+        close_fd(passed_fd);
+    }
+}
+
+static void relay_main(int client_fd, int service_fd)
+{
+    enter(&client_fd, &service_fd);
     work.in = (struct way){.from = client_fd, .to = service_fd};
     work.out = (struct way){.from = service_fd, .to = client_fd};
     work.pipe_fd = work.file_fd = work.passed_fd = -1;
@@ -245,22 +277,32 @@ struct relay {
     pid_t pid;
     uid_t uid;
     int pid_fd; // owned; -1: the kernel has no pidfds
+    bool is_closer;
+    int closer_fd; // owned: takes sockets to close; -1: takes none
     struct loop_io *io;
     struct relays *relays; // borrowed
     struct relay *next;
 };
 
+struct unclosed {
+    int fd; // owned
+    uid_t uid;
+};
+
 struct relays {
-    struct loop *loop;   // borrowed
-    struct relay *first; // owned
+    struct loop *loop;                      // borrowed
+    struct relay *first;                    // owned
+    struct unclosed unclosed[UNCLOSED_MAX]; // for lack of closers
+    size_t n_unclosed;
 };
 
 int relays_new(struct loop *loop, struct relays **ret)
 {
-    *ret = calloc(1, sizeof(**ret));
-    if (!*ret)
+    struct relays *relays = calloc(1, sizeof(*relays));
+    if (!relays)
         return -ENOMEM;
-    (*ret)->loop = loop;
+    relays->loop = loop;
+    *ret = relays;
     return 0;
 }
 
@@ -268,9 +310,9 @@ static void relay_forget(struct relay **at)
 {
     struct relay *relay = *at;
     *at = relay->next;
-    if (relay->io)
-        loop_remove_io(relay->io);
+    loop_remove_io(relay->io);
     close_fd(relay->pid_fd);
+    close_fd(relay->closer_fd);
     free(relay);
 }
 
@@ -301,78 +343,130 @@ struct relays *relays_free(struct relays *relays)
     return NULL;
 }
 
-static int count(const struct relays *relays, uid_t uid)
+// Returns how many processes of one kind the user, and all users together, have.
+static size_t count(const struct relays *relays, uid_t uid, bool closers, size_t *ret_all)
 {
     size_t n = 0, n_of_uid = 0;
     for (const struct relay *relay = relays->first; relay; relay = relay->next) {
-        n++;
-        n_of_uid += relay->uid == uid;
+        n += relay->is_closer == closers;
+        n_of_uid += relay->is_closer == closers && relay->uid == uid;
     }
-    return n_of_uid >= RELAYS_EACH_MAX || n >= RELAYS_ALL_MAX ? -EUSERS : 0;
+    *ret_all = n;
+    return n_of_uid;
 }
 
-static int note(struct relays *relays, pid_t pid, uid_t uid, struct relay *relay)
+// Starts a process that counts for the user and runs `child`, which does not return. *ret is
+// borrowed.
+static int start_process(struct relays *relays, uid_t uid, void (*child)(int a, int b), int a,
+                         int b, struct relay **ret)
 {
-    *relay = (struct relay){.pid = pid, .uid = uid, .relays = relays, .next = relays->first};
-    relays->first = relay;
+    struct relay *relay = malloc(sizeof(*relay));
+    pid_t pid = relay ? fork() : -1;
+    if (pid == 0)
+        child(a, b);
+    if (pid < 0) {
+        int r = relay ? -errno : -ENOMEM;
+        free(relay);
+        return r;
+    }
+    self_guard_release(pid);
+    *relay = (struct relay){.pid = pid, .uid = uid, .relays = relays, .closer_fd = -1};
+    relay->next = relays->first;
+    relays->first = *ret = relay;
     relay->pid_fd = (int)syscall(NR_PIDFD_OPEN, pid, 0);
-    if (relay->pid_fd < 0) // its end is noticed when the next relay starts
+    if (relay->pid_fd < 0) // its end is noticed when the next process starts
         return 0;
     fcntl(relay->pid_fd, F_SETFD, FD_CLOEXEC);
-    return loop_add_io(relays->loop, relay->pid_fd, EPOLLIN, relay_ended, relay, &relay->io);
+    loop_add_io(relays->loop, relay->pid_fd, EPOLLIN, relay_ended, relay, &relay->io);
+    return 0;
 }
 
 int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
 {
     int ends[2];
+    size_t n_all;
+    struct relay *relay;
     reap(relays);
-    int r = count(relays, uid);
+    bool too_many = count(relays, uid, false, &n_all) >= RELAYS_EACH_MAX;
+    int r = too_many || n_all >= RELAYS_ALL_MAX ? -EUSERS : 0;
     if (r == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
         r = -errno;
     if (r < 0) {
-        relays_close_socket(fd);
+        relays_close_socket(relays, fd, uid);
         return r;
     }
-    struct relay *relay = malloc(sizeof(*relay));
-    pid_t pid = relay ? fork() : -1;
-    if (pid == 0)
-        relay_main(fd, ends[1]);
+    r = start_process(relays, uid, relay_main, fd, ends[1], &relay);
     close_fd(ends[1]);
-    if (pid < 0) {
-        r = relay ? -errno : -ENOMEM;
-        free(relay);
+    if (r < 0) {
         close_fd(ends[0]);
-        relays_close_socket(fd);
+        relays_close_socket(relays, fd, uid);
         return r;
     }
-    self_guard_release(pid);
     close_fd(fd); // the relay holds it too, so this close does not end it
-    note(relays, pid, uid, relay);
     *ret_fd = ends[0];
     return 0;
 }
 
-void relays_close_socket(int fd)
+// A closer that takes no more is killed: its end closes whatever it has.
+static bool pass_to_closer(struct relays *relays, int fd, uid_t uid)
+{
+    for (struct relay *relay = relays->first; relay; relay = relay->next) {
+        if (relay->closer_fd < 0 || relay->uid != uid)
+            continue;
+        if (unix_socket_send(relay->closer_fd, "", 1, fd, MSG_DONTWAIT) == 0)
+            return true;
+        kill(relay->pid, SIGKILL);
+        relay->closer_fd = close_fd(relay->closer_fd);
+    }
+    return false;
+}
+
+static bool start_closer(struct relays *relays, uid_t uid)
+{
+    int ends[2];
+    size_t n_all;
+    struct relay *relay;
+    reap(relays);
+    if (count(relays, uid, true, &n_all) >= CLOSERS_EACH_MAX || n_all >= CLOSERS_ALL_MAX ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return false;
+    int r = start_process(relays, uid, closer_main, ends[1], -1, &relay);
+    close_fd(ends[1]);
+    if (r < 0) {
+        close_fd(ends[0]);
+        return false;
+    }
+    relay->is_closer = true;
+    relay->closer_fd = ends[0];
+    return true;
+}
+
+static bool close_socket(struct relays *relays, int fd, uid_t uid)
+{
+    if (!pass_to_closer(relays, fd, uid) &&
+        (!start_closer(relays, uid) || !pass_to_closer(relays, fd, uid)))
+        return false;
+    close_fd(fd); // the closer holds it too
+    return true;
+}
+
+bool relays_are_full(struct relays *relays)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < relays->n_unclosed; i++)
+        if (!close_socket(relays, relays->unclosed[i].fd, relays->unclosed[i].uid))
+            relays->unclosed[n++] = relays->unclosed[i];
+    relays->n_unclosed = n;
+    return n == UNCLOSED_MAX;
+}
+
+void relays_close_socket(struct relays *relays, int fd, uid_t uid)
 {
     if (unix_socket_refuses_fds(fd)) {
         close_fd(fd);
         return;
     }
-    // The last holder is a grandchild process, which nothing waits for. It ends when this process
-    // has closed its end.
-    int ends[2] = {-1, -1};
-    pid_t pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
-    if (pid == 0) {
-        if (fork() == 0) {
-            char byte;
-            keep_only(&fd, &ends[0]);
-            (void)!read(ends[0], &byte, 1);
-        }
-        _exit(0);
-    }
-    close_fd(fd);
-    close_fd(ends[0]);
-    close_fd(ends[1]);
-    if (pid > 0)
-        waitpid(pid, NULL, 0);
+    shutdown(fd, SHUT_RDWR); // the client does not wait for the close
+    if (!close_socket(relays, fd, uid) && relays->n_unclosed < UNCLOSED_MAX)
+        relays->unclosed[relays->n_unclosed++] = (struct unclosed){fd, uid};
 }

@@ -27,5 +27,8 @@ struct relays *relays_free(struct relays *relays);
 // together, have reached the limit.
 int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd);
 
-// Closes a connected socket that may have unread descriptors, without entering their file systems.
-void relays_close_socket(int fd);
+// Closes the connected socket `fd` of user `uid`, which may have unread descriptors, without
+// entering their file systems. Before Linux 6.16 a process that counts for the user does the work.
+void relays_close_socket(struct relays *relays, int fd, uid_t uid);
+// Returns true while so many sockets could not be closed that no more connections may be accepted.
+bool relays_are_full(struct relays *relays);

@@ -149,14 +149,6 @@ static bool too_many(const struct ipc_server *server, const struct ipc_port *por
            count_port(server, port) >= (limits->max_peers - PEERS_FOR_ROOT) * 3 / 4;
 }
 
-static void refuse_connection(int fd, uid_t uid)
-{
-    if (is_trusted(uid))
-        close_fd(fd);
-    else
-        relays_close_socket(fd);
-}
-
 // Descriptors from other users never enter this process: where descriptors are expected, or the
 // kernel cannot refuse them, a relay receives them instead.
 static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, uid_t uid, int *fd)
@@ -183,7 +175,10 @@ int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access 
     if (r == 0 && too_many(server, port, credentials.uid))
         r = -EMFILE;
     if (r < 0) {
-        refuse_connection(fd, credentials.uid);
+        if (is_trusted(credentials.uid))
+            close_fd(fd);
+        else
+            relays_close_socket(server->relays[port->takes_fds], fd, credentials.uid);
         return r;
     }
     r = keep_fds_out(server, port, credentials.uid, &fd);
@@ -205,7 +200,8 @@ static void on_connection(void *userdata)
 {
     struct listener *listener = userdata;
     for (unsigned i = 0; i < ACCEPTS_PER_ROUND; i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        bool is_full = relays_are_full(listener->server->relays[listener->port->takes_fds]);
+        int fd = is_full ? -1 : accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             int r = ipc_server_adopt(listener->server, fd, &listener->access, listener->port);
             if (r < 0)
@@ -216,10 +212,12 @@ static void on_connection(void *userdata)
                                                    : strerror(-r));
             continue;
         }
-        if (errno == EINTR || errno == ECONNABORTED)
+        if (!is_full && (errno == EINTR || errno == ECONNABORTED))
             continue;
-        if (errno != EAGAIN) {
-            ipc_server_complain(listener->server, NULL, "cannot accept: %s", strerror(errno));
+        if (is_full || errno != EAGAIN) {
+            ipc_server_complain(listener->server, NULL, "cannot accept: %s",
+                                is_full ? "too many refused connections are not closed yet"
+                                        : strerror(errno));
             loop_set_io(listener->io, 0);
             loop_set_timer(listener->pause, nsec_now(CLOCK_BOOTTIME) + ACCEPT_PAUSE, 0);
         }
