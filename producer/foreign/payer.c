@@ -6,7 +6,6 @@
 // newuidmap gives one user 65536 uids, so budgets by uid alone would limit nothing. The kernel
 // tells the owner of a user namespace, in the numbers of the asking namespace. nsfs serves all
 // look-ups here, without any part of the examined process.
-// look-ups here; a process has no part in that.
 #include "producer/foreign/payer.h"
 
 #include <errno.h>

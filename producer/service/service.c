@@ -39,7 +39,6 @@ struct member *member_free(struct member *member)
     if (!member)
         return NULL;
     remove_empty_file(member);
-    trigger_rules_done(&member->rules);
     session_free(member->session);
     free(member->last_trigger);
     free(member->consumer_name);
@@ -58,19 +57,14 @@ static void notify(struct member *member, enum service_event event, int result, 
         consumer->notify(consumer->userdata, member->id, event, result, text, trigger);
 }
 
-static void session_started(void *userdata, struct session *session)
+static void session_told(void *userdata, struct session *session, enum service_event event,
+                         int result, const struct service_trigger_hit *trigger)
 {
     struct member *member = userdata;
     (void)session;
-    member->started_realtime = clock_read(member->service->env.session.clock, CLOCK_REALTIME);
-    notify(member, SERVICE_EVENT_STARTED, 0, "", member->hit);
-}
-
-static void clone_due(void *userdata, struct session *session,
-                      const struct service_trigger_hit *hit)
-{
-    (void)session;
-    notify(userdata, SERVICE_EVENT_CLONE_TRIGGERED, 0, "", hit);
+    if (event == SERVICE_EVENT_STARTED)
+        member->started_realtime = clock_read(member->service->env.session.clock, CLOCK_REALTIME);
+    notify(member, event, result, result < 0 ? strerror(-result) : "", trigger);
 }
 
 // Files of durable sessions.
@@ -81,18 +75,6 @@ static bool make_room(void *userdata, struct session *session, int why)
     (void)session;
     return member->consumer && member->consumer->make_room &&
            member->consumer->make_room(member->consumer->userdata, member->id, why);
-}
-
-static void waits_for_room(void *userdata, struct session *session, int why)
-{
-    (void)session;
-    notify(userdata, SERVICE_EVENT_NO_ROOM, why, strerror(-why), NULL);
-}
-
-static void session_writes(void *userdata, struct session *session)
-{
-    (void)session;
-    notify(userdata, SERVICE_EVENT_WRITING, 0, "", NULL);
 }
 
 // `path` is NULL if the caller has named the file.
@@ -125,18 +107,6 @@ static int next_file(void *userdata, struct session *session, struct trace_file 
                 ? consumer->next_file(consumer->userdata, member->id, &fd)
                 : -EOPNOTSUPP;
     return r < 0 ? r : make_file(member, NULL, true, &fd, ret, NULL);
-}
-
-static void file_replaced(void *userdata, struct session *session)
-{
-    (void)session;
-    notify(userdata, SERVICE_EVENT_FILE_REPLACED, 0, "", NULL);
-}
-
-static void file_kept(void *userdata, struct session *session)
-{
-    (void)session;
-    notify(userdata, SERVICE_EVENT_FILE_KEPT, 0, "", NULL);
 }
 
 static void tell_end(struct member *member)
@@ -265,8 +235,7 @@ struct service *service_free(struct service *service)
     member_vec_done(&service->members);
     member_vec_done(&service->graveyard);
     service_free_history(service);
-    if (service->reaper)
-        loop_remove_timer(service->reaper);
+    loop_remove_timer(service->reaper);
     free(service);
     return NULL;
 }
@@ -323,15 +292,10 @@ static struct session_env member_env(struct member *member)
     env.ignore_triggers = false;
     env.requester = &member->requester;
     env.title = member->consumer_name;
-    env.started = session_started;
-    env.clone_due = clone_due;
+    env.told = session_told;
     env.ended = session_ended;
     env.make_room = make_room;
-    env.waits_for_room = waits_for_room;
-    env.writes = session_writes;
     env.next_file = next_file;
-    env.file_replaced = file_replaced;
-    env.file_kept = file_kept;
     env.userdata = member;
     return env;
 }
@@ -378,7 +342,7 @@ int service_enable(struct service *service, const struct service_consumer *consu
     struct session_env env = member_env(member);
     r = session_new(&env, request->config, &member->session, err);
     if (r == 0)
-        r = trigger_rules_make(session_get_config(member->session), &member->rules, err);
+        r = trigger_rules_check(session_get_config(member->session), err);
     if (r == 0)
         r = give_file(member, &fd, request->durable, err);
     if (r < 0)
@@ -567,6 +531,13 @@ const Pb__TraceConfig *service_session_config(const struct service *service, uin
 {
     struct member *member = find(service, session_id);
     return member ? session_get_config(member->session) : NULL;
+}
+
+bool service_source_has_started(const struct service *service, uint64_t session_id,
+                                const Pb__DataSourceConfig *config)
+{
+    struct member *member = find(service, session_id);
+    return member && session_source_has_started(member->session, config);
 }
 
 enum session_state service_session_state(const struct service *service, uint64_t session_id)

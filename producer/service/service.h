@@ -50,20 +50,7 @@ struct service;
 int service_new(const struct service_env *env, struct service **ret, struct err *err);
 struct service *service_free(struct service *service); // ends all sessions
 
-enum service_event {
-    SERVICE_EVENT_STARTED, // all data sources have started; `trigger` started them, or NULL
-    SERVICE_EVENT_ENDED,   // no more data will come; a file is complete. `result` and `err` say how
-                           // the session ended
-    SERVICE_EVENT_CLONE_TRIGGERED, // the delay of a CLONE_SNAPSHOT trigger (`trigger`) is over:
-                                   // clone now
-    // For durable sessions:
-    SERVICE_EVENT_WRITING, // the first data go into the file, or there is room for the file again
-    SERVICE_EVENT_NO_ROOM, // `result` says why; the service tries again after a while
-    SERVICE_EVENT_FILE_REPLACED, // everything is in the file that next_file() made
-    SERVICE_EVENT_FILE_KEPT,     // the file that next_file() made is dropped
-};
-
-// Asks for sessions and is notified about them.
+// Asks for sessions and is notified about their events (session.h).
 struct service_consumer {
     uid_t uid;
     pid_t pid;
@@ -99,7 +86,8 @@ int service_may_ask(struct service *service, uid_t uid, struct err *err);
 // Returns whether a log line about this user's actions may be written now.
 bool service_may_log(struct service *service, uid_t uid);
 
-// Makes a session. Triggers, duration and timeouts count from its start. Returns 0 or a negative
+// Makes a session. Triggers, duration and timeouts count from its start. *ret_session_id is set
+// before the first event, and so also if the start then fails. Returns 0 or a negative
 // errno: -EEXIST if a session with this unique_session_name lives; -EMFILE or -ENOSPC for a limit;
 // others as session_new(). `err` says what failed and what to do.
 int service_enable(struct service *service, const struct service_consumer *consumer,
@@ -147,6 +135,9 @@ int service_attach(struct service *service, const struct service_consumer *consu
 // (SESSION_DONE: no such session).
 const Pb__TraceConfig *service_session_config(const struct service *service, uint64_t session_id);
 enum session_state service_session_state(const struct service *service, uint64_t session_id);
+// Returns whether a data source of service_session_config() was started.
+bool service_source_has_started(const struct service *service, uint64_t session_id,
+                                const Pb__DataSourceConfig *config);
 
 // One read-out of the buffers, packet by packet (session_reader.h). Packets that were read are
 // removed from the session.

@@ -18,12 +18,6 @@
 
 DEFINE_CLEANUP(member_freep, struct member, member_free);
 
-static bool is_named(const struct member *member, const char *name)
-{
-    return !member->is_clone && !member->is_leaving && !member->is_nameless &&
-           str_eq(session_name(member), name);
-}
-
 static int32_t bugreport_score(const struct member *member)
 {
     bool records = session_get_state(member->session) & SESSION_RECORDING;
@@ -45,27 +39,21 @@ static int find_original(const struct service *service, const struct service_clo
                          struct member **ret, struct err *err)
 {
     const char *name = request->unique_session_name;
+    bool by_name = !request->session_id && name && *name;
     char printable[QUOTED_MAX];
-    *ret = NULL;
-    if (request->session_id) {
-        *ret = find(service, request->session_id);
-        return *ret ? 0
-                    : err_set(err, -ENOENT, "session %" PRIu64 ": there is none",
-                              request->session_id);
-    }
-    if (!name || !*name) {
-        *ret = find_for_bugreport(service);
-        return *ret ? 0
-                    : err_set(err, -ENOENT,
-                              "no session that records has a bugreport_score above "
-                              "0");
-    }
-    for (size_t i = 0; i < service->members.n && !*ret; i++)
-        if (is_named(service->members.items[i], name))
-            *ret = service->members.items[i];
-    return *ret ? 0
-                : err_set(err, -ENOENT, "no session has the unique_session_name \"%s\"",
-                          quoted(name, printable));
+    struct member *member = request->session_id ? find(service, request->session_id)
+                            : by_name           ? find_named(service, name)
+                                                : find_for_bugreport(service);
+    if (member)
+        *ret = member;
+    else if (request->session_id)
+        err_set(err, -ENOENT, "session %" PRIu64 ": there is none", request->session_id);
+    else if (by_name)
+        err_set(err, -ENOENT, "no session has the unique_session_name \"%s\"",
+                quoted(name, printable));
+    else
+        err_set(err, -ENOENT, "no session that records has a bugreport_score above 0");
+    return member ? 0 : -ENOENT;
 }
 
 static bool needs_file(const struct member *original, const struct service_clone_request *request)
@@ -87,20 +75,22 @@ static int check_clone(const struct member *original, uid_t uid,
     return 0;
 }
 
-// Opens what the session has written so far. -1: nothing.
+// Opens what the session has written so far. If that is nothing, *ret_fd is untouched.
 static int open_original(const struct session_file *file, int *ret_fd, struct err *err)
 {
     char path[64];
     struct stat st;
-    *ret_fd = -1;
     if (file->fd < 0)
         return 0;
     // The bytes of a pipe cannot be read again.
     if (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "the session does not write into a file that can be copied");
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
-    *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
-    return *ret_fd < 0 ? err_errno(err, -errno, "file of the session") : 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "file of the session");
+    *ret_fd = fd;
+    return 0;
 }
 
 static int clone_file(struct service *service, struct member *original, struct member *clone,

@@ -117,17 +117,11 @@ static int check_name(const struct service *service, const Pb__TraceConfig *conf
 {
     const char *name = config->unique_session_name;
     char printable[QUOTED_MAX];
-    if (!name || !*name)
-        return 0;
-    for (size_t i = 0; i < service->members.n; i++) {
-        const struct member *member = service->members.items[i];
-        if (!member->is_clone && !member->is_leaving && !member->is_nameless &&
-            str_eq(session_name(member), name))
-            return err_set(err, -EEXIST,
-                           "unique_session_name: session %" PRIu64 " is called \"%s\" already",
-                           member->id, quoted(name, printable));
-    }
-    return 0;
+    const struct member *member = name && *name ? find_named(service, name) : NULL;
+    return member ? err_set(err, -EEXIST,
+                            "unique_session_name: session %" PRIu64 " is called \"%s\" already",
+                            member->id, quoted(name, printable))
+                  : 0;
 }
 
 // The smallest max_other_session_count of all sessions that share the semaphore counts.

@@ -5,32 +5,27 @@
 #include "producer/service/service_manager.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/unix_socket.h"
 
 int service_manager_tell(const char *state)
 {
     const char *name = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address;
+    socklen_t length;
     if (!name || !*name)
         return 0;
-    size_t size = strlen(name);
-    if ((*name != '/' && *name != '@') || size >= sizeof(address.sun_path))
+    if ((*name != '/' && *name != '@') || unix_socket_address(name, &address, &length) < 0)
         return -EINVAL;
-    memcpy(address.sun_path, name, size);
-    if (*name == '@')
-        address.sun_path[0] = '\0';
     CLEANUP(close_fdp) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
     ssize_t n = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, length);
     return n < 0 ? -errno : 0;
 }

@@ -29,13 +29,11 @@ struct member {
     uid_t uid;
     struct requester requester;
     bool is_clone;
-    bool is_nameless; // unique_session_name is free again
-    bool is_leaving;  // destroyed, but its data still go into its file
-    struct trigger_rules rules;
-    const struct service_trigger_hit *hit; // borrowed, during the call that delivers it
-    uint32_t n_triggers;                   // received
-    bool heard_trusted;                    // one of them came from a trusted user
-    char *last_trigger;                    // owned; NULL: none
+    bool is_nameless;    // unique_session_name is free again
+    bool is_leaving;     // destroyed, but its data still go into its file
+    uint32_t n_triggers; // received
+    bool heard_trusted;  // one of them came from a trusted user
+    char *last_trigger;  // owned; NULL: none
     nsec_t last_trigger_at;
     bool ended_told; // the consumer knows that the session has ended
     bool announces;  // events reach the consumer: service_enable() can no longer fail
@@ -103,6 +101,18 @@ static inline const char *session_name(const struct member *member)
 {
     const char *name = session_get_config(member->session)->unique_session_name;
     return name ? name : "";
+}
+
+// Returns the session that has the unique_session_name now, or NULL.
+static inline struct member *find_named(const struct service *service, const char *name)
+{
+    for (size_t i = 0; i < service->members.n; i++) {
+        struct member *member = service->members.items[i];
+        if (!member->is_clone && !member->is_leaving && !member->is_nameless &&
+            str_eq(session_name(member), name))
+            return member;
+    }
+    return NULL;
 }
 
 // Returns whether the session still records or will record.

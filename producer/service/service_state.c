@@ -28,47 +28,27 @@ Pb__TraceStats *service_get_stats(struct service *service, uint64_t session_id)
     return stats;
 }
 
-static const char *state_name(const struct member *member)
-{
-    if (member->is_clone)
-        return "CLONED_READ_ONLY";
-    switch (session_get_state(member->session)) {
-    case SESSION_CONFIGURED:
-    case SESSION_ARMED:
-        return "CONFIGURED";
-    case SESSION_STARTED:
-    case SESSION_TRIGGERED:
-        return "STARTED";
-    case SESSION_STOPPING:
-        return "STOP_WAIT";
-    case SESSION_DONE:
-        break;
-    }
-    return "DISABLED";
-}
+// Each state: the name for Perfetto's clients, and a word for people.
+static const struct state_words {
+    enum session_state state; // 0: a snapshot
+    const char *name, *text;
+} state_words[] = {
+    {SESSION_CONFIGURED, "CONFIGURED", "configured"},
+    {SESSION_ARMED, "CONFIGURED", "armed"},
+    {SESSION_STARTED, "STARTED", "recording"},
+    {SESSION_TRIGGERED, "STARTED", "triggered"},
+    {SESSION_STOPPING, "STOP_WAIT", "writing"},
+    {SESSION_DONE, "DISABLED", "done"},
+    {0, "CLONED_READ_ONLY", "snapshot"},
+};
 
-// For people: also says what the session waits for.
-static const char *state_text(const struct member *member)
+static const struct state_words *words_of(const struct member *member)
 {
-    if (member->is_clone)
-        return "snapshot";
-    if (member->is_leaving)
-        return "leaving";
-    switch (session_get_state(member->session)) {
-    case SESSION_CONFIGURED:
-        return "configured";
-    case SESSION_ARMED:
-        return "armed";
-    case SESSION_STARTED:
-        return "recording";
-    case SESSION_TRIGGERED:
-        return "triggered";
-    case SESSION_STOPPING:
-        return "writing";
-    case SESSION_DONE:
-        break;
-    }
-    return "done";
+    const struct state_words *row = state_words;
+    enum session_state state = member->is_clone ? 0 : session_get_state(member->session);
+    while (row->state != state)
+        row++;
+    return row;
 }
 
 // Messages are built with these functions. `ok` becomes false if memory runs out.
@@ -173,7 +153,7 @@ static void fill_info(const struct member *member, struct service_session_info *
     *ret = (struct service_session_info){
         .id = member->id,
         .name = session_name(member),
-        .state = state_text(member),
+        .state = member->is_leaving && !member->is_clone ? "leaving" : words_of(member)->text,
         .consumer = member->consumer_name,
         .uid = member->uid,
         .bugreport_score = config->bugreport_score,
@@ -274,7 +254,7 @@ static Pb__TracingServiceState__TracingSession *make_session(bool *ok, const str
     session->has_id = session->has_consumer_uid = true;
     session->id = member->id;
     session->consumer_uid = (int32_t)member->uid;
-    session->state = new_string(ok, state_name(member));
+    session->state = new_string(ok, words_of(member)->name);
     session->has_start_realtime_ns = member->started_realtime > 0;
     session->start_realtime_ns = member->started_realtime;
     session->has_is_started = true;

@@ -184,8 +184,8 @@ static void activate_member(struct service *service, struct member *member,
     if (!service_hears_triggers(member))
         return;
     enum trigger_verdict verdict =
-        trigger_rules_judge(&member->rules, hit.name, hit.producer_name, random_share(service),
-                            activation->n_before, &trigger);
+        trigger_rules_judge(session_get_config(member->session), hit.name, hit.producer_name,
+                            random_share(service), activation->n_before, &trigger);
     activation->result.sessions += verdict != TRIGGER_UNKNOWN;
     if (activation->refused && verdict == TRIGGER_HEARD)
         verdict = TRIGGER_TOO_MANY;
@@ -195,9 +195,7 @@ static void activate_member(struct service *service, struct member *member,
     activation->limited |= trigger->max_per_24_h > 0;
     hit.stop_delay_ms = trigger->stop_delay_ms;
     remember_trigger(member, &hit);
-    member->hit = &hit;
     activation->result.acted += session_trigger(member->session, &hit);
-    member->hit = NULL;
 }
 
 struct service_trigger_result service_activate_trigger(struct service *service, const char *name,

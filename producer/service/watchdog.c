@@ -130,13 +130,6 @@ static void *run(void *userdata)
     return NULL;
 }
 
-static int start_thread(struct watchdog *watchdog)
-{
-    int r = thread_start(&watchdog->thread, STACK_BYTES, run, watchdog);
-    watchdog->has_thread = r == 0;
-    return r;
-}
-
 int watchdog_new(const struct watchdog_options *options, struct watchdog **ret)
 {
     struct watchdog *watchdog = calloc(1, sizeof(*watchdog));
@@ -151,7 +144,8 @@ int watchdog_new(const struct watchdog_options *options, struct watchdog **ret)
     int r = watchdog->wake_fd < 0 ? -errno : 0;
     watchdog->rounds.wake_fd = watchdog->wake_fd;
     if (r == 0)
-        r = start_thread(watchdog);
+        r = thread_start(&watchdog->thread, STACK_BYTES, run, watchdog);
+    watchdog->has_thread = r == 0;
     if (r < 0)
         return watchdog_free(watchdog), r;
     loop_set_rounds(options->loop, &watchdog->rounds);

@@ -100,13 +100,6 @@ static void event_ready(void *userdata)
     tell(disk);
 }
 
-static int start_thread(struct disk *disk)
-{
-    int r = thread_start(&disk->thread, STACK_BYTES, run, disk);
-    disk->has_thread = r == 0;
-    return r;
-}
-
 int disk_new(struct loop *loop, struct disk **ret)
 {
     struct disk *disk = memory_calloc(1, sizeof(*disk));
@@ -121,7 +114,8 @@ int disk_new(struct loop *loop, struct disk **ret)
     if (r == 0)
         r = loop_add_io(loop, disk->event_fd, EPOLLIN, event_ready, disk, &disk->io);
     if (r == 0)
-        r = start_thread(disk);
+        r = thread_start(&disk->thread, STACK_BYTES, run, disk);
+    disk->has_thread = r == 0;
     if (r < 0) {
         disk_free(disk);
         return r;
@@ -143,8 +137,7 @@ struct disk *disk_free(struct disk *disk)
         pthread_join(disk->thread, NULL);
         tell(disk);
     }
-    if (disk->io)
-        loop_remove_io(disk->io);
+    loop_remove_io(disk->io);
     close_fd(disk->event_fd);
     pthread_cond_destroy(&disk->changed);
     pthread_mutex_destroy(&disk->lock);

@@ -117,18 +117,19 @@ static void add_mark(int fd, uint64_t end, uint64_t cut_bytes)
 int trace_repair(int fd, uint64_t start, struct trace_repair *ret)
 {
     struct stat st;
-    *ret = (struct trace_repair){0};
+    struct trace_repair found = {0};
     if (fstat(fd, &st) < 0)
         return -errno;
     uint64_t size = (uint64_t)st.st_size;
     if (!S_ISREG(st.st_mode) || size < start)
         return -EINVAL;
-    int r = find_end(fd, start, size, ret);
+    int r = find_end(fd, start, size, &found);
     if (r < 0)
         return r;
-    if (ret->cut_bytes && ftruncate(fd, (off_t)(start + ret->bytes)) < 0)
+    if (found.cut_bytes && ftruncate(fd, (off_t)(start + found.bytes)) < 0)
         return -errno;
-    if (ret->bytes)
-        add_mark(fd, start + ret->bytes, ret->cut_bytes);
+    if (found.bytes)
+        add_mark(fd, start + found.bytes, found.cut_bytes);
+    *ret = found;
     return 0;
 }

@@ -55,7 +55,7 @@ static void stop(void *userdata)
 static int set_up(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a", NULL};
+    static const char *const names[] = {"a", "b", NULL};
     static const struct ipc_access all = {.everyone = true, .group = IPC_GROUP_NONE};
     memset(&f, 0, sizeof(f));
     memset(&service, 0, sizeof(service));
@@ -137,15 +137,21 @@ static uint64_t enable_config(struct ipc_client *client, Pb__TraceConfig *config
 {
     Pb__TraceConfig__BufferConfig buffer = PB__TRACE_CONFIG__BUFFER_CONFIG__INIT,
                                   *buffers = &buffer;
-    Pb__DataSourceConfig source_config = PB__DATA_SOURCE_CONFIG__INIT;
-    Pb__TraceConfig__DataSource source = PB__TRACE_CONFIG__DATA_SOURCE__INIT, *sources = &source;
+    Pb__DataSourceConfig source_configs[] = {PB__DATA_SOURCE_CONFIG__INIT,
+                                             PB__DATA_SOURCE_CONFIG__INIT};
+    Pb__TraceConfig__DataSource items[] = {PB__TRACE_CONFIG__DATA_SOURCE__INIT,
+                                           PB__TRACE_CONFIG__DATA_SOURCE__INIT};
+    Pb__TraceConfig__DataSource *sources[] = {&items[0], &items[1]};
     buffer.has_size_kb = true;
     buffer.size_kb = 64;
-    source_config.name = "a";
-    source.config = &source_config;
-    config->n_buffers = config->n_data_sources = 1;
+    source_configs[0].name = "b"; // the fake leaves it out
+    source_configs[1].name = "a";
+    for (size_t i = 0; i < ELEMENTS(items); i++)
+        items[i].config = &source_configs[i];
+    config->n_buffers = 1;
+    config->n_data_sources = ELEMENTS(items);
     config->buffers = &buffers;
-    config->data_sources = &sources;
+    config->data_sources = sources;
     Pb__EnableTracingRequest request = PB__ENABLE_TRACING_REQUEST__INIT;
     request.trace_config = config;
     uint64_t id;

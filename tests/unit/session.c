@@ -239,6 +239,9 @@ static void what_fails_is_left_out(void **state)
     session_stop(t.session);
     assert_string_equal(t.log, "b is not recorded: does not start\n");
     assert_problem(&t, "b is not recorded: does not start");
+    const Pb__TraceConfig *config = session_get_config(t.session);
+    assert_false(session_source_has_started(t.session, config->data_sources[0]->config)); // b
+    assert_true(session_source_has_started(t.session, config->data_sources[1]->config));
     done(&t);
     assert_string_equal(diary,
                         "open a, open b, start a, start b, flush a, stop a, close b, close a");

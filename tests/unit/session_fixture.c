@@ -155,25 +155,46 @@ static void on_ended(void *userdata, struct session *session)
     t->n_ended++;
 }
 
-static void on_started(void *userdata, struct session *session)
+static void on_told(void *userdata, struct session *session, enum service_event event, int result,
+                    const struct service_trigger_hit *trigger)
 {
     struct test *t = userdata;
-    assert_true(session_get_state(session) & SESSION_RECORDING);
-    t->n_started++;
-}
-
-static void on_clone_due(void *userdata, struct session *session,
-                         const struct service_trigger_hit *hit)
-{
-    struct test *t = userdata;
-    assert_ptr_equal(session, t->session);
-    assert_string_equal(hit->name, "t");
-    t->n_clones++;
     size_t used = strlen(t->clone_delays);
-    snprintf(t->clone_delays + used, sizeof(t->clone_delays) - used, " %u",
-             (unsigned)hit->stop_delay_ms);
-    if (t->abort_at_clone)
-        session_abort(session);
+    assert_ptr_equal(session, t->session);
+    assert_int_equal(result, event == SERVICE_EVENT_NO_ROOM ? -EFBIG : 0);
+    switch (event) {
+    case SERVICE_EVENT_STARTED:
+        assert_true(session_get_state(session) & SESSION_RECORDING);
+        t->n_started++;
+        break;
+    case SERVICE_EVENT_CLONE_TRIGGERED:
+        assert_string_equal(trigger->name, "t");
+        t->n_clones++;
+        snprintf(t->clone_delays + used, sizeof(t->clone_delays) - used, " %u",
+                 (unsigned)trigger->stop_delay_ms);
+        if (t->abort_at_clone)
+            session_abort(session);
+        break;
+    case SERVICE_EVENT_NO_ROOM:
+        t->n_waits++;
+        break;
+    case SERVICE_EVENT_WRITING:
+        t->n_writes++;
+        break;
+    case SERVICE_EVENT_FILE_REPLACED:
+        close(t->fd);
+        t->fd = t->next_fd;
+        t->next_fd = -1;
+        t->n_replaced++;
+        break;
+    case SERVICE_EVENT_FILE_KEPT:
+        close(t->next_fd);
+        t->next_fd = -1;
+        t->n_kept++;
+        break;
+    case SERVICE_EVENT_ENDED:
+        fail();
+    }
 }
 
 static bool on_no_room(void *userdata, struct session *session, int why)
@@ -183,21 +204,6 @@ static bool on_no_room(void *userdata, struct session *session, int why)
     assert_int_equal(why, -EFBIG);
     t->n_no_room++;
     return t->n_rooms > 0 && t->n_rooms--;
-}
-
-static void on_waiting(void *userdata, struct session *session, int why)
-{
-    struct test *t = userdata;
-    assert_ptr_equal(session, t->session);
-    assert_int_equal(why, -EFBIG);
-    t->n_waits++;
-}
-
-static void on_writes(void *userdata, struct session *session)
-{
-    struct test *t = userdata;
-    assert_ptr_equal(session, t->session);
-    t->n_writes++;
 }
 
 static struct trace_file *file_over(struct test *t, int fd)
@@ -229,25 +235,6 @@ static int on_next_file(void *userdata, struct session *session, struct trace_fi
     return 0;
 }
 
-static void on_replaced(void *userdata, struct session *session)
-{
-    struct test *t = userdata;
-    assert_ptr_equal(session, t->session);
-    close(t->fd);
-    t->fd = t->next_fd;
-    t->next_fd = -1;
-    t->n_replaced++;
-}
-
-static void on_kept(void *userdata, struct session *session)
-{
-    struct test *t = userdata;
-    assert_ptr_equal(session, t->session);
-    close(t->next_fd);
-    t->next_fd = -1;
-    t->n_kept++;
-}
-
 static void on_log(void *userdata, enum log_level level, const char *line)
 {
     struct test *t = userdata;
@@ -269,14 +256,9 @@ int make(struct test *t, const char *text)
         .log = &log,
         .roots = &roots,
         .classes = classes,
-        .started = on_started,
-        .clone_due = on_clone_due,
+        .told = no_room_calls ? NULL : on_told,
         .make_room = no_room_calls ? NULL : on_no_room,
-        .waits_for_room = no_room_calls ? NULL : on_waiting,
-        .writes = no_room_calls ? NULL : on_writes,
         .next_file = on_next_file,
-        .file_replaced = on_replaced,
-        .file_kept = on_kept,
         .ended = on_ended,
         .userdata = t,
     };

@@ -109,14 +109,15 @@ static int split_place(const struct armed_place *place, char **ret_folder, const
 {
     const char *slash = strrchr(place->path, '/');
     bool is_file = str_ends_with(place->path, ARMED_SUFFIX);
+    char *folder = !is_file ? strdup(place->path)
+                   : !slash || slash == place->path
+                       ? strdup(slash ? "/" : ".")
+                       : strndup(place->path, (size_t)(slash - place->path));
+    if (!folder)
+        return -ENOMEM;
+    *ret_folder = folder;
     *ret_name = !is_file ? NULL : slash ? slash + 1 : place->path;
-    if (!is_file)
-        *ret_folder = strdup(place->path);
-    else if (!slash || slash == place->path)
-        *ret_folder = strdup(slash ? "/" : ".");
-    else
-        *ret_folder = strndup(place->path, (size_t)(slash - place->path));
-    return *ret_folder ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int look_into(struct armed *armed, const struct armed_place *place, DIR *dir,
@@ -326,10 +327,8 @@ struct armed *armed_free(struct armed *armed)
         entry_free(armed->entries.items[i]);
     entry_vec_done(&armed->entries);
     armed_closing_end(armed);
-    if (armed->watch_io)
-        loop_remove_io(armed->watch_io);
-    if (armed->timer)
-        loop_remove_timer(armed->timer);
+    loop_remove_io(armed->watch_io);
+    loop_remove_timer(armed->timer);
     close_fd(armed->watch_fd);
     free(armed);
     return NULL;

@@ -112,21 +112,22 @@ static int create_part(int fd, const char *path)
 int armed_file_open(const struct armed_folder *folder, time_t now, struct armed_file *ret,
                     struct err *err)
 {
-    *ret = ARMED_FILE_NONE;
+    struct armed_file file = ARMED_FILE_NONE;
     int r = make_folder(folder->path, err);
     if (r < 0)
         return r;
-    ret->fd = open(folder->path, O_RDWR | O_TMPFILE | O_CLOEXEC, FILE_MODE);
-    if (ret->fd < 0 && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+    file.fd = open(folder->path, O_RDWR | O_TMPFILE | O_CLOEXEC, FILE_MODE);
+    if (file.fd < 0 && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
         return err_errno(err, -errno, "%s", folder->path);
-    if (ret->fd < 0) {
-        r = take_name(folder, now, create_part, -1, &ret->path, err);
+    if (file.fd < 0) {
+        r = take_name(folder, now, create_part, -1, &file.path, err);
         if (r < 0)
             return r;
-        ret->fd = r;
-        ret->is_part = true;
+        file.fd = r;
+        file.is_part = true;
     }
-    flock(ret->fd, LOCK_EX | LOCK_NB);
+    flock(file.fd, LOCK_EX | LOCK_NB);
+    *ret = file;
     return 0;
 }
 
@@ -241,28 +242,26 @@ bool armed_file_is_empty(const struct armed_file *file)
     return file->fd < 0 || fstat(file->fd, &st) < 0 || st.st_size == 0;
 }
 
-void armed_file_drop(struct armed_file *file)
+static void close_file(struct armed_file *file, bool is_removed)
 {
     char part[PATH_MAX];
-    if (file->path && file->is_part && part_of(file->path, part) == 0)
+    if (is_removed && file->path && !file->is_part)
+        unlink(file->path);
+    else if (is_removed && file->path && part_of(file->path, part) == 0)
         unlink(part);
     close_fd(file->fd);
     free(file->path);
     *file = ARMED_FILE_NONE;
 }
 
+void armed_file_drop(struct armed_file *file)
+{
+    close_file(file, file->is_part);
+}
+
 void armed_file_close(struct armed_file *file)
 {
-    char part[PATH_MAX];
-    if (file->path && armed_file_is_empty(file)) {
-        if (!file->is_part)
-            unlink(file->path);
-        else if (part_of(file->path, part) == 0)
-            unlink(part);
-    }
-    close_fd(file->fd);
-    free(file->path);
-    *file = ARMED_FILE_NONE;
+    close_file(file, armed_file_is_empty(file));
 }
 
 bool armed_file_is_ours(const char *name, const char *stem)

@@ -594,10 +594,7 @@ static int write_index(struct bugreport *report, struct err *err)
     strbuf_add(&text, report->entries.text, report->entries.size);
     if (text.failed || report->notes.failed || report->entries.failed)
         return err_errno(err, -ENOMEM, "bugreport");
-    int r = entry_begin(report, INDEX_NAME, err);
-    if (r == 0)
-        r = entry_add(report, text.text, text.size, err);
-    return r < 0 ? r : entry_end(report, NULL, NULL, err);
+    return bugreport_add_text(report, INDEX_NAME, text.text, text.size, err);
 }
 
 static int copy_to_stdout(struct bugreport *report, struct err *err)

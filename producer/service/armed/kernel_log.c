@@ -34,9 +34,11 @@ int kernel_log_format(const char *record, size_t size, struct strbuf *line, uint
                 (unsigned long long)(time_us / 1000000), (unsigned long long)(time_us % 1000000));
     strbuf_add(line, text, (size_t)((text_end ? text_end : end) - text));
     strbuf_add_char(line, '\n');
+    if (line->failed)
+        return -ENOMEM;
     *ret_sequence = sequence;
     *ret_time = (nsec_t)time_us * 1000;
-    return line->failed ? -ENOMEM : 0;
+    return 0;
 }
 
 struct pass {

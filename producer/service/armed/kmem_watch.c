@@ -162,8 +162,7 @@ static void drain(const struct kmem_watch *watch)
 
 static void close_psi(struct psi_threshold *psi)
 {
-    if (psi->io)
-        psi->io = loop_remove_io(psi->io);
+    psi->io = loop_remove_io(psi->io);
     psi->fd = close_fd(psi->fd);
 }
 
@@ -426,8 +425,7 @@ static int open_events(struct kmem_watch *watch, struct err *err)
 static void close_events(struct kmem_watch *watch)
 {
     switch_events(watch, false);
-    if (watch->pipe_io)
-        watch->pipe_io = loop_remove_io(watch->pipe_io);
+    watch->pipe_io = loop_remove_io(watch->pipe_io);
     watch->pipe_fd = close_fd(watch->pipe_fd);
     watch->switch_fd = close_fd(watch->switch_fd);
     tracefs_close(&watch->fs, watch->options.log);
@@ -489,8 +487,7 @@ struct kmem_watch *kmem_watch_free(struct kmem_watch *watch)
     for (size_t i = 0; i < watch->n_psi; i++)
         close_psi(&watch->psi[i]);
     close_events(watch);
-    if (watch->rest)
-        watch->rest = loop_remove_timer(watch->rest);
+    watch->rest = loop_remove_timer(watch->rest);
     free(watch);
     return NULL;
 }

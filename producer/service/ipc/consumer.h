@@ -37,22 +37,20 @@ void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
                      const ProtobufCMessage *reply);
 
 // consumer_read.c
-void consumer_read(struct consumer *consumer, const struct ipc_ticket *ticket);
+void consumer_read(struct consumer *consumer, const struct ipc_call *call);
 void consumer_read_on(struct consumer *consumer);  // continues when there is room
 void consumer_read_end(struct consumer *consumer); // ends the reading with what was sent so far
 
 // consumer_observe.c
-void consumer_observe(struct consumer *consumer, const struct ipc_ticket *ticket,
-                      const Pb__ObserveEventsRequest *request);
+void consumer_observe(struct consumer *consumer, const struct ipc_call *call);
 void consumer_tell_started(struct consumer *consumer);
 void consumer_tell_ended(struct consumer *consumer);
 void consumer_tell_clone(struct consumer *consumer, const struct service_trigger_hit *trigger);
 
 // consumer_state.c
-void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ticket,
-                          bool sessions_only);
-void consumer_query_capabilities(struct consumer *consumer, const struct ipc_ticket *ticket);
+void consumer_query_state(struct consumer *consumer, const struct ipc_call *call);
+void consumer_query_capabilities(struct consumer *consumer, const struct ipc_call *call);
 
 // consumer_save.c
-void consumer_save_trace(struct consumer *consumer, const struct ipc_ticket *ticket);
+void consumer_save_trace(struct consumer *consumer, const struct ipc_call *call);
 struct consumer_save *consumer_save_free(struct consumer_save *save);

@@ -2,8 +2,7 @@
 //
 // A consumer that begins to observe late is told at once what has already happened: a client that
 // asks after the sources have started must not wait for ever. All data sources here belong to this
-// program. They start together and stop together.
-#include "common/str.h"
+// program. They start together and stop together. A source that was left out is not mentioned.
 #include "producer/service/ipc/consumer.h"
 
 #define OUR_NAME "mmtrace"
@@ -20,16 +19,6 @@ static bool observes(const struct consumer *consumer, uint32_t type)
     return consumer->observing.wanted && consumer->observed & type;
 }
 
-static bool is_ours(const struct consumer *consumer, const char *source)
-{
-    const char *const *names = consumer->port->check->source_names;
-    for (; names && *names; names++) {
-        if (source && str_eq(*names, source))
-            return true;
-    }
-    return false;
-}
-
 static void tell_instances(struct consumer *consumer,
                            Pb__ObservableEvents__DataSourceInstanceState state)
 {
@@ -39,7 +28,7 @@ static void tell_instances(struct consumer *consumer,
         return;
     for (size_t i = 0; i < config->n_data_sources; i++) {
         const Pb__DataSourceConfig *source = config->data_sources[i]->config;
-        if (!source || !is_ours(consumer, source->name))
+        if (!service_source_has_started(consumer->port->service, consumer->session_id, source))
             continue;
         Pb__ObservableEvents__DataSourceInstanceStateChange
             change = PB__OBSERVABLE_EVENTS__DATA_SOURCE_INSTANCE_STATE_CHANGE__INIT,
@@ -92,12 +81,12 @@ void consumer_tell_clone(struct consumer *consumer, const struct service_trigger
     tell(consumer, &events);
 }
 
-void consumer_observe(struct consumer *consumer, const struct ipc_ticket *ticket,
-                      const Pb__ObserveEventsRequest *request)
+void consumer_observe(struct consumer *consumer, const struct ipc_call *call)
 {
+    const Pb__ObserveEventsRequest *request = (const void *)call->request;
     Pb__ObserveEventsResponse nothing = PB__OBSERVE_EVENTS_RESPONSE__INIT;
     consumer_settle(consumer, &consumer->observing, &nothing.base);
-    consumer->observing = *ticket;
+    consumer->observing = call->ticket;
     consumer->observed = 0;
     for (size_t i = 0; i < request->n_events_to_observe; i++)
         consumer->observed |= (uint32_t)request->events_to_observe[i];

@@ -379,47 +379,31 @@ static void clone_session(struct consumer *consumer, const struct ipc_call *call
         settle_cloning(consumer, &ticket, false, NULL);
 }
 
+static void drained(void *state)
+{
+    consumer_read_on(state);
+}
+
 static void invoke(void *state, const struct ipc_call *call)
 {
-    struct consumer *consumer = state;
-    switch ((enum ipc_consumer_method)call->method) {
-    case IPC_CONSUMER_ENABLE_TRACING:
-        return enable_tracing(consumer, call);
-    case IPC_CONSUMER_DISABLE_TRACING:
-        return disable_tracing(consumer, call);
-    case IPC_CONSUMER_READ_BUFFERS:
-        return consumer_read(consumer, &call->ticket);
-    case IPC_CONSUMER_FREE_BUFFERS:
-        return free_buffers(consumer, call);
-    case IPC_CONSUMER_FLUSH:
-        return flush(consumer, call);
-    case IPC_CONSUMER_START_TRACING:
-        return start_tracing(consumer, call);
-    case IPC_CONSUMER_CHANGE_TRACE_CONFIG:
-        return change_config(consumer, call);
-    case IPC_CONSUMER_DETACH:
-        return detach(consumer, call);
-    case IPC_CONSUMER_ATTACH:
-        return attach(consumer, call);
-    case IPC_CONSUMER_GET_TRACE_STATS:
-        return get_stats(consumer, call);
-    case IPC_CONSUMER_OBSERVE_EVENTS:
-        return consumer_observe(consumer, &call->ticket, (const void *)call->request);
-    case IPC_CONSUMER_QUERY_SERVICE_STATE:
-        return consumer_query_state(
-            consumer, &call->ticket,
-            ((const Pb__QueryServiceStateRequest *)call->request)->sessions_only);
-    case IPC_CONSUMER_QUERY_CAPABILITIES:
-        return consumer_query_capabilities(consumer, &call->ticket);
-    case IPC_CONSUMER_SAVE_TRACE_FOR_BUGREPORT:
-        return consumer_save_trace(consumer, &call->ticket);
-    case IPC_CONSUMER_CLONE_SESSION:
-        return clone_session(consumer, call);
-    case IPC_CONSUMER_NONE:
-    case IPC_CONSUMER_END:
-        break;
-    }
-    ipc_peer_reply(consumer->peer, &call->ticket, NULL, false);
+    static void (*const methods[IPC_CONSUMER_END])(struct consumer *, const struct ipc_call *) = {
+        [IPC_CONSUMER_ENABLE_TRACING] = enable_tracing,
+        [IPC_CONSUMER_DISABLE_TRACING] = disable_tracing,
+        [IPC_CONSUMER_READ_BUFFERS] = consumer_read,
+        [IPC_CONSUMER_FREE_BUFFERS] = free_buffers,
+        [IPC_CONSUMER_FLUSH] = flush,
+        [IPC_CONSUMER_START_TRACING] = start_tracing,
+        [IPC_CONSUMER_CHANGE_TRACE_CONFIG] = change_config,
+        [IPC_CONSUMER_DETACH] = detach,
+        [IPC_CONSUMER_ATTACH] = attach,
+        [IPC_CONSUMER_GET_TRACE_STATS] = get_stats,
+        [IPC_CONSUMER_OBSERVE_EVENTS] = consumer_observe,
+        [IPC_CONSUMER_QUERY_SERVICE_STATE] = consumer_query_state,
+        [IPC_CONSUMER_QUERY_CAPABILITIES] = consumer_query_capabilities,
+        [IPC_CONSUMER_SAVE_TRACE_FOR_BUGREPORT] = consumer_save_trace,
+        [IPC_CONSUMER_CLONE_SESSION] = clone_session,
+    };
+    methods[call->method](state, call); // the server has checked the number
 }
 
 static int opened(void *userdata, struct ipc_peer *peer, void **ret_state)
@@ -440,11 +424,6 @@ static int opened(void *userdata, struct ipc_peer *peer, void **ret_state)
     };
     *ret_state = consumer;
     return 0;
-}
-
-static void drained(void *state)
-{
-    consumer_read_on(state);
 }
 
 static void closed(void *state)

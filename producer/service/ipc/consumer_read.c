@@ -109,11 +109,11 @@ void consumer_read_on(struct consumer *consumer)
     }
 }
 
-void consumer_read(struct consumer *consumer, const struct ipc_ticket *ticket)
+void consumer_read(struct consumer *consumer, const struct ipc_call *call)
 {
     consumer_settle(consumer, &consumer->reading, NULL);
     drop_packet(consumer);
-    consumer->reading = *ticket;
+    consumer->reading = call->ticket;
     struct err err = {0};
     int r = consumer->session_id
                 ? service_read_begin(consumer->port->service, consumer->session_id, &err)

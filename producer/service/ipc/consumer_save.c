@@ -100,22 +100,22 @@ static int begin(struct consumer_save *save, struct err *err)
     return r;
 }
 
-void consumer_save_trace(struct consumer *consumer, const struct ipc_ticket *ticket)
+void consumer_save_trace(struct consumer *consumer, const struct ipc_call *call)
 {
     struct err err = {0};
     if (!consumer->port->save_folder || consumer->save) {
-        reply(consumer, ticket, false,
+        reply(consumer, &call->ticket, false,
               consumer->save ? "this connection saves a trace already"
                              : "this service saves no traces itself: clone the session");
         return;
     }
     struct consumer_save *save = calloc(1, sizeof(*save));
     if (!save) {
-        ipc_peer_reply(consumer->peer, ticket, NULL, false);
+        ipc_peer_reply(consumer->peer, &call->ticket, NULL, false);
         return;
     }
     save->consumer = consumer;
-    save->ticket = *ticket;
+    save->ticket = call->ticket;
     save->as_client = consumer->as_client;
     save->as_client.notify = on_event;
     save->as_client.userdata = save;
@@ -124,5 +124,5 @@ void consumer_save_trace(struct consumer *consumer, const struct ipc_ticket *tic
         return;
     }
     consumer_save_free(save);
-    reply(consumer, ticket, false, err.text);
+    reply(consumer, &call->ticket, false, err.text);
 }

@@ -64,16 +64,17 @@ static void leave_out_others(Pb__TracingServiceState *state, uid_t uid)
     state->n_tracing_sessions = n;
 }
 
-void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ticket,
-                          bool sessions_only)
+void consumer_query_state(struct consumer *consumer, const struct ipc_call *call)
 {
-    Pb__TracingServiceState *whole = service_query_state(consumer->port->service, sessions_only);
+    const Pb__QueryServiceStateRequest *request = (const void *)call->request;
+    Pb__TracingServiceState *whole =
+        service_query_state(consumer->port->service, request->sessions_only);
     if (!whole) {
-        ipc_peer_reply(consumer->peer, ticket, NULL, false);
+        ipc_peer_reply(consumer->peer, &call->ticket, NULL, false);
         return;
     }
     leave_out_others(whole, ipc_peer_credentials(consumer->peer)->uid);
-    struct cut cut = {.consumer = consumer, .ticket = ticket, .part = *whole};
+    struct cut cut = {.consumer = consumer, .ticket = &call->ticket, .part = *whole};
     cut.part.base.n_unknown_fields = 0;
     cut.part.n_producers = cut.part.n_data_sources = cut.part.n_tracing_sessions = 0;
     cut.part.n_trace_folders = 0;
@@ -86,7 +87,7 @@ void consumer_query_state(struct consumer *consumer, const struct ipc_ticket *ti
     pb__tracing_service_state__free_unpacked(whole, NULL);
 }
 
-void consumer_query_capabilities(struct consumer *consumer, const struct ipc_ticket *ticket)
+void consumer_query_capabilities(struct consumer *consumer, const struct ipc_call *call)
 {
     Pb__ObservableEvents__Type events[] = {
         PB__OBSERVABLE_EVENTS__TYPE__TYPE_DATA_SOURCES_INSTANCES,
@@ -102,5 +103,5 @@ void consumer_query_capabilities(struct consumer *consumer, const struct ipc_tic
     capabilities.observable_events = events;
     Pb__QueryCapabilitiesResponse response = PB__QUERY_CAPABILITIES_RESPONSE__INIT;
     response.capabilities = &capabilities;
-    ipc_peer_reply(consumer->peer, ticket, &response.base, false);
+    ipc_peer_reply(consumer->peer, &call->ticket, &response.base, false);
 }

@@ -47,16 +47,12 @@ struct kind {
 
 static int find_group(const char *name, gid_t *ret, struct err *err)
 {
-    uint32_t number;
-    *ret = IPC_GROUP_NONE;
-    if (!name || !*name)
-        return 0;
-    const struct group *group = getgrnam(name);
-    if (group) {
-        *ret = group->gr_gid;
-        return 0;
-    }
-    if (str_parse_u32(name, &number) < 0 || number == IPC_GROUP_NONE)
+    uint32_t number = IPC_GROUP_NONE;
+    bool is_given = name && *name;
+    const struct group *group = is_given ? getgrnam(name) : NULL;
+    if (group)
+        number = group->gr_gid;
+    else if (is_given && (str_parse_u32(name, &number) < 0 || number == IPC_GROUP_NONE))
         return err_set(err, -EINVAL, "group '%s': no such group", name);
     *ret = number;
     return 0;

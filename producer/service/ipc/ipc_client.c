@@ -131,7 +131,7 @@ static int receive_some(struct ipc_client *client, nsec_t deadline)
     return ipc_socket_wait(client->fd, POLLIN, deadline);
 }
 
-// Waits for one frame, which the caller frees.
+// Waits for one frame. The caller frees *ret.
 static int receive_frame(struct ipc_client *client, nsec_t deadline, Pb__IPCFrame **ret)
 {
     for (;;) {
@@ -139,8 +139,10 @@ static int receive_frame(struct ipc_client *client, nsec_t deadline, Pb__IPCFram
         size_t size;
         int r = ipc_inbox_next(&client->inbox, &bytes, &size);
         if (r > 0) {
-            *ret = pb__ipcframe__unpack(NULL, size, bytes);
-            return *ret ? 0 : -EBADMSG;
+            Pb__IPCFrame *frame = pb__ipcframe__unpack(NULL, size, bytes);
+            if (frame)
+                *ret = frame;
+            return frame ? 0 : -EBADMSG;
         }
         if (r == 0)
             r = receive_some(client, deadline);
@@ -268,21 +270,22 @@ static int read_reply(struct ipc_client *client, const Pb__IPCFrame *frame, stru
     struct request *request = find_request(client, frame->request_id);
     if (!request)
         return frame->msg_case == PB__IPCFRAME__MSG_MSG_REQUEST_ERROR ? -EPROTO : 0;
-    *ret = (struct ipc_reply){.request_id = request->id, .method = request->method};
+    struct ipc_reply found = {.request_id = request->id, .method = request->method};
     if (frame->msg_case == PB__IPCFRAME__MSG_MSG_INVOKE_METHOD_REPLY &&
         frame->msg_invoke_method_reply) {
         const Pb__IPCFrame__InvokeMethodReply *reply = frame->msg_invoke_method_reply;
-        ret->has_more = reply->has_more;
+        found.has_more = reply->has_more;
         if (reply->success) {
-            const struct ipc_method *method = ipc_service_method(client->service, ret->method);
-            ret->message =
+            const struct ipc_method *method = ipc_service_method(client->service, found.method);
+            found.message =
                 ipc_message_decode(method->reply, reply->reply_proto.data, reply->reply_proto.len);
-            if (!ret->message)
+            if (!found.message)
                 return -EBADMSG;
         }
     }
-    if (!ret->has_more)
+    if (!found.has_more)
         *request = client->requests.items[--client->requests.n];
+    *ret = found;
     return 1;
 }
 
@@ -330,6 +333,17 @@ int ipc_client_receive(struct ipc_client *client, uint64_t request_id, nsec_t ti
     return r < 0 ? lost(client, r, err) : 0;
 }
 
+// The same without interruptions by signals.
+static int await_reply(struct ipc_client *client, uint64_t request_id, nsec_t deadline,
+                       struct ipc_reply *ret, struct err *err)
+{
+    int r;
+    do
+        r = receive_until(client, request_id, deadline, ret);
+    while (r == -EINTR);
+    return r < 0 ? lost(client, r, err) : 0;
+}
+
 int ipc_client_call(struct ipc_client *client, uint32_t method, const ProtobufCMessage *request,
                     int fd, nsec_t timeout, ProtobufCMessage **ret_reply, struct err *err)
 {
@@ -338,13 +352,10 @@ int ipc_client_call(struct ipc_client *client, uint32_t method, const ProtobufCM
     int r = ipc_client_send(client, method, request, fd, &id, err);
     if (r < 0)
         return r;
-    nsec_t deadline = deadline_after(timeout);
-    do {
-        r = receive_until(client, id, deadline, &reply);
-    } while (r == -EINTR);
     const char *name = ipc_service_method(client->service, method)->name;
+    r = await_reply(client, id, deadline_after(timeout), &reply, err);
     if (r < 0)
-        return err_prefix(err, lost(client, r, err), "%s", name);
+        return err_prefix(err, r, "%s", name);
     if (!reply.message)
         return err_set(err, -EREMOTEIO, "%s: the service refused", name);
     if (ret_reply)
@@ -396,21 +407,13 @@ int ipc_client_read_buffers(struct ipc_client *client, nsec_t timeout,
     bool has_more = true;
     while (r == 0 && has_more) {
         struct ipc_reply reply = {0};
-        r = receive_until(client, id, deadline_after(timeout), &reply);
-        if (r == -EINTR) {
-            r = 0;
-            continue;
-        }
-        if (r < 0) {
-            lost(client, r, err);
+        r = await_reply(client, id, deadline_after(timeout), &reply, err);
+        if (r < 0)
             break;
-        }
         has_more = reply.has_more;
         if (!reply.message)
             r = err_set(err, -EREMOTEIO, "ReadBuffers: the service refused");
-        else
-            r = glue_slices(&gluing, (const Pb__ReadBuffersResponse *)reply.message);
-        if (r < 0 && reply.message)
+        else if ((r = glue_slices(&gluing, (const void *)reply.message)) < 0)
             err_errno(err, r, "ReadBuffers");
         ipc_reply_done(&reply);
     }
@@ -447,17 +450,19 @@ int ipc_client_query_state(struct ipc_client *client, bool sessions_only, nsec_t
     nsec_t deadline = deadline_after(timeout);
     for (bool has_more = true; has_more;) {
         struct ipc_reply reply = {0};
-        do {
-            r = receive_until(client, id, deadline, &reply);
-        } while (r == -EINTR);
+        r = await_reply(client, id, deadline, &reply, err);
         if (r < 0)
-            return lost(client, r, err);
+            return r;
         has_more = reply.has_more;
         r = append_state(&bytes, &reply);
         ipc_reply_done(&reply);
         if (r < 0)
             return err_errno(err, r, "QueryServiceState");
     }
-    *ret = pb__tracing_service_state__unpack(NULL, bytes.size, (const uint8_t *)bytes.text);
-    return *ret ? 0 : err_set(err, -EBADMSG, "QueryServiceState: the answer makes no sense");
+    Pb__TracingServiceState *state =
+        pb__tracing_service_state__unpack(NULL, bytes.size, (const uint8_t *)bytes.text);
+    if (!state)
+        return err_set(err, -EBADMSG, "QueryServiceState: the answer makes no sense");
+    *ret = state;
+    return 0;
 }

@@ -167,8 +167,7 @@ struct session *session_free(struct session *session)
     int saved = errno;
     source_set_done(&session->sources);
     session_output_close(&session->output, false, NULL);
-    if (session->timer)
-        loop_remove_timer(session->timer);
+    loop_remove_timer(session->timer);
     session_reader_done(&session->reader);
     session->journal = session_journal_free(session->journal);
     service_packets_done(&session->packets);
@@ -332,9 +331,14 @@ const Pb__TraceConfig *session_get_config(const struct session *session)
     return session->config;
 }
 
+bool session_source_has_started(const struct session *session, const Pb__DataSourceConfig *config)
+{
+    return source_set_has_started(&session->sources, config);
+}
+
 uint64_t session_buffer_bytes(const struct session *session)
 {
-    return session_buffers_bytes(&session->buffers);
+    return session_buffers_sum(&session->buffers).size;
 }
 
 void session_flush(struct session *session)

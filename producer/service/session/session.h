@@ -38,6 +38,20 @@ enum session_state {
 
 #define SESSION_RECORDING (SESSION_STARTED | SESSION_TRIGGERED)
 
+enum service_event {
+    SERVICE_EVENT_STARTED, // all data sources have started; `trigger` started them, or NULL
+    SERVICE_EVENT_ENDED,   // no more data will come; a file is complete. `result` and `err` say how
+                           // the session ended
+    SERVICE_EVENT_CLONE_TRIGGERED, // the delay of a CLONE_SNAPSHOT trigger (`trigger`) is over:
+                                   // clone now
+    // For durable sessions:
+    SERVICE_EVENT_WRITING, // the first data go into the file, or there is room for the file again
+    SERVICE_EVENT_NO_ROOM, // `result` says why; the session tries again after a while, and loses
+                           // data only if its buffers are full
+    SERVICE_EVENT_FILE_REPLACED, // everything is in the file that next_file() made
+    SERVICE_EVENT_FILE_KEPT,     // the file that next_file() made is dropped
+};
+
 // All borrowed. Must outlive the session.
 struct session_env {
     // NULL: the owner calls session_run_due() itself.
@@ -54,22 +68,14 @@ struct session_env {
     bool ignore_triggers;
     const char *required_source; // the session fails without this source; NULL: any is enough
 
-    // All sources have started. This and the following callbacks may be NULL.
-    void (*started)(void *userdata, struct session *session);
-    // The delay of a CLONE_SNAPSHOT trigger is over.
-    void (*clone_due)(void *userdata, struct session *session,
-                      const struct service_trigger_hit *hit);
-    // make_room(): there is no room to write. True means that there is room now. False: the session
-    // tries again after a while (waits_for_room), and loses data only if its buffers are full.
+    // Tells each event but the end. This and the following callbacks may be NULL.
+    void (*told)(void *userdata, struct session *session, enum service_event event, int result,
+                 const struct service_trigger_hit *trigger);
+    // There is no room to write. Returns true if there is room now.
     bool (*make_room)(void *userdata, struct session *session, int why);
-    void (*waits_for_room)(void *userdata, struct session *session, int why);
-    // The session writes to its journal for the first time, or again after it waited for room.
-    void (*writes)(void *userdata, struct session *session);
-    // next_file(): the journal wants to start anew in a file of its own. When everything is in it,
-    // the file takes the place of the previous one (file_replaced), or is dropped (file_kept).
+    // The journal wants to start anew in a file of its own. When everything is in it, the file
+    // takes the place of the previous one (SERVICE_EVENT_FILE_REPLACED), or is dropped (..._KEPT).
     int (*next_file)(void *userdata, struct session *session, struct trace_file **ret);
-    void (*file_replaced)(void *userdata, struct session *session);
-    void (*file_kept)(void *userdata, struct session *session);
     // Called once, when SESSION_DONE is reached. The session must not be freed inside any of these
     // calls.
     void (*ended)(void *userdata, struct session *session);
@@ -129,6 +135,9 @@ void session_finish(struct session *session);
 enum session_state session_get_state(const struct session *session);
 
 const Pb__TraceConfig *session_get_config(const struct session *session);
+// Returns whether the source of `config`, a part of session_get_config(), was started. Sources that
+// were left out never are.
+bool session_source_has_started(const struct session *session, const Pb__DataSourceConfig *config);
 uint64_t session_buffer_bytes(const struct session *session); // memory set aside for packets
 
 // Brings the sources' pending data into the buffers. Only while the sources write.

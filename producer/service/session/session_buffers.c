@@ -5,7 +5,6 @@
 //
 // A session with implicit task names (implicit_names.h) has one buffer more than the config. Events
 // cannot fill this ring, and names survive its wrap.
-// events cannot fill it, and names outlive the ring that it is.
 #include "producer/service/session/session_buffers.h"
 
 #include <errno.h>
@@ -90,13 +89,15 @@ void session_buffers_done(struct session_buffers *buffers)
     *buffers = (struct session_buffers){0};
 }
 
-uint64_t session_buffers_bytes(const struct session_buffers *buffers)
+struct session_buffers_sum session_buffers_sum(const struct session_buffers *buffers)
 {
-    uint64_t sum = 0;
+    struct session_buffers_sum sum = {0};
     for (size_t i = 0; i < buffers->n; i++) {
         struct packet_buffer_stats stats;
         packet_buffer_get_stats(buffers->items[i], &stats);
-        sum += stats.size_bytes;
+        sum.size += stats.size_bytes;
+        sum.written += stats.bytes_written;
+        sum.passed_over += stats.packets_overwritten + stats.retained_dropped;
     }
     return sum;
 }

@@ -36,4 +36,9 @@ void session_buffers_done(struct session_buffers *buffers);
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
                         struct err *err);
 
-uint64_t session_buffers_bytes(const struct session_buffers *buffers); // memory set aside
+// Of all buffers together.
+struct session_buffers_sum {
+    uint64_t size, written; // bytes of memory set aside, and of all packets so far
+    uint64_t passed_over;   // packets that rings and stores have dropped
+};
+struct session_buffers_sum session_buffers_sum(const struct session_buffers *buffers);

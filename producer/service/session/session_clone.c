@@ -179,8 +179,7 @@ void session_flush_file(struct session *session, struct session_file *ret)
 
 int session_write_late(struct session *session, struct trace_file *file, struct err *err)
 {
-    if (session->timer)
-        session->timer = loop_remove_timer(session->timer);
+    session->timer = loop_remove_timer(session->timer);
     session->result = 0;
     return session_write_clone(session, file, -1, NULL, err);
 }

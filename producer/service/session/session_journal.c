@@ -27,21 +27,14 @@
 
 int session_keep_journal(struct session *session, struct err *err)
 {
-    struct session_journal *journal = memory_calloc(1, sizeof(*journal));
-    size_t n = session->buffers.n;
-    struct packet_cursor *cursors = memory_calloc(n + 1, sizeof(*cursors));
-    if (journal)
-        journal->cursors = memory_calloc(n + 1, sizeof(*cursors));
-    if (!journal || !cursors || !journal->cursors) {
-        if (journal)
-            free(journal->cursors);
-        free(journal);
-        free(cursors);
-        return err_errno(err, -ENOMEM, "journal");
-    }
-    session->journal = journal;
-    session->reader.cursors = cursors;
-    return 0;
+    // Whatever is missing, session_free() frees the rest.
+    size_t n = session->buffers.n + 1;
+    session->journal = memory_calloc(1, sizeof(*session->journal));
+    session->reader.cursors = memory_calloc(n, sizeof(struct packet_cursor));
+    if (session->journal)
+        session->journal->cursors = memory_calloc(n, sizeof(struct packet_cursor));
+    bool is_whole = session->reader.cursors && session->journal && session->journal->cursors;
+    return is_whole ? 0 : err_errno(err, -ENOMEM, "journal");
 }
 
 struct session_journal *session_journal_free(struct session_journal *journal)
@@ -53,17 +46,6 @@ struct session_journal *session_journal_free(struct session_journal *journal)
     free(journal->cursors);
     free(journal);
     return NULL;
-}
-
-static uint64_t count_passed_over(const struct session *session)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < session->buffers.n; i++) {
-        struct packet_buffer_stats stats;
-        packet_buffer_get_stats(session->buffers.items[i], &stats);
-        n += stats.packets_overwritten + stats.retained_dropped;
-    }
-    return n;
 }
 
 // Begins with everything that the buffers have and that the service has written.
@@ -78,10 +60,10 @@ static void begin(struct session *session)
     session->packets.twin = &journal->packets;
     session->reader.packets = &journal->packets;
     session_reader_reset(&session->reader);
-    journal->passed_over = count_passed_over(session);
+    journal->passed_over = session_buffers_sum(&session->buffers).passed_over;
     journal->buffer_replaced = false;
-    if (!journal->begun && session->env.writes)
-        session->env.writes(session->env.userdata, session);
+    if (!journal->begun)
+        session_tell(session, SERVICE_EVENT_WRITING, 0, NULL);
     journal->begun = true;
 }
 
@@ -115,7 +97,8 @@ void session_journal_prepare(struct session *session)
         begin(session);
     else if (recording
                  ? session_output_bytes(&session->output) > limit
-                 : count_passed_over(session) > journal->passed_over || journal->buffer_replaced)
+                 : session_buffers_sum(&session->buffers).passed_over > journal->passed_over ||
+                       journal->buffer_replaced)
         begin_second(session);
 }
 
@@ -139,8 +122,7 @@ void session_journal_written(struct session *session)
     if (!journal->previous)
         return;
     journal->previous = trace_file_free(journal->previous);
-    if (session->env.file_replaced)
-        session->env.file_replaced(session->env.userdata, session);
+    session_tell(session, SERVICE_EVENT_FILE_REPLACED, 0, NULL);
 }
 
 bool session_journal_goes_back(struct session *session)
@@ -155,7 +137,6 @@ bool session_journal_goes_back(struct session *session)
     memcpy(session->reader.cursors, journal->cursors,
            session->buffers.n * sizeof(journal->cursors[0]));
     journal->second_due = boot_now(session) + SECOND_DELAY;
-    if (session->env.file_kept)
-        session->env.file_kept(session->env.userdata, session);
+    session_tell(session, SERVICE_EVENT_FILE_KEPT, 0, NULL);
     return true;
 }

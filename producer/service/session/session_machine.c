@@ -134,37 +134,26 @@ static void wait_for_room(struct session *session)
     nsec_t delay = first ? ROOM_DELAY_MIN : 2 * session->room_delay;
     session->room_delay = delay < ROOM_DELAY_MAX ? delay : ROOM_DELAY_MAX;
     set_due(session, DUE_SLICE, boot_now(session) + session->room_delay, 0);
-    if (first && env->waits_for_room)
-        env->waits_for_room(env->userdata, session, why);
-}
-
-static uint64_t recorded_bytes(const struct session *session)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < session->buffers.n; i++) {
-        struct packet_buffer_stats stats;
-        packet_buffer_get_stats(session->buffers.items[i], &stats);
-        sum += stats.bytes_written;
-    }
-    return sum;
+    if (first)
+        session_tell(session, SERVICE_EVENT_NO_ROOM, why, NULL);
 }
 
 uint64_t session_unwritten_bytes(const struct session *session)
 {
-    uint64_t recorded = recorded_bytes(session), held = session_buffer_bytes(session);
-    uint64_t bytes = recorded > session->bytes_taken ? recorded - session->bytes_taken : 0;
+    struct session_buffers_sum sum = session_buffers_sum(&session->buffers);
+    uint64_t bytes = sum.written > session->bytes_taken ? sum.written - session->bytes_taken : 0;
     struct trace_file_stats stats = {0};
     if (session->output.file)
         trace_file_get_stats(session->output.file, &stats);
-    return (bytes < held ? bytes : held) + stats.bytes_waiting;
+    return (bytes < sum.size ? bytes : sum.size) + stats.bytes_waiting;
 }
 
 static void all_is_written(struct session *session)
 {
-    if (session->room_delay > 0 && session->env.writes)
-        session->env.writes(session->env.userdata, session);
+    if (session->room_delay > 0)
+        session_tell(session, SERVICE_EVENT_WRITING, 0, NULL);
     session->room_delay = 0;
-    session->bytes_taken = recorded_bytes(session);
+    session->bytes_taken = session_buffers_sum(&session->buffers).written;
     if (session->journal)
         session_journal_written(session);
 }
@@ -224,16 +213,10 @@ static void set_dues(struct session *session)
     session_stop_due_sources(session);
 }
 
-static void announce_start(struct session *session)
-{
-    if (session->env.started)
-        session->env.started(session->env.userdata, session);
-}
-
 static void begin_recording(struct session *session)
 {
     set_dues(session);
-    announce_start(session);
+    session_tell(session, SERVICE_EVENT_STARTED, 0, NULL);
 }
 
 int session_start_sources(struct session *session, struct err *err)
@@ -268,7 +251,7 @@ static void start_by_trigger(struct session *session)
     }
     set_dues(session);
     begin_stop_delay(session);
-    announce_start(session);
+    session_tell(session, SERVICE_EVENT_STARTED, 0, session->hit);
 }
 
 static void remember_trigger(struct session *session)
@@ -336,8 +319,7 @@ static void announce_clones(struct session *session)
     struct service_trigger_hit hit;
     // A callback may end the session.
     while (session->state == SESSION_STARTED && take_due_clone(session, &hit)) {
-        if (session->env.clone_due)
-            session->env.clone_due(session->env.userdata, session, &hit);
+        session_tell(session, SERVICE_EVENT_CLONE_TRIGGERED, 0, &hit);
         trigger_hit_done(&hit);
     }
     if (session->state == SESSION_STARTED)

@@ -129,6 +129,13 @@ static inline void clear_due(struct session *session)
         set_due(session, i, NSEC_MAX, 0);
 }
 
+static inline void session_tell(struct session *session, enum service_event event, int result,
+                                const struct service_trigger_hit *trigger)
+{
+    if (session->env.told)
+        session->env.told(session->env.userdata, session, event, result, trigger);
+}
+
 // The state machine.
 void session_event(struct session *session, enum session_event event);
 bool session_event_matters(const struct session *session, enum session_event event);

@@ -210,12 +210,19 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
     return 0;
 }
 
-static bool has_slot(const struct source_set *set, const Pb__DataSourceConfig *config)
+static const struct source_slot *find_slot(const struct source_set *set,
+                                           const Pb__DataSourceConfig *config)
 {
     for (size_t i = 0; i < set->n; i++)
         if (set->slots[i].config == config)
-            return true;
-    return false;
+            return &set->slots[i];
+    return NULL;
+}
+
+bool source_set_has_started(const struct source_set *set, const Pb__DataSourceConfig *config)
+{
+    const struct source_slot *slot = find_slot(set, config);
+    return slot && slot->has_started;
 }
 
 size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
@@ -226,7 +233,7 @@ size_t source_set_open_more(struct source_set *set, const struct source_set_env 
         for (size_t i = 0; i < config->n_data_sources; i++) {
             const Pb__TraceConfig__DataSource *entry = config->data_sources[i];
             struct err err = {0};
-            if (wants(entry, *class) && !has_slot(set, entry->config) &&
+            if (wants(entry, *class) && !find_slot(set, entry->config) &&
                 open_slot(set, env, *class, config, entry->config, &err) < 0)
                 leave_out(set, entry->config->name, &err);
         }
@@ -250,7 +257,7 @@ static int start_slot(struct source_set *set, struct source_slot *slot, nsec_t n
     int r = slot->class->start(slot->source, err);
     if (r < 0)
         return r;
-    slot->running = true;
+    slot->running = slot->has_started = true;
     packet_buffer_on_lost(slot->writer.buffer, packet_lost, set);
     set->n_running += !slot->implicit;
     if (slot->config->trace_duration_ms > 0)

@@ -22,7 +22,7 @@ struct source_slot {
     struct packet_writer writer;
     uint32_t buffer;
     nsec_t stop_due; // end of its own trace_duration_ms; NSEC_MAX if it has none or does not run
-    bool running;
+    bool running, has_started;
     bool implicit; // not in the config (implicit_names.h)
 };
 
@@ -74,6 +74,10 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 // Starts the sources from number `first` on, while others run. A source that fails is left out as
 // above.
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
+
+// Returns whether the source of this config (compared by pointer) was started, even if it has
+// stopped since.
+bool source_set_has_started(const struct source_set *set, const Pb__DataSourceConfig *config);
 
 void source_set_flush(struct source_set *set);
 void source_set_dump(struct source_set *set);

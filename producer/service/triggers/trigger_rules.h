@@ -11,17 +11,8 @@
 #include "common/err.h"
 #include "protos/config/trace_config.pb-c.h"
 
-struct trigger_rule;
-
-// All zero has no rules. The config is borrowed.
-struct trigger_rules {
-    struct trigger_rule *items; // owned
-    size_t n;
-};
-
 // Returns 0, or -EINVAL with the field's path if a producer_name_regex is not an expression.
-int trigger_rules_make(const Pb__TraceConfig *config, struct trigger_rules *ret, struct err *err);
-void trigger_rules_done(struct trigger_rules *rules);
+int trigger_rules_check(const Pb__TraceConfig *config, struct err *err);
 
 // The rules are applied in this order. The verdict holds for this moment only.
 enum trigger_verdict {
@@ -32,8 +23,8 @@ enum trigger_verdict {
 };
 
 // `random` is in [0, 1). `n_in_24_h` is how often a trigger of this name was heard before. *ret is
-// the trigger's part of the config, or NULL for TRIGGER_UNKNOWN.
-enum trigger_verdict trigger_rules_judge(const struct trigger_rules *rules, const char *name,
+// the trigger's part of the config, and untouched for TRIGGER_UNKNOWN.
+enum trigger_verdict trigger_rules_judge(const Pb__TraceConfig *config, const char *name,
                                          const char *producer_name, double random,
                                          uint64_t n_in_24_h,
                                          const Pb__TraceConfig__TriggerConfig__Trigger **ret);
