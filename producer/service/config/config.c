@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text and binary are told apart by control bytes: every useful binary config holds some (the tag
-// of a buffer's size is 0x08), no text does. Text with a stray control byte still gets the text
-// parser's error, which points at the byte, unless so much of it is unprintable that the file must
-// be something else altogether.
+// Control bytes distinguish binary from text: every useful binary config has some (the tag of a
+// buffer's size is 0x08), and a text has none. A text with a stray control byte gets the text
+// parser's error, which points at the byte. If many bytes are unprintable, the file is neither.
 //
-// A binary config is kept as it came, so that fields which are unknown here reach the trace.
+// The bytes of a binary config stay as they are, so that unknown fields reach the trace.
 #include "producer/service/config/config.h"
 
 #include <errno.h>
@@ -16,7 +15,7 @@
 #include "common/pbtext.h"
 #include "common/wire.h"
 
-#define FIRST_PART 4 // of a ring, what keeps the packets that come first
+#define FIRST_PART 4 // 1/4 of a ring keeps the packets that come first
 
 static size_t count_control_bytes(const uint8_t *bytes, size_t size)
 {

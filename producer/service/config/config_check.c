@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perfetto's own rules for sessions are errors here too, so that a config behaves alike in both.
-// What Perfetto accepts and then ignores is a warning, with two exceptions that are errors because
-// the recording would not be what was asked for: triggers without a mode (Perfetto records at
-// once), and a trace filter (which is not implemented, and unfiltered data must not get into the
-// file).
+// Whatever Perfetto refuses is an error here, too, so that a config behaves alike in both. Settings
+// that Perfetto accepts and ignores cause a warning, with two exceptions. Triggers without a mode
+// are an error, because Perfetto would record at once. A trace filter is an error, because filters
+// are not implemented, and unfiltered data must not get into the file.
 //
-// Strings of a binary config are any bytes, so every text from the config passes through
+// Strings of a binary config may have any bytes. So every text from the config passes through
 // str_printable() before a person sees it.
 #include "producer/service/config/config_check.h"
 
@@ -183,7 +182,7 @@ static void check_source_name(const struct check *check, size_t i, const char *n
          near ? "\"?" : "");
 }
 
-// Where data sources that are not provided here find their own config, for configs of others.
+// Data sources that only Perfetto has, and the fields with their configs.
 static const struct {
     const char *source;
     const char *field;
@@ -202,8 +201,8 @@ static bool is_own_config(const ProtobufCFieldDescriptor *field)
            !str_eq(field->name, "interceptor_config") && !str_eq(field->name, "for_testing");
 }
 
-// Warns of configs that are another source's. Nothing is known of a source that neither stands in
-// the list above nor is provided here.
+// Warns of a config that belongs to another source. A source that is neither in the list above nor
+// in this program may have any config.
 static void check_own_config(const struct check *check, size_t i,
                              const Pb__DataSourceConfig *source, const struct source_class *class)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a trace config makes sense: what no single field shows. Errors and warnings begin with
-// the path of the field that they speak of: `data_sources[2].config.target_buffer: ...`.
+// Checks a trace config: the fields, and how they fit together. Errors and warnings begin with the
+// path of the field: `data_sources[2].config.target_buffer: ...`.
 #pragma once
 
 #include <stdint.h>
@@ -10,19 +10,20 @@
 #include "common/log.h"
 #include "protos/config/trace_config.pb-c.h"
 
-// Everything borrowed.
+// All members are borrowed.
 struct config_check_env {
     const struct log *log;           // gets the warnings; may be NULL
-    const char *const *source_names; // what is provided here, NULL-terminated; NULL: not checked
-    uint64_t memory_bytes;           // of the machine, which buffers must fit; 0: not checked
+    const char *const *source_names; // known data sources, NULL-terminated; NULL: not checked
+    uint64_t memory_bytes;           // of the machine: buffers must fit; 0: not checked
 };
 
-// 0, or -EINVAL with the first error. A config that passes can be recorded: it has buffers, every
-// data source has a name and a buffer, trigger settings agree with each other. Takes any config.
+// Returns 0, or -EINVAL with the first error. Accepts any message. A config that passes can be
+// recorded: it has buffers, every data source has a name and a buffer, and the settings of triggers
+// agree with each other.
 int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err);
 
-// The part of it for regular expressions, for a config of which only the filters count.
+// Checks the regular expressions alone, for a request that changes only the filters.
 int config_check_regexes(const Pb__TraceConfig *trace, struct err *err);
 
-// The memory of this machine, for config_check_env; 0 if it cannot be told.
+// Returns the memory of this machine, for config_check_env; 0: unknown.
 uint64_t config_machine_memory_bytes(void);

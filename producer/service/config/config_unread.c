@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Configs are written for many machines and for Perfetto, so a field without effect is no error. It
-// is worth a line only where the recording differs from what was asked for; what speaks to
-// Android's services, or of shared memory that one process does not need, is passed over in
-// silence. Every field is either read or stands in a list: fields of a data source's own config in
-// the list of its class, all others here. tests/unit/config_unread.c holds the fields that are read
-// here against the descriptors, tests/e2e/test_architecture.py those of data sources against their
-// code.
+// Configs are written for many machines and for Perfetto, so a field without effect is no error.
+// The log has a line only if the recording differs from the config's wish. Fields for Android's
+// services, or for shared memory between processes, are passed over in silence.
+//
+// Every field is read or is in a list: the fields of a data source's own config in the list of the
+// class, all others here. tests/unit/config_unread.c compares the list here with the descriptors,
+// tests/e2e/test_architecture.py the lists of the classes with their code.
 #include "producer/service/config/config_unread.h"
 
 #include <stdio.h>
@@ -69,8 +69,8 @@ static const struct config_unread rows[] = {
 };
 
 #define N_ROWS ELEMENTS(rows)
-// Of data sources that are not provided here. Where such a source is asked for, or one that does
-// not read this config, config_check() says so.
+
+// A config that only Perfetto's data sources read. config_check() warns if a source has it anyway.
 static const struct config_unread foreign = {SOURCE, NULL, false, "is read by no data source here"};
 
 #define FIRST_SOURCE_CONFIG 100
