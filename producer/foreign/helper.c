@@ -236,13 +236,6 @@ static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
 
 // The process.
 
-static void foreign_child(const struct foreign *foreign, int fd)
-{
-    if (dup2(fd, FOREIGN_SOCKET_FD) < 0)
-        _exit(1);
-    _exit(foreign_worker_main(foreign->options.proc, foreign->options.jobs));
-}
-
 static int spawn_program(const struct foreign *foreign, int fd, pid_t *ret)
 {
     char *const argv[] = {(char *)(uintptr_t)FOREIGN_HELPER_NAME,
@@ -264,22 +257,19 @@ static int spawn(const struct foreign *foreign, int fd, pid_t *ret)
         return spawn_program(foreign, fd, ret);
     *ret = fork();
     if (*ret == 0)
-        foreign_child(foreign, fd);
+        _exit(dup2(fd, FOREIGN_SOCKET_FD) < 0
+                  ? 1
+                  : foreign_worker_main(foreign->options.proc, foreign->options.jobs));
     return *ret < 0 ? -errno : 0;
 }
 
-static void close_process(struct foreign_helper *helper, uint64_t payer, bool is_killed)
+static void end_process(struct foreign_helper *helper, uint64_t payer, bool is_killed)
 {
     helper->io = loop_remove_io(helper->io);
     helper->fd = close_fd(helper->fd);
     if (helper->pid > 0)
         foreign_leave(helper->foreign, helper->pid, payer, is_killed);
     helper->pid = 0;
-}
-
-static void end_process(struct foreign_helper *helper, uint64_t payer)
-{
-    close_process(helper, payer, true);
 }
 
 static void socket_ready(void *userdata);
@@ -304,7 +294,7 @@ static int start_process(struct foreign_helper *helper)
                         &helper->io);
     }
     if (r < 0)
-        end_process(helper, 0);
+        end_process(helper, 0, true);
     return r;
 }
 
@@ -419,7 +409,7 @@ static void advance(struct foreign_helper *helper)
         helper->last_payer = call->payer;
         int r = is_refused(helper->foreign, call->payer) ? -ETIMEDOUT : send_current(helper);
         if (r == -EPIPE || r == -ECONNRESET) { // it had died
-            end_process(helper, 0);
+            end_process(helper, 0, true);
             r = send_current(helper);
         }
         if (r < 0) {
@@ -432,23 +422,27 @@ static void advance(struct foreign_helper *helper)
         loop_set_timer(helper->timer, helper->current ? helper->due : NSEC_MAX, 0);
 }
 
+static const char *read_proc(const struct foreign_helper *helper, const char *name, char *room,
+                             size_t size)
+{
+    ssize_t n = text_file_read_once(room, size - 1, "/proc", "/%d/%s", helper->pid, name);
+    room[n > 0 ? n : 0] = 0;
+    return room;
+}
+
 // Returns how much the process has computed and read so far. A reader of slowly served files
 // progresses, too; time_max ends it.
 static uint64_t progress_of(const struct foreign_helper *helper, bool *ret_runs)
 {
     char text[1024];
     uint64_t ticks[2] = {0}, n_read = 0;
-    ssize_t n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/stat", helper->pid);
-    text[n > 0 ? n : 0] = 0;
-    const char *rest = strrchr(text, ')');
+    const char *rest = strrchr(read_proc(helper, "stat", text, sizeof(text)), ')');
     *ret_runs = rest && rest[1] && rest[2] == 'R';
     if (rest &&
         sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
                &ticks[0], &ticks[1]) != 2)
         ticks[0] = ticks[1] = 0;
-    n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/io", helper->pid);
-    text[n > 0 ? n : 0] = 0;
-    if (sscanf(text, "rchar: %" SCNu64, &n_read) != 1)
+    if (sscanf(read_proc(helper, "io", text, sizeof(text)), "rchar: %" SCNu64, &n_read) != 1)
         n_read = 0;
     return ticks[0] + ticks[1] + n_read;
 }
@@ -458,10 +452,8 @@ static nsec_t time_queued(const struct foreign_helper *helper)
 {
     char text[96];
     uint64_t queued;
-    ssize_t n = text_file_read_once(text, sizeof(text) - 1, "/proc", "/%d/schedstat", helper->pid);
-    text[n > 0 ? n : 0] = 0;
-    bool is_known = sscanf(text, "%*u %" SCNu64, &queued) == 1 && queued > helper->queued;
-    return is_known ? (nsec_t)(queued - helper->queued) : 0;
+    int n = sscanf(read_proc(helper, "schedstat", text, sizeof(text)), "%*u %" SCNu64, &queued);
+    return n == 1 && queued > helper->queued ? (nsec_t)(queued - helper->queued) : 0;
 }
 
 // Returns true if the running call gets some more time.
@@ -495,7 +487,7 @@ static void be_late(struct foreign_helper *helper)
                 helper->foreign->options.jobs[call->head.job].name,
                 (int)(FOREIGN_REST / NSEC_PER_SEC));
     refuse_payer(helper->foreign, call->payer);
-    end_process(helper, call->payer);
+    end_process(helper, call->payer, true);
     fail_current(helper, -ETIMEDOUT);
 }
 
@@ -528,7 +520,7 @@ static bool take_answer(struct foreign_helper *helper)
     if (n == -EAGAIN || n == -EINTR)
         return false;
     if (n < 0) { // the job has killed its process
-        end_process(helper, helper->current ? helper->current->payer : 0);
+        end_process(helper, helper->current ? helper->current->payer : 0, true);
         if (helper->current) {
             nsec_t time = nsec_now(CLOCK_BOOTTIME) - helper->current->begun;
             count_time(helper, helper->current->payer, (uint64_t)(time / NSEC_PER_USEC));
@@ -581,7 +573,7 @@ static void free_now(struct foreign_helper *helper)
 {
     helper->is_freed = helper->in_callback = true;
     helper->timer = loop_remove_timer(helper->timer);
-    close_process(helper, helper->current ? helper->current->payer : 0, false);
+    end_process(helper, helper->current ? helper->current->payer : 0, false);
     if (helper->current)
         fail_current(helper, -ECANCELED);
     while (helper->waiting.n > 0)

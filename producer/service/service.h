@@ -216,24 +216,6 @@ void service_set_trace_folders(struct service *service,
                                               size_t n),
                                void *userdata);
 
-// What `mmtrace status` shows beyond service_query_state(), for one session.
-struct service_session_info {
-    uint64_t id;
-    const char *name, *state, *consumer; // borrowed until the next call
-    uid_t uid;
-    int32_t bugreport_score;
-    const char *bugreport_filename; // NULL: none
-    bool detached;
-    struct session_counts counts;
-    uint64_t buffer_bytes;
-    uint32_t n_triggers;      // received
-    const char *last_trigger; // NULL: none
-    nsec_t last_trigger_at;   // boot time
-    nsec_t next_due;          // when the session ends or times out; NSEC_MAX: never
-};
-// Fills at most `n` of *ret. Returns the number of sessions.
-size_t service_list(struct service *service, struct service_session_info *ret, size_t n);
-
 // For owners without a loop (env.session.loop is NULL): when to call service_run_due() (NSEC_MAX:
 // never), and the call.
 nsec_t service_next_due(const struct service *service);

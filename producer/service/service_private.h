@@ -2,7 +2,7 @@
 //
 // What the files of the service share: service.c (life and end of sessions), service_limits.c (who
 // may have how many), service_triggers.c, service_clone.c, service_change.c and service_state.c
-// (the service's description of itself). No other file includes this.
+// (the service's description of itself). Besides them only tests include this.
 #pragma once
 
 #include <inttypes.h>

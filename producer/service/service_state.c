@@ -147,27 +147,6 @@ static void fill_session_config(bool *ok, const Pb__TraceConfig *config,
             session_buffer_config(config, i)->size_kb;
 }
 
-static void fill_info(const struct member *member, struct service_session_info *ret)
-{
-    const Pb__TraceConfig *config = session_get_config(member->session);
-    *ret = (struct service_session_info){
-        .id = member->id,
-        .name = session_name(member),
-        .state = member->is_leaving && !member->is_clone ? "leaving" : words_of(member)->text,
-        .consumer = member->consumer_name,
-        .uid = member->uid,
-        .bugreport_score = config->bugreport_score,
-        .bugreport_filename = config->bugreport_filename,
-        .detached = member->detach_key,
-        .buffer_bytes = session_buffer_bytes(member->session),
-        .n_triggers = member->n_triggers,
-        .last_trigger = member->last_trigger,
-        .last_trigger_at = member->last_trigger_at,
-        .next_due = session_end_due(member->session),
-    };
-    session_get_counts(member->session, &ret->counts);
-}
-
 static uint64_t bytes_buffered(const struct member *member)
 {
     Pb__TraceStats *stats = session_get_stats(member->session);
@@ -201,33 +180,35 @@ static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const str
         new_message(ok, sizeof(*details), &pb__tracing_service_state__session_details__descriptor);
     if (!details)
         return NULL;
-    struct service_session_info info;
-    fill_info(member, &info);
-    details->consumer = new_string(ok, info.consumer);
-    details->state = new_string(ok, info.state);
-    if (info.counts.problem)
-        details->problem = new_string(ok, info.counts.problem);
+    struct session_counts counts;
+    session_get_counts(member->session, &counts);
+    nsec_t due = session_end_due(member->session);
+    bool is_leaving = member->is_leaving && !member->is_clone;
+    details->consumer = new_string(ok, member->consumer_name);
+    details->state = new_string(ok, is_leaving ? "leaving" : words_of(member)->text);
+    if (counts.problem)
+        details->problem = new_string(ok, counts.problem);
     details->has_detached = true;
-    details->detached = info.detached;
+    details->detached = member->detach_key != NULL;
     details->has_elapsed_ns = details->has_events = details->has_events_lost = true;
-    details->elapsed_ns = info.counts.elapsed;
-    details->events = info.counts.events;
-    details->events_lost = info.counts.events_lost;
+    details->elapsed_ns = counts.elapsed;
+    details->events = counts.events;
+    details->events_lost = counts.events_lost;
     details->has_bytes_recorded = details->has_bytes_buffered = details->has_file_bytes = true;
-    details->bytes_recorded = info.counts.bytes;
+    details->bytes_recorded = counts.bytes;
     details->bytes_buffered = bytes_buffered(member);
-    details->file_bytes = info.counts.file_bytes;
+    details->file_bytes = counts.file_bytes;
     details->has_packets_overwritten = details->has_packets_discarded = true;
-    details->packets_overwritten = info.counts.packets_overwritten;
-    details->packets_discarded = info.counts.packets_discarded;
+    details->packets_overwritten = counts.packets_overwritten;
+    details->packets_discarded = counts.packets_discarded;
     details->has_triggers_received = true;
-    details->triggers_received = info.n_triggers;
-    details->has_next_due_ns = info.next_due != NSEC_MAX;
-    details->next_due_ns = info.next_due;
-    details->has_last_trigger_ns = info.last_trigger != NULL;
-    details->last_trigger_ns = info.last_trigger_at;
-    if (info.last_trigger)
-        details->last_trigger = new_string(ok, info.last_trigger);
+    details->triggers_received = member->n_triggers;
+    details->has_next_due_ns = due != NSEC_MAX;
+    details->next_due_ns = due;
+    details->has_last_trigger_ns = member->last_trigger != NULL;
+    details->last_trigger_ns = member->last_trigger_at;
+    if (member->last_trigger)
+        details->last_trigger = new_string(ok, member->last_trigger);
     fill_hears(ok, member, details);
     return details;
 }
@@ -343,11 +324,4 @@ Pb__TracingServiceState *service_query_state(struct service *service, bool sessi
         return NULL;
     }
     return state;
-}
-
-size_t service_list(struct service *service, struct service_session_info *ret, size_t n)
-{
-    for (size_t i = 0; i < n && i < service->members.n; i++)
-        fill_info(service->members.items[i], &ret[i]);
-    return service->members.n;
 }

@@ -15,6 +15,7 @@
 #include "common/wire.h"
 #include "producer/service/service.h"
 #include "protos/fields.h"
+#include "tests/unit/service_list.h"
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \

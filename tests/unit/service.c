@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/service_fixture.h"
+#include "tests/unit/service_list.h"
 
 static void plain_session_starts_ends_and_is_read(void **state)
 {
@@ -347,12 +348,15 @@ static void file_outlives_its_consumer(void **state)
         if (i < 2)
             assert_int_equal(service_flush(t.service, id, NULL), -ESRCH);
     }
-    struct service_session_info infos[3];
-    assert_int_equal(service_list(t.service, infos, 3), 3);
-    assert_string_equal(infos[0].state, "leaving");
+    Pb__TracingServiceState *told = service_query_state(t.service, true);
+    assert_int_equal(told->n_tracing_sessions, 3);
+    assert_string_equal(told->tracing_sessions[0]->details->state, "leaving");
+    pb__tracing_service_state__free_unpacked(told, NULL);
     assert_int_equal(n_running, 1);
     pass(1);
-    assert_int_equal(service_list(t.service, infos, 3), 1);
+    told = service_query_state(t.service, true);
+    assert_int_equal(told->n_tracing_sessions, 1);
+    pb__tracing_service_state__free_unpacked(told, NULL);
     t.service = service_free(t.service);
     for (int i = 0; i < 3; i++) {
         assert_true(lseek(fds[i], 0, SEEK_END) > 200);

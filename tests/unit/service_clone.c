@@ -63,13 +63,16 @@ static void bugreport_takes_the_highest_score(void **state)
     enable(SOURCE "bugreport_score: 5 unique_session_name: 'low'");
     enable(SOURCE "bugreport_score: 50 unique_session_name: 'high'");
     uint64_t a = clone_with(&(struct service_clone_request){.for_bugreport = true}, 0);
-    struct service_session_info infos[8];
-    assert_int_equal(service_list(t.service, infos, 8), 5);
-    assert_int_equal(infos[4].id, a);
-    assert_string_equal(infos[4].name, "high");
-    assert_string_equal(infos[4].state, "snapshot");
-    assert_string_equal(infos[1].state, "armed");
-    assert_int_equal(infos[1].next_due, fake_time.boot + 60 * NSEC_PER_SEC);
+    Pb__TracingServiceState *told = service_query_state(t.service, true);
+    assert_int_equal(told->n_tracing_sessions, 5);
+    const Pb__TracingServiceState__TracingSession *copy = told->tracing_sessions[4];
+    const Pb__TracingServiceState__SessionDetails *armed = told->tracing_sessions[1]->details;
+    assert_int_equal(copy->id, a);
+    assert_string_equal(copy->unique_session_name, "high");
+    assert_string_equal(copy->details->state, "snapshot");
+    assert_string_equal(armed->state, "armed");
+    assert_int_equal(armed->next_due_ns, fake_time.boot + 60 * NSEC_PER_SEC);
+    pb__tracing_service_state__free_unpacked(told, NULL);
 }
 
 static void snapshot_is_only_for_its_owner_and_root(void **state)

@@ -169,7 +169,7 @@ int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endp
         .log = options->log,
         .limits = options->limits,
     };
-    gid_t group;
+    gid_t group = IPC_GROUP_NONE;
     int r = find_group(options->consumer_group, &group, err);
     if (r < 0)
         return r;

@@ -12,6 +12,15 @@
 #define IPC_FRAME_MAX    ((size_t)128 << 10) // bytes, including the length
 #define IPC_FRAME_HEADER ((size_t)4)
 
+static inline Pb__IPCFrame ipc_frame(uint64_t request_id, Pb__IPCFrame__MsgCase msg_case)
+{
+    Pb__IPCFrame frame = PB__IPCFRAME__INIT;
+    frame.has_request_id = true;
+    frame.request_id = request_id;
+    frame.msg_case = msg_case;
+    return frame;
+}
+
 // Received bytes. All zero is empty. Holds memory only while it has bytes.
 struct ipc_inbox {
     uint8_t *bytes; // owned

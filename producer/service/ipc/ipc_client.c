@@ -166,10 +166,8 @@ static int bind_service(struct ipc_client *client, nsec_t deadline, struct err *
 {
     Pb__IPCFrame__BindService bind = PB__IPCFRAME__BIND_SERVICE__INIT;
     bind.service_name = (char *)(uintptr_t)client->service->name;
-    Pb__IPCFrame frame = PB__IPCFRAME__INIT, *reply = NULL;
-    frame.has_request_id = true;
-    frame.request_id = ++client->last_request_id;
-    frame.msg_case = PB__IPCFRAME__MSG_MSG_BIND_SERVICE;
+    Pb__IPCFrame frame = ipc_frame(++client->last_request_id, PB__IPCFRAME__MSG_MSG_BIND_SERVICE);
+    Pb__IPCFrame *reply = NULL;
     frame.msg_bind_service = &bind;
     int r = send_frame(client, &frame, -1, err);
     if (r < 0)
@@ -239,10 +237,7 @@ int ipc_client_send(struct ipc_client *client, uint32_t method, const ProtobufCM
     invoke.service_id = client->service_id;
     invoke.method_id = client->method_ids[method];
     invoke.args_proto = (ProtobufCBinaryData){.len = size, .data = bytes};
-    Pb__IPCFrame frame = PB__IPCFRAME__INIT;
-    frame.has_request_id = true;
-    frame.request_id = expected.id;
-    frame.msg_case = PB__IPCFRAME__MSG_MSG_INVOKE_METHOD;
+    Pb__IPCFrame frame = ipc_frame(expected.id, PB__IPCFRAME__MSG_MSG_INVOKE_METHOD);
     frame.msg_invoke_method = &invoke;
     int r = send_frame(client, &frame, fd, err);
     if (r < 0) {

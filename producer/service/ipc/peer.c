@@ -84,7 +84,7 @@ static nsec_t earlier(nsec_t deadline, nsec_t since, nsec_t timeout)
 
 static nsec_t deadline_of(const struct ipc_peer *peer)
 {
-    const struct ipc_server_limits *limits = ipc_server_get_limits(peer->server);
+    const struct ipc_server_limits *limits = &ipc_server_get_env(peer->server)->limits;
     nsec_t deadline = earlier(NSEC_MAX, peer->connected, limits->first_frame_timeout);
     if (peer->events & EPOLLIN)
         deadline = earlier(deadline, peer->incomplete, limits->frame_timeout);
@@ -149,10 +149,7 @@ static int send_reply(struct ipc_peer *peer, uint64_t request_id, bool success, 
     reply.has_more = has_more;
     reply.has_reply_proto = success;
     reply.reply_proto = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)(uintptr_t)bytes};
-    Pb__IPCFrame frame = PB__IPCFRAME__INIT;
-    frame.has_request_id = true;
-    frame.request_id = request_id;
-    frame.msg_case = PB__IPCFRAME__MSG_MSG_INVOKE_METHOD_REPLY;
+    Pb__IPCFrame frame = ipc_frame(request_id, PB__IPCFRAME__MSG_MSG_INVOKE_METHOD_REPLY);
     frame.msg_invoke_method_reply = &reply;
     return add_frame(peer, &frame);
 }
@@ -185,10 +182,7 @@ static void send_error(struct ipc_peer *peer, uint64_t request_id, const char *t
 {
     Pb__IPCFrame__RequestError error = PB__IPCFRAME__REQUEST_ERROR__INIT;
     error.error = (char *)(uintptr_t)text;
-    Pb__IPCFrame frame = PB__IPCFRAME__INIT;
-    frame.has_request_id = true;
-    frame.request_id = request_id;
-    frame.msg_case = PB__IPCFRAME__MSG_MSG_REQUEST_ERROR;
+    Pb__IPCFrame frame = ipc_frame(request_id, PB__IPCFRAME__MSG_MSG_REQUEST_ERROR);
     frame.msg_request_error = &error;
     add_frame(peer, &frame);
 }
@@ -224,10 +218,7 @@ static void bind_service(struct ipc_peer *peer, uint64_t request_id,
             pointers[i] = &methods[i];
         }
     }
-    Pb__IPCFrame frame = PB__IPCFRAME__INIT;
-    frame.has_request_id = true;
-    frame.request_id = request_id;
-    frame.msg_case = PB__IPCFRAME__MSG_MSG_BIND_SERVICE_REPLY;
+    Pb__IPCFrame frame = ipc_frame(request_id, PB__IPCFRAME__MSG_MSG_BIND_SERVICE_REPLY);
     frame.msg_bind_service_reply = &reply;
     add_frame(peer, &frame);
 }
@@ -358,7 +349,7 @@ static void go_on(struct ipc_peer *peer)
 static void on_ready(void *userdata)
 {
     struct ipc_peer *peer = userdata;
-    uint32_t events = loop_get_call(ipc_server_loop(peer->server))->events;
+    uint32_t events = loop_get_call(ipc_server_get_env(peer->server)->loop)->events;
     peer->in_callback = true;
     if (events & EPOLLOUT)
         send_some(peer);
@@ -402,7 +393,7 @@ int ipc_peer_new(struct ipc_server *server, const struct ipc_port *port, int fd,
         close_fd(fd);
         return -ENOMEM;
     }
-    struct loop *loop = ipc_server_loop(server);
+    struct loop *loop = ipc_server_get_env(server)->loop;
     *peer = (struct ipc_peer){
         .server = server,
         .port = port,

@@ -41,8 +41,7 @@ int ipc_peer_new(struct ipc_server *server, const struct ipc_port *port, int fd,
 struct ipc_peer *ipc_peer_free(struct ipc_peer *peer);
 
 // server.c
-struct loop *ipc_server_loop(const struct ipc_server *server);
-const struct ipc_server_limits *ipc_server_get_limits(const struct ipc_server *server);
+const struct ipc_server_env *ipc_server_get_env(const struct ipc_server *server);
 void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer);
 // Returns whether the unfinished requests and unread answers of the peer's user exceed the limit.
 bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc_peer *peer);

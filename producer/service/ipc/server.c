@@ -285,14 +285,9 @@ size_t ipc_server_n_peers(const struct ipc_server *server)
     return server->n_peers;
 }
 
-struct loop *ipc_server_loop(const struct ipc_server *server)
+const struct ipc_server_env *ipc_server_get_env(const struct ipc_server *server)
 {
-    return server->env.loop;
-}
-
-const struct ipc_server_limits *ipc_server_get_limits(const struct ipc_server *server)
-{
-    return &server->env.limits;
+    return &server->env;
 }
 
 void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer)

@@ -127,7 +127,7 @@ static int configure(struct session *session, const struct config *config, struc
     if (r == 0 && session->config->n_buffers == 0)
         r = err_set(err, -EINVAL, "the config has no buffers");
     if (r == 0)
-        r = session_buffers_make(session->config, &session->buffers, err);
+        r = session_buffers_make(session->config, NULL, &session->buffers, err);
     if (r == 0)
         r = session_make_scratch(session, err);
     if (r < 0)

@@ -58,20 +58,20 @@ size_t session_buffers_count(const Pb__TraceConfig *config)
     return config->n_buffers + wants_implicit_names(config);
 }
 
-int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
-                         struct err *err)
+int session_buffers_make(const Pb__TraceConfig *config, const struct session_buffers *originals,
+                         struct session_buffers *ret, struct err *err)
 {
     size_t n = session_buffers_count(config);
     ret->items = memory_calloc(n + 1, sizeof(struct packet_buffer *));
     if (!ret->items)
-        return err_errno(err, -ENOMEM, "buffers");
+        return err_errno(err, -ENOMEM, originals ? "snapshot" : "buffers");
     ret->n = n;
-    for (size_t i = 0; i < ret->n; i++) {
-        int r = session_buffer_make(config, i, &ret->items[i], err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = originals && !session_buffer_config(config, i)->transfer_on_clone
+                ? packet_buffer_copy(originals->items[i], &ret->items[i], err)
+                : session_buffer_make(config, i, &ret->items[i], err);
+    return r;
 }
 
 void session_buffers_touch(struct session_buffers *buffers)

@@ -25,8 +25,10 @@ size_t session_buffers_count(const Pb__TraceConfig *config);
 const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i);
 bool session_buffer_keeps_first(const Pb__TraceConfig *config, size_t i);
 
-int session_buffers_make(const Pb__TraceConfig *config, struct session_buffers *ret,
-                         struct err *err);
+// Makes all buffers: empty ones, or copies of `originals`, except that buffers with
+// transfer_on_clone are empty.
+int session_buffers_make(const Pb__TraceConfig *config, const struct session_buffers *originals,
+                         struct session_buffers *ret, struct err *err);
 // Takes the memory that is written first from the kernel now, because there may be none left when a
 // recording fills its buffers. Bounded; the rest follows as the buffers fill.
 void session_buffers_touch(struct session_buffers *buffers);

@@ -62,21 +62,6 @@ uint64_t session_prepare_clone(struct session *session)
     return clone_bytes(session, true);
 }
 
-static int clone_buffers(const struct session *session, struct session *clone, struct err *err)
-{
-    int r = 0;
-    size_t n = session->buffers.n;
-    clone->buffers.items = memory_calloc(n + 1, sizeof(struct packet_buffer *));
-    if (!clone->buffers.items)
-        return err_errno(err, -ENOMEM, "snapshot");
-    clone->buffers.n = n;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = session_buffer_config(session->config, i)->transfer_on_clone
-                ? session_buffer_make(session->config, i, &clone->buffers.items[i], err)
-                : packet_buffer_copy(session->buffers.items[i], &clone->buffers.items[i], err);
-    return r;
-}
-
 static void transfer_buffers(struct session *session, struct session *clone)
 {
     for (size_t i = 0; i < session->buffers.n; i++) {
@@ -112,7 +97,7 @@ static int fill_clone(struct session *session, const struct session_clone_option
     if (r == 0)
         r = session_settings_read(clone->config, &clone->settings, err);
     if (r == 0)
-        r = clone_buffers(session, clone, err);
+        r = session_buffers_make(session->config, &session->buffers, &clone->buffers, err);
     if (r < 0)
         return r;
     session_settings_renew_uuid(&clone->settings, session->settings.uuid_lsb);
