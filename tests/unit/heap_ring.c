@@ -461,7 +461,7 @@ static int shared_memory(off_t size, int seals)
 static void expect_over(int fd, int expected)
 {
     const struct ring_options options = {.bytes = RING_BYTES, .interval_bytes = 4096};
-    struct ring_reader over;
+    struct ring_reader over = {.fd = -1};
     struct err err = {0};
     assert_int_equal(ring_reader_over(fd, &options, &over, &err), expected);
     assert_int_equal(err.text[0] != 0, expected < 0);
