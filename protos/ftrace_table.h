@@ -23,6 +23,7 @@ struct ftrace_field_type {
     uint8_t kind; // enum ftrace_kind
     uint8_t bits; // 1, 32 or 64, of UINT and INT
     bool repeated;
+    bool is_symbol; // the number of an interned kernel symbol
 };
 
 struct ftrace_event_type {

@@ -48,7 +48,13 @@ int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
 // Closes the innermost open slice that fits the spec's category and name (none fits all), and adds
 // the args. SLICE_NONE: there is none.
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
-// The same, and *ret_ts is when it began.
+// The same for the innermost open slice of a track, whatever its name.
+static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track)
+{
+    slice_end(slices, &(struct slice_spec){.ts = ts, .track = track});
+}
+
+// The same as slice_end(), and *ret_ts is when the slice began.
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
 // Adds the spec's args to the innermost open slice of exactly its category and name, if there is

@@ -46,14 +46,20 @@ static void rows_are_bound_to_the_slots_of_their_fields(void **state)
                                     .key = "cpu=cpu_id:u, kind='max'",
                                     .track = "Cpu {cpu_id} Max",
                                     .value = "max_freq",
-                                    .args = "min_freq, on=@cpu, level=min_freq?low,high;none"};
+                                    .args = "min_freq, on=@cpu, level=min_freq?low,high;none, "
+                                            "span=max_freq-min_freq, above=max_freq-7, empty=''"};
     assert_int_equal(add(&row), 0);
     const struct form *form = &fix.forms.items.items[0];
     assert_int_equal(form->condition.slot, 0);
     assert_int_equal(form->compared, -7);
     assert_int_equal(form->value.slot, 1);
     assert_int_equal(form->key.n, 2);
-    assert_int_equal(form->args.n, 3);
+    assert_int_equal(form->args.n, 6);
+    const struct form_item *args = &fix.forms.lists.items[form->args.first];
+    assert_string_equal(args[3].value.less->name, "min_freq");
+    assert_null(args[4].value.less);
+    assert_int_equal(args[4].value.number, 7);
+    assert_int_equal(args[5].text.n, 1);
     const struct form_item *items = &fix.forms.lists.items[form->key.first];
     assert_string_equal(items[0].name, "cpu");
     assert_int_equal(items[0].value.slot, 2);
@@ -79,6 +85,9 @@ static void each_mistake_in_a_row_is_told(void **state)
         {{"cpu_idle", FORM_BEGIN, .when = "state~3"}, "no such field: state~3"},
         {{"cpu_idle", FORM_BEGIN, .args = "state, @cpu"}, "no name for: @cpu"},
         {{"cpu_idle", FORM_BEGIN, .ts = "time"}, "no such field: time"},
+        {{"cpu_idle", FORM_BEGIN, .name = "{state-stat}"}, "no such field: stat"},
+        {{"cpu_idle", FORM_BEGIN, .type = "a", .cookie = "id"}, "no such field: id"},
+        {{"cpu_idle", FORM_MOMENT, .type = "a", .dur = "time"}, "no such field: time"},
         {{"cpu_idle", FORM_COUNTER, .type = "a", .value = "values"}, "no such field: values"},
         {{"cpu_idle", FORM_COUNTER, .type = "a"}, "a counter without a value: "},
         {{"cpu_idle", FORM_COUNTER, .value = "state"}, "a counter without a type: "},

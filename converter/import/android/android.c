@@ -16,13 +16,10 @@
 // The values of an event line, which has no text of its own.
 static void event_args(const struct wire_field *event, struct strbuf *text)
 {
-    struct wire_reader reader = wire_sub(event);
-    struct wire_field field;
     size_t start = text->size;
-    while (text->size - start < LOG_ARGS_SIZE && wire_next(&reader, &field)) {
-        if (field.number != PB_AndroidLogPacket_LogEvent_args)
-            continue;
-        MESSAGE(arg, AndroidLogPacket_LogEvent_Arg, &field);
+    for (struct fields each = fields_of(event, PB_AndroidLogPacket_LogEvent_args);
+         text->size - start < LOG_ARGS_SIZE && fields_next(&each);) {
+        MESSAGE(arg, AndroidLogPacket_LogEvent_Arg, &each.field);
         if (!field_present(&arg.name))
             continue;
         strbuf_add_char(text, ' '); // as Perfetto, also before the first
@@ -35,7 +32,7 @@ static void event_args(const struct wire_field *event, struct strbuf *text)
         } else if (field_present(&arg.int_value)) {
             strbuf_addf(text, "%lld", (long long)field_i64(&arg.int_value));
         } else if (arg.float_value.type == WIRE_FIXED32) {
-            strbuf_addf(text, "%f", (double)wire_to_float(arg.float_value.value));
+            strbuf_addf(text, "%f", field_float(&arg.float_value));
         }
     }
 }
@@ -130,8 +127,7 @@ static void battery_sorted(struct import *im, const struct packet *packet)
         battery_push(im, ts, name, "charge_uah",
                      trunc((double)field_i64(&part.energy_counter_uwh) * MICRO / (double)uv));
     if (part.capacity_percent.type == WIRE_FIXED32 && field_present(&part.capacity_percent))
-        battery_push(im, ts, name, "capacity_pct",
-                     (double)wire_to_float(part.capacity_percent.value));
+        battery_push(im, ts, name, "capacity_pct", field_float(&part.capacity_percent));
     if (field_present(current))
         battery_push(im, ts, name, "current_ua", (double)field_i64(current));
     if (field_present(&part.current_avg_ua))

@@ -2,34 +2,23 @@
 //
 // Lists that Android's recorders dump once: its users, what may be done to games, and the flags
 // that its features hang on.
-#include <errno.h>
-
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
+#define MODE(mode)                                                                                 \
+    {                                                                                              \
+        COL_android_game_intervention_list_##mode##_mode_supported,                                \
+            COL_android_game_intervention_list_##mode##_mode_downscale,                            \
+            COL_android_game_intervention_list_##mode##_mode_use_angle,                            \
+            COL_android_game_intervention_list_##mode##_mode_fps                                   \
+    }
+
 // Columns of a mode of a game: whether there is one, and what it does.
 static const struct mode_columns {
     size_t supported, downscale, angle, fps;
-} modes[] = {
-    {COL_android_game_intervention_list_standard_mode_supported,
-     COL_android_game_intervention_list_standard_mode_downscale,
-     COL_android_game_intervention_list_standard_mode_use_angle,
-     COL_android_game_intervention_list_standard_mode_fps},
-    {COL_android_game_intervention_list_perf_mode_supported,
-     COL_android_game_intervention_list_perf_mode_downscale,
-     COL_android_game_intervention_list_perf_mode_use_angle,
-     COL_android_game_intervention_list_perf_mode_fps},
-    {COL_android_game_intervention_list_battery_mode_supported,
-     COL_android_game_intervention_list_battery_mode_downscale,
-     COL_android_game_intervention_list_battery_mode_use_angle,
-     COL_android_game_intervention_list_battery_mode_fps},
-};
+} modes[] = {MODE(standard), MODE(perf), MODE(battery)};
 #define N_MODES ELEMENTS(modes)
-static double float_of(const struct wire_field *field)
-{
-    return field->type == WIRE_FIXED32 ? (double)wire_to_float(field->value) : 0;
-}
 
 static void mode_set(struct cell *row, const struct wire_field *message)
 {
@@ -40,8 +29,8 @@ static void mode_set(struct cell *row, const struct wire_field *message)
     const struct mode_columns *columns = &modes[number - 1];
     cell_int(row, columns->supported, 1);
     cell_int(row, columns->angle, field_u64(&mode.use_angle) != 0);
-    cell_real(row, columns->downscale, float_of(&mode.resolution_downscale));
-    cell_real(row, columns->fps, float_of(&mode.fps));
+    cell_real(row, columns->downscale, field_float(&mode.resolution_downscale));
+    cell_real(row, columns->fps, field_float(&mode.fps));
 }
 
 static void game_read(struct import *im, const struct wire_field *message)
@@ -54,12 +43,10 @@ static void game_read(struct import *im, const struct wire_field *message)
              (int32_t)field_u64(&game.current_mode));
     for (size_t i = 0; i < N_MODES; i++)
         cell_int(row, modes[i].supported, 0);
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_AndroidGameInterventionList_GamePackageInfo_game_mode_info)
-            mode_set(row, &field);
-    }
+    for (struct fields each =
+             fields_of(message, PB_AndroidGameInterventionList_GamePackageInfo_game_mode_info);
+         fields_next(&each);)
+        mode_set(row, &each.field);
 }
 
 static void games_sorted(struct import *im, const struct packet *packet)
@@ -69,12 +56,10 @@ static void games_sorted(struct import *im, const struct packet *packet)
               field_u64(&games.parse_error) != 0);
     stats_set(&im->stats, STAT_game_intervention_has_read_errors,
               field_u64(&games.read_error) != 0);
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_AndroidGameInterventionList_game_packages)
-            game_read(im, &field);
-    }
+    for (struct fields each =
+             fields_of(packet->message, PB_AndroidGameInterventionList_game_packages);
+         fields_next(&each);)
+        game_read(im, &each.field);
 }
 
 // The last list of a user counts: its type, in strings, by number.
@@ -91,10 +76,7 @@ static void users_now(struct import *im, const struct packet *packet)
         MESSAGE(user, AndroidUserList_UserInfo, &field);
         uint32_t type = strset_add(&im->strings, field_text(&user.type), user.type.size);
         int64_t uid = (int32_t)field_u64(&user.uid);
-        if (type == STRSET_NONE || map64_set(users, (uint64_t)uid, type) < 0) {
-            import_fail(im, -ENOMEM);
-            return;
-        }
+        import_fail(im, map64_set(users, (uint64_t)uid, type));
     }
 }
 
@@ -119,11 +101,10 @@ static void users_done(void *state)
 
 static const char *choice_word(const struct wire_field *field, const char *const *words)
 {
-    uint64_t number = field_u64(field);
-    for (uint64_t i = 0; words[i]; i++)
-        if (i == number)
-            return words[i];
-    return words[0];
+    uint64_t i = 0;
+    while (words[i] && i != field_u64(field))
+        i++;
+    return words[i] ? words[i] : words[0];
 }
 
 static void flag_read(struct import *im, int64_t ts, const struct wire_field *message)
@@ -161,12 +142,9 @@ static void flags_sorted(struct import *im, const struct packet *packet)
         stats_add(&im->stats, STAT_android_aflags_errors, 1);
         return;
     }
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_AndroidAflags_flags)
-            flag_read(im, packet->ts, &field);
-    }
+    for (struct fields each = fields_of(packet->message, PB_AndroidAflags_flags);
+         fields_next(&each);)
+        flag_read(im, packet->ts, &each.field);
 }
 
 const struct importer importer_game_interventions = {

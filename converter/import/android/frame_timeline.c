@@ -64,15 +64,13 @@ struct frame {
     struct wire_field unsignaled, addressable; // of display frames
 };
 
-static const struct track_spec *timeline_tracks(bool is_actual, int64_t upid,
-                                                struct track_spec *ret)
+static struct track_spec timeline_tracks(bool is_actual, int64_t upid)
 {
-    *ret = (struct track_spec){
+    return (struct track_spec){
         .type = is_actual ? "android_actual_frame_timeline" : "android_expected_frame_timeline",
         .dimensions = {dimension_int("upid", upid)},
         .name = slice_name(is_actual ? "Actual Timeline" : "Expected Timeline"),
     };
-    return ret;
 }
 
 static void display_read(const struct wire_field *message, struct frame *ret)
@@ -98,43 +96,36 @@ static void display_read(const struct wire_field *message, struct frame *ret)
     ret->addressable = display.addressable_unsignaled_latch_count;
 }
 
-static void surface_read(const struct wire_field *message, struct frame *ret)
-{
-    MESSAGE(surface, FrameTimelineEvent_ActualSurfaceFrameStart, message);
-    ret->part = surface;
-}
-
 // False: something that it must have is missing. What is expected has the first fields of what is
 // actual.
 static bool frame_read(struct import *im, int64_t ts, bool is_display,
                        const struct wire_field *message, struct frame *ret)
 {
-    *ret = (struct frame){.ts = ts, .is_display = is_display};
+    struct frame frame = {.ts = ts, .is_display = is_display};
     if (is_display)
-        display_read(message, ret);
+        display_read(message, &frame);
     else
-        surface_read(message, ret);
-    ret->cookie = field_i64(&ret->part.cookie);
-    ret->token = field_i64(&ret->part.token);
-    if (!field_present(&ret->part.cookie) || !field_present(&ret->part.token) ||
-        !field_present(&ret->part.pid) ||
-        (!is_display && !field_present(&ret->part.display_frame_token))) {
+        message_read(wire_sub(message), frame.part.at, ELEMENTS(frame.part.at));
+    frame.cookie = field_i64(&frame.part.cookie);
+    frame.token = field_i64(&frame.part.token);
+    if (!field_present(&frame.part.cookie) || !field_present(&frame.part.token) ||
+        !field_present(&frame.part.pid) ||
+        (!is_display && !field_present(&frame.part.display_frame_token))) {
         stats_add(&im->stats, STAT_frame_timeline_event_parser_errors, 1);
         return false;
     }
-    ret->upid = processes_process(&im->processes, (uint32_t)field_u64(&ret->part.pid));
+    frame.upid = processes_process(&im->processes, (uint32_t)field_u64(&frame.part.pid));
+    *ret = frame;
     return true;
 }
 
 static int64_t frame_begin(struct import *im, const struct frame *frame, bool is_actual,
                            const struct arg *args, size_t n_args)
 {
-    struct track_spec tracks;
+    struct track_spec tracks = timeline_tracks(is_actual, frame->upid);
     struct slice_spec spec = {
         .ts = frame->ts,
-        .track =
-            async_track_begin(&im->async_tracks, timeline_tracks(is_actual, frame->upid, &tracks),
-                              frame->cookie, false),
+        .track = async_track_begin(&im->async_tracks, &tracks, frame->cookie, false),
         .name = import_text(im, "%lld", (long long)frame->token),
         .args = args,
         .n_args = n_args,
@@ -150,8 +141,7 @@ static int cookie_set(struct timeline *timeline, const struct frame *frame, bool
 
 static struct arg layer_arg(const struct frame *frame)
 {
-    const struct wire_field *layer = &frame->part.layer_name;
-    return arg_text("Layer name", layer->data, layer->size);
+    return arg_name("Layer name", field_name(&frame->part.layer_name));
 }
 
 static void expected_begin(struct import *im, struct timeline *timeline, const struct frame *frame)
@@ -184,11 +174,7 @@ static struct arg word_arg(const char *key, const char *word)
 
 static struct arg float_arg(const char *key, const struct wire_field *field)
 {
-    return (struct arg){
-        .key = key,
-        .real = field->type == WIRE_FIXED32 ? (double)wire_to_float(field->value) : 0,
-        .type = ARG_REAL,
-    };
+    return arg_real(key, field_float(field));
 }
 
 static struct arg jank_arg(struct import *im, const char *key, const struct wire_field *field)
@@ -200,8 +186,7 @@ static struct arg jank_arg(struct import *im, const char *key, const struct wire
     for (size_t i = 0; i < ELEMENTS(janks); i++)
         if (jank & janks[i].bit)
             strbuf_addf(&text, "%s%s", text.size ? ", " : "", janks[i].name);
-    uint32_t id = import_strbuf_keep(im, &text);
-    return arg_text(key, strset_text(&im->strings, id), text.size);
+    return arg_name(key, slice_name_of(&im->strings, import_strbuf_keep(im, &text)));
 }
 
 static const char *jank_tag(const struct frame *frame, uint32_t jank, bool is_dropped)
@@ -305,25 +290,24 @@ static size_t actual_args(struct import *im, const struct frame *frame, struct a
 }
 
 // Remembers the slice until the display frame that it goes into.
-static int surface_keep(struct timeline *timeline, int64_t display, int64_t slice)
+static void surface_keep(struct import *im, struct timeline *timeline, int64_t display,
+                         int64_t slice)
 {
     bool is_new;
     uint64_t *head =
-        map64_get_or_add(&timeline->by_display, (uint64_t)display, UINT64_MAX, &is_new);
+        import_map_get(im, &timeline->by_display, (uint64_t)display, UINT64_MAX, &is_new);
     if (!head)
-        return -ENOMEM;
+        return;
     struct surface_slice item = {slice, (int64_t)*head};
     int64_t index = timeline->free - 1;
     if (index < 0) {
         index = (int64_t)timeline->slices.n;
-        if (surface_slice_vec_push(&timeline->slices, item) < 0)
-            return -ENOMEM;
+        import_fail(im, surface_slice_vec_push(&timeline->slices, item));
     } else {
         timeline->free = timeline->slices.items[index].next + 1;
         timeline->slices.items[index] = item;
     }
     *head = (uint64_t)index;
-    return 0;
 }
 
 // An application works on a frame before the display does: all that lead here have begun.
@@ -351,7 +335,7 @@ static void actual_begin(struct import *im, struct timeline *timeline, const str
     if (frame->is_display)
         surfaces_join(im, timeline, frame, slice);
     else if (slice != SLICE_NONE)
-        import_fail(im, surface_keep(timeline, field_i64(&frame->part.display_frame_token), slice));
+        surface_keep(im, timeline, field_i64(&frame->part.display_frame_token), slice);
 }
 
 static void frame_end(struct import *im, struct timeline *timeline, int64_t ts,
@@ -368,11 +352,8 @@ static void frame_end(struct import *im, struct timeline *timeline, int64_t ts,
                   1);
         return;
     }
-    struct track_spec tracks;
-    timeline_tracks(*found & 1, (int64_t)(*found >> 1), &tracks);
-    struct slice_spec spec = {
-        .ts = ts, .track = async_track_end(&im->async_tracks, &tracks, field_i64(cookie))};
-    slice_end(&im->slices, &spec);
+    struct track_spec tracks = timeline_tracks(*found & 1, (int64_t)(*found >> 1));
+    slice_close(&im->slices, ts, async_track_end(&im->async_tracks, &tracks, field_i64(cookie)));
     map64_remove(&timeline->by_cookie, field_u64(cookie));
 }
 

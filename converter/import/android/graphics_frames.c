@@ -64,16 +64,6 @@ static uint32_t phase_track(struct import *im, struct frames *frames, const char
     return frames_track(im, name->text, name->size < NAME_MAX_SIZE ? name->size : NAME_MAX_SIZE);
 }
 
-static struct arg frame_arg(uint32_t frame)
-{
-    return arg_int("frame_number", frame);
-}
-
-static struct arg layer_arg(const struct buffer_event *event)
-{
-    return arg_text("layer_name", event->layer_name.text, event->layer_name.size);
-}
-
 static void event_add(struct import *im, struct frames *frames, const struct buffer_event *event,
                       const struct buffer *buffer)
 {
@@ -95,8 +85,8 @@ static void event_add(struct import *im, struct frames *frames, const struct buf
     };
     int64_t wait = (int64_t)((uint64_t)buffer->acquire_ts - (uint64_t)buffer->queue_ts);
     struct arg args[] = {
-        frame_arg(event->frame),
-        layer_arg(event),
+        arg_int("frame_number", event->frame),
+        arg_name("layer_name", event->layer_name),
         arg_int("queue_to_acquire_time", wait > 0 ? wait : 0),
         arg_int("acquire_to_latch_time",
                 (int64_t)((uint64_t)buffer->latch_ts - (uint64_t)buffer->acquire_ts)),
@@ -118,7 +108,8 @@ static void event_add(struct import *im, struct frames *frames, const struct buf
 // A phase is called by its frame, or by its begin while that is not known.
 static void phase_begin(struct import *im, const struct buffer_event *event, uint32_t track)
 {
-    struct arg args[] = {frame_arg(event->frame), layer_arg(event)};
+    struct arg args[] = {arg_int("frame_number", event->frame),
+                         arg_name("layer_name", event->layer_name)};
     struct slice_spec spec = {
         .ts = event->ts,
         .track = track,
@@ -130,16 +121,10 @@ static void phase_begin(struct import *im, const struct buffer_event *event, uin
     slice_begin(&im->slices, &spec);
 }
 
-static void phase_end(struct import *im, int64_t ts, uint32_t track)
-{
-    struct slice_spec spec = {.ts = ts, .track = track};
-    slice_end(&im->slices, &spec);
-}
-
 // The application's phase turns out to be of this frame.
 static void app_name(struct import *im, const struct buffer *buffer, uint32_t frame)
 {
-    struct arg arg = frame_arg(frame);
+    struct arg arg = arg_int("frame_number", frame);
     struct slice_spec spec = {.track = buffer->track, .args = &arg, .n_args = 1};
     slice_add_args(&im->slices, &spec);
     slice_rename(&im->slices, buffer->track, import_text(im, "%u", frame));
@@ -161,7 +146,7 @@ static void buffer_queued(struct import *im, struct frames *frames,
 {
     if (buffer->phase == PHASE_APP) {
         app_name(im, buffer, event->frame);
-        phase_end(im, event->ts, buffer->track);
+        slice_close(&im->slices, event->ts, buffer->track);
         buffer->phase = PHASE_NONE;
         if (buffer->was_acquired && buffer->last_acquire_ts > buffer->dequeue_ts)
             return; // the GPU is done with it already
@@ -175,7 +160,7 @@ static void buffer_acquired(struct import *im, const struct buffer_event *event,
                             struct buffer *buffer)
 {
     if (buffer->phase == PHASE_GPU) {
-        phase_end(im, event->ts, buffer->track);
+        slice_close(&im->slices, event->ts, buffer->track);
         buffer->phase = PHASE_NONE;
     }
     buffer->was_acquired = true;
@@ -196,13 +181,13 @@ static void buffer_presented(struct import *im, struct frames *frames,
                              const struct buffer_event *event, struct buffer *buffer)
 {
     if (buffer->phase == PHASE_SF) {
-        phase_end(im, event->ts, buffer->track);
+        slice_close(&im->slices, event->ts, buffer->track);
         buffer->phase = PHASE_NONE;
     }
     uint32_t layer = strset_add(&im->strings, event->layer_name.text, event->layer_name.size);
     const uint64_t *shown = map64_find(&frames->displays, layer);
     if (shown)
-        phase_end(im, event->ts, (uint32_t)*shown);
+        slice_close(&im->slices, event->ts, (uint32_t)*shown);
     uint32_t track = phase_track(im, frames, "Display_", false, event);
     phase_begin(im, event, track);
     import_fail(im, layer == STRSET_NONE ? -ENOMEM : map64_set(&frames->displays, layer, track));
@@ -237,25 +222,16 @@ static void event_read(struct import *im, struct frames *frames, const struct bu
     else if (event->type != PB_DEQUEUE) // as Perfetto: of no use for those times
         stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
     event_add(im, frames, event, buffer);
-    switch (event->type) {
-    case PB_DEQUEUE:
+    if (event->type == PB_DEQUEUE)
         buffer_dequeued(im, frames, event, buffer);
-        return;
-    case PB_QUEUE:
+    else if (event->type == PB_QUEUE)
         buffer_queued(im, frames, event, buffer);
-        return;
-    case PB_ACQUIRE_FENCE:
+    else if (event->type == PB_ACQUIRE_FENCE)
         buffer_acquired(im, event, buffer);
-        return;
-    case PB_LATCH:
+    else if (event->type == PB_LATCH)
         buffer_latched(im, frames, event, buffer);
-        return;
-    case PB_PRESENT_FENCE:
+    else if (event->type == PB_PRESENT_FENCE)
         buffer_presented(im, frames, event, buffer);
-        return;
-    default:
-        return;
-    }
 }
 
 static void frames_sorted(struct import *im, const struct packet *packet)
@@ -277,8 +253,7 @@ static void frames_sorted(struct import *im, const struct packet *packet)
         .has_type = field_present(&part.type),
         .dur = field_i64(&part.duration_ns),
         .layer = *layer,
-        .layer_name = field_present(layer) ? (struct slice_name){field_text(layer), layer->size}
-                                           : slice_name("no_layer_name"),
+        .layer_name = field_present(layer) ? field_name(layer) : slice_name("no_layer_name"),
     };
     event_read(im, packet->own, &event);
 }

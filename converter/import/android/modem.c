@@ -29,11 +29,7 @@
 #define PAIR_BEGIN     "\xe2\x96\xa0"       // a black square
 #define PAIR_MIDDLE    "\xe2\x99\xa6"       // a black diamond
 
-struct modem_text {
-    const char *text; // borrowed from the trace
-    size_t size;
-};
-VEC_DEFINE(modem_text_vec, struct modem_text);
+VEC_DEFINE(modem_text_vec, struct slice_name);
 
 struct modem {
     struct map64 index; // token -> text
@@ -61,9 +57,8 @@ static int texts_read(struct modem *modem, const uint8_t *bytes, size_t size)
         const uint8_t *end = memchr(text, 0, size - (size_t)(text - bytes));
         if (!end)
             return -EBADMSG;
-        struct modem_text item = {.text = (const char *)text, .size = (size_t)(end - text)};
-        if (item.size > TEXT_MAX)
-            item.size = TEXT_MAX;
+        struct slice_name item =
+            name_cut((struct slice_name){(const char *)text, (size_t)(end - text)}, TEXT_MAX);
         bool is_live = u32_at(entry + TOKEN_SIZE) == REMOVED_NEVER;
         if (is_live && (modem_text_vec_push(&modem->texts, item) < 0 ||
                         map64_set(&modem->index, u32_at(entry), modem->texts.n - 1) < 0))
@@ -170,21 +165,12 @@ static int clamped(int64_t value)
 // Widths and precisions that are values of their own.
 static bool directive_complete(struct tokenized *event, struct directive *directive)
 {
-    int64_t value;
-    if (directive->width_is_value) {
-        if (!value_read(event, &value))
-            return false;
-        directive->width = clamped(value);
-    }
-    if (directive->precision_is_value) {
-        if (!value_read(event, &value))
-            return false;
-        directive->precision = clamped(value);
-    }
-    if (directive->width > WIDTH_MAX)
-        directive->width = WIDTH_MAX;
-    if (directive->precision > WIDTH_MAX)
-        directive->precision = WIDTH_MAX;
+    int64_t width = directive->width, precision = directive->precision;
+    if ((directive->width_is_value && !value_read(event, &width)) ||
+        (directive->precision_is_value && !value_read(event, &precision)))
+        return false;
+    directive->width = clamped(width);
+    directive->precision = clamped(precision);
     return true;
 }
 
@@ -222,7 +208,7 @@ static bool real_put(struct tokenized *event, const struct directive *directive)
     uint32_t bits = u32_at(payload->pos);
     memcpy(&value, &bits, sizeof(value));
     payload->pos += sizeof(value);
-    value_keep(event, (struct arg){.real = (double)value, .type = ARG_REAL});
+    value_keep(event, arg_real(NULL, (double)value));
     format_make(directive, "", format, sizeof(format));
     snprintf(text, sizeof(text), format, (double)value);
     strbuf_add_str(&event->text, text);
@@ -271,9 +257,9 @@ static void directive_put(struct tokenized *event, struct directive *directive)
         strbuf_add_str(&event->text, "<ERROR>");
 }
 
-static void text_make(struct tokenized *event, const struct modem_text *raw)
+static void text_make(struct tokenized *event, struct slice_name raw)
 {
-    const char *at = raw->text, *end = at + raw->size;
+    const char *at = raw.text, *end = at + raw.size;
     while (at < end) {
         const char *sign = memchr(at, '%', (size_t)(end - at));
         strbuf_add(&event->text, at, (size_t)((sign ? sign : end) - at));
@@ -308,7 +294,7 @@ static struct slice_name pair_find(struct slice_name text, const char *key)
         struct slice_name pair = part_take(&text, PAIR_BEGIN);
         struct slice_name name = part_take(&pair, PAIR_MIDDLE);
         struct slice_name value = part_take(&pair, PAIR_MIDDLE);
-        if (value.size && name.size == strlen(key) && memcmp(name.text, key, name.size) == 0)
+        if (value.size && name_is(name, key))
             return value;
     }
     return (struct slice_name){0};
@@ -316,28 +302,24 @@ static struct slice_name pair_find(struct slice_name text, const char *key)
 
 // The text with its values in it; when many were made, without: they also are args.
 static struct slice_name text_keep(struct import *im, struct modem *modem,
-                                   const struct tokenized *event, const struct modem_text *raw)
+                                   const struct tokenized *event, struct slice_name raw)
 {
-    struct slice_name without = {.text = raw->text, .size = raw->size};
     if (!event->text.size || modem->n_made_bytes > MADE_BYTES_MAX)
-        return without;
+        return raw;
     size_t n = im->strings.n;
     uint32_t id = import_strbuf_keep(im, &event->text);
-    if (id == STRSET_NONE)
-        return without;
     if (im->strings.n > n)
         modem->n_made_bytes += event->text.size;
-    return (struct slice_name){.text = strset_text(&im->strings, id), .size = event->text.size};
+    return slice_name_of(&im->strings, id);
 }
 
 static void event_write(struct import *im, int64_t ts, const struct tokenized *event,
                         struct slice_name all)
 {
     struct slice_name domain = pair_find(all, "domain"), format = pair_find(all, "format");
-    struct slice_name name =
-        domain.size ? import_text(im, "Pixel Modem Events: %.*s",
-                                  (int)(domain.size < 400 ? domain.size : 400), domain.text)
-                    : slice_name("Pixel Modem Events");
+    struct slice_name name = domain.size ? import_text(im, "Pixel Modem Events: %.*s",
+                                                       (int)name_cut(domain, 400).size, domain.text)
+                                         : slice_name("Pixel Modem Events");
     struct track_spec track = {
         .type = "pixel_modem_event",
         .dimensions = {dimension_text("modem_domain", domain.text, domain.size)},
@@ -356,7 +338,6 @@ static void event_write(struct import *im, int64_t ts, const struct tokenized *e
 static void event_read(struct import *im, struct modem *modem, const struct packet *packet,
                        int64_t ts, const struct wire_field *field)
 {
-    static const struct modem_text unknown = {.text = "Token not found", .size = 15};
     struct tokenized event = {.im = im, .payload = wire_sub(field)};
     if (!field->data || field->size < TOKEN_SIZE) {
         stats_add(&im->stats, STAT_mmsql_modem_events_damaged, 1);
@@ -365,11 +346,11 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
     event.token = u32_at(field->data);
     event.payload.pos += TOKEN_SIZE;
     const uint64_t *index = map64_find(&modem->index, event.token);
-    const struct modem_text *raw = index ? &modem->texts.items[*index] : &unknown;
+    struct slice_name raw = index ? modem->texts.items[*index] : slice_name("Token not found");
     struct slice_name hex = import_text(im, "0x%02x", event.token);
-    event.args[event.n_args++] = arg_text("raw_template", raw->text, raw->size);
+    event.args[event.n_args++] = arg_name("raw_template", raw);
     event.args[event.n_args++] = arg_int("token_id", event.token);
-    event.args[event.n_args++] = arg_text("token_id_hex", hex.text, hex.size);
+    event.args[event.n_args++] = arg_name("token_id_hex", hex);
     event.args[event.n_args++] = arg_uint("packet_ts", (uint64_t)packet->ts);
     text_make(&event, raw);
     event_write(im, ts, &event, text_keep(im, modem, &event, raw));
@@ -380,12 +361,9 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
 static void events_sorted(struct import *im, const struct packet *packet)
 {
     struct values times = values_of(packet->message, PB_PixelModemEvents_event_time_nanos);
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
     uint64_t ts = 0, passed;
-    wire_foreach(&reader, &field) {
-        if (field.number != PB_PixelModemEvents_events)
-            continue;
+    for (struct fields each = fields_of(packet->message, PB_PixelModemEvents_events);
+         fields_next(&each);) {
         if (!values_next(&times, &passed)) {
             stats_add(&im->stats, STAT_mmsql_modem_events_damaged, 1);
             continue;
@@ -394,7 +372,7 @@ static void events_sorted(struct import *im, const struct packet *packet)
         if (ts > INT64_MAX)
             stats_add(&im->stats, STAT_pixel_modem_negative_timestamp, 1);
         else
-            event_read(im, packet->own, packet, (int64_t)ts, &field);
+            event_read(im, packet->own, packet, (int64_t)ts, &each.field);
     }
 }
 

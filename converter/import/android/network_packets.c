@@ -29,18 +29,10 @@ static const struct {
 #define N_OPTIONAL ELEMENTS(optional)
 static struct slice_name protocol_name(struct import *im, uint32_t protocol)
 {
-    switch (protocol) {
-    case 1:
-        return slice_name("IPPROTO_ICMP");
-    case 6:
-        return slice_name("IPPROTO_TCP");
-    case 17:
-        return slice_name("IPPROTO_UDP");
-    case 58:
-        return slice_name("IPPROTO_ICMPV6");
-    default:
-        return import_text(im, "IPPROTO (%u)", protocol);
-    }
+    static const char *const names[] = {
+        [1] = "IPPROTO_ICMP", [6] = "IPPROTO_TCP", [17] = "IPPROTO_UDP", [58] = "IPPROTO_ICMPV6"};
+    const char *name = protocol < ELEMENTS(names) ? names[protocol] : NULL;
+    return name ? slice_name(name) : import_text(im, "IPPROTO (%u)", protocol);
 }
 
 // A letter for each flag that is set: fin, syn, rst, push, ack, urgent, ece, cwr.
@@ -56,29 +48,22 @@ static struct slice_name tcp_flags_name(struct import *im, uint32_t flags)
 static struct slice_name sender_name(struct import *im, uint32_t uid)
 {
     const uint64_t *package = (int32_t)uid > 0 ? packages_find(im, uid % UIDS_PER_USER) : NULL;
-    if (!package)
-        return import_text(im, "uid=%u", uid);
-    const struct strset_entry *name = &im->strings.entries[*package];
-    return (struct slice_name){name->text, name->size};
+    return package ? slice_name_of(&im->strings, (uint32_t)*package)
+                   : import_text(im, "uid=%u", uid);
 }
 
 static uint32_t traffic_track(struct import *im, const struct wire_field *interface,
                               const char *direction, const struct traffic *traffic)
 {
-    struct slice_name name =
-        import_text(im, "%.*s %s", (int)(interface->size & 0xff), field_text(interface), direction);
     struct track_spec spec = {
         .type = "network_packets",
         .dimensions = {dimension_text("net_interface", field_text(interface), interface->size),
                        dimension_text("net_direction", direction, strlen(direction))},
-        .name = name_cut(name, TRACK_NAME),
+        .name = name_cut(import_text(im, "%.*s %s", (int)(interface->size & 0xff),
+                                     field_text(interface), direction),
+                         TRACK_NAME),
     };
     return async_track_span(&im->async_tracks, &spec, traffic->ts, traffic->dur);
-}
-
-static struct arg name_arg(const char *key, struct slice_name name)
-{
-    return arg_text(key, name.text, name.size);
 }
 
 static void row_text(struct cell *row, size_t column, struct slice_name name)
@@ -97,12 +82,12 @@ static void traffic_add(struct import *im, struct traffic traffic,
     uint32_t tag = (uint32_t)field_u64(&event->tag);
     struct slice_name protocol = protocol_name(im, (uint32_t)field_u64(&event->ip_proto));
     struct slice_name tag_name = import_text(im, "0x%x", tag), flags_name = {0};
-    struct arg args[10] = {name_arg("packet_transport", protocol), arg_int("socket_uid", uid),
-                           name_arg("socket_tag", tag_name)};
+    struct arg args[10] = {arg_name("packet_transport", protocol), arg_int("socket_uid", uid),
+                           arg_name("socket_tag", tag_name)};
     size_t n = 3;
     if (field_present(flags)) {
         flags_name = tcp_flags_name(im, (uint32_t)field_u64(flags));
-        ARG_APPEND(args, n, name_arg("packet_tcp_flags", flags_name));
+        ARG_APPEND(args, n, arg_name("packet_tcp_flags", flags_name));
     }
     for (size_t i = 0; i < N_OPTIONAL; i++)
         if (field_present(&event->at[optional[i].field]))

@@ -13,5 +13,5 @@ struct wire_field;
 const uint64_t *packages_find(const struct import *im, uint32_t uid);
 
 // There is a package of that name with that user id; *ret_new: it was not known, and may get a row.
-// 0 or -ENOMEM.
-int packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new);
+// False: the conversion must end.
+bool packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new);

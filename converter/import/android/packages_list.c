@@ -9,11 +9,6 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-// Of the packet: whole packages that have a row.
-struct packages {
-    struct strset seen;
-};
-
 // Of all machines.
 struct package_names {
     struct map64 by_uid; // -> the name, in strings
@@ -28,7 +23,7 @@ const uint64_t *packages_find(const struct import *im, uint32_t uid)
     return map64_find(&names->by_uid, uid);
 }
 
-int packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new)
+bool packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new)
 {
     struct package_names *names = importer_state(im, &importer_packages);
     uint32_t text = strset_add(&im->strings, field_text(name), name->size);
@@ -37,14 +32,16 @@ int packages_see(struct import *im, const struct wire_field *name, int64_t uid, 
     bool is_first;
     if (text == STRSET_NONE ||
         strset_add(&names->keys, (const char *)key, sizeof(key)) == STRSET_NONE ||
-        !map64_get_or_add(&names->by_uid, (uint64_t)uid, text, &is_first))
-        return -ENOMEM;
+        !map64_get_or_add(&names->by_uid, (uint64_t)uid, text, &is_first)) {
+        import_fail(im, -ENOMEM);
+        return false;
+    }
     *ret_new = names->keys.n > n;
-    return 0;
+    return true;
 }
 
-static void package_read(struct import *im, struct packages *state,
-                         const struct wire_field *message)
+// `seen` has whole packages that have a row.
+static void package_read(struct import *im, struct strset *seen, const struct wire_field *message)
 {
     MESSAGE(part, PackagesList_PackageInfo, message);
     const struct wire_field *name = &part.name;
@@ -55,18 +52,11 @@ static void package_read(struct import *im, struct packages *state,
         field_u64(&part.profileable_from_shell) != 0,
         field_i64(&part.version_code),
     };
-    size_t n = state->seen.n;
-    if (strset_add(&state->seen, (const char *)key, sizeof(key)) == STRSET_NONE) {
-        import_fail(im, -ENOMEM);
+    size_t n = seen->n;
+    bool has_memory = strset_add(seen, (const char *)key, sizeof(key)) != STRSET_NONE, is_new;
+    import_fail(im, has_memory ? 0 : -ENOMEM);
+    if (seen->n == n || !packages_see(im, name, key[1], &is_new))
         return;
-    }
-    if (state->seen.n == n)
-        return;
-    bool is_new;
-    if (packages_see(im, name, key[1], &is_new) < 0) {
-        import_fail(im, -ENOMEM);
-        return;
-    }
     struct cell *row = database_row(im->db, TABLE_package_list, NULL);
     cell_bytes(row, COL_package_list_package_name, name->data, name->size);
     cell_int(row, COL_package_list_uid, key[1]);
@@ -77,12 +67,11 @@ static void package_read(struct import *im, struct packages *state,
 
 static void packages_list_now(struct import *im, const struct packet *packet)
 {
-    struct packages *state = packet->own;
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     while (!import_failed(im) && wire_next(&reader, &field)) {
         if (field.number == PB_PackagesList_packages)
-            package_read(im, state, &field);
+            package_read(im, packet->own, &field);
         else if (field.number == PB_PackagesList_parse_error && field.value)
             stats_add(&im->stats, STAT_packages_list_has_parse_errors, 1);
         else if (field.number == PB_PackagesList_read_error && field.value)
@@ -92,13 +81,13 @@ static void packages_list_now(struct import *im, const struct packet *packet)
 
 static void packages_list_done(void *state)
 {
-    strset_done(&((struct packages *)state)->seen);
+    strset_done(state);
 }
 
 const struct importer importer_packages_list = {
     .field = PB_TracePacket_packages_list,
     .now = packages_list_now,
-    .state_size = sizeof(struct packages),
+    .state_size = sizeof(struct strset),
     .done = packages_list_done,
 };
 

@@ -23,16 +23,6 @@ struct atom {
 };
 VEC_DEFINE(atom_vec, struct atom);
 
-static double real_of(const struct wire_field *field)
-{
-    if (field->type == WIRE_FIXED64)
-        return field_double(field);
-    uint32_t bits = (uint32_t)field->value;
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return (double)value;
-}
-
 static void value_put(struct arg_writer *writer, const struct wire_field *field)
 {
     bool is_real = field->type == WIRE_FIXED32 || field->type == WIRE_FIXED64;
@@ -47,7 +37,8 @@ static void value_put(struct arg_writer *writer, const struct wire_field *field)
     if (field->type == WIRE_BYTES)
         arg_put_base64(writer, field->data, field->size);
     else if (is_real)
-        arg_put(writer, (struct arg){.real = real_of(field), .type = ARG_REAL});
+        arg_put(writer, arg_real(NULL, field->type == WIRE_FIXED64 ? field_double(field)
+                                                                   : field_float(field)));
     else
         arg_put(writer, arg_int(NULL, field_i64(field)));
     arg_leave(writer, place);
@@ -56,17 +47,16 @@ static void value_put(struct arg_writer *writer, const struct wire_field *field)
 static struct slice_name atom_args(struct import *im, const struct atom *atom,
                                    struct arg_writer *writer)
 {
-    static const char type_name[] = ".android.os.statsd.Atom";
     struct wire_reader reader = atom->message;
     struct wire_field kind = {0}, field;
     wire_next(&reader, &kind);
-    uint32_t type = descriptors_find(im, type_name, sizeof(type_name) - 1);
+    const struct text type_name = TEXT(".android.os.statsd.Atom");
+    uint32_t type = descriptors_find(im, type_name.at, type_name.size);
     const struct described_field *known =
         type == TYPE_NONE ? NULL : descriptors_field(im, type, kind.number);
     if (known) {
         message_args_read(writer, type, atom->message, NULL);
-        const char *name = strset_text(&im->strings, known->name);
-        return (struct slice_name){.text = name, .size = im->strings.entries[known->name].size};
+        return slice_name_of(&im->strings, known->name);
     }
     if (kind.number < OEM_ATOM_MIN)
         stats_add(&im->stats, STAT_atom_unknown, 1);
@@ -106,25 +96,16 @@ static int atom_compare(const void *left, const void *right)
 static int atoms_read(struct import *im, const struct packet *packet,
                       const struct wire_field *message, struct atom_vec *ret)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
+    struct values times = values_of(message, PB_StatsdAtom_timestamp_nanos);
+    uint64_t ts;
     size_t n_timed = 0;
-    wire_foreach(&reader, &field) {
-        struct atom atom = {.ts = packet->ts};
-        if (field.number != PB_StatsdAtom_atom || field.type != WIRE_BYTES)
-            continue;
-        atom.message = wire_sub(&field);
-        if (atom_vec_push(ret, atom) < 0)
+    for (struct fields each = fields_of(message, PB_StatsdAtom_atom); fields_next(&each);) {
+        struct atom atom = {.ts = packet->ts, .message = wire_sub(&each.field)};
+        if (each.field.type == WIRE_BYTES && atom_vec_push(ret, atom) < 0)
             return -ENOMEM;
     }
-    reader = wire_sub(message);
-    wire_foreach(&reader, &field) {
-        struct wire_packed packed = {0};
-        uint64_t ts;
-        while (field.number == PB_StatsdAtom_timestamp_nanos &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &ts) && n_timed < ret->n)
-            ret->items[n_timed++].ts = (int64_t)ts;
-    }
+    while (n_timed < ret->n && values_next(&times, &ts))
+        ret->items[n_timed++].ts = (int64_t)ts;
     if (n_timed < ret->n)
         stats_add(&im->stats, STAT_atom_timestamp_missing, (int64_t)(ret->n - n_timed));
     return 0;

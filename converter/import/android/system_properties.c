@@ -30,16 +30,6 @@ static const struct {
     {"profile_system_server", "android_profile_system_server"},
 };
 
-static bool is_text(struct slice_name name, const char *text)
-{
-    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
-}
-
-static bool starts_with(struct slice_name name, const char *text)
-{
-    return name.size >= strlen(text) && memcmp(name.text, text, strlen(text)) == 0;
-}
-
 static bool number_read(const struct wire_field *value, int32_t *ret)
 {
     char text[TEXT_MAX], *end;
@@ -68,7 +58,7 @@ static void device_state(struct import *im, int64_t ts, const struct wire_field 
     struct slice_spec spec = {
         .ts = ts,
         .track = tracks_get(&im->tracks, &track),
-        .name = {.text = field_text(value), .size = value->size},
+        .name = field_name(value),
     };
     slice_add(&im->slices, &spec);
 }
@@ -78,14 +68,14 @@ static void number_property(struct import *im, int64_t ts, struct slice_name ful
                             struct slice_name name, int32_t value)
 {
     for (size_t i = 0; i < ELEMENTS(number_facts); i++)
-        if (is_text(name, number_facts[i].name))
+        if (name_is(name, number_facts[i].name))
             metadata_set_int(&im->metadata, number_facts[i].fact, value);
-    if (is_text(name, "screen_state"))
+    if (name_is(name, "screen_state"))
         property_push(im, ts, "screen_state", NULL, full, slice_name("ScreenState"), value);
-    if (starts_with(name, "battery_stats."))
+    if (name_begins(name, "battery_stats."))
         property_push(im, ts, "battery_stats", "counter_key", name, name, value);
     for (size_t i = 0; i < ELEMENTS(counters); i++)
-        if (is_text(name, counters[i].name))
+        if (name_is(name, counters[i].name))
             property_push(im, ts, "sysprop_counter", "sysprop_name", full,
                           counters[i].track ? slice_name(counters[i].track) : name, value);
 }
@@ -94,27 +84,22 @@ static void property(struct import *im, int64_t ts, const struct wire_field *mes
 {
     MESSAGE(part, AndroidSystemProperty_PropertyValue, message);
     const struct wire_field *value = &part.value;
-    struct slice_name full = {field_text(&part.name), part.name.size};
-    if (!starts_with(full, PREFIX))
+    struct slice_name full = field_name(&part.name);
+    if (!name_begins(full, PREFIX))
         return;
     struct slice_name name = {full.text + strlen(PREFIX), full.size - strlen(PREFIX)};
     int32_t number;
-    if (is_text(name, "device_state")) {
+    if (name_is(name, "device_state"))
         device_state(im, ts, value);
-        return;
-    }
-    if (number_read(value, &number))
+    else if (number_read(value, &number))
         number_property(im, ts, full, name, number);
 }
 
 static void properties_sorted(struct import *im, const struct packet *packet)
 {
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_AndroidSystemProperty_values)
-            property(im, packet->ts, &field);
-    }
+    for (struct fields each = fields_of(packet->message, PB_AndroidSystemProperty_values);
+         fields_next(&each);)
+        property(im, packet->ts, &each.field);
 }
 
 const struct importer importer_system_properties = {.field = PB_TracePacket_android_system_property,

@@ -5,12 +5,7 @@
 // whose numbers were taken out for privacy are all one, called Anonymized Process.
 #include "converter/import/etw/etw.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "common/elements.h"
-#include "common/memory.h"
 #include "converter/import/importer.h"
 #include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
@@ -40,11 +35,11 @@ static uint32_t thread_of(const struct wire_field *tid)
 
 static int64_t utid_of(struct import *im, uint32_t tid)
 {
-    static const char name[] = "Anonymized Process";
     int64_t utid = processes_thread(&im->processes, tid);
     if (tid == TID_ANONYMOUS)
         processes_name_thread(&im->processes, utid,
-                              strset_add(&im->strings, name, sizeof(name) - 1), NAME_FTRACE);
+                              strset_add_text(&im->strings, TEXT("Anonymized Process")),
+                              NAME_FTRACE);
     return utid;
 }
 
@@ -99,14 +94,12 @@ static void ready_handle(struct import *im, const struct bundle_event *record, u
 
 static void pages_push(struct import *im, int64_t ts, const char *what, uint64_t n)
 {
-    char name[64];
-    int size = snprintf(name, sizeof(name), "%s Page Count", what);
     struct track_spec track = {
         .type = "etw_meminfo",
         .unit = "pages",
         .counter = true,
         .dimensions = {dimension_text("counter_type", what, strlen(what))},
-        .name = {name, (size_t)size},
+        .name = import_text(im, "%s Page Count", what),
     };
     counter_push(im, ts, tracks_get(&im->tracks, &track), (double)n, ARG_SET_NONE);
 }
@@ -118,9 +111,7 @@ static void priorities_push(struct import *im, int64_t ts, const struct wire_fie
     uint64_t n;
     // Windows has eight; of more than that a trace may claim any number.
     for (unsigned i = 0; i < 64 && values_next(&values, &n); i++) {
-        char name[48];
-        snprintf(name, sizeof(name), "%s Pri-%u", what, i);
-        pages_push(im, ts, name, n);
+        pages_push(im, ts, import_text(im, "%s Pri-%u", what, i).text, n);
     }
 }
 

@@ -4,15 +4,12 @@
 // ends with one that has the same request (IRP). Several of one thread may overlap. Where one of
 // the two is missing the slice is a moment, whose arg Missing Event says which. Operations on disks
 // are told once, when they are over.
-#include <errno.h>
-
 #include "common/elements.h"
 #include "converter/import/etw/etw.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
 #define OPCODE_FIRST      64
-#define OPCODE_END        76
 #define DISK_OPCODE_FIRST 10
 #define FILE_ARGS_MAX     16
 #define CLASS_ALLOCATION  19
@@ -132,9 +129,8 @@ static const char *const class_names[] = {
 
 static const char *opcode_name(uint64_t opcode)
 {
-    if (opcode < OPCODE_FIRST || opcode - OPCODE_FIRST >= ELEMENTS(opcode_names))
-        return NULL;
-    return opcode_names[opcode - OPCODE_FIRST];
+    opcode -= OPCODE_FIRST;
+    return opcode < ELEMENTS(opcode_names) ? opcode_names[opcode] : NULL;
 }
 
 enum arg_form { FORM_POINTER, FORM_NUMBER, FORM_SIGNED, FORM_TEXT, FORM_CLASS, FORM_EXTRA };
@@ -152,79 +148,64 @@ struct kind {
     struct arg_of args[12];
 };
 
+#define ARG(message, field, key, form)                                                             \
+    {                                                                                              \
+        PB_##message##EtwEvent_##field, key, FORM_##form                                           \
+    }
+// What most operations on files begin with.
+#define REQUEST(message)                                                                           \
+    ARG(message, irp_ptr, "I/O Request Packet", POINTER),                                          \
+        ARG(message, file_object, "File Object", POINTER)
+#define KEY(message) ARG(message, file_key, "File Key", POINTER)
+#define KIND(event, opcode, name, ...)                                                             \
+    {                                                                                              \
+        PB_EtwTraceEvent_##event, opcode, name,                                                    \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
 static const struct kind kinds[] = {
-    {PB_EtwTraceEvent_file_io_create,
-     0,
-     "CreateFile",
-     {{PB_FileIoCreateEtwEvent_irp_ptr, "I/O Request Packet", FORM_POINTER},
-      {PB_FileIoCreateEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_FileIoCreateEtwEvent_ttid, "Thread ID", FORM_NUMBER},
-      {PB_FileIoCreateEtwEvent_create_options, "Create Options", FORM_POINTER},
-      {PB_FileIoCreateEtwEvent_file_attributes, "File Attributes", FORM_POINTER},
-      {PB_FileIoCreateEtwEvent_share_access, "Share Access", FORM_POINTER},
-      {PB_FileIoCreateEtwEvent_open_path, "Open Path", FORM_TEXT}}},
-    {PB_EtwTraceEvent_file_io_dir_enum,
-     PB_FileIoDirEnumEtwEvent_opcode,
-     "DirEnum",
-     {{PB_FileIoDirEnumEtwEvent_irp_ptr, "I/O Request Packet", FORM_POINTER},
-      {PB_FileIoDirEnumEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_FileIoDirEnumEtwEvent_file_key, "File Key", FORM_POINTER},
-      {PB_FileIoDirEnumEtwEvent_ttid, "Thread ID", FORM_NUMBER},
-      {PB_FileIoDirEnumEtwEvent_info_class, "Info Class", FORM_CLASS},
-      {PB_FileIoDirEnumEtwEvent_file_index, "File Index", FORM_NUMBER},
-      {PB_FileIoDirEnumEtwEvent_file_name, "Enumeration Path", FORM_TEXT}}},
-    {PB_EtwTraceEvent_file_io_info,
-     PB_FileIoInfoEtwEvent_opcode,
-     "Info",
-     {{PB_FileIoInfoEtwEvent_irp_ptr, "I/O Request Packet", FORM_POINTER},
-      {PB_FileIoInfoEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_FileIoInfoEtwEvent_file_key, "File Key", FORM_POINTER},
-      {PB_FileIoInfoEtwEvent_extra_info, "Extra Info", FORM_EXTRA},
-      {PB_FileIoInfoEtwEvent_ttid, "Thread ID", FORM_NUMBER},
-      {PB_FileIoInfoEtwEvent_info_class, "Info Class", FORM_CLASS}}},
-    {PB_EtwTraceEvent_file_io_read_write,
-     PB_FileIoReadWriteEtwEvent_opcode,
-     "ReadOrWrite",
-     {{PB_FileIoReadWriteEtwEvent_irp_ptr, "I/O Request Packet", FORM_POINTER},
-      {PB_FileIoReadWriteEtwEvent_offset, "Offset", FORM_NUMBER},
-      {PB_FileIoReadWriteEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_FileIoReadWriteEtwEvent_file_key, "File Key", FORM_POINTER},
-      {PB_FileIoReadWriteEtwEvent_ttid, "Thread ID", FORM_NUMBER},
-      {PB_FileIoReadWriteEtwEvent_io_size, "I/O Size", FORM_NUMBER},
-      {PB_FileIoReadWriteEtwEvent_io_flags, "I/O Flags", FORM_POINTER}}},
-    {PB_EtwTraceEvent_file_io_simple_op,
-     PB_FileIoSimpleOpEtwEvent_opcode,
-     "SimpleOp",
-     {{PB_FileIoSimpleOpEtwEvent_irp_ptr, "I/O Request Packet", FORM_POINTER},
-      {PB_FileIoSimpleOpEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_FileIoSimpleOpEtwEvent_file_key, "File Key", FORM_POINTER},
-      {PB_FileIoSimpleOpEtwEvent_ttid, "Thread ID", FORM_NUMBER}}},
-    {PB_EtwTraceEvent_file_io_path_operation,
-     PB_FileIoPathOperationEtwEvent_opcode,
-     "PathOperation",
-     {{PB_FileIoPathOperationEtwEvent_irp_ptr, "I/O Request Packet", FORM_POINTER},
-      {PB_FileIoPathOperationEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_FileIoPathOperationEtwEvent_file_key, "File Key", FORM_POINTER},
-      {PB_FileIoPathOperationEtwEvent_extra_info, "Extra Info", FORM_NUMBER},
-      {PB_FileIoPathOperationEtwEvent_ttid, "Thread ID", FORM_NUMBER},
-      {PB_FileIoPathOperationEtwEvent_info_class, "Info Class", FORM_CLASS},
-      {PB_FileIoPathOperationEtwEvent_file_name, "File Name", FORM_TEXT}}},
-    {PB_EtwTraceEvent_file_io_op_end,
-     0,
-     "EndOperation",
-     {{PB_FileIoOpEndEtwEvent_extra_info, "Extra Info", FORM_NUMBER},
-      {PB_FileIoOpEndEtwEvent_nt_status, "NT Status", FORM_POINTER}}},
-    {PB_EtwTraceEvent_disk_io,
-     PB_DiskIoEtwEvent_opcode,
-     NULL,
-     {{PB_DiskIoEtwEvent_irp_ptr, "Irp Ptr", FORM_POINTER},
-      {PB_DiskIoEtwEvent_disk_number, "Disk Number", FORM_NUMBER},
-      {PB_DiskIoEtwEvent_irp_flags, "Irp Flags", FORM_POINTER},
-      {PB_DiskIoEtwEvent_transfer_size, "Transfer Size", FORM_NUMBER},
-      {PB_DiskIoEtwEvent_byte_offset, "Byte Offset", FORM_SIGNED},
-      {PB_DiskIoEtwEvent_file_object, "File Object", FORM_POINTER},
-      {PB_DiskIoEtwEvent_response_time, "Response Time (microseconds)", FORM_SIGNED},
-      {PB_DiskIoEtwEvent_issuing_thread_id, "Issuing Thread ID", FORM_NUMBER}}},
+    KIND(file_io_create, 0, "CreateFile", REQUEST(FileIoCreate),
+         ARG(FileIoCreate, ttid, "Thread ID", NUMBER),
+         ARG(FileIoCreate, create_options, "Create Options", POINTER),
+         ARG(FileIoCreate, file_attributes, "File Attributes", POINTER),
+         ARG(FileIoCreate, share_access, "Share Access", POINTER),
+         ARG(FileIoCreate, open_path, "Open Path", TEXT)),
+    KIND(file_io_dir_enum, PB_FileIoDirEnumEtwEvent_opcode, "DirEnum", REQUEST(FileIoDirEnum),
+         KEY(FileIoDirEnum), ARG(FileIoDirEnum, ttid, "Thread ID", NUMBER),
+         ARG(FileIoDirEnum, info_class, "Info Class", CLASS),
+         ARG(FileIoDirEnum, file_index, "File Index", NUMBER),
+         ARG(FileIoDirEnum, file_name, "Enumeration Path", TEXT)),
+    KIND(file_io_info, PB_FileIoInfoEtwEvent_opcode, "Info", REQUEST(FileIoInfo), KEY(FileIoInfo),
+         ARG(FileIoInfo, extra_info, "Extra Info", EXTRA),
+         ARG(FileIoInfo, ttid, "Thread ID", NUMBER),
+         ARG(FileIoInfo, info_class, "Info Class", CLASS)),
+    KIND(file_io_read_write, PB_FileIoReadWriteEtwEvent_opcode, "ReadOrWrite",
+         ARG(FileIoReadWrite, irp_ptr, "I/O Request Packet", POINTER),
+         ARG(FileIoReadWrite, offset, "Offset", NUMBER),
+         ARG(FileIoReadWrite, file_object, "File Object", POINTER), KEY(FileIoReadWrite),
+         ARG(FileIoReadWrite, ttid, "Thread ID", NUMBER),
+         ARG(FileIoReadWrite, io_size, "I/O Size", NUMBER),
+         ARG(FileIoReadWrite, io_flags, "I/O Flags", POINTER)),
+    KIND(file_io_simple_op, PB_FileIoSimpleOpEtwEvent_opcode, "SimpleOp", REQUEST(FileIoSimpleOp),
+         KEY(FileIoSimpleOp), ARG(FileIoSimpleOp, ttid, "Thread ID", NUMBER)),
+    KIND(file_io_path_operation, PB_FileIoPathOperationEtwEvent_opcode, "PathOperation",
+         REQUEST(FileIoPathOperation), KEY(FileIoPathOperation),
+         ARG(FileIoPathOperation, extra_info, "Extra Info", NUMBER),
+         ARG(FileIoPathOperation, ttid, "Thread ID", NUMBER),
+         ARG(FileIoPathOperation, info_class, "Info Class", CLASS),
+         ARG(FileIoPathOperation, file_name, "File Name", TEXT)),
+    KIND(file_io_op_end, 0, "EndOperation", ARG(FileIoOpEnd, extra_info, "Extra Info", NUMBER),
+         ARG(FileIoOpEnd, nt_status, "NT Status", POINTER)),
+    KIND(disk_io, PB_DiskIoEtwEvent_opcode, NULL, ARG(DiskIo, irp_ptr, "Irp Ptr", POINTER),
+         ARG(DiskIo, disk_number, "Disk Number", NUMBER),
+         ARG(DiskIo, irp_flags, "Irp Flags", POINTER),
+         ARG(DiskIo, transfer_size, "Transfer Size", NUMBER),
+         ARG(DiskIo, byte_offset, "Byte Offset", SIGNED),
+         ARG(DiskIo, file_object, "File Object", POINTER),
+         ARG(DiskIo, response_time, "Response Time (microseconds)", SIGNED),
+         ARG(DiskIo, issuing_thread_id, "Issuing Thread ID", NUMBER)),
 };
 
 // What any of these messages has.
@@ -277,7 +258,7 @@ static void args_make(struct io_event *event)
         else if (arg->form == FORM_SIGNED)
             made.type = ARG_INT;
         else if (arg->form == FORM_TEXT)
-            made = arg_text(arg->key, field->data, field->data ? field->size : 0);
+            made = arg_name(arg->key, field_name(field));
         else if (arg->form == FORM_CLASS)
             made = class_arg(arg->key, (uint32_t)field_u64(field));
         else if (class == CLASS_DISPOSITION)
@@ -344,15 +325,13 @@ static void started_add(struct import *im, struct etw *etw, uint64_t request,
                         struct etw_started started)
 {
     uint64_t index = etw->first_free ? etw->first_free - 1 : etw->started.n;
-    int r = 0;
     if (etw->first_free) {
         etw->first_free = etw->started.items[index].next_free;
         etw->started.items[index] = started;
     } else {
-        r = etw_started_vec_push(&etw->started, started);
+        import_fail(im, etw_started_vec_push(&etw->started, started));
     }
-    if (r < 0 || map64_set(&etw->running, request, index) < 0)
-        import_fail(im, -ENOMEM);
+    import_fail(im, map64_set(&etw->running, request, index));
 }
 
 static void file_begin(struct io_event *event, struct etw *etw, const struct wire_field *request)

@@ -6,10 +6,6 @@
 // and the step that each has come to. Where they are not recorded the stack says nothing, and ends
 // with the reply. What must stay true: a frame is in the stack of one thread or free; a
 // transaction is kept from being sent to being received.
-#include <errno.h>
-#include <stdlib.h>
-
-#include "common/memory.h"
 #include "common/vec.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -63,18 +59,13 @@ struct transaction {
 VEC_DEFINE(transaction_vec, struct transaction);
 
 struct binder {
-    struct frame_vec frames;
-    struct transaction_vec transactions;
-    uint32_t free_frame, free_transaction;
     struct map64 top;              // utid -> frame
     struct map64 sent;             // id -> transaction
     struct map64 waiting, holding; // tids, for the lock
+    struct frame_vec frames;
+    struct transaction_vec transactions;
+    uint32_t free_frame, free_transaction;
 };
-
-static void remember(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
-{
-    import_fail(im, map64_set(map, key, value));
-}
 
 static struct frame *frame_at(const struct binder *binder, uint32_t number)
 {
@@ -101,13 +92,11 @@ static void frame_push(struct import *im, struct binder *binder, uint32_t tid, s
     if (at != FRAME_NONE) {
         binder->free_frame = frame_at(binder, at)->older;
         *frame_at(binder, at) = frame;
-    } else if (frame_vec_push(&binder->frames, frame) == 0) {
-        at = (uint32_t)binder->frames.n;
     } else {
-        import_fail(im, -ENOMEM);
-        return;
+        import_fail(im, frame_vec_push(&binder->frames, frame));
+        at = (uint32_t)binder->frames.n;
     }
-    remember(im, &binder->top, utid, at);
+    import_fail(im, map64_set(&binder->top, utid, at));
 }
 
 static void frame_pop(struct import *im, struct binder *binder, uint32_t tid)
@@ -131,10 +120,7 @@ static void transaction_keep(struct import *im, struct binder *binder,
     const uint64_t *known = map64_find(&binder->sent, (uint64_t)transaction->id);
     uint32_t at = known ? (uint32_t)*known : binder->free_transaction;
     if (at == FRAME_NONE) {
-        if (transaction_vec_push(&binder->transactions, *transaction) < 0) {
-            import_fail(im, -ENOMEM);
-            return;
-        }
+        import_fail(im, transaction_vec_push(&binder->transactions, *transaction));
         at = (uint32_t)binder->transactions.n;
     } else {
         if (!known)
@@ -142,7 +128,7 @@ static void transaction_keep(struct import *im, struct binder *binder,
         *transaction_at(binder, at) = *transaction;
     }
     if (!known)
-        remember(im, &binder->sent, (uint64_t)transaction->id, at);
+        import_fail(im, map64_set(&binder->sent, (uint64_t)transaction->id, at));
 }
 
 static bool transaction_take(struct binder *binder, int32_t id, struct transaction *ret)
@@ -180,8 +166,8 @@ static void transaction_args(struct import *im, const struct transaction *transa
     args[2] = arg_int("destination process", transaction->to_process);
     args[3] = (struct arg){
         .key = "reply transaction?", .integer = transaction->is_reply, .type = ARG_BOOL};
-    args[4] = arg_text("flags", flags.text, flags.size);
-    args[5] = arg_text("code", code.text, code.size);
+    args[4] = arg_name("flags", flags);
+    args[5] = arg_name("code", code);
     args[6] = arg_uint("calling tid", transaction->tid);
 }
 
@@ -265,8 +251,7 @@ static void reply_received(struct import *im, struct binder *binder,
     struct frame *frame = frame_top(im, binder, event->pid);
     if (frame && frame->step == S_COMPLETE)
         frame->step = S_RECEIVED;
-    struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
-    slice_end(&im->slices, &spec);
+    slice_close(&im->slices, event->ts, ftrace_own_track(im, event));
 }
 
 static void binder_transaction_received(struct import *im, const struct ftrace_event *event)
@@ -324,10 +309,8 @@ static void call_failed(struct import *im, struct binder *binder, const struct f
 {
     if (frame->step == S_RECEIVED || frame->step == R_RECEIVED || frame->step == R_RETURN)
         return;
-    if (frame->step != S_COMMAND && frame->known && !frame->one_way && !frame->is_reply) {
-        struct slice_spec spec = {.ts = event->ts, .track = ftrace_own_track(im, event)};
-        slice_end(&im->slices, &spec);
-    }
+    if (frame->step != S_COMMAND && frame->known && !frame->one_way && !frame->is_reply)
+        slice_close(&im->slices, event->ts, ftrace_own_track(im, event));
     frame_pop(im, binder, event->pid);
 }
 
@@ -393,7 +376,7 @@ static void lock_slice(struct import *im, const struct ftrace_event *event, cons
 static void binder_lock(struct import *im, const struct ftrace_event *event)
 {
     struct binder *binder = event->own;
-    remember(im, &binder->waiting, event->pid, 1);
+    import_fail(im, map64_set(&binder->waiting, event->pid, 1));
     lock_slice(im, event, NULL, "binder lock waiting");
 }
 
@@ -403,7 +386,7 @@ static void binder_locked(struct import *im, const struct ftrace_event *event)
     if (!map64_remove(&binder->waiting, event->pid))
         return;
     lock_slice(im, event, "binder lock waiting", "binder lock held");
-    remember(im, &binder->holding, event->pid, 1);
+    import_fail(im, map64_set(&binder->holding, event->pid, 1));
 }
 
 static void binder_unlock(struct import *im, const struct ftrace_event *event)
@@ -416,17 +399,13 @@ static void binder_unlock(struct import *im, const struct ftrace_event *event)
 static const struct ftrace_form forms[] = {
     {"binder_transaction_alloc_buf", FORM_ARGS, .category = "binder", .name = "binder transaction",
      .args = "data size=data_size, offsets size=offsets_size"},
-    {0},
-};
-
-static const struct ftrace_handler handlers[] = {
-    {"binder_transaction", binder_transaction},
-    {"binder_transaction_received", binder_transaction_received},
-    {"binder_command", binder_command},
-    {"binder_return", binder_return},
-    {"binder_lock", binder_lock},
-    {"binder_locked", binder_locked},
-    {"binder_unlock", binder_unlock},
+    {"binder_transaction", FORM_CALL(binder_transaction)},
+    {"binder_transaction_received", FORM_CALL(binder_transaction_received)},
+    {"binder_command", FORM_CALL(binder_command)},
+    {"binder_return", FORM_CALL(binder_return)},
+    {"binder_lock", FORM_CALL(binder_lock)},
+    {"binder_locked", FORM_CALL(binder_locked)},
+    {"binder_unlock", FORM_CALL(binder_unlock)},
     {0},
 };
 
@@ -435,15 +414,11 @@ static void binder_done(void *state)
     struct binder *binder = state;
     frame_vec_done(&binder->frames);
     transaction_vec_done(&binder->transactions);
-    map64_done(&binder->top);
-    map64_done(&binder->sent);
-    map64_done(&binder->waiting);
-    map64_done(&binder->holding);
 }
 
 const struct ftrace_subject ftrace_binder = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct binder),
+    .n_maps = 4,
     .done = binder_done,
 };

@@ -2,9 +2,6 @@
 //
 // Memory that devices use: buffers of ion and dma heaps, contiguous memory, what GPUs and DSPs
 // have. Totals are counters; each buffer is a slice from its making to its end.
-#include <errno.h>
-#include <stdio.h>
-
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
@@ -15,7 +12,7 @@
 
 // What the allocation of contiguous memory at hand took.
 struct cma_migration {
-    uint64_t n_migrated, n_reclaimed, n_mapped;
+    uint64_t n[3]; // pages by MIGRATED and the numbers behind it
 };
 VEC_DEFINE(cma_migration_vec, struct cma_migration);
 
@@ -24,126 +21,36 @@ struct buffers {
     struct cma_migration_vec migrations;
 };
 
-static void counter(struct import *im, const struct ftrace_event *event,
-                    const struct track_spec *spec, double value, int64_t set)
-{
-    counter_push(im, event->ts, tracks_get(&im->tracks, spec), value, set);
-}
-
 static int64_t own_utid(struct import *im, const struct ftrace_event *event)
 {
     return processes_thread(&im->processes, event->pid);
 }
 
-static void ion_push(struct import *im, const struct ftrace_event *event, struct slice_name heap,
-                     double total, double change)
-{
-    CLEANUP(strbuf_done) struct strbuf name = {0}, change_name = {0};
-    strbuf_add_str(&name, heap.size ? "mem.ion." : "mem.ion");
-    strbuf_add(&name, heap.text, heap.size);
-    strbuf_add_str(&change_name, heap.size ? "mem.ion_change." : "mem.ion_change");
-    strbuf_add(&change_name, heap.text, heap.size);
-    struct track_spec spec = {
-        .type = "ion",
-        .counter = true,
-        .dimensions = {dimension_text("heap_name", heap.text, heap.size)},
-        .name = {name.text, name.size},
-    };
-    counter(im, event, &spec, total, ARG_SET_NONE);
-    spec.type = "ion_change";
-    spec.dimensions[1] = dimension_int("utid", own_utid(im, event));
-    spec.name = (struct slice_name){change_name.text, change_name.size};
-    counter(im, event, &spec, change, ARG_SET_NONE);
-}
-
-// These tell the total before the change.
-static void ion_heap(struct import *im, const struct ftrace_event *event, double sign)
+// A heap grows or, with a detail, shrinks. The event tells the total before the change.
+static void ion_heap(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name heap =
         ftrace_has(event, "heap_name") ? ftrace_text(event, "heap_name") : slice_name("unknown");
-    double change = sign * (double)(uint64_t)ftrace_int(event, "len");
-    ion_push(im, event, heap, (double)ftrace_int(event, "total_allocated") + change, change);
-}
-
-static void ion_heap_grow(struct import *im, const struct ftrace_event *event)
-{
-    ion_heap(im, event, 1);
-}
-
-static void ion_heap_shrink(struct import *im, const struct ftrace_event *event)
-{
-    ion_heap(im, event, -1);
-}
-
-// A buffer came (len > 0) or went.
-static void buffer_slice(struct import *im, const struct ftrace_event *event, const char *type,
-                         const char *name, int64_t cookie, int64_t len)
-{
-    struct track_spec track = {.type = type, .name = slice_name(name)};
-    struct slice_spec spec = {.ts = event->ts};
-    if (len > 0) {
-        spec.track = async_track_begin(&im->async_tracks, &track, cookie, false);
-        spec.name = import_text(im, "%lld kB", (long long)len / 1024);
-        slice_begin(&im->slices, &spec);
-    } else {
-        spec.track = async_track_end(&im->async_tracks, &track, cookie);
-        slice_end(&im->slices, &spec);
+    double len = (double)(uint64_t)ftrace_int(event, "len"), change = event->detail ? -len : len;
+    struct track_spec spec = {.counter = true, .dimensions = {dimension_name("heap_name", heap)}};
+    for (int i = 0; i < 2; i++) {
+        CLEANUP(strbuf_done) struct strbuf name = {0};
+        strbuf_addf(&name, "mem.%s%s", i ? "ion_change" : "ion", heap.size ? "." : "");
+        strbuf_add(&name, heap.text, heap.size);
+        spec.type = i ? "ion_change" : "ion";
+        spec.name = (struct slice_name){name.text, name.size};
+        if (i)
+            spec.dimensions[1] = dimension_int("utid", own_utid(im, event));
+        counter_push(im, event->ts, tracks_get(&im->tracks, &spec),
+                     i ? change : (double)ftrace_int(event, "total_allocated") + change,
+                     ARG_SET_NONE);
     }
-}
-
-static void ion_stat(struct import *im, const struct ftrace_event *event)
-{
-    int64_t len = ftrace_int(event, "len");
-    ion_push(im, event, (struct slice_name){.text = ""},
-             (double)(uint64_t)ftrace_int(event, "total_allocated"), (double)len);
-    buffer_slice(im, event, "android_ion_allocations", "mem.ion_buffer",
-                 ftrace_int(event, "buffer_id"), len);
-}
-
-static void dma_heap_stat(struct import *im, const struct ftrace_event *event)
-{
-    int64_t len = ftrace_int(event, "len"), inode = ftrace_int(event, "inode");
-    struct track_spec total = {
-        .type = "android_dma_heap", .counter = true, .name = slice_name("mem.dma_heap")};
-    counter(im, event, &total, (double)(uint64_t)ftrace_int(event, "total_allocated"),
-            ARG_SET_NONE);
-    struct track_spec change = {
-        .type = "android_dma_heap_change",
-        .counter = true,
-        .dimensions = {dimension_int("utid", own_utid(im, event))},
-        .name = slice_name("mem.dma_heap_change"),
-    };
-    struct arg arg = arg_uint("inode", (uint64_t)inode);
-    counter(im, event, &change, (double)len, args_add(&im->args, &arg, 1));
-    buffer_slice(im, event, "android_dma_allocations", "mem.dma_buffer", inode, len);
 }
 
 static void dmabuf_rss_stat(struct import *im, const struct ftrace_event *event)
 {
     process_counter_push(im, event->ts, own_utid(im, event), PROCESS_COUNTER_MEMORY, "dmabuf_rss",
                          NULL, (double)(uint64_t)ftrace_int(event, "rss"));
-}
-
-static void fastrpc_dma_stat(struct import *im, const struct ftrace_event *event)
-{
-    static const char *const processors[] = {"ASDP", "MDSP", "SDSP", "CDSP"};
-    uint32_t cid = (uint32_t)ftrace_int(event, "cid");
-    char which[16], name[64];
-    snprintf(which, sizeof(which), "%u", cid);
-    const char *text = cid < ELEMENTS(processors) ? processors[cid] : which;
-    snprintf(name, sizeof(name), "mem.fastrpc[%s]", text);
-    struct track_spec spec = {
-        .type = "fastrpc",
-        .counter = true,
-        .dimensions = {dimension_int("cid", cid)},
-        .name = slice_name(name),
-    };
-    counter(im, event, &spec, (double)(uint64_t)ftrace_int(event, "total_allocated"), ARG_SET_NONE);
-    snprintf(name, sizeof(name), "mem.fastrpc_change[%s]", text);
-    spec.type = "fastrpc_change";
-    spec.dimensions[1] = dimension_int("utid", own_utid(im, event));
-    spec.name = slice_name(name);
-    counter(im, event, &spec, (double)ftrace_int(event, "len"), ARG_SET_NONE);
 }
 
 static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
@@ -169,98 +76,116 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
+// What an allocation takes, and the fields of the events.
+enum { MIGRATED = 2, MIGRATED_END = 5 };
+static const struct {
+    const char *key, *field;
+} cma_numbers[] = {
+    {"cma_pfn", "pfn"},
+    {"cma_req_pages", "count"},
+    {"cma_nr_migrated", "nr_migrated"},
+    {"cma_nr_reclaimed", "nr_reclaimed"},
+    {"cma_nr_mapped", "nr_mapped"},
+    {"cma_nr_isolate_fail", "err_iso"},
+    {"cma_nr_migrate_fail", "err_mig"},
+    {"cma_nr_test_fail", "err_test"},
+};
+
 static void cma_migrate_info(struct import *im, const struct ftrace_event *event)
 {
     struct buffers *buffers = event->own;
+    struct cma_migration migration;
+    bool is_new;
     if (im->machine->kernel_version < KERNEL(6, 1))
         return;
-    struct cma_migration migration = {
-        (uint64_t)ftrace_int(event, "nr_migrated"),
-        (uint64_t)ftrace_int(event, "nr_reclaimed"),
-        (uint64_t)ftrace_int(event, "nr_mapped"),
-    };
-    uint64_t utid = (uint64_t)own_utid(im, event);
-    const uint64_t *known = map64_find(&buffers->cma_of, utid);
-    if (known)
-        buffers->migrations.items[*known] = migration;
-    else if (cma_migration_vec_push(&buffers->migrations, migration) < 0 ||
-             map64_set(&buffers->cma_of, utid, buffers->migrations.n - 1) < 0)
-        import_fail(im, -ENOMEM);
+    for (size_t i = MIGRATED; i < MIGRATED_END; i++)
+        migration.n[i - MIGRATED] = (uint64_t)ftrace_int(event, cma_numbers[i].field);
+    const uint64_t *index = import_map_get(im, &buffers->cma_of, (uint64_t)own_utid(im, event),
+                                           buffers->migrations.n, &is_new);
+    if (index && is_new)
+        import_fail(im, cma_migration_vec_push(&buffers->migrations, migration));
+    else if (index)
+        buffers->migrations.items[*index] = migration;
 }
 
-static void cma_end(struct import *im, const struct ftrace_event *event, const struct arg *args,
-                    size_t n)
+// `migration` (NULL: the event) tells what was migrated.
+static void cma_end(struct import *im, const struct ftrace_event *event,
+                    const struct cma_migration *migration)
 {
+    struct arg args[1 + ELEMENTS(cma_numbers)] = {arg_name("cma_name", ftrace_text(event, "name"))};
+    size_t n = migration ? MIGRATED_END : ELEMENTS(cma_numbers);
+    for (size_t i = 0; i < n; i++)
+        args[1 + i] =
+            arg_uint(cma_numbers[i].key, migration && i >= MIGRATED
+                                             ? migration->n[i - MIGRATED]
+                                             : (uint64_t)ftrace_int(event, cma_numbers[i].field));
     struct slice_spec spec = {
-        .ts = event->ts, .track = ftrace_own_track(im, event), .args = args, .n_args = n};
+        .ts = event->ts, .track = ftrace_own_track(im, event), .args = args, .n_args = 1 + n};
     slice_end(&im->slices, &spec);
 }
 
 static void cma_alloc_finish(struct import *im, const struct ftrace_event *event)
 {
-    struct buffers *buffers = event->own;
+    static const struct cma_migration none = {0};
+    const struct buffers *buffers = event->own;
     if (im->machine->kernel_version < KERNEL(6, 1))
         return;
-    struct cma_migration migration = {0};
     const uint64_t *known = map64_find(&buffers->cma_of, (uint64_t)own_utid(im, event));
-    if (known)
-        migration = buffers->migrations.items[*known];
-    struct slice_name name = ftrace_text(event, "name");
-    struct arg args[] = {
-        arg_text("cma_name", name.text, name.size),
-        arg_uint("cma_pfn", (uint64_t)ftrace_int(event, "pfn")),
-        arg_uint("cma_req_pages", (uint64_t)ftrace_int(event, "count")),
-        arg_uint("cma_nr_migrated", migration.n_migrated),
-        arg_uint("cma_nr_reclaimed", migration.n_reclaimed),
-        arg_uint("cma_nr_mapped", migration.n_mapped),
-    };
-    cma_end(im, event, args, 6);
+    cma_end(im, event, known ? &buffers->migrations.items[*known] : &none);
 }
 
 static void cma_alloc_info(struct import *im, const struct ftrace_event *event)
 {
     uint32_t version = im->machine->kernel_version;
-    if (version < KERNEL(5, 10) || version >= KERNEL(6, 1))
-        return;
-    struct slice_name name = ftrace_text(event, "name");
-    struct arg args[] = {
-        arg_text("cma_name", name.text, name.size),
-        arg_uint("cma_pfn", (uint64_t)ftrace_int(event, "pfn")),
-        arg_uint("cma_req_pages", (uint64_t)ftrace_int(event, "count")),
-        arg_uint("cma_nr_migrated", (uint64_t)ftrace_int(event, "nr_migrated")),
-        arg_uint("cma_nr_reclaimed", (uint64_t)ftrace_int(event, "nr_reclaimed")),
-        arg_uint("cma_nr_mapped", (uint64_t)ftrace_int(event, "nr_mapped")),
-        arg_uint("cma_nr_isolate_fail", (uint64_t)ftrace_int(event, "err_iso")),
-        arg_uint("cma_nr_migrate_fail", (uint64_t)ftrace_int(event, "err_mig")),
-        arg_uint("cma_nr_test_fail", (uint64_t)ftrace_int(event, "err_test")),
-    };
-    cma_end(im, event, args, 9);
+    if (version >= KERNEL(5, 10) && version < KERNEL(6, 1))
+        cma_end(im, event, NULL);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"ion_heap_grow", ion_heap_grow},
-    {"ion_heap_shrink", ion_heap_shrink},
-    {"ion_stat", ion_stat},
-    {"dma_heap_stat", dma_heap_stat},
-    {"dmabuf_rss_stat", dmabuf_rss_stat},
-    {"fastrpc_dma_stat", fastrpc_dma_stat},
-    {"gpu_mem_total", gpu_mem_total},
-    {"cma_alloc_start", cma_alloc_start},
-    {"mm_alloc_contig_migrate_range_info", cma_migrate_info},
-    {"cma_alloc_finish", cma_alloc_finish},
-    {"cma_alloc_info", cma_alloc_info},
+// A buffer comes (len > 0) or goes.
+#define BUFFER(does, a_when, a_type, a_track, a_cookie)                                            \
+    (does), .when = (a_when), .type = (a_type), .track = (a_track), .cookie = (a_cookie)
+#define ION_BUFFER(does, when)                                                                     \
+    BUFFER(does, when, "android_ion_allocations", "mem.ion_buffer", "buffer_id")
+#define DMA_BUFFER(does, when)                                                                     \
+    BUFFER(does, when, "android_dma_allocations", "mem.dma_buffer", "inode")
+#define FASTRPC "[{cid?ASDP,MDSP,SDSP,CDSP;#}]"
+
+static const struct ftrace_form forms[] = {
+    {"ion_heap_grow", FORM_CALL(ion_heap)},
+    {"ion_heap_shrink", FORM_CALL(ion_heap), .detail = "shrinks"},
+    {"ion_stat", FORM_COUNTER, .type = "ion", .key = "heap_name=''", .track = "mem.ion",
+     .value = "total_allocated"},
+    {"", FORM_COUNTER, .type = "ion_change", .key = "heap_name='', utid=@pid:thread",
+     .track = "mem.ion_change", .value = "len"},
+    {"", ION_BUFFER(FORM_BEGIN, "len>0"), .name = "{len:k} kB"},
+    {"", ION_BUFFER(FORM_END, "len<=0")},
+    {"dma_heap_stat", FORM_COUNTER, .type = "android_dma_heap", .track = "mem.dma_heap",
+     .value = "total_allocated"},
+    {"", FORM_COUNTER, .type = "android_dma_heap_change", .key = "utid=@pid:thread",
+     .track = "mem.dma_heap_change", .value = "len", .args = "inode"},
+    {"", DMA_BUFFER(FORM_BEGIN, "len>0"), .name = "{len:k} kB"},
+    {"", DMA_BUFFER(FORM_END, "len<=0")},
+    {"dmabuf_rss_stat", FORM_CALL(dmabuf_rss_stat)},
+    {"fastrpc_dma_stat", FORM_COUNTER, .type = "fastrpc", .key = "cid:u",
+     .track = "mem.fastrpc" FASTRPC, .value = "total_allocated"},
+    {"", FORM_COUNTER, .type = "fastrpc_change", .key = "cid:u, utid=@pid:thread",
+     .track = "mem.fastrpc_change" FASTRPC, .value = "len"},
+    {"gpu_mem_total", FORM_CALL(gpu_mem_total)},
+    {"cma_alloc_start", FORM_CALL(cma_alloc_start)},
+    {"mm_alloc_contig_migrate_range_info", FORM_CALL(cma_migrate_info)},
+    {"cma_alloc_finish", FORM_CALL(cma_alloc_finish)},
+    {"cma_alloc_info", FORM_CALL(cma_alloc_info)},
     {0},
 };
 
 static void buffers_done(void *state)
 {
-    struct buffers *buffers = state;
-    map64_done(&buffers->cma_of);
-    cma_migration_vec_done(&buffers->migrations);
+    cma_migration_vec_done(&((struct buffers *)state)->migrations);
 }
 
 const struct ftrace_subject ftrace_buffers = {
-    .handlers = handlers,
+    .forms = forms,
     .state_size = sizeof(struct buffers),
+    .n_maps = 1,
     .done = buffers_done,
 };

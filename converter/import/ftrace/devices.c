@@ -2,35 +2,12 @@
 //
 // What single vendors' drivers tell: states of GPUs and their shares of users, interconnects,
 // sensors, temperatures, kswapd, and limits that a battery sets.
-#include <errno.h>
 #include <math.h>
 
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/gpu/gpu.h"
-
-static void sensorhub_data(struct import *im, const struct ftrace_event *event)
-{
-    uint32_t sensor = (uint32_t)ftrace_int(event, "ec_sensor_num");
-    int64_t sampled = ftrace_int(event, "current_timestamp");
-    struct slice_name name = import_text(im, "cros_ec.cros_ec_sensorhub_data.%u", sensor);
-    struct track_spec track = {
-        .type = "cros_ec_sensorhub_data",
-        .counter = true,
-        .dimensions = {dimension_int("ec_sensor_num", sensor)},
-        .name = name,
-    };
-    uint64_t age = (uint64_t)ftrace_int(event, "current_time") - (uint64_t)sampled;
-    uint64_t delta = (uint64_t)ftrace_int(event, "fifo_timestamp") - (uint64_t)sampled;
-    struct arg args[] = {
-        arg_int("ec_num", sensor),
-        arg_int("ec_delta", (int64_t)delta),
-        arg_int("sample_ts", sampled),
-    };
-    uint32_t id = tracks_get(&im->tracks, &track);
-    counter_push(im, event->ts, id, (double)(int64_t)age, args_add(&im->args, args, 3));
-}
 
 // Has a time of its own.
 static void param_set_value_cpm(struct import *im, const struct ftrace_event *event)
@@ -138,13 +115,11 @@ static void thermal_exynos(struct import *im, const struct ftrace_event *event)
     }
     struct arg arg = arg_int("thermal_zone_id", zone);
     for (size_t i = 0; i < ELEMENTS(counters); i++) {
-        struct slice_name name =
-            import_text(im, "%s%s %s", counters[i].prefix, zones[zone], counters[i].suffix);
         struct track_spec track = {
             .type = counters[i].type,
             .counter = true,
             .dimensions = {dimension_text("thermal_zone", zones[zone], strlen(zones[zone]))},
-            .name = name,
+            .name = import_text(im, "%s%s %s", counters[i].prefix, zones[zone], counters[i].suffix),
         };
         uint32_t id = tracks_get(&im->tracks, &track);
         counter_push(im, ts, id, (uint32_t)ftrace_int(event, counters[i].field),
@@ -186,40 +161,18 @@ static const struct ftrace_form forms[] = {
     {"", POWERVR(FORM_BEGIN), .name = "{new_state?OFF,PG,ON;Unknown}"},
     {"mali_mali_CSF_INTERRUPT_START", MALI_INTERRUPT(FORM_BEGIN)},
     {"mali_mali_CSF_INTERRUPT_END", MALI_INTERRUPT(FORM_END)},
+    {"pixel_mm_kswapd_done", FORM_CALL(pixel_kswapd_done)},
+    {"thermal_exynos_acpm_bulk", FORM_CALL(thermal_exynos), .detail = "timestamp"},
+    {"thermal_exynos_acpm_high_overhead", FORM_CALL(thermal_exynos)},
+    {"cros_ec_sensorhub_data", FORM_COUNTER, .type = "cros_ec_sensorhub_data",
+     .key = "ec_sensor_num", .track = "cros_ec.cros_ec_sensorhub_data.{ec_sensor_num}",
+     .value = "current_time-current_timestamp",
+     .args = "ec_num=ec_sensor_num:i, ec_delta=fifo_timestamp-current_timestamp, "
+             "sample_ts=current_timestamp"},
+    {"param_set_value_cpm", FORM_CALL(param_set_value_cpm)},
+    {"gpu_work_period", FORM_CALL(gpu_work_period)},
+    {"mali_mali_PM_MCU_*", FORM_CALL(mali_mcu_state)},
     {0},
 };
 
-static const struct ftrace_handler handlers[] = {
-    {"pixel_mm_kswapd_done", pixel_kswapd_done},
-    {"thermal_exynos_acpm_bulk", thermal_exynos, .detail = "timestamp"},
-    {"thermal_exynos_acpm_high_overhead", thermal_exynos},
-    {"cros_ec_sensorhub_data", sensorhub_data},
-    {"param_set_value_cpm", param_set_value_cpm},
-    {"gpu_work_period", gpu_work_period},
-    {"mali_mali_PM_MCU_HCTL_CORES_DOWN_SCALE_NOTIFY_PEND", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_CORES_NOTIFY_PEND", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_CORE_INACTIVE_PEND", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_MCU_ON_RECHECK", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_SHADERS_CORE_OFF_PEND", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_SHADERS_PEND_OFF", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_SHADERS_PEND_ON", mali_mcu_state},
-    {"mali_mali_PM_MCU_HCTL_SHADERS_READY_OFF", mali_mcu_state},
-    {"mali_mali_PM_MCU_IN_SLEEP", mali_mcu_state},
-    {"mali_mali_PM_MCU_OFF", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_CORE_ATTR_UPDATE_PEND", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_GLB_REINIT_PEND", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_HALT", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_HWCNT_DISABLE", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_HWCNT_ENABLE", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_PEND_HALT", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_PEND_SLEEP", mali_mcu_state},
-    {"mali_mali_PM_MCU_ON_SLEEP_INITIATE", mali_mcu_state},
-    {"mali_mali_PM_MCU_PEND_OFF", mali_mcu_state},
-    {"mali_mali_PM_MCU_PEND_ON_RELOAD", mali_mcu_state},
-    {"mali_mali_PM_MCU_POWER_DOWN", mali_mcu_state},
-    {"mali_mali_PM_MCU_RESET_WAIT", mali_mcu_state},
-    {0},
-};
-
-const struct ftrace_subject ftrace_devices = {.handlers = handlers, .forms = forms};
+const struct ftrace_subject ftrace_devices = {.forms = forms};

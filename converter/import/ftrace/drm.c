@@ -5,10 +5,7 @@
 // slice begins where the one before ends. Before Linux 6.17 a job has a number on its ring and an
 // address of its fence; since then its fence's context and number.
 #include <errno.h>
-#include <stdlib.h>
 
-#include "common/memory.h"
-#include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
 
 struct job {
@@ -27,11 +24,11 @@ struct line {
 VEC_DEFINE(line_vec, struct line);
 
 struct drm {
+    struct map64 by_context;  // -> index in timelines
+    struct map64 running;     // job -> index of its ring
+    struct map64 queued;      // job on a ring -> slice that queued it
     struct strset ring_names; // ids are indexes in rings
     struct line_vec rings, timelines;
-    struct map64 by_context; // -> index in timelines
-    struct map64 running;    // job -> index of its ring
-    struct map64 queued;     // job on a ring -> slice that queued it
 };
 
 static void lines_done(struct line_vec *lines)
@@ -48,9 +45,6 @@ static void drm_done(void *state)
     strset_done(&drm->ring_names);
     lines_done(&drm->rings);
     lines_done(&drm->timelines);
-    map64_done(&drm->by_context);
-    map64_done(&drm->running);
-    map64_done(&drm->queued);
 }
 
 static size_t line_size(const struct line *line)
@@ -89,16 +83,12 @@ static uint64_t job_key(const struct job *job, bool on_ring, uint64_t ring)
     return hash_bytes(parts, sizeof(parts));
 }
 
-static struct job fence_job(const struct ftrace_event *event)
+// The detail of events since Linux 6.17 is not NULL.
+static struct job job_of(const struct ftrace_event *event)
 {
-    return (struct job){true, (uint64_t)ftrace_int(event, "fence_context"),
-                        (uint64_t)ftrace_int(event, "fence_seqno")};
-}
-
-static struct job numbered_job(const struct ftrace_event *event)
-{
-    return (struct job){false, (uint64_t)ftrace_int(event, "fence"),
-                        (uint64_t)ftrace_int(event, "id")};
+    bool is_fence = event->detail != NULL;
+    return (struct job){is_fence, (uint64_t)ftrace_int(event, is_fence ? "fence_context" : "fence"),
+                        (uint64_t)ftrace_int(event, is_fence ? "fence_seqno" : "id")};
 }
 
 static size_t job_args(const struct job *job, struct arg *args)
@@ -164,9 +154,10 @@ static void ring_begin(struct import *im, struct drm *drm, int64_t ts, const str
     map64_remove(&drm->queued, key);
 }
 
-static void job_queue(struct import *im, const struct ftrace_event *event, struct job job)
+static void job_queue(struct import *im, const struct ftrace_event *event)
 {
     struct drm *drm = event->own;
+    struct job job = job_of(event);
     struct slice_name name = ftrace_text(event, "name");
     struct arg args[3] = {arg_text("gpu sched ring", name.text, name.size)};
     struct slice_spec spec = {
@@ -178,14 +169,14 @@ static void job_queue(struct import *im, const struct ftrace_event *event, struc
     };
     int64_t slice = slice_add(&im->slices, &spec);
     uint32_t index;
-    if (slice != SLICE_NONE && ring_get(im, drm, name, &index) &&
-        map64_set(&drm->queued, job_key(&job, true, index), (uint64_t)slice) < 0)
-        import_fail(im, -ENOMEM);
+    if (slice != SLICE_NONE && ring_get(im, drm, name, &index))
+        import_fail(im, map64_set(&drm->queued, job_key(&job, true, index), (uint64_t)slice));
 }
 
-static void job_run(struct import *im, const struct ftrace_event *event, struct job job)
+static void job_run(struct import *im, const struct ftrace_event *event)
 {
     struct drm *drm = event->own;
+    struct job job = job_of(event);
     uint32_t index;
     struct line *ring = ring_get(im, drm, ftrace_text(event, "name"), &index);
     if (!ring)
@@ -196,9 +187,10 @@ static void job_run(struct import *im, const struct ftrace_event *event, struct 
         ring_begin(im, drm, event->ts, ring, index);
 }
 
-static void job_done(struct import *im, const struct ftrace_event *event, struct job job)
+static void job_done(struct import *im, const struct ftrace_event *event)
 {
     struct drm *drm = event->own;
+    struct job job = job_of(event);
     uint64_t key = job_key(&job, false, 0);
     const uint64_t *index = map64_find(&drm->running, key);
     if (!index)
@@ -209,61 +201,27 @@ static void job_done(struct import *im, const struct ftrace_event *event, struct
     if (!line_size(ring))
         return;
     line_pop(ring);
-    struct slice_spec spec = {.ts = event->ts, .track = ring->track};
-    slice_end(&im->slices, &spec);
+    slice_close(&im->slices, event->ts, ring->track);
     if (line_size(ring))
         ring_begin(im, drm, event->ts, ring, number);
-}
-
-static void drm_sched_job(struct import *im, const struct ftrace_event *event)
-{
-    job_queue(im, event, numbered_job(event));
-}
-
-static void drm_run_job(struct import *im, const struct ftrace_event *event)
-{
-    job_run(im, event, numbered_job(event));
-}
-
-static void drm_sched_process_job(struct import *im, const struct ftrace_event *event)
-{
-    job_done(im, event, numbered_job(event));
-}
-
-static void drm_sched_job_queue(struct import *im, const struct ftrace_event *event)
-{
-    job_queue(im, event, fence_job(event));
-}
-
-static void drm_sched_job_run(struct import *im, const struct ftrace_event *event)
-{
-    job_run(im, event, fence_job(event));
-}
-
-static void drm_sched_job_done(struct import *im, const struct ftrace_event *event)
-{
-    job_done(im, event, fence_job(event));
 }
 
 // NULL: of no timeline; fences that are made of others are not shown.
 static struct line *timeline_get(struct import *im, const struct ftrace_event *event)
 {
-    static const char unbound[] = "unbound";
     struct slice_name name = ftrace_text(event, "timeline");
     uint64_t context = (uint32_t)ftrace_int(event, "context");
     bool is_new;
     struct drm *drm = event->own;
-    if (name.size == strlen(unbound) && !memcmp(name.text, unbound, name.size))
+    if (name_is(name, "unbound"))
         return NULL;
-    const uint64_t *index = map64_get_or_add(&drm->by_context, context, drm->timelines.n, &is_new);
+    const uint64_t *index =
+        import_map_get(im, &drm->by_context, context, drm->timelines.n, &is_new);
     if (index && is_new) {
         struct line made = {.track = line_track(im, "drm_fence", "fence", name, &context)};
-        if (line_vec_push(&drm->timelines, made) < 0)
-            index = NULL;
+        import_fail(im, line_vec_push(&drm->timelines, made));
     }
-    if (!index)
-        import_fail(im, -ENOMEM);
-    return index ? &drm->timelines.items[*index] : NULL;
+    return index && !import_failed(im) ? &drm->timelines.items[*index] : NULL;
 }
 
 static void fence_begin(struct import *im, int64_t ts, const struct line *timeline)
@@ -277,12 +235,6 @@ static void fence_begin(struct import *im, int64_t ts, const struct line *timeli
         .n_args = 1,
     };
     slice_begin(&im->slices, &spec);
-}
-
-static void fence_end(struct import *im, int64_t ts, const struct line *timeline)
-{
-    struct slice_spec spec = {.ts = ts, .track = timeline->track};
-    slice_end(&im->slices, &spec);
 }
 
 static void fence_add(struct import *im, const struct ftrace_event *event, struct line *timeline)
@@ -307,7 +259,7 @@ static void dma_fence_emit(struct import *im, const struct ftrace_event *event)
     if (!timeline)
         return;
     if (!timeline->has_emit && line_size(timeline)) {
-        fence_end(im, event->ts, timeline);
+        slice_close(&im->slices, event->ts, timeline->track);
         timeline->first = timeline->jobs.n = 0;
     }
     timeline->has_emit = true;
@@ -321,7 +273,7 @@ static void dma_fence_signaled(struct import *im, const struct ftrace_event *eve
         (uint32_t)ftrace_int(event, "seqno") < line_front(timeline)->number)
         return;
     line_pop(timeline);
-    fence_end(im, event->ts, timeline);
+    slice_close(&im->slices, event->ts, timeline->track);
     if (line_size(timeline))
         fence_begin(im, event->ts, timeline);
 }
@@ -336,25 +288,21 @@ static const struct ftrace_form forms[] = {
     {"dma_fence_wait_start", FORM_BEGIN, .name = "dma_fence_wait",
      .args = "fence context=context, fence seqno=seqno"},
     {"dma_fence_wait_end", FORM_END},
-    {0},
-};
-
-static const struct ftrace_handler handlers[] = {
-    {"drm_sched_job", drm_sched_job},
-    {"drm_run_job", drm_run_job},
-    {"drm_sched_process_job", drm_sched_process_job},
-    {"drm_sched_job_queue", drm_sched_job_queue},
-    {"drm_sched_job_run", drm_sched_job_run},
-    {"drm_sched_job_done", drm_sched_job_done},
-    {"dma_fence_init", dma_fence_init},
-    {"dma_fence_emit", dma_fence_emit},
-    {"dma_fence_signaled", dma_fence_signaled},
+    {"drm_sched_job", FORM_CALL(job_queue)},
+    {"drm_run_job", FORM_CALL(job_run)},
+    {"drm_sched_process_job", FORM_CALL(job_done)},
+    {"drm_sched_job_queue", FORM_CALL(job_queue), .detail = "fence"},
+    {"drm_sched_job_run", FORM_CALL(job_run), .detail = "fence"},
+    {"drm_sched_job_done", FORM_CALL(job_done), .detail = "fence"},
+    {"dma_fence_init", FORM_CALL(dma_fence_init)},
+    {"dma_fence_emit", FORM_CALL(dma_fence_emit)},
+    {"dma_fence_signaled", FORM_CALL(dma_fence_signaled)},
     {0},
 };
 
 const struct ftrace_subject ftrace_drm = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct drm),
+    .n_maps = 3,
     .done = drm_done,
 };

@@ -3,8 +3,6 @@
 // Events that others than the kernel make, in times of their own: batches of commands on Adreno
 // GPUs, and what the firmware of Google's phones tells (FWTP). A GPU counts in ticks: where a batch
 // says both, its own count and the kernel's time belong together.
-#include <errno.h>
-
 #include "converter/import/ftrace/ftrace.h"
 
 // 19.2 MHz.
@@ -26,11 +24,6 @@ static bool ticks_ns(uint64_t ticks, int64_t *ret)
     return true;
 }
 
-static void number_set(struct import *im, struct map64 *map, uint64_t key, uint64_t value)
-{
-    import_fail(im, map64_set(map, key, value));
-}
-
 static uint64_t batch_key(const struct ftrace_event *event)
 {
     return (uint64_t)ftrace_int(event, "id") << 32 | (uint32_t)ftrace_int(event, "timestamp");
@@ -39,7 +32,7 @@ static uint64_t batch_key(const struct ftrace_event *event)
 static void batch_queued(struct import *im, const struct ftrace_event *event)
 {
     struct firmware *firmware = event->own;
-    number_set(im, &firmware->tids, (uint64_t)ftrace_int(event, "id"), event->pid);
+    import_fail(im, map64_set(&firmware->tids, (uint64_t)ftrace_int(event, "id"), event->pid));
 }
 
 // What the kernel's clock showed when the GPU's count was 0 is kept.
@@ -48,7 +41,8 @@ static void batch_sync(struct import *im, const struct ftrace_event *event)
     struct firmware *firmware = event->own;
     int64_t ns;
     if (ticks_ns((uint64_t)ftrace_int(event, "ticks"), &ns))
-        number_set(im, &firmware->zeros, batch_key(event), (uint64_t)event->ts - (uint64_t)ns);
+        import_fail(
+            im, map64_set(&firmware->zeros, batch_key(event), (uint64_t)event->ts - (uint64_t)ns));
 }
 
 static uint32_t context_name(struct import *im, const struct firmware *firmware, uint32_t context,
@@ -102,12 +96,6 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
         im->tracks.items.items[spec.track].name = name;
 }
 
-static const struct ftrace_form forms[] = {
-    {"fwtp_perfetto_counter", FORM_COUNTER, .when = "timestamp>=0", .ts = "timestamp",
-     .type = "pixel_fwtp_counters", .key = "name", .track = "{name}", .value = "value"},
-    {0},
-};
-
 // One slice at a time for each name: a begin ends what is open.
 static void firmware_slice(struct import *im, const struct ftrace_event *event)
 {
@@ -132,24 +120,18 @@ static void firmware_slice(struct import *im, const struct ftrace_event *event)
         slice_begin(&im->slices, &spec);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"kgsl_adreno_cmdbatch_queued", batch_queued},
-    {"kgsl_adreno_cmdbatch_sync", batch_sync},
-    {"kgsl_adreno_cmdbatch_retired", batch_retired},
-    {"fwtp_perfetto_slice", firmware_slice},
+static const struct ftrace_form forms[] = {
+    {"fwtp_perfetto_counter", FORM_COUNTER, .when = "timestamp>=0", .ts = "timestamp",
+     .type = "pixel_fwtp_counters", .key = "name", .track = "{name}", .value = "value"},
+    {"kgsl_adreno_cmdbatch_queued", FORM_CALL(batch_queued)},
+    {"kgsl_adreno_cmdbatch_sync", FORM_CALL(batch_sync)},
+    {"kgsl_adreno_cmdbatch_retired", FORM_CALL(batch_retired)},
+    {"fwtp_perfetto_slice", FORM_CALL(firmware_slice)},
     {0},
 };
 
-static void firmware_done(void *state)
-{
-    struct firmware *firmware = state;
-    map64_done(&firmware->tids);
-    map64_done(&firmware->zeros);
-}
-
 const struct ftrace_subject ftrace_firmware = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct firmware),
-    .done = firmware_done,
+    .n_maps = 2,
 };

@@ -19,7 +19,7 @@
 #define WORD_MAX       64
 
 enum source { FROM_NOTHING, FROM_FIELD, FROM_CPU, FROM_PID, FROM_NAME, FROM_NUMBER };
-enum shape { PLAIN, LOW, SIGNED, HEX, TRUTH, FUNCTION, THREAD, PROCESS, CHOICE };
+enum shape { PLAIN, LOW, SIGNED, KIB, HEX, TRUTH, FUNCTION, THREAD, PROCESS, CHOICE };
 enum comparison { LESS = 1, EQUAL = 2, GREATER = 4 }; // any of them
 
 // A row that is being read.
@@ -44,8 +44,8 @@ static int shape_read(const struct reading *reading, const char *at, size_t size
         const char *name;
         enum shape shape;
     } shapes[] = {
-        {"u", LOW},      {"i", SIGNED},      {"x", HEX},           {"b", TRUTH},
-        {"f", FUNCTION}, {"thread", THREAD}, {"process", PROCESS},
+        {"u", LOW},   {"i", SIGNED},   {"k", KIB},         {"x", HEX},
+        {"b", TRUTH}, {"f", FUNCTION}, {"thread", THREAD}, {"process", PROCESS},
     };
     for (size_t i = 0; i < ELEMENTS(shapes); i++)
         if (strlen(shapes[i].name) == size && memcmp(shapes[i].name, at, size) == 0) {
@@ -83,34 +83,53 @@ static int choices_read(struct reading *reading, const char *at, size_t size,
     return 0;
 }
 
+static int field_find(const struct reading *reading, const char *name,
+                      const struct ftrace_field_type **ret)
+{
+    const struct ftrace_field_type *type = ftrace_field_type_by_name(reading->type, name);
+    if (!type)
+        return wrong(reading, "no such field", name, strlen(name));
+    *ret = type;
+    return 0;
+}
+
 static int value_read(struct reading *reading, const char *at, size_t size, struct form_value *ret)
 {
     size_t name = 0;
     while (name < size && at[name] != ':' && at[name] != '?')
         name++;
-    char word[WORD_MAX];
+    struct form_value value = {0};
+    char word[WORD_MAX], *less;
+    int r = 0;
     snprintf(word, sizeof(word), "%.*s", (int)name, at);
-    *ret = (struct form_value){0};
-    if (str_parse_i64(word, &ret->number) == 0) {
-        ret->source = FROM_NUMBER;
+    if (str_parse_i64(word, &value.number) == 0) {
+        value.source = FROM_NUMBER;
     } else if (*word != '@') {
-        ret->source = FROM_FIELD;
-        ret->type = ftrace_field_type_by_name(reading->type, word);
-        if (!ret->type)
-            return wrong(reading, "no such field", at, name);
-        ret->slot = (uint16_t)(ret->type - reading->type->fields);
+        less = strchr(word, '-');
+        if (less)
+            *less++ = '\0';
+        r = field_find(reading, word, &value.type);
+        if (r == 0 && less && str_parse_i64(less, &value.number) < 0)
+            r = field_find(reading, less, &value.less);
+        if (r < 0)
+            return r;
+        value.source = FROM_FIELD;
+        value.slot = (uint16_t)(value.type - reading->type->fields);
     } else if (str_eq(word, "@cpu") || str_eq(word, "@pid")) {
-        ret->source = str_eq(word, "@cpu") ? FROM_CPU : FROM_PID;
+        value.source = str_eq(word, "@cpu") ? FROM_CPU : FROM_PID;
     } else if (str_eq(word, "@event")) {
-        ret->source = FROM_NAME;
+        value.source = FROM_NAME;
     } else {
         return wrong(reading, "no such value", at, name);
     }
-    if (name == size)
-        return 0;
-    bool is_choice = at[name++] == '?';
-    return is_choice ? choices_read(reading, at + name, size - name, ret)
-                     : shape_read(reading, at + name, size - name, ret);
+    if (name < size) {
+        bool is_choice = at[name++] == '?';
+        r = is_choice ? choices_read(reading, at + name, size - name, &value)
+                      : shape_read(reading, at + name, size - name, &value);
+    }
+    if (r == 0)
+        *ret = value;
+    return r;
 }
 
 static int template_read(struct reading *reading, const char *at, size_t size,
@@ -118,7 +137,8 @@ static int template_read(struct reading *reading, const char *at, size_t size,
 {
     struct form_text_vec *texts = &reading->forms->texts;
     uint32_t first = (uint32_t)texts->n;
-    for (const char *end = at + size; at < end;) {
+    const char *end = at + size;
+    do {
         const char *open = memchr(at, '{', (size_t)(end - at));
         struct form_text text = {.text = at, .size = (size_t)((open ? open : end) - at)};
         const char *close = open ? memchr(open, '}', (size_t)(end - open)) : NULL;
@@ -132,7 +152,7 @@ static int template_read(struct reading *reading, const char *at, size_t size,
         if (r < 0)
             return r;
         at = open ? close + 1 : end;
-    }
+    } while (at < end);
     *ret = (struct form_part){.first = first, .n = (uint32_t)texts->n - first};
     return 0;
 }
@@ -218,15 +238,21 @@ static int row_read(struct reading *reading, struct form *form)
         struct form_part *part;
     } templates[] = {
         {row->track, &form->track}, {row->category, &form->category}, {row->name, &form->name}};
+    const struct {
+        const char *text;
+        struct form_value *value;
+    } values[] = {{row->ts, &form->ts},
+                  {row->value, &form->value},
+                  {row->cookie, &form->cookie},
+                  {row->dur, &form->dur}};
     bool is_counter = row->action == FORM_COUNTER;
     if (is_counter && (!row->type || !row->value))
         return wrong(reading, row->type ? "a counter without a value" : "a counter without a type",
                      "", 0);
     int r = row->when ? condition_read(reading, row->when, form) : 0;
-    if (r == 0 && row->ts)
-        r = value_read(reading, row->ts, strlen(row->ts), &form->ts);
-    if (r == 0 && is_counter)
-        r = value_read(reading, row->value, strlen(row->value), &form->value);
+    for (size_t i = 0; i < ELEMENTS(values) && r == 0; i++)
+        if (values[i].text)
+            r = value_read(reading, values[i].text, strlen(values[i].text), values[i].value);
     for (size_t i = 0; i < ELEMENTS(templates) && r == 0; i++)
         if (templates[i].text)
             r = template_read(reading, templates[i].text, strlen(templates[i].text),
@@ -253,8 +279,14 @@ static int64_t number_of(const struct form_value *value, const struct ftrace_eve
         return event->pid;
     if (value->source == FROM_NUMBER)
         return value->number;
-    int64_t number = ftrace_number(value->type, &ftrace_values(event)[value->slot]);
-    return value->shape == LOW ? (int64_t)(uint32_t)number : number;
+    const struct wire_field *fields = ftrace_values(event);
+    uint64_t number = (uint64_t)ftrace_number(value->type, &fields[value->slot]);
+    number -= (uint64_t)value->number;
+    if (value->less)
+        number -= (uint64_t)ftrace_number(value->less, &fields[value->less - event->type->fields]);
+    if (value->shape == LOW)
+        return (uint32_t)number;
+    return value->shape == KIB ? (int64_t)number / 1024 : (int64_t)number;
 }
 
 // A value that is a text. Lives as long as cells do.
@@ -269,6 +301,8 @@ static struct slice_name text_of(struct import *im, const struct forms *forms,
         uint64_t number = (uint64_t)number_of(value, event), last = value->n_choices - 1;
         const struct form_choice *choice =
             &forms->choices.items[value->first_choice + (number < last ? number : last)];
+        if (choice->size == 1 && *choice->text == '#')
+            return import_text(im, "%u", (uint32_t)number);
         return (struct slice_name){choice->text, choice->size};
     }
     const struct wire_field *field = &ftrace_values(event)[value->slot];
@@ -310,7 +344,8 @@ static void line_add_value(struct import *im, const struct forms *forms, struct 
     }
     int64_t number = number_of(value, event);
     const struct text prefix = TEXT("0x");
-    bool is_signed = value->type && value->type->kind == FTRACE_KIND_INT && value->shape == PLAIN;
+    bool is_signed = value->type && value->type->kind == FTRACE_KIND_INT &&
+                     (value->shape == PLAIN || value->shape == KIB);
     if (is_signed && number < 0)
         line_add(line, "-", 1);
     if (value->shape == HEX && number)
@@ -380,8 +415,20 @@ static struct track_dimension dimension_of(struct import *im, const struct forms
     return dimension_int(item->name, number);
 }
 
+static uint32_t group_track(struct import *im, const struct form *form,
+                            const struct ftrace_event *event, int64_t ts,
+                            const struct track_spec *spec)
+{
+    struct async_tracks *all = &im->async_tracks;
+    if (form->row->dur)
+        return async_track_span(all, spec, ts, number_of(&form->dur, event));
+    int64_t cookie = number_of(&form->cookie, event);
+    return form->row->action == FORM_END ? async_track_end(all, spec, cookie)
+                                         : async_track_begin(all, spec, cookie, false);
+}
+
 static uint32_t track_get(struct import *im, const struct forms *forms, const struct form *form,
-                          const struct ftrace_event *event)
+                          const struct ftrace_event *event, int64_t ts)
 {
     const struct form_item *key = &forms->lists.items[form->key.first];
     if (!form->row->type)
@@ -391,11 +438,16 @@ static uint32_t track_get(struct import *im, const struct forms *forms, const st
                               .counter = form->row->counts || form->row->action == FORM_COUNTER};
     for (uint32_t i = 0; i < form->key.n; i++)
         spec.dimensions[i] = dimension_of(im, forms, &key[i], event);
+    char text[TRACK_TEXT_MAX + 1];
+    struct line line = {.text = text, .capacity = sizeof(text)};
+    if (form->row->cookie || form->row->dur) {
+        line_fill(im, forms, &line, form->track, event);
+        spec.name = (struct slice_name){line.text, line.size};
+        return group_track(im, form, event, ts, &spec);
+    }
     size_t n_known = im->tracks.items.n;
     uint32_t track = tracks_get(&im->tracks, &spec);
     if (im->tracks.items.n != n_known && form->track.n) {
-        char text[TRACK_TEXT_MAX + 1];
-        struct line line = {.text = text, .capacity = sizeof(text)};
         line_fill(im, forms, &line, form->track, event);
         tracks_name(&im->tracks, track, line.text, line.size);
     }
@@ -438,7 +490,7 @@ static void counter_apply(struct import *im, const struct forms *forms, const st
                           const struct ftrace_event *event, int64_t ts)
 {
     struct arg args[ARGS_MAX];
-    uint32_t track = track_get(im, forms, form, event);
+    uint32_t track = track_get(im, forms, form, event, ts);
     int64_t number = number_of(&form->value, event);
     bool is_unsigned = form->value.type && form->value.type->kind == FTRACE_KIND_UINT;
     size_t n = args_make(im, forms, form, event, args);
@@ -459,7 +511,8 @@ void form_apply(struct import *im, const struct forms *forms, const struct form 
     struct arg args[ARGS_MAX];
     struct slice_spec spec = {
         .ts = ts,
-        .track = track_get(im, forms, form, event),
+        .dur = form->row->dur ? number_of(&form->dur, event) : 0,
+        .track = track_get(im, forms, form, event, ts),
         .category = text_make(im, forms, form->category, event),
         .name = text_make(im, forms, form->name, event),
         .args = args,

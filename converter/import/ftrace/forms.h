@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events that mean a slice or a counter and nothing else, as rows of a table. A row names the
-// event, what it does, and in small languages where the track, the name, the arguments and the
-// value come from:
+// What follows from events, as rows of a table. A row names the event and what it does. Most rows
+// make a slice or a value of a counter. They say in small languages where the track, the name, the
+// arguments and the value come from:
 //
-//   value      a field's name, @cpu, @pid, @event (the event's name) or a number. Behind a colon
-//   the
-//              shape, if the plain value will not do: :u its low 32 bits, :i signed, :x
-//              hexadecimal, :b true or false, :f the kernel function that the number stands for,
-//              :thread and :process the utid and upid of the number. Or a choice: FIELD?A,B,C;D is
-//              A, B or C for 0, 1 and 2, and D for other numbers
+//   value      a field's name, @cpu, @pid, @event (the event's name) or a number. A field may lose
+//              another field or a number: FIELD-FIELD. Behind a colon the shape, if the plain value
+//              will not do: :u its low 32 bits, :i signed, :k divided by 1024, :x hexadecimal, :b
+//              true or false, :f the kernel function that the number stands for, :thread and
+//              :process the utid and upid of the number. Or a choice: FIELD?A,B,C;D is A, B or C
+//              for 0, 1 and 2, and D for other numbers; where D is #, the number
 //   template   text with values in braces: "Cpu {cpu_id} Max Freq Limit"
 //   condition  FIELD (is not 0), !FIELD (is 0), or FIELD, one of < <= = != >= > and a number
 //   list       NAME=VALUE or NAME='template', divided by a comma and a space; a field alone gives
@@ -19,6 +19,7 @@
 // ends the conversion. With an event, nothing is parsed and nothing allocated but new texts.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,20 +31,27 @@
 struct ftrace_event;
 struct import;
 
-// FORM_ARGS adds args to the open slice of that category and name.
-enum form_action { FORM_BEGIN, FORM_END, FORM_MOMENT, FORM_ARGS, FORM_COUNTER };
+// FORM_ARGS adds args to the open slice of that category and name, FORM_FUNCTION calls `handle`.
+enum form_action { FORM_BEGIN, FORM_END, FORM_MOMENT, FORM_ARGS, FORM_COUNTER, FORM_FUNCTION };
+
+#define FORM_CALL(function) FORM_FUNCTION, .handle = (function)
 
 // What is NULL does not apply.
 struct ftrace_form {
     const char *event; // "": that of the row above; rows of an event apply in their order
     enum form_action action;
-    const char *when; // condition
-    const char *ts;   // value: the time; NULL: when the event happened
+    void (*handle)(struct import *im, const struct ftrace_event *event);
+    const void *detail; // what tells events of one function apart
+    bool before_row;    // handled before the row of ftrace_event is written, not behind it
+    const char *when;   // condition
+    const char *ts;     // value: the time; NULL: when the event happened
     // The track. Without a type it is the thread's that the event happened in, or that of the tid
     // that `key` is the value of.
     const char *type;
     const char *key;      // list: what tells tracks of the type apart
     const char *track;    // template: its name
+    const char *cookie;   // value: the track is one of a group, which the slice has to itself
+    const char *dur;      // value: the same, of a FORM_MOMENT, which lasts so long (ns)
     bool counts;          // a track of slices that is listed as a counter, as Perfetto does
     const char *category; // template, of a slice
     const char *name;     // template, of a slice
@@ -56,8 +64,9 @@ struct form_value {
     const struct ftrace_field_type *type; // NULL: no field of the message
     uint16_t slot;
     uint8_t source, shape;
-    int64_t number;                   // of a number
-    uint32_t first_choice, n_choices; // the last one is for all other numbers
+    int64_t number;                       // the number, or what the field loses
+    const struct ftrace_field_type *less; // what the field loses, too; NULL: nothing
+    uint32_t first_choice, n_choices;     // the last one is for all other numbers
 };
 
 struct form_text {
@@ -80,7 +89,7 @@ VEC_DEFINE(form_item_vec, struct form_item);
 
 struct form {
     const struct ftrace_form *row; // borrowed
-    struct form_value condition, ts, value;
+    struct form_value condition, ts, value, cookie, dur;
     uint8_t comparison; // of the condition's value with `compared`
     int64_t compared;
     struct form_part key, args;             // of items

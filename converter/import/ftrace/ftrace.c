@@ -8,21 +8,23 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/elements.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/ftrace/ftrace_rows.h"
-#include "converter/import/ftrace/subjects.h"
 #include "protos/fields.h"
 
-#define ARGS_MAX           64 // fields of one event
-#define GENERIC_FIELDS_MAX 32 // as Perfetto
+#define ARGS_MAX           64   // fields of one event
+#define TYPES_MAX          1024 // numbers of events that the schema may know
+#define GENERIC_FIELDS_MAX 32   // as Perfetto
 #define GENERIC_EVENTS_MAX 65536
 
-// Fields of DescriptorProto and FieldDescriptorProto, and types of fields.
-
-// GenericFtraceEvent and its Field.
+// What follows from an event beyond its row: the form and those behind it that name no event.
+struct bound {
+    uint32_t first_form; // + 1; 0: nothing follows
+    uint8_t subject;     // index in ftrace_subjects
+    bool before_row;
+};
 
 struct generic_field {
     const char *name; // in strings; NULL: no such field
@@ -39,35 +41,64 @@ struct generic_event {
 VEC_DEFINE(generic_event_vec, struct generic_event);
 
 struct ftrace {
-    const struct ftrace_event_type *types[FTRACE_TYPES_MAX]; // by number
-    uint32_t kinds[FTRACE_TYPES_MAX];                        // by number, + 1; 0: no row yet
-    struct subjects subjects;
-    struct ftrace_values values; // of the event at hand
+    const struct ftrace_event_type *types[TYPES_MAX]; // by number
+    uint32_t kinds[TYPES_MAX];                        // by number, + 1; 0: no row yet
+    struct bound bound[TYPES_MAX];                    // by number
+    struct forms forms;                               // of all subjects
+    struct ftrace_values values;                      // of the event at hand
     struct map64 generic_by_number;
     struct generic_event_vec generic;
     struct map64 legacy_kinds; // of events that bring their names along, by name
     struct ftrace_rows rows;
-    bool symbols[FTRACE_TYPES_MAX]; // has a field that is the number of a kernel symbol
 };
-
-// Fields that hold the number of an interned kernel symbol.
-static const struct {
-    const char *event, *field;
-} symbol_fields[] = {
-    {"funcgraph_entry", "func"},
-    {"funcgraph_exit", "func"},
-    {"hrtimer_expire_entry", "function"},
-    {"mm_shrink_slab_start", "shrink"},
-    {"sched_blocked_reason", "caller"},
-    {"workqueue_execute_end", "function"},
-    {"workqueue_execute_start", "function"},
-    {"workqueue_queue_work", "function"},
-};
-#define N_SYMBOL_FIELDS ELEMENTS(symbol_fields)
 
 static struct ftrace_machine *machine_of(const struct import *im)
 {
     return importer_state(im, &importer_ftrace);
+}
+
+// Subjects name events, the schema numbers them: the names are looked up once, at the start. A
+// name that the schema lacks, and an event that two subjects claim, are mistakes in the tables, so
+// they end the conversion.
+static int event_bind(struct ftrace *all, size_t subject, const struct ftrace_form *row,
+                      const struct ftrace_event_type *type, struct err *err)
+{
+    if (!type || type->number >= TYPES_MAX || type->n_fields > FTRACE_FIELDS_MAX)
+        return err_set(err, -EINVAL, "ftrace event %s is not in protos/ftrace_events.csv",
+                       row->event);
+    struct bound *bound = &all->bound[type->number];
+    if (bound->first_form)
+        return err_set(err, -EINVAL, "ftrace event %s stands in two tables", type->name);
+    *bound = (struct bound){.first_form = (uint32_t)all->forms.items.n + 1,
+                            .subject = (uint8_t)subject,
+                            .before_row = row->before_row};
+    return 0;
+}
+
+// A name that ends with a star stands for all events whose names begin so; a function is called
+// for them.
+static int forms_bind(struct ftrace *all, size_t subject, struct strset *strings, struct err *err)
+{
+    const struct ftrace_event_type *type = NULL;
+    int r = 0;
+    for (const struct ftrace_form *row = ftrace_subjects[subject]->forms; row->event; row++) {
+        size_t size = strlen(row->event), prefix = size ? size - 1 : 0;
+        bool is_prefix = row->handle && row->event[prefix] == '*';
+        if (size && !is_prefix)
+            r = event_bind(all, subject, row, type = ftrace_event_type_by_name(row->event), err);
+        if (is_prefix)
+            type = NULL;
+        for (size_t i = 0; is_prefix && r == 0 && i < n_ftrace_event_types; i++)
+            if (strncmp(ftrace_event_types[i].name, row->event, prefix) == 0)
+                r = event_bind(all, subject, row, &ftrace_event_types[i], err);
+        if (!size && !type)
+            r = err_set(err, -EINVAL, "the first form of a table has no ftrace event");
+        if (r == 0)
+            r = forms_add(&all->forms, row, type, strings, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 static int all_init(struct import *im, struct ftrace *all)
@@ -75,14 +106,42 @@ static int all_init(struct import *im, struct ftrace *all)
     all->rows.db = im->db;
     all->rows.failure = im->failure;
     for (size_t i = 0; i < n_ftrace_event_types; i++)
-        if (ftrace_event_types[i].number < FTRACE_TYPES_MAX)
+        if (ftrace_event_types[i].number < TYPES_MAX)
             all->types[ftrace_event_types[i].number] = &ftrace_event_types[i];
-    for (size_t i = 0; i < N_SYMBOL_FIELDS; i++) {
-        const struct ftrace_event_type *type = ftrace_event_type_by_name(symbol_fields[i].event);
-        if (type && type->number < FTRACE_TYPES_MAX)
-            all->symbols[type->number] = true;
+    int r = 0;
+    for (size_t i = 0; ftrace_subjects[i] && r == 0; i++)
+        r = forms_bind(all, i, &im->strings, &im->failure->err);
+    return r;
+}
+
+static void own_free(void **states)
+{
+    for (size_t i = 0; states && ftrace_subjects[i]; i++) {
+        struct map64 *maps = states[i];
+        for (size_t k = 0; maps && k < ftrace_subjects[i]->n_maps; k++)
+            map64_done(&maps[k]);
+        if (maps && ftrace_subjects[i]->done)
+            ftrace_subjects[i]->done(maps);
+        free(maps);
     }
-    return subjects_bind(&all->subjects, &im->strings, &im->failure->err);
+    free(states);
+}
+
+// States of all subjects for one machine. NULL: no memory.
+static void **own_make(void)
+{
+    size_t n = 0;
+    while (ftrace_subjects[n])
+        n++;
+    void **states = memory_calloc(n, sizeof(*states));
+    for (size_t i = 0; states && i < n; i++) {
+        states[i] = memory_calloc(1, ftrace_subjects[i]->state_size + 1);
+        if (!states[i]) {
+            own_free(states);
+            return NULL;
+        }
+    }
+    return states;
 }
 
 static void ftrace_start(struct import *im, void *state)
@@ -91,7 +150,7 @@ static void ftrace_start(struct import *im, void *state)
     struct ftrace_machine *host =
         im->machines.items[0]->states[importer_index(im, &importer_ftrace)];
     int r = 0;
-    machine->own = subject_states_make();
+    machine->own = own_make();
     if (!machine->own) {
         import_fail(im, -ENOMEM);
         return;
@@ -122,7 +181,10 @@ static void ftrace_indexed(struct import *im, void *state)
 
 void *ftrace_state(const struct import *im, const struct ftrace_subject *subject)
 {
-    return machine_of(im)->own[subject_index(subject)];
+    size_t i = 0;
+    while (ftrace_subjects[i] != subject)
+        i++;
+    return machine_of(im)->own[i];
 }
 
 static const char *string_keep(struct import *im, const struct wire_field *text)
@@ -219,18 +281,8 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
     return row;
 }
 
-static bool is_symbol(const struct ftrace_event *event, const struct ftrace_field_type *field)
-{
-    for (size_t i = 0; i < N_SYMBOL_FIELDS; i++)
-        if (str_eq(symbol_fields[i].event, event->type->name) &&
-            str_eq(symbol_fields[i].field, field->name))
-            return true;
-    return false;
-}
-
-static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *event,
-                      const struct ftrace_field_type *type, const struct wire_field *field,
-                      struct arg *ret)
+static bool typed_arg(const struct ftrace_event *event, const struct ftrace_field_type *type,
+                      const struct wire_field *field, struct arg *ret)
 {
     bool is_text = type->kind == FTRACE_KIND_STRING || type->kind == FTRACE_KIND_BYTES;
     if (is_text != (field->type == WIRE_BYTES)) // as protobuf: a field of another type is another
@@ -239,10 +291,10 @@ static bool typed_arg(const struct ftrace *ftrace, const struct ftrace_event *ev
     case FTRACE_KIND_UINT:
         *ret = type->bits == 1 ? arg_int(type->name, field_i64(field))
                                : arg_uint(type->name, field_u64(field));
-        if (ftrace->symbols[event->type->number] && is_symbol(event, type)) {
+        if (type->is_symbol) {
             struct slice_name symbol = ftrace_symbol(event, field_u64(field));
             if (symbol.text)
-                *ret = arg_text(type->name, symbol.text, symbol.size);
+                *ret = arg_name(type->name, symbol);
         }
         return true;
     case FTRACE_KIND_INT:
@@ -272,7 +324,7 @@ static void typed_write(struct import *im, struct ftrace *ftrace, const struct f
         if (slot == SIZE_MAX)
             continue;
         hint = slot + 1;
-        if (typed_arg(ftrace, event, &type->fields[slot], &field, &arg))
+        if (typed_arg(event, &type->fields[slot], &field, &arg))
             ftrace_row_set(&ftrace->rows, row, slot, &arg);
     }
 }
@@ -360,10 +412,13 @@ static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wi
         return 0;
     }
     const char *text = strset_text(&im->strings, id);
-    *ret = ftrace_kind_add(rows, text ? text : "", text ? name->size : 0);
+    uint32_t kind = ftrace_kind_add(rows, text ? text : "", text ? name->size : 0);
     for (size_t i = 0; i < n; i++)
-        slots[i] = (uint8_t)ftrace_slot_of(rows, *ret, args[i].key, args[i].type);
-    return map64_set(&ftrace->legacy_kinds, id, *ret);
+        slots[i] = (uint8_t)ftrace_slot_of(rows, kind, args[i].key, args[i].type);
+    int r = map64_set(&ftrace->legacy_kinds, id, kind);
+    if (r == 0)
+        *ret = kind;
+    return r;
 }
 
 // The form that older Perfetto writes: names and values in every event.
@@ -391,7 +446,7 @@ static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
         else if (key && field_present(text))
             args[n++] = arg_text(key, text->data, text->size);
     }
-    uint32_t kind;
+    uint32_t kind = 0;
     int r = legacy_kind(im, ftrace, &name, args, n, slots, &kind);
     if (r < 0) {
         import_fail(im, r);
@@ -404,16 +459,19 @@ static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
 
 // What follows from an event beyond its row.
 static void event_apply(struct import *im, const struct ftrace_machine *machine,
-                        struct ftrace_event *event, const struct ftrace_bound *bound)
+                        struct ftrace_event *event, const struct bound *bound)
 {
-    const struct forms *forms = &machine->all->subjects.forms;
-    if (bound->handler) {
-        event->own = machine->own[bound->subject];
-        event->detail = bound->handler->detail;
-        bound->handler->handle(im, event);
-    }
-    for (size_t i = 0; i < bound->n_forms; i++)
-        form_apply(im, forms, &forms->items.items[bound->first_form + i], event);
+    const struct forms *forms = &machine->all->forms;
+    const struct form *form = &forms->items.items[bound->first_form - 1];
+    const struct form *end = forms->items.items + forms->items.n;
+    event->own = machine->own[bound->subject];
+    do {
+        event->detail = form->row->detail;
+        if (form->row->handle)
+            form->row->handle(im, event);
+        else
+            form_apply(im, forms, form, event);
+    } while (++form < end && !*form->row->event);
 }
 
 static void event_handle(struct import *im, const struct ftrace_machine *machine,
@@ -442,13 +500,12 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
         return;
     }
     uint32_t number = event.message.number;
-    event.type = number < FTRACE_TYPES_MAX ? ftrace->types[number] : NULL;
-    const struct ftrace_bound *bound = event.type ? &ftrace->subjects.bound[number] : NULL;
-    if (record->ts < machine->rows_before)
+    event.type = number < TYPES_MAX ? ftrace->types[number] : NULL;
+    const struct bound *bound = event.type ? &ftrace->bound[number] : NULL;
+    if (bound && (!bound->first_form || record->ts < machine->rows_before))
         bound = NULL;
     ftrace->values.is_read = false;
-    bool before_row = bound && bound->handler && bound->handler->before_row;
-    if (before_row)
+    if (bound && bound->before_row)
         event_apply(im, machine, &event, bound);
     int64_t utid = processes_thread(&im->processes, event.pid);
     if (number == PB_FtraceEvent_generic)
@@ -457,7 +514,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
         typed_write(im, ftrace, &event, utid);
     else
         generic_write(im, ftrace, &event, utid);
-    if (bound && !before_row)
+    if (bound && !bound->before_row)
         event_apply(im, machine, &event, bound);
 }
 
@@ -477,19 +534,14 @@ static void ftrace_event(struct import *im, void *state, const struct bundle_eve
 
 const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number)
 {
-    return number < FTRACE_TYPES_MAX ? machine_of(im)->all->types[number] : NULL;
-}
-
-static void ftrace_finish(struct import *im, void *state)
-{
-    subjects_finish(im, ((struct ftrace_machine *)state)->own);
+    return number < TYPES_MAX ? machine_of(im)->all->types[number] : NULL;
 }
 
 static void all_free(struct ftrace *all)
 {
     if (!all)
         return;
-    subjects_done(&all->subjects);
+    forms_done(&all->forms);
     ftrace_rows_done(&all->rows);
     map64_done(&all->generic_by_number);
     map64_done(&all->legacy_kinds);
@@ -500,7 +552,7 @@ static void all_free(struct ftrace *all)
 static void ftrace_done(void *state)
 {
     struct ftrace_machine *machine = state;
-    subject_states_free(machine->own);
+    own_free(machine->own);
     if (machine->owns_all)
         all_free(machine->all);
 }
@@ -513,6 +565,5 @@ const struct importer importer_ftrace = {
     .indexed = ftrace_indexed,
     .state_size = sizeof(struct ftrace_machine),
     .start = ftrace_start,
-    .finish = ftrace_finish,
     .done = ftrace_done,
 };

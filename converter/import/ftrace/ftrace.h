@@ -4,15 +4,26 @@
 // counter, a new process) is up to its subject: binder, interrupts, memory and so on.
 //
 // A subject is one file with one const struct ftrace_subject, and one row in meson.build of this
-// folder. Nothing else knows the subject. An event belongs to one subject, which has a handler for
-// it or rows of forms (forms.h).
+// folder. Nothing else knows the subject. An event belongs to one subject, whose forms (forms.h)
+// say what follows from the event.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "converter/import/ftrace/subjects.h"
+#include "converter/import/ftrace/forms.h"
+#include "converter/import/ftrace/ftrace_event.h"
 #include "converter/import/importer.h"
+
+struct ftrace_subject {
+    const struct ftrace_form *forms; // the last one is all zero
+    size_t state_size;               // bytes of state for each machine, zeroed at the start
+    size_t n_maps;             // the state begins with so many struct map64, which are released
+    void (*done)(void *state); // releases what else the state owns; may be NULL
+};
+
+// The rows of meson.build; the last one is NULL.
+extern const struct ftrace_subject *const ftrace_subjects[];
 
 // State of the importer for one machine.
 struct ftrace_machine {

@@ -47,18 +47,18 @@ static void cpu_read(struct import *im, const struct wire_field *field, bool is_
 static void kprobes_read(struct import *im, const struct wire_field *field, bool is_end)
 {
     MESSAGE(kprobes, FtraceKprobeStats, field);
-    struct stats *stats = &im->stats;
-    int64_t hits = field_i64(&kprobes.hits), misses = field_i64(&kprobes.misses);
-    stats_set(stats, STAT_ftrace_kprobe_hits_begin + is_end, hits);
-    stats_set(stats, STAT_ftrace_kprobe_misses_begin + is_end, misses);
-    if (!is_end)
-        return;
-    stats_set(
-        stats, STAT_ftrace_kprobe_hits_delta,
-        (int64_t)((uint64_t)hits - (uint64_t)stats_get(stats, STAT_ftrace_kprobe_hits_begin)));
-    stats_set(
-        stats, STAT_ftrace_kprobe_misses_delta,
-        (int64_t)((uint64_t)misses - (uint64_t)stats_get(stats, STAT_ftrace_kprobe_misses_begin)));
+    const struct {
+        enum stat begin;
+        const struct wire_field *field;
+    } sums[] = {{STAT_ftrace_kprobe_hits_begin, &kprobes.hits},
+                {STAT_ftrace_kprobe_misses_begin, &kprobes.misses}};
+    for (size_t i = 0; i < ELEMENTS(sums); i++) {
+        uint64_t value = field_u64(sums[i].field);
+        stats_set(&im->stats, sums[i].begin + is_end, (int64_t)value);
+        if (is_end)
+            stats_set(&im->stats, sums[i].begin + 2,
+                      (int64_t)(value - (uint64_t)stats_get(&im->stats, sums[i].begin)));
+    }
 }
 
 static void ftrace_stats_now(struct import *im, const struct packet *packet)

@@ -2,8 +2,6 @@
 //
 // Transfers on I2C, as slices of the thread. A transfer has several messages and ends with a result
 // that counts them; its adapter and that count are kept by thread.
-#include <errno.h>
-
 #include "converter/import/ftrace/ftrace.h"
 
 #define ADAPTERS_MAX 256
@@ -32,11 +30,11 @@ static void i2c_message(struct import *im, const struct ftrace_event *event)
     if (adapter >= ADAPTERS_MAX)
         return;
     uint64_t *transfer =
-        map64_get_or_add(&i2c->transfers, (uint64_t)utid, adapter << 32 | (uint32_t)n, &is_new);
+        import_map_get(im, &i2c->transfers, (uint64_t)utid, adapter << 32 | (uint32_t)n, &is_new);
     if (!transfer)
-        import_fail(im, -ENOMEM);
-    if (!transfer || !is_new) {
-        if (transfer && (uint32_t)*transfer < (uint32_t)n)
+        return;
+    if (!is_new) {
+        if ((uint32_t)*transfer < (uint32_t)n)
             *transfer = (*transfer >> 32) << 32 | (uint32_t)n;
         return;
     }
@@ -57,21 +55,15 @@ static void i2c_result(struct import *im, const struct ftrace_event *event)
     slice_end(&im->slices, &spec);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"i2c_read", i2c_message},
-    {"i2c_write", i2c_message},
-    {"i2c_result", i2c_result},
+static const struct ftrace_form forms[] = {
+    {"i2c_read", FORM_CALL(i2c_message)},
+    {"i2c_write", FORM_CALL(i2c_message)},
+    {"i2c_result", FORM_CALL(i2c_result)},
     {0},
 };
 
-static void i2c_done(void *state)
-{
-    struct i2c *i2c = state;
-    map64_done(&i2c->transfers);
-}
-
 const struct ftrace_subject ftrace_i2c = {
-    .handlers = handlers,
+    .forms = forms,
     .state_size = sizeof(struct i2c),
-    .done = i2c_done,
+    .n_maps = 1,
 };

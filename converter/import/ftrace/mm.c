@@ -13,22 +13,6 @@ struct mm {
     struct map64 owners; // address space of rss_stat -> utid
 };
 
-static const struct ftrace_form forms[] = {
-    {"mm_vmscan_direct_reclaim_begin", FORM_BEGIN, .name = "mm_vmscan_direct_reclaim",
-     .args = "direct_reclaim_order=order, direct_reclaim_may_writepage=may_writepage, "
-             "direct_reclaim_gfp_flags=gfp_flags"},
-    {"mm_vmscan_direct_reclaim_end", FORM_END, .args = "direct_reclaim_nr_reclaimed=nr_reclaimed"},
-    {"mm_vmscan_memcg_reclaim_begin", FORM_BEGIN, .name = "mm_vmscan_memcg_reclaim",
-     .args = "memcg_reclaim_order=order, memcg_reclaim_may_writepage=may_writepage, "
-             "memcg_reclaim_gfp_flags=gfp_flags"},
-    {"mm_vmscan_memcg_reclaim_end", FORM_END, .args = "memcg_reclaim_nr_reclaimed=nr_reclaimed"},
-    {"mm_shrink_slab_start", FORM_BEGIN, .name = "mm_vmscan_shrink_slab",
-     .args = "shrink_name=shrink:f, total_scan, priority"},
-    {"mm_shrink_slab_end", FORM_END, .args = "freed=retval"},
-    {"mark_victim", FORM_MOMENT, .key = "pid", .name = "mem.oom_kill"},
-    {0},
-};
-
 // The thread whose address space an mm_id stands for; UTID_NONE: not known. Only if `is_own` it is
 // surely the one that the event happened in.
 static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uint64_t mm_id,
@@ -118,23 +102,28 @@ static void mm_event_record(struct import *im, const struct ftrace_event *event)
                              (double)ftrace_int(event, metrics[i]));
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"rss_stat", rss_stat},
-    {"rss_stat_throttled", rss_stat_throttled},
-    {"oom_score_adj_update", oom_score_adj_update},
-    {"mm_event_record", mm_event_record},
+static const struct ftrace_form forms[] = {
+    {"mm_vmscan_direct_reclaim_begin", FORM_BEGIN, .name = "mm_vmscan_direct_reclaim",
+     .args = "direct_reclaim_order=order, direct_reclaim_may_writepage=may_writepage, "
+             "direct_reclaim_gfp_flags=gfp_flags"},
+    {"mm_vmscan_direct_reclaim_end", FORM_END, .args = "direct_reclaim_nr_reclaimed=nr_reclaimed"},
+    {"mm_vmscan_memcg_reclaim_begin", FORM_BEGIN, .name = "mm_vmscan_memcg_reclaim",
+     .args = "memcg_reclaim_order=order, memcg_reclaim_may_writepage=may_writepage, "
+             "memcg_reclaim_gfp_flags=gfp_flags"},
+    {"mm_vmscan_memcg_reclaim_end", FORM_END, .args = "memcg_reclaim_nr_reclaimed=nr_reclaimed"},
+    {"mm_shrink_slab_start", FORM_BEGIN, .name = "mm_vmscan_shrink_slab",
+     .args = "shrink_name=shrink:f, total_scan, priority"},
+    {"mm_shrink_slab_end", FORM_END, .args = "freed=retval"},
+    {"mark_victim", FORM_MOMENT, .key = "pid", .name = "mem.oom_kill"},
+    {"rss_stat", FORM_CALL(rss_stat)},
+    {"rss_stat_throttled", FORM_CALL(rss_stat_throttled)},
+    {"oom_score_adj_update", FORM_CALL(oom_score_adj_update)},
+    {"mm_event_record", FORM_CALL(mm_event_record)},
     {0},
 };
 
-static void mm_done(void *state)
-{
-    struct mm *mm = state;
-    map64_done(&mm->owners);
-}
-
 const struct ftrace_subject ftrace_mm = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct mm),
-    .done = mm_done,
+    .n_maps = 1,
 };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Network: what interfaces carry and the kernel drops, and the states of TCP sockets.
-#include <errno.h>
-
 #include "common/cleanup.h"
 #include "converter/import/ftrace/ftrace.h"
 
 #define IPV4_ETHERTYPE 2048
 #define IPV6_ETHERTYPE 34525
+
+struct direction {
+    const char *type, *title;
+};
 
 struct network {
     struct map64 bytes;   // track of an interface -> sum
@@ -15,17 +17,20 @@ struct network {
     uint64_t n_dropped;   // packets
 };
 
-// Bytes of a network interface since the trace began, in KiB.
-static void network_push(struct import *im, const struct ftrace_event *event, const char *type,
-                         const char *title)
+// Bytes of a network interface since the trace began, in KiB. `rc` is not 0 where the driver did
+// not take what it was to transmit.
+static void network_push(struct import *im, const struct ftrace_event *event)
 {
     struct network *network = event->own;
+    const struct direction *direction = event->detail;
+    if (ftrace_int(event, "rc"))
+        return;
     struct slice_name device = ftrace_text(event, "name");
     CLEANUP(strbuf_done) struct strbuf name = {0};
     strbuf_add(&name, device.text, device.size);
-    strbuf_add_str(&name, title);
+    strbuf_add_str(&name, direction->title);
     struct track_spec spec = {
-        .type = type,
+        .type = direction->type,
         .counter = true,
         .dimensions = {dimension_text("network_interface", device.text, device.size)},
         .name = {name.text, name.size},
@@ -33,23 +38,12 @@ static void network_push(struct import *im, const struct ftrace_event *event, co
     uint32_t track = tracks_get(&im->tracks, &spec);
     uint64_t len = (uint64_t)ftrace_int(event, "len");
     bool is_new;
-    uint64_t *total = map64_get_or_add(&network->bytes, track, 0, &is_new);
+    uint64_t *total = import_map_get(im, &network->bytes, track, 0, &is_new);
     if (!total)
         return;
     *total += len;
     struct arg args[] = {arg_uint("cpu", event->cpu), arg_uint("len", len)};
     counter_push(im, event->ts, track, (double)(*total / 1024), args_add(&im->args, args, 2));
-}
-
-static void netif_receive_skb(struct import *im, const struct ftrace_event *event)
-{
-    network_push(im, event, "net_receive", " Received KB");
-}
-
-static void net_dev_xmit(struct import *im, const struct ftrace_event *event)
-{
-    if (!ftrace_int(event, "rc")) // the driver took it
-        network_push(im, event, "net_transmit", " Transmitted KB");
 }
 
 static void kfree_skb(struct import *im, const struct ftrace_event *event)
@@ -102,11 +96,10 @@ static void inet_sock_set_state(struct import *im, const struct ftrace_event *ev
                        network->streams.n + 1, &is_new);
     if (!stream)
         return;
-    struct slice_name name = import_text(im, "TCP stream#%u", (uint32_t)*stream);
     struct track_spec track = {
         .type = "net_socket_set_state",
         .dimensions = {dimension_int("tcp_stream_idx", (int64_t)*stream)},
-        .name = {name.text, name.size},
+        .name = import_text(im, "TCP stream#%u", (uint32_t)*stream),
     };
     struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
     slice_end(&im->slices, &spec);
@@ -115,30 +108,24 @@ static void inet_sock_set_state(struct import *im, const struct ftrace_event *ev
     slice_begin(&im->slices, &spec);
 }
 
+#define DIRECTION(type, title)                                                                     \
+    FORM_CALL(network_push), .detail = &(const struct direction)                                   \
+    {                                                                                              \
+        type, title                                                                                \
+    }
+
 static const struct ftrace_form forms[] = {
     {"tcp_retransmit_skb", FORM_MOMENT, .type = "net_tcp_retransmit_skb",
      .track = "TCP Retransmit Skb", .category = "tcp_event", .name = "sport={sport},dport={dport}"},
+    {"netif_receive_skb", DIRECTION("net_receive", " Received KB")},
+    {"net_dev_xmit", DIRECTION("net_transmit", " Transmitted KB")},
+    {"kfree_skb", FORM_CALL(kfree_skb)},
+    {"inet_sock_set_state", FORM_CALL(inet_sock_set_state)},
     {0},
 };
-
-static const struct ftrace_handler handlers[] = {
-    {"netif_receive_skb", netif_receive_skb},
-    {"net_dev_xmit", net_dev_xmit},
-    {"kfree_skb", kfree_skb},
-    {"inet_sock_set_state", inet_sock_set_state},
-    {0},
-};
-
-static void network_done(void *state)
-{
-    struct network *network = state;
-    map64_done(&network->bytes);
-    map64_done(&network->streams);
-}
 
 const struct ftrace_subject ftrace_network = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct network),
-    .done = network_done,
+    .n_maps = 2,
 };

@@ -2,8 +2,6 @@
 //
 // Suspending and resuming, of the machine and of its devices, and what keeps it awake. Steps of a
 // suspend overlap, so each goes by its name to a track that is free.
-#include <errno.h>
-
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -15,9 +13,9 @@
 enum suspend_state { SUSPEND_INITIAL, SUSPEND_ENTER, SUSPEND_FREEZE };
 
 struct power {
-    enum suspend_state state;
-    int64_t cookie;          // of the suspend that is entered
     struct map64 wake_locks; // string -> times that it is held
+    enum suspend_state state;
+    int64_t cookie; // of the suspend that is entered
 };
 
 static const struct track_spec steps = {
@@ -32,9 +30,7 @@ static int64_t step_cookie(struct import *im, struct slice_name name)
 
 static void step_end(struct import *im, int64_t ts, int64_t cookie)
 {
-    struct slice_spec spec = {.ts = ts,
-                              .track = async_track_end(&im->async_tracks, &steps, cookie)};
-    slice_end(&im->slices, &spec);
+    slice_close(&im->slices, ts, async_track_end(&im->async_tracks, &steps, cookie));
 }
 
 // `driver`, `device` and `phase` are empty where the step is no device's.
@@ -133,16 +129,6 @@ static void device_pm_callback_end(struct import *im, const struct ftrace_event 
 #define MINIMAL .type = "suspend_resume_minimal", .track = "Suspend/Resume Minimal"
 #define RPM     .type = "linux_rpm", .key = "linux_device=name", .counts = true
 
-static const struct ftrace_form forms[] = {
-    {"suspend_resume_minimal", FORM_BEGIN, MINIMAL, .when = "start", .name = "Suspended"},
-    {"", FORM_END, MINIMAL, .when = "!start"},
-    // Runtime states of a device; while it sleeps there is no slice.
-    {"rpm_status", FORM_END, RPM},
-    {"", FORM_BEGIN, RPM, .when = "status!=2",
-     .name = "{status?Active,Resuming,,Suspending;Invalid State}"},
-    {0},
-};
-
 static uint32_t lock_track(struct import *im, struct slice_name source, struct slice_name *ret_name)
 {
     *ret_name =
@@ -162,11 +148,8 @@ static uint64_t *lock_count(struct import *im, const struct ftrace_event *event,
 {
     struct power *power = event->own;
     bool is_new;
-    uint64_t *count = map64_get_or_add(
-        &power->wake_locks, strset_add(&im->strings, source.text, source.size), 0, &is_new);
-    if (!count)
-        import_fail(im, -ENOMEM);
-    return count;
+    return import_map_get(im, &power->wake_locks,
+                          strset_add(&im->strings, source.text, source.size), 0, &is_new);
 }
 
 static void wakeup_source_activate(struct import *im, const struct ftrace_event *event)
@@ -186,28 +169,26 @@ static void wakeup_source_deactivate(struct import *im, const struct ftrace_even
     uint64_t *count = lock_count(im, event, source);
     if (!count || !*count || --*count)
         return;
-    struct slice_spec spec = {.ts = event->ts, .track = lock_track(im, source, &name)};
-    slice_end(&im->slices, &spec);
+    slice_close(&im->slices, event->ts, lock_track(im, source, &name));
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"suspend_resume", suspend_resume},
-    {"device_pm_callback_start", device_pm_callback_start},
-    {"device_pm_callback_end", device_pm_callback_end},
-    {"wakeup_source_activate", wakeup_source_activate},
-    {"wakeup_source_deactivate", wakeup_source_deactivate},
+static const struct ftrace_form forms[] = {
+    {"suspend_resume_minimal", FORM_BEGIN, MINIMAL, .when = "start", .name = "Suspended"},
+    {"", FORM_END, MINIMAL, .when = "!start"},
+    // Runtime states of a device; while it sleeps there is no slice.
+    {"rpm_status", FORM_END, RPM},
+    {"", FORM_BEGIN, RPM, .when = "status!=2",
+     .name = "{status?Active,Resuming,,Suspending;Invalid State}"},
+    {"suspend_resume", FORM_CALL(suspend_resume)},
+    {"device_pm_callback_start", FORM_CALL(device_pm_callback_start)},
+    {"device_pm_callback_end", FORM_CALL(device_pm_callback_end)},
+    {"wakeup_source_activate", FORM_CALL(wakeup_source_activate)},
+    {"wakeup_source_deactivate", FORM_CALL(wakeup_source_deactivate)},
     {0},
 };
 
-static void power_done(void *state)
-{
-    struct power *power = state;
-    map64_done(&power->wake_locks);
-}
-
 const struct ftrace_subject ftrace_power = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct power),
-    .done = power_done,
+    .n_maps = 1,
 };

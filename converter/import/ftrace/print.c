@@ -4,16 +4,31 @@
 // "B|PID|name", "E|PID", "I|PID|name", "S|PID|name|cookie", "F|PID|name|cookie",
 // "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". What has
 // another form stays as it is in ftrace_event. Some drivers have events with the same meaning.
+//
+// The process that a marker names is believed for slices, because a thread reports them of itself.
+// It is not believed for counters: drivers report those from wherever they happen to run.
+//
+// Some names mean more: Android's low memory killer tells of its victims in slices and counters.
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
-#include "converter/import/ftrace/systrace.h"
+#include "converter/import/process/process_counters.h"
 #include "protos/fields.h"
 
-// Up to the next bar; *rest is behind it.
-static struct slice_name part_take(struct slice_name *rest)
+struct marker {
+    // B, E: a slice of the thread; I: a moment of it; S, F: a slice of the process, by cookie;
+    // N: a moment on a named track of the process; G, H: a slice there, by cookie; C: a counter.
+    char phase;
+    uint32_t tgid;
+    struct slice_name name;
+    struct slice_name track; // of N, G, H
+    int64_t value;           // of C; otherwise the cookie
+};
+
+// Up to the next separator; *rest is behind it.
+static struct slice_name part_take(struct slice_name *rest, char separator)
 {
-    const char *bar = rest->size ? memchr(rest->text, '|', rest->size) : NULL;
+    const char *bar = rest->size ? memchr(rest->text, separator, rest->size) : NULL;
     struct slice_name part = {.text = rest->text,
                               .size = bar ? (size_t)(bar - rest->text) : rest->size};
     size_t skipped = part.size + (bar != NULL);
@@ -32,6 +47,184 @@ static bool number_read(struct slice_name part, int64_t *ret)
     return str_parse_i64(text, ret) == 0;
 }
 
+static uint32_t thread_track(struct import *im, uint32_t tid, const struct marker *marker)
+{
+    int64_t utid = marker->tgid ? processes_update_thread(&im->processes, tid, marker->tgid)
+                                : processes_thread(&im->processes, tid);
+    return thread_track_get(im, utid);
+}
+
+static void victim_write(struct import *im, int64_t ts, int64_t upid)
+{
+    struct track_spec track = {
+        .type = "android_lmk",
+        .dimensions = {dimension_int("upid", upid)},
+        .name = slice_name("LMK"),
+    };
+    struct slice_spec spec = {
+        .ts = ts, .track = tracks_get(&im->tracks, &track), .name = slice_name("mem.lmk")};
+    slice_add(&im->slices, &spec);
+}
+
+// "lmk,PID,REASON,OOM_SCORE_ADJ,...": the begin of a slice in which a process is killed.
+static void killer_read(struct import *im, int64_t ts, struct slice_name name)
+{
+    int64_t pid, score;
+    part_take(&name, ',');
+    if (!number_read(part_take(&name, ','), &pid) || pid < 0 || pid > UINT32_MAX)
+        return;
+    part_take(&name, ',');
+    if (!number_read(part_take(&name, ','), &score) || score < INT32_MIN || score > INT32_MAX)
+        return;
+    int64_t upid = processes_process(&im->processes, pid);
+    uint32_t track = process_counter_track(im, upid, PROCESS_COUNTER_OOM_SCORE, NULL, NULL);
+    counter_push(im, ts, track, (double)score, ARG_SET_NONE);
+    victim_write(im, ts, upid);
+}
+
+static void global_counter(struct import *im, int64_t ts, const struct marker *marker,
+                           const struct track_spec *spec)
+{
+    counter_push(im, ts, tracks_get(&im->tracks, spec), (double)marker->value, ARG_SET_NONE);
+}
+
+static void counter_write(struct import *im, int64_t ts, uint32_t tid, const struct marker *marker)
+{
+    struct slice_name name = marker->name;
+    if (name_is(name, "ScreenState")) {
+        struct track_spec screen = {
+            .type = "screen_state", .counter = true, .name = slice_name("ScreenState")};
+        global_counter(im, ts, marker, &screen);
+        return;
+    }
+    if (name_begins(name, "battery_stats.")) {
+        struct track_spec battery = {
+            .type = "battery_stats",
+            .counter = true,
+            .dimensions = {dimension_text("counter_key", name.text, name.size)},
+            .name = name,
+        };
+        global_counter(im, ts, marker, &battery);
+        return;
+    }
+    // The value is the pid of a process that is killed, and 0 when that is done.
+    if (name_is(name, "kill_one_process") && (uint32_t)marker->value)
+        victim_write(im, ts, processes_process(&im->processes, (uint32_t)marker->value));
+    int64_t upid = processes_process(&im->processes, marker->tgid);
+    int64_t utid = processes_find_thread(&im->processes, tid);
+    struct track_spec spec = {
+        .type = "atrace_counter",
+        .counter = true,
+        .dimensions = {dimension_int("upid", upid), dimension_text("name", name.text, name.size)},
+        .name = name,
+    };
+    struct arg arg = arg_uint("utid", (uint64_t)utid);
+    int64_t set = utid == UTID_NONE ? ARG_SET_NONE : args_add(&im->args, &arg, 1);
+    counter_push(im, ts, tracks_get(&im->tracks, &spec), (double)marker->value, set);
+}
+
+static struct track_spec process_spec(struct import *im, const char *type, uint32_t tgid,
+                                      struct slice_name name)
+{
+    return (struct track_spec){
+        .type = type,
+        .dimensions = {dimension_int("upid", processes_process(&im->processes, tgid)),
+                       dimension_text("name", name.text, name.size)},
+        .name = name,
+    };
+}
+
+// S and F. Programs are known to begin the same slice again and again: only the first counts.
+static void process_slice(struct import *im, int64_t ts, const struct marker *marker)
+{
+    struct track_spec track = process_spec(im, "atrace_async_slice", marker->tgid, marker->name);
+    struct arg cookie = arg_int("cookie", marker->value);
+    struct slice_spec spec = {.ts = ts};
+    if (marker->phase == 'S') {
+        spec.track = async_track_begin(&im->async_tracks, &track, marker->value, true);
+        spec.name = marker->name;
+        spec.args = &cookie;
+        spec.n_args = 1;
+        spec.single = true;
+        slice_begin(&im->slices, &spec);
+    } else {
+        spec.track = async_track_end(&im->async_tracks, &track, marker->value);
+        slice_end(&im->slices, &spec);
+    }
+}
+
+// N, G and H.
+static void named_track(struct import *im, int64_t ts, uint32_t tid, const struct marker *marker)
+{
+    struct slice_spec spec = {.ts = ts, .name = marker->name};
+    if (marker->phase == 'N' && name_is(marker->track, "DeviceStateChanged")) {
+        struct track_spec state = {.type = "android_device_state",
+                                   .name = slice_name("DeviceStateChanged")};
+        spec.track = tracks_get(&im->tracks, &state);
+        slice_add(&im->slices, &spec);
+        return;
+    }
+    struct track_spec track =
+        process_spec(im, "atrace_async_slice_for_track", marker->tgid, marker->track);
+    bool ends = marker->phase == 'H';
+    if (marker->phase == 'N')
+        spec.track = async_track_span(&im->async_tracks, &track, ts, 0);
+    else
+        spec.track = ends ? async_track_end(&im->async_tracks, &track, marker->value)
+                          : async_track_begin(&im->async_tracks, &track, marker->value, false);
+    struct arg arg =
+        arg_uint(ends ? "end_utid" : "utid", (uint64_t)processes_thread(&im->processes, tid));
+    spec.args = &arg;
+    spec.n_args = 1;
+    if (ends) {
+        spec.name = (struct slice_name){0};
+        slice_end(&im->slices, &spec);
+    } else if (marker->phase == 'G') {
+        slice_begin(&im->slices, &spec);
+    } else {
+        slice_add(&im->slices, &spec);
+    }
+}
+
+// Texts that are not the trace's must live as cells do.
+static void marker_write(struct import *im, int64_t ts, uint32_t tid, const struct marker *marker)
+{
+    struct slice_spec spec = {.ts = ts, .name = marker->name};
+    switch (marker->phase) {
+    case 'B':
+        spec.track = thread_track(im, tid, marker);
+        slice_begin(&im->slices, &spec);
+        if (name_begins(marker->name, "lmk,"))
+            killer_read(im, ts, marker->name);
+        break;
+    case 'E':
+        if (!marker->tgid && processes_find_thread(&im->processes, tid) == UTID_NONE)
+            break;
+        spec.name = (struct slice_name){0};
+        spec.track = thread_track(im, tid, marker);
+        slice_end(&im->slices, &spec);
+        break;
+    case 'I':
+        spec.track = thread_track(im, tid, marker);
+        slice_add(&im->slices, &spec);
+        break;
+    case 'S':
+    case 'F':
+        process_slice(im, ts, marker);
+        break;
+    case 'N':
+    case 'G':
+    case 'H':
+        named_track(im, ts, tid, marker);
+        break;
+    case 'C':
+        counter_write(im, ts, tid, marker);
+        break;
+    default:
+        break;
+    }
+}
+
 static bool parts_read(struct slice_name rest, bool has_tgid, struct marker *marker)
 {
     struct slice_name part;
@@ -42,27 +235,27 @@ static bool parts_read(struct slice_name rest, bool has_tgid, struct marker *mar
     case 'E':
         return true;
     case 'I':
-        marker->name = part_take(&rest);
+        marker->name = part_take(&rest, '|');
         return has_tgid && marker->name.size;
     case 'S':
     case 'F':
     case 'C':
-        marker->name = part_take(&rest);
-        return has_tgid && marker->name.size && number_read(part_take(&rest), &marker->value);
+        marker->name = part_take(&rest, '|');
+        return has_tgid && marker->name.size && number_read(part_take(&rest, '|'), &marker->value);
     case 'N':
-        marker->track = part_take(&rest);
-        marker->name = part_take(&rest);
+        marker->track = part_take(&rest, '|');
+        marker->name = part_take(&rest, '|');
         return has_tgid && marker->track.size && marker->name.size;
     case 'G':
-        marker->track = part_take(&rest);
-        marker->name = part_take(&rest);
+        marker->track = part_take(&rest, '|');
+        marker->name = part_take(&rest, '|');
         return has_tgid && marker->track.size && marker->name.size &&
-               number_read(part_take(&rest), &marker->value);
+               number_read(part_take(&rest, '|'), &marker->value);
     case 'H': // its name, if it has one, says nothing new
-        marker->track = part_take(&rest);
-        part = part_take(&rest);
+        marker->track = part_take(&rest, '|');
+        part = part_take(&rest, '|');
         if (rest.size)
-            part = part_take(&rest);
+            part = part_take(&rest, '|');
         return has_tgid && marker->track.size && number_read(part, &marker->value);
     default:
         return false;
@@ -71,30 +264,29 @@ static bool parts_read(struct slice_name rest, bool has_tgid, struct marker *mar
 
 static bool marker_read(struct slice_name rest, struct marker *ret)
 {
-    struct slice_name phase = part_take(&rest), number = part_take(&rest);
+    struct slice_name phase = part_take(&rest, '|'), number = part_take(&rest, '|');
     int64_t tgid;
     bool has_tgid = number_read(number, &tgid) && tgid >= 0 && tgid <= UINT32_MAX;
-    *ret = (struct marker){.tgid = has_tgid ? (uint32_t)tgid : 0};
-    if (phase.size != 1)
+    struct marker marker = {.tgid = has_tgid ? (uint32_t)tgid : 0};
+    if (phase.size == 1)
+        marker.phase = *phase.text;
+    if (!parts_read(rest, has_tgid, &marker))
         return false;
-    ret->phase = *phase.text;
-    return parts_read(rest, has_tgid, ret);
+    *ret = marker;
+    return true;
 }
 
 static void print(struct import *im, const struct ftrace_event *event)
 {
-    static const char clock_sync[] = "trace_event_clock_sync:";
     MESSAGE(message, PrintFtraceEvent, &event->message);
-    const struct wire_field *buf = &message.buf;
-    struct slice_name text = {.text = field_text(buf), .size = buf->size};
+    struct slice_name text = field_name(&message.buf);
     while (text.size && (text.text[text.size - 1] == '\n' || text.text[text.size - 1] == '\0'))
         text.size--;
     ftrace_end_write(im, event);
     struct marker marker;
     if (marker_read(text, &marker))
         marker_write(im, event->ts, event->pid, &marker);
-    else if (text.size < sizeof(clock_sync) - 1 ||
-             memcmp(text.text, clock_sync, sizeof(clock_sync) - 1) != 0)
+    else if (!name_begins(text, "trace_event_clock_sync:"))
         stats_add(&im->stats, STAT_systrace_parse_failure, 1);
 }
 
@@ -158,14 +350,14 @@ static void zero(struct import *im, const struct ftrace_event *event)
 }
 
 #define MARKER(...)                                                                                \
-    driver_mark, .detail = &(const struct marker_form)                                             \
+    FORM_CALL(driver_mark), .detail = &(const struct marker_form)                                  \
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
 
-static const struct ftrace_handler handlers[] = {
-    {"print", print},
-    {"zero", zero},
+static const struct ftrace_form forms[] = {
+    {"print", FORM_CALL(print)},
+    {"zero", FORM_CALL(zero)},
     {"tracing_mark_write", MARKER(NULL, "trace_name", .has_begin = true)},
     {"sde_tracing_mark_write", MARKER("trace_type", "trace_name", .has_begin = true)},
     {"samsung_tracing_mark_write", MARKER("trace_type", "trace_name")},
@@ -177,4 +369,4 @@ static const struct ftrace_handler handlers[] = {
     {0},
 };
 
-const struct ftrace_subject ftrace_print = {.handlers = handlers};
+const struct ftrace_subject ftrace_print = {.forms = forms};

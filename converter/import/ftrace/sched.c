@@ -7,17 +7,19 @@
 #include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
 
-// Numbers of the messages' fields, as in protos/ftrace_events.csv.
-
 #define FLAG_HARDIRQ 0x08
 #define FLAG_SOFTIRQ 0x10
+
+static void comm_note(struct import *im, int64_t utid, const void *comm, size_t size)
+{
+    processes_name_thread(&im->processes, utid, strset_add(&im->strings, comm ? comm : "", size),
+                          NAME_FTRACE);
+}
 
 static void sched_switch_event(struct import *im, const struct ftrace_event *event)
 {
     MESSAGE(task, SchedSwitchFtraceEvent, &event->message);
     struct processes *processes = &im->processes;
-    const struct wire_field *next_comm = &task.next_comm;
-    const struct wire_field *prev_comm = &task.prev_comm;
     struct sched_switch is = {
         .ts = event->ts,
         .cpu = event->cpu,
@@ -27,13 +29,9 @@ static void sched_switch_event(struct import *im, const struct ftrace_event *eve
         .prev_state = field_i64(&task.prev_state),
     };
     is.next_utid = processes_thread(processes, is.next_tid);
-    processes_name_thread(processes, is.next_utid,
-                          strset_add(&im->strings, field_text(next_comm), next_comm->size),
-                          NAME_FTRACE);
+    comm_note(im, is.next_utid, task.next_comm.data, task.next_comm.size);
     is.prev_utid = processes_thread(processes, is.prev_tid);
-    processes_name_thread(processes, is.prev_utid,
-                          strset_add(&im->strings, field_text(prev_comm), prev_comm->size),
-                          NAME_FTRACE);
+    comm_note(im, is.prev_utid, task.prev_comm.data, task.prev_comm.size);
     struct sched_cpu *cpu = sched_cpu_get(im, event->cpu);
     if (cpu)
         sched_switch(im, cpu, &is);
@@ -43,9 +41,7 @@ static void sched_waking_event(struct import *im, const struct ftrace_event *eve
 {
     MESSAGE(task, SchedWakingFtraceEvent, &event->message);
     int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task.pid));
-    const struct wire_field *comm = &task.comm;
-    processes_name_thread(&im->processes, utid,
-                          strset_add(&im->strings, field_text(comm), comm->size), NAME_FTRACE);
+    comm_note(im, utid, task.comm.data, task.comm.size);
     int64_t waker = processes_thread(&im->processes, event->pid);
     thread_states_wake(&im->thread_states, event->ts, utid, waker, -1);
 }
@@ -62,9 +58,14 @@ static void sched_blocked_reason(struct import *im, const struct ftrace_event *e
 static struct arg name_arg(struct import *im, const char *key, int64_t utid)
 {
     uint32_t name = processes_thread_at(&im->processes, utid)->name;
-    if (name == STRSET_NONE)
-        return arg_text(key, "", 0);
-    return arg_text(key, im->strings.entries[name].text, im->strings.entries[name].size);
+    return arg_name(key, slice_name_of(&im->strings, name));
+}
+
+static void cpu_note(struct sched_cpu *cpu, const struct sched_switch *is)
+{
+    cpu->last_utid = is->next_utid;
+    cpu->last_tid = is->next_tid;
+    cpu->last_priority = is->next_priority;
 }
 
 void ftrace_compact_switch(struct import *im, const struct bundle_event *record, bool row_only)
@@ -85,14 +86,10 @@ void ftrace_compact_switch(struct import *im, const struct bundle_event *record,
         .prev_state = run->sched_switch.prev_state,
     };
     is.next_utid = processes_thread(processes, is.next_tid);
-    processes_name_thread(processes, is.next_utid,
-                          strset_add(&im->strings, comm.text ? comm.text : "", comm.size),
-                          NAME_FTRACE);
+    comm_note(im, is.next_utid, comm.text, comm.size);
     if (cpu->last_utid == UTID_NONE) {
         stats_add(&im->stats, STAT_compact_sched_switch_skipped, 1);
-        cpu->last_utid = is.next_utid;
-        cpu->last_tid = is.next_tid;
-        cpu->last_priority = is.next_priority;
+        cpu_note(cpu, &is);
         return;
     }
     struct arg args[] = {
@@ -103,13 +100,10 @@ void ftrace_compact_switch(struct import *im, const struct bundle_event *record,
     };
     ftrace_event_write(im, is.ts, is.cpu, is.prev_utid,
                        ftrace_type(im, PB_FtraceEvent_sched_switch), args, 7);
-    if (row_only) {
-        cpu->last_utid = is.next_utid;
-        cpu->last_tid = is.next_tid;
-        cpu->last_priority = is.next_priority;
-    } else {
+    if (row_only)
+        cpu_note(cpu, &is);
+    else
         sched_switch(im, cpu, &is);
-    }
 }
 
 void ftrace_compact_waking(struct import *im, const struct bundle_event *record, bool row_only)
@@ -141,11 +135,11 @@ void ftrace_compact_waking(struct import *im, const struct bundle_event *record,
                        irq);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"sched_switch", sched_switch_event, .before_row = true},
-    {"sched_waking", sched_waking_event},
-    {"sched_blocked_reason", sched_blocked_reason},
+static const struct ftrace_form forms[] = {
+    {"sched_switch", FORM_CALL(sched_switch_event), .before_row = true},
+    {"sched_waking", FORM_CALL(sched_waking_event)},
+    {"sched_blocked_reason", FORM_CALL(sched_blocked_reason)},
     {0},
 };
 
-const struct ftrace_subject ftrace_sched = {.handlers = handlers};
+const struct ftrace_subject ftrace_sched = {.forms = forms};

@@ -2,8 +2,6 @@
 //
 // Storage: requests of block devices and of UFS as slices of the device, what f2fs counts, and
 // reads of files. A device has one track, so requests in flight at once nest as they come.
-#include <errno.h>
-
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -14,12 +12,6 @@ struct storage {
 #define BLOCK_IO(does)                                                                             \
     (does), .type = "block_io", .key = "block_device=dev", .counts = true, .name = "block_io",     \
             .args = "sector"
-
-static const struct ftrace_form forms[] = {
-    {"block_io_start", BLOCK_IO(FORM_BEGIN)},
-    {"block_io_done", BLOCK_IO(FORM_END)},
-    {0},
-};
 
 // What a field of f2fs' counters is called.
 struct f2fs_counter {
@@ -91,14 +83,13 @@ static void f2fs_counters(struct import *im, const struct ftrace_event *event)
     struct slice_name device =
         import_text(im, "%u:%u", (unsigned)(number >> 8 & 0xff), (unsigned)(number & 0xff));
     for (size_t i = 0; counters[i].field; i++) {
-        struct slice_name name = import_text(im, "%s.[%s].%s", type, device.text, counters[i].name);
         struct track_spec spec = {
             .type = type,
             .counter = true,
             .dimensions = {dimension_text("linux_device", device.text, device.size),
                            dimension_text("counter_key", counters[i].name,
                                           strlen(counters[i].name))},
-            .name = name,
+            .name = import_text(im, "%s.[%s].%s", type, device.text, counters[i].name),
         };
         counter_push(im, event->ts, tracks_get(&im->tracks, &spec),
                      (double)(uint64_t)ftrace_int(event, counters[i].field), ARG_SET_NONE);
@@ -107,11 +98,10 @@ static void f2fs_counters(struct import *im, const struct ftrace_event *event)
 
 static uint32_t checkpoint_track(struct import *im, const struct ftrace_event *event)
 {
-    struct slice_name name = import_text(im, "f2fs_ckpt %u", event->pid);
     struct track_spec spec = {
         .type = "f2fs_write_checkpoint",
         .dimensions = {dimension_int("upid", processes_process(&im->processes, event->pid))},
-        .name = name,
+        .name = import_text(im, "f2fs_ckpt %u", event->pid),
     };
     return tracks_get(&im->tracks, &spec);
 }
@@ -211,11 +201,10 @@ static void ufshcd_command(struct import *im, const struct ftrace_event *event)
     ufs_counter(im, event, "ufs_command_count", "io.ufs.command.count",
                 doorbell ? __builtin_popcount(doorbell) : step != 1);
     tag = (uint32_t)ftrace_int(event, "tag");
-    struct slice_name name = import_text(im, "io.ufs.command.tag[%03u]", tag);
     struct track_spec track = {
         .type = "ufs_command_tag",
         .dimensions = {dimension_int("ufs_tag", tag)},
-        .name = name,
+        .name = import_text(im, "io.ufs.command.tag[%03u]", tag),
     };
     struct slice_spec spec = {.ts = event->ts, .track = tracks_get(&im->tracks, &track)};
     if (step) {
@@ -243,8 +232,8 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
     struct storage *storage = event->own;
     uint64_t key = read_key(event);
     // As Perfetto: the first thread that reads there is the one.
-    if (!map64_find(&storage->reads, key) && map64_set(&storage->reads, key, event->pid) < 0)
-        import_fail(im, -ENOMEM);
+    bool is_new;
+    import_map_get(im, &storage->reads, key, event->pid, &is_new);
     struct slice_name path = ftrace_text(event, "pathbuf");
     struct arg args[] = {
         arg_text("file_path", path.text, path.size),
@@ -283,26 +272,21 @@ static void dataread_end(struct import *im, const struct ftrace_event *event)
     slice_end(&im->slices, &spec);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"f2fs_iostat", f2fs_counters, .detail = f2fs_bytes},
-    {"f2fs_iostat_latency", f2fs_counters, .detail = f2fs_latencies},
-    {"f2fs_write_checkpoint", f2fs_write_checkpoint},
-    {"ufshcd_clk_gating", ufshcd_clk_gating},
-    {"ufshcd_command", ufshcd_command},
-    {"android_fs_dataread_start", dataread_start},
-    {"android_fs_dataread_end", dataread_end},
+static const struct ftrace_form forms[] = {
+    {"block_io_start", BLOCK_IO(FORM_BEGIN)},
+    {"block_io_done", BLOCK_IO(FORM_END)},
+    {"f2fs_iostat", FORM_CALL(f2fs_counters), .detail = f2fs_bytes},
+    {"f2fs_iostat_latency", FORM_CALL(f2fs_counters), .detail = f2fs_latencies},
+    {"f2fs_write_checkpoint", FORM_CALL(f2fs_write_checkpoint)},
+    {"ufshcd_clk_gating", FORM_CALL(ufshcd_clk_gating)},
+    {"ufshcd_command", FORM_CALL(ufshcd_command)},
+    {"android_fs_dataread_start", FORM_CALL(dataread_start)},
+    {"android_fs_dataread_end", FORM_CALL(dataread_end)},
     {0},
 };
 
-static void storage_done(void *state)
-{
-    struct storage *storage = state;
-    map64_done(&storage->reads);
-}
-
 const struct ftrace_subject ftrace_storage = {
-    .handlers = handlers,
     .forms = forms,
     .state_size = sizeof(struct storage),
-    .done = storage_done,
+    .n_maps = 1,
 };

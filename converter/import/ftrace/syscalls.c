@@ -3,7 +3,6 @@
 // System calls as slices on the thread that makes them. What a thread writes into trace_marker
 // arrives in the middle of its write(2); the slice that it begins or ends there would cut through
 // that of the call, so the call's ends early.
-#include <errno.h>
 #include <string.h>
 
 #include "common/elements.h"
@@ -46,11 +45,6 @@ static struct slice_name syscall_name(struct import *im, struct syscalls *syscal
     return name ? slice_name(name) : import_text(im, "sys_%u", number);
 }
 
-static bool is_named(struct slice_name name, const char *text)
-{
-    return name.size == strlen(text) && memcmp(name.text, text, name.size) == 0;
-}
-
 static void sys_enter(struct import *im, const struct ftrace_event *event)
 {
     struct syscalls *syscalls = event->own;
@@ -64,16 +58,11 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
         return;
     struct arg args[ARGS_MAX];
     size_t n = 0;
-    struct wire_reader reader = wire_sub(&event->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        struct wire_packed packed = {0};
-        uint64_t value;
-        while (field.number == PB_SysEnterFtraceEvent_args && n < ARGS_MAX &&
-               wire_packed_next(&packed, &field, WIRE_VARINT, &value)) {
-            args[n] = arg_uint(keys[n], value);
-            args[n++].flat_key = "args";
-        }
+    struct values values = values_of(&event->message, PB_SysEnterFtraceEvent_args);
+    uint64_t value;
+    for (; n < ARGS_MAX && values_next(&values, &value); n++) {
+        args[n] = arg_uint(keys[n], value);
+        args[n].flat_key = "args";
     }
     struct slice_spec spec = {
         .ts = event->ts,
@@ -82,12 +71,12 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
         .args = args,
         .n_args = n,
     };
-    if (is_named(spec.name, "sys_rt_sigreturn")) // does not return
+    if (name_is(spec.name, "sys_rt_sigreturn")) // does not return
         slice_add(&im->slices, &spec);
     else
         slice_begin(&im->slices, &spec);
-    if (is_named(spec.name, "sys_write") && map64_set(&syscalls->writing, (uint64_t)utid, 1) < 0)
-        import_fail(im, -ENOMEM);
+    if (name_is(spec.name, "sys_write"))
+        import_fail(im, map64_set(&syscalls->writing, (uint64_t)utid, 1));
 }
 
 static void sys_exit(struct import *im, const struct ftrace_event *event)
@@ -105,28 +94,22 @@ static void sys_exit(struct import *im, const struct ftrace_event *event)
         .n_args = ftrace_has(event, "ret"),
     };
     // Its begin was not seen, or it has ended already.
-    if (is_named(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
+    if (name_is(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
     spec.track = thread_track_get(im, utid);
     slice_end(&im->slices, &spec);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"sys_enter", sys_enter},
-    {"sys_exit", sys_exit},
+static const struct ftrace_form forms[] = {
+    {"sys_enter", FORM_CALL(sys_enter)},
+    {"sys_exit", FORM_CALL(sys_exit)},
     {0},
 };
 
-static void syscalls_done(void *state)
-{
-    struct syscalls *syscalls = state;
-    map64_done(&syscalls->writing);
-}
-
 const struct ftrace_subject ftrace_syscalls = {
-    .handlers = handlers,
+    .forms = forms,
     .state_size = sizeof(struct syscalls),
-    .done = syscalls_done,
+    .n_maps = 1,
 };
 
 void ftrace_end_write(struct import *im, const struct ftrace_event *event)

@@ -6,8 +6,6 @@
 
 #define CLONE_THREAD_FLAG 0x00010000 // of clone(2)
 
-// Numbers of the messages' fields, as in protos/ftrace_events.csv.
-
 static uint32_t comm_add(struct import *im, const struct wire_field *comm)
 {
     return strset_add(&im->strings, field_text(comm), comm->size);
@@ -49,11 +47,11 @@ static void sched_process_free(struct import *im, const struct ftrace_event *eve
     processes_end_thread(&im->processes, event->ts, (uint32_t)field_u64(&task.pid));
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"task_newtask", task_newtask},
-    {"task_rename", task_rename},
-    {"sched_process_free", sched_process_free},
+static const struct ftrace_form forms[] = {
+    {"task_newtask", FORM_CALL(task_newtask)},
+    {"task_rename", FORM_CALL(task_rename)},
+    {"sched_process_free", FORM_CALL(sched_process_free)},
     {0},
 };
 
-const struct ftrace_subject ftrace_task = {.handlers = handlers};
+const struct ftrace_subject ftrace_task = {.forms = forms};

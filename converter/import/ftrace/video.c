@@ -2,7 +2,6 @@
 //
 // Buffers of video devices (V4L2): moments on the track of the thread that queues or takes them,
 // with an arrow from queueing a buffer to getting it back.
-#include <errno.h>
 #include <inttypes.h>
 
 #include "common/cleanup.h"
@@ -78,8 +77,7 @@ static struct arg flags_arg(struct import *im, const char *key, uint32_t bits,
     for (size_t i = 0; i < n; i++)
         if (flag_is_set(&flags[i], bits))
             strbuf_addf(&text, "%s%s", text.size ? "|" : "", flags[i].name);
-    uint32_t id = import_strbuf_keep(im, &text);
-    return arg_text(key, strset_text(&im->strings, id), text.size);
+    return arg_name(key, slice_name_of(&im->strings, import_strbuf_keep(im, &text)));
 }
 
 static const char *type_name(uint32_t type)
@@ -190,9 +188,8 @@ static void v4l2_qbuf(struct import *im, const struct ftrace_event *event)
     struct video *video = event->own;
     int64_t slice = moment_add(im, event, "VIDIOC_QBUF", true);
     bool is_new; // one that was not taken back stays
-    if (slice != SLICE_NONE &&
-        !map64_get_or_add(&video->buffers, buffer_key(event), (uint64_t)slice, &is_new))
-        import_fail(im, -ENOMEM);
+    if (slice != SLICE_NONE)
+        import_map_get(im, &video->buffers, buffer_key(event), (uint64_t)slice, &is_new);
 }
 
 static void v4l2_dqbuf(struct import *im, const struct ftrace_event *event)
@@ -211,24 +208,18 @@ static void vb2_event(struct import *im, const struct ftrace_event *event)
     moment_add(im, event, event->type->name, false);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"v4l2_qbuf", v4l2_qbuf},
-    {"v4l2_dqbuf", v4l2_dqbuf},
-    {"vb2_v4l2_buf_queue", vb2_event},
-    {"vb2_v4l2_buf_done", vb2_event},
-    {"vb2_v4l2_qbuf", vb2_event},
-    {"vb2_v4l2_dqbuf", vb2_event},
+static const struct ftrace_form forms[] = {
+    {"v4l2_qbuf", FORM_CALL(v4l2_qbuf)},
+    {"v4l2_dqbuf", FORM_CALL(v4l2_dqbuf)},
+    {"vb2_v4l2_buf_queue", FORM_CALL(vb2_event)},
+    {"vb2_v4l2_buf_done", FORM_CALL(vb2_event)},
+    {"vb2_v4l2_qbuf", FORM_CALL(vb2_event)},
+    {"vb2_v4l2_dqbuf", FORM_CALL(vb2_event)},
     {0},
 };
 
-static void video_done(void *state)
-{
-    struct video *video = state;
-    map64_done(&video->buffers);
-}
-
 const struct ftrace_subject ftrace_video = {
-    .handlers = handlers,
+    .forms = forms,
     .state_size = sizeof(struct video),
-    .done = video_done,
+    .n_maps = 1,
 };

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commands of a guest on the way to the GPU of its host.
-#include <errno.h>
-
 #include "common/elements.h"
-#include "common/text.h"
 #include "converter/import/ftrace/ftrace.h"
 
 struct virtio_gpu {
@@ -54,21 +51,17 @@ static const char *command_name(uint32_t type)
 static const char *virtual_queue(const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");
-    struct text queue = {name.text, name.size};
-    if (text_eq(queue, TEXT("control")))
-        return "Control";
-    return text_eq(queue, TEXT("cursor")) ? "Cursor" : NULL;
+    return name_is(name, "control") ? "Control" : name_is(name, "cursor") ? "Cursor" : NULL;
 }
 
 // Tracks of a queue: "Virtgpu Control Free" and the like.
 static struct track_spec virtual_tracks(struct import *im, const char *type, const char *queue,
                                         const char *what)
 {
-    struct slice_name name = import_text(im, "Virtgpu %s %s", queue, what);
     return (struct track_spec){
         .type = type,
         .dimensions = {dimension_text("virtgpu_name", queue, strlen(queue))},
-        .name = name,
+        .name = import_text(im, "Virtgpu %s %s", queue, what),
     };
 }
 
@@ -121,9 +114,8 @@ static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *e
     };
     slice_begin(&im->slices, &spec);
     // A host may answer commands with a fence when it likes: they tell nothing of latency.
-    if (!ftrace_int(event, "fence_id") &&
-        map64_set(&gpu->commands, command_key(&command), (uint64_t)event->ts) < 0)
-        import_fail(im, -ENOMEM);
+    if (!ftrace_int(event, "fence_id"))
+        import_fail(im, map64_set(&gpu->commands, command_key(&command), (uint64_t)event->ts));
 }
 
 static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event *event)
@@ -132,11 +124,8 @@ static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event
     struct command command;
     if (!command_read(im, event, &command))
         return;
-    struct slice_spec spec = {
-        .ts = event->ts,
-        .track = async_track_end(&im->async_tracks, &command.tracks, command.number),
-    };
-    slice_end(&im->slices, &spec);
+    slice_close(&im->slices, event->ts,
+                async_track_end(&im->async_tracks, &command.tracks, command.number));
     uint64_t key = command_key(&command);
     const uint64_t *begin = map64_find(&gpu->commands, key);
     if (!begin)
@@ -146,20 +135,14 @@ static void virtio_gpu_cmd_response(struct import *im, const struct ftrace_event
     map64_remove(&gpu->commands, key);
 }
 
-static const struct ftrace_handler handlers[] = {
-    {"virtio_gpu_cmd_queue", virtio_gpu_cmd_queue},
-    {"virtio_gpu_cmd_response", virtio_gpu_cmd_response},
+static const struct ftrace_form forms[] = {
+    {"virtio_gpu_cmd_queue", FORM_CALL(virtio_gpu_cmd_queue)},
+    {"virtio_gpu_cmd_response", FORM_CALL(virtio_gpu_cmd_response)},
     {0},
 };
 
-static void virtio_gpu_done(void *state)
-{
-    struct virtio_gpu *gpu = state;
-    map64_done(&gpu->commands);
-}
-
 const struct ftrace_subject ftrace_virtio_gpu = {
-    .handlers = handlers,
+    .forms = forms,
     .state_size = sizeof(struct virtio_gpu),
-    .done = virtio_gpu_done,
+    .n_maps = 1,
 };

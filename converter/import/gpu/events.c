@@ -2,31 +2,25 @@
 //
 // What a GPU ran, what submitted it and what waited for it are known by the number of an event, in
 // any order. Each pair is a flow as soon as both of its ends are there.
-#include "converter/import/gpu/events.h"
-
-#include <errno.h>
-
-#include "converter/import/import.h"
+#include "converter/import/gpu/gpu.h"
 
 #define SLICES_MAX 64 // of one event and kind: pairs of more would be too many
 
-static struct gpu_event *event_get(struct gpu_events *events, uint64_t number)
+static struct gpu_event *event_get(struct import *im, struct gpu_events *events, uint64_t number)
 {
     bool is_new;
-    const uint64_t *index = map64_get_or_add(&events->by_number, number, events->items.n, &is_new);
+    const uint64_t *index =
+        import_map_get(im, &events->by_number, number, events->items.n, &is_new);
     struct gpu_event made = {.submitted = -1, .awaited = -1, .ran = -1, .followed = -1};
-    if (!index || (is_new && gpu_event_vec_push(&events->items, made) < 0))
-        return NULL;
-    return &events->items.items[*index];
+    if (index && is_new)
+        import_fail(im, gpu_event_vec_push(&events->items, made));
+    return import_failed(im) ? NULL : &events->items.items[*index];
 }
 
 static void flow_add(struct import *im, int64_t from, int64_t to)
 {
-    if (from < 0 || to < 0 || from == to)
-        return;
-    struct cell *row = database_row(im->db, TABLE_flow, NULL);
-    cell_int(row, COL_flow_slice_out, from);
-    cell_int(row, COL_flow_slice_in, to);
+    if (from != to)
+        flow_row_write(im, from, to);
 }
 
 // Puts the slice in front of a list.
@@ -45,11 +39,9 @@ static int list_add(struct gpu_events *events, int64_t *head, int64_t slice)
 void gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice)
 {
     struct gpu_events *events = gpu_events_of(im);
-    struct gpu_event *event = event_get(events, number);
-    if (!event) {
-        import_fail(im, -ENOMEM);
+    struct gpu_event *event = event_get(im, events, number);
+    if (!event)
         return;
-    }
     const struct gpu_event_slice *slices = events->slices.items;
     bool is_before = end == GPU_EVENT_SUBMITTED;
     if (end == GPU_EVENT_RAN) {

@@ -4,8 +4,6 @@
 // on their sequence, or stand in the events and are valid in the whole trace; either is read in
 // file order, values in order of time. Unless its description says otherwise, a value is about the
 // time before it: it goes into the row of the value before.
-#include <errno.h>
-
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -121,30 +119,28 @@ static void groups_done(struct groups *groups)
     group_vec_done(&groups->items);
 }
 
-// The group that a field of a descriptor has. False: it has none with a number.
+// The group in a field of a descriptor. False: it has no number.
 static bool group_read(const struct wire_field *field, struct group *ret, uint64_t *ret_number)
 {
-    if (field->number != PB_GpuCounterDescriptor_counter_groups)
-        return false;
     MESSAGE(part, GpuCounterDescriptor_GpuCounterGroupSpec, field);
+    if (!field_present(&part.group_id))
+        return false;
     *ret = (struct group){part.name, part.description};
     *ret_number = field_u64(&part.group_id);
-    return field_present(&part.group_id);
+    return true;
 }
 
-static int groups_read(struct groups *groups, const struct wire_field *descriptor)
+static void groups_read(struct import *im, struct groups *groups,
+                        const struct wire_field *descriptor)
 {
-    struct wire_reader reader = wire_sub(descriptor);
-    struct wire_field field;
     struct group group;
     uint64_t number;
-    wire_foreach(&reader, &field) {
-        if (group_read(&field, &group, &number) &&
-            (map64_set(&groups->by_number, (uint32_t)number, groups->items.n) < 0 ||
-             group_vec_push(&groups->items, group) < 0))
-            return -ENOMEM;
-    }
-    return 0;
+    for (struct fields each = fields_of(descriptor, PB_GpuCounterDescriptor_counter_groups);
+         !import_failed(im) && fields_next(&each);)
+        if (group_read(&each.field, &group, &number)) {
+            import_fail(im, map64_set(&groups->by_number, (uint32_t)number, groups->items.n));
+            import_fail(im, group_vec_push(&groups->items, group));
+        }
 }
 
 // The groups that a counter says it is of; without any it is of 0.
@@ -167,15 +163,14 @@ static void counter_groups(struct import *im, uint32_t track, const struct group
 static void group_counters(struct import *im, const struct gpu_counters *all,
                            uint64_t descriptor_id, const struct wire_field *descriptor)
 {
-    struct wire_reader reader = wire_sub(descriptor);
-    struct wire_field field;
     struct group group;
     uint64_t number, id;
-    wire_foreach(&reader, &field) {
-        if (!group_read(&field, &group, &number))
+    for (struct fields each = fields_of(descriptor, PB_GpuCounterDescriptor_counter_groups);
+         fields_next(&each);) {
+        if (!group_read(&each.field, &group, &number))
             continue;
         struct values ids =
-            values_of(&field, PB_GpuCounterDescriptor_GpuCounterGroupSpec_counter_ids);
+            values_of(&each.field, PB_GpuCounterDescriptor_GpuCounterGroupSpec_counter_ids);
         while (values_next(&ids, &id)) {
             const uint64_t *index = map64_find(&all->by_id, descriptor_id << 32 | (uint32_t)id);
             if (index)
@@ -200,29 +195,29 @@ static void spec_read(struct import *im, struct gpu_counters *all, uint64_t numb
         .track = counter_track(im, gpu, message, &spec),
         .is_forwards = field_u64(&spec.value_direction) == PB_VALUE_DIRECTION_FORWARDS_LOOKING,
     };
-    if (!map64_get_or_add(&all->by_id, key, all->counters.n, &is_new)) {
-        import_fail(im, -ENOMEM);
-        return;
-    }
-    if (!is_new)
+    if (!import_map_get(im, &all->by_id, key, all->counters.n, &is_new) || !is_new)
         return;
     counter_groups(im, counter.track, groups, message);
     import_fail(im, counter_vec_push(&all->counters, counter));
 }
 
-static void descriptor_read(struct import *im, struct gpu_counters *all, uint64_t number,
-                            uint32_t gpu, const struct wire_field *descriptor, bool is_strict)
+static void descriptor_read(struct import *im, struct gpu_counters *all, const uint64_t key[2],
+                            const struct wire_field *gpu_id, const struct wire_field *descriptor,
+                            bool is_strict)
 {
+    uint32_t number = strset_add(&all->descriptors, (const char *)key, 2 * sizeof(*key));
+    uint32_t gpu = (uint32_t)field_u64(gpu_id);
+    if (number == STRSET_NONE) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
     CLEANUP(groups_done) struct groups groups = {0};
-    int r = groups_read(&groups, descriptor);
-    struct wire_reader reader = wire_sub(descriptor);
-    struct wire_field field;
-    while (r == 0 && wire_next(&reader, &field))
-        if (field.number == PB_GpuCounterDescriptor_specs)
-            spec_read(im, all, number, gpu, &groups, &field, is_strict);
-    if (r == 0)
+    groups_read(im, &groups, descriptor);
+    for (struct fields each = fields_of(descriptor, PB_GpuCounterDescriptor_specs);
+         !import_failed(im) && fields_next(&each);)
+        spec_read(im, all, number, gpu, &groups, &each.field, is_strict);
+    if (!import_failed(im))
         group_counters(im, all, number, descriptor);
-    import_fail(im, r);
 }
 
 static void interned_read(struct import *im, struct gpu_counters *all, const struct packet *packet,
@@ -238,30 +233,17 @@ static void interned_read(struct import *im, struct gpu_counters *all, const str
         stats_add(&im->stats, STAT_gpu_counters_invalid_spec, 1);
         return;
     }
-    uint32_t number = strset_add(&all->descriptors, (const char *)key, sizeof(key));
-    if (number == STRSET_NONE)
-        import_fail(im, -ENOMEM);
-    else
-        descriptor_read(im, all, number, (uint32_t)field_u64(&interned.gpu_id),
-                        &interned.counter_descriptor, false);
+    descriptor_read(im, all, key, &interned.gpu_id, &interned.counter_descriptor, false);
 }
 
 static void counters_now(struct import *im, const struct packet *packet)
 {
     struct gpu_counters *all = packet->own;
     MESSAGE(event, GpuCounterEvent, packet->message);
-    if (field_present(&event.counter_descriptor_iid)) {
+    if (field_present(&event.counter_descriptor_iid))
         interned_read(im, all, packet, field_u64(&event.counter_descriptor_iid));
-        return;
-    }
-    if (!field_present(&event.counter_descriptor))
-        return;
-    uint32_t number = strset_add(&all->descriptors, (const char *)whole_trace, sizeof(whole_trace));
-    if (number == STRSET_NONE)
-        import_fail(im, -ENOMEM);
-    else
-        descriptor_read(im, all, number, (uint32_t)field_u64(&event.gpu_id),
-                        &event.counter_descriptor, true);
+    else if (field_present(&event.counter_descriptor))
+        descriptor_read(im, all, whole_trace, &event.gpu_id, &event.counter_descriptor, true);
 }
 
 static void value_push(struct import *im, struct gpu_counters *all, int64_t ts,
@@ -287,9 +269,8 @@ static void value_push(struct import *im, struct gpu_counters *all, int64_t ts,
 
 static bool has_timestamp(const struct packet *packet)
 {
-    union message_TracePacket fields;
-    message_read(packet->fields, fields.at, ELEMENTS(fields.at));
-    return field_present(&fields.timestamp);
+    struct wire_field timestamp = message_field(packet->fields, PB_TracePacket_timestamp);
+    return field_present(&timestamp);
 }
 
 static void counters_sorted(struct import *im, const struct packet *packet)
@@ -306,13 +287,11 @@ static void counters_sorted(struct import *im, const struct packet *packet)
     uint64_t key[2] = {packet->state->epoch, field_u64(iid)};
     const void *used = field_present(iid) ? key : whole_trace;
     uint64_t number = strset_find(&all->descriptors, used, sizeof(key));
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    while (!import_failed(im) && number != STRSET_NONE && wire_next(&reader, &field)) {
-        MESSAGE(part, GpuCounterEvent_GpuCounter, &field);
-        bool has_double = field_present(&part.double_value);
-        if (field.number != PB_GpuCounterEvent_counters || !field_present(&part.counter_id) ||
-            (!field_present(&part.int_value) && !has_double))
+    for (struct fields each = fields_of(packet->message, PB_GpuCounterEvent_counters);
+         !import_failed(im) && number != STRSET_NONE && fields_next(&each);) {
+        MESSAGE(part, GpuCounterEvent_GpuCounter, &each.field);
+        if (!field_present(&part.counter_id) ||
+            (!field_present(&part.int_value) && !field_present(&part.double_value)))
             continue;
         const uint64_t *index =
             map64_find(&all->by_id, number << 32 | (uint32_t)field_u64(&part.counter_id));

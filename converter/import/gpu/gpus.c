@@ -2,8 +2,6 @@
 //
 // GPUs and what their drivers say on the side. A GPU is there as soon as anything is said of it;
 // GpuInfo has the facts, its GPUs numbered in the order that they stand in.
-#include <errno.h>
-
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -31,9 +29,7 @@ int64_t gpus_get(struct import *im, uint32_t gpu)
     struct map64 *map = &gpu_numbers(im)->map;
     bool is_new;
     const uint64_t *ugpu =
-        map64_get_or_add(map, (uint64_t)im->machine->number << 32 | gpu, map->n, &is_new);
-    if (!ugpu)
-        import_fail(im, -ENOMEM);
+        import_map_get(im, map, (uint64_t)im->machine->number << 32 | gpu, map->n, &is_new);
     return ugpu ? (int64_t)*ugpu : 0;
 }
 
@@ -79,12 +75,9 @@ static int64_t extra_args(struct import *im, const struct wire_field *message)
 {
     struct arg args[EXTRA_MAX];
     size_t n = 0;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    while (n < EXTRA_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_GpuInfo_Gpu_extra_info)
-            continue;
-        MESSAGE(extra, GpuInfo_Gpu_KeyValue, &field);
+    for (struct fields each = fields_of(message, PB_GpuInfo_Gpu_extra_info);
+         n < EXTRA_MAX && fields_next(&each);) {
+        MESSAGE(extra, GpuInfo_Gpu_KeyValue, &each.field);
         uint32_t key = strset_add(&im->strings, field_text(&extra.key), extra.key.size);
         if (extra.key.data && extra.value.data && key != STRSET_NONE)
             ARG_APPEND(
@@ -97,19 +90,14 @@ static int64_t extra_args(struct import *im, const struct wire_field *message)
 static void info_sorted(struct import *im, const struct packet *packet)
 {
     struct gpu_vec *gpus = packet->own;
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    int r = 0;
     gpu_vec_clear(gpus); // the last list counts
-    while (r == 0 && gpus->n < GPUS_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_GpuInfo_gpus)
-            continue;
-        struct gpu gpu = {.number = (uint32_t)gpus->n, .arg_set = extra_args(im, &field)};
-        message_read(wire_sub(&field), gpu.part.at, ELEMENTS(gpu.part.at));
+    for (struct fields each = fields_of(packet->message, PB_GpuInfo_gpus);
+         !import_failed(im) && gpus->n < GPUS_MAX && fields_next(&each);) {
+        struct gpu gpu = {.number = (uint32_t)gpus->n, .arg_set = extra_args(im, &each.field)};
+        message_read(wire_sub(&each.field), gpu.part.at, ELEMENTS(gpu.part.at));
         gpus_get(im, gpu.number);
-        r = gpu_vec_push(gpus, gpu);
+        import_fail(im, gpu_vec_push(gpus, gpu));
     }
-    import_fail(im, r);
 }
 
 static void uuid_set(struct import *im, struct cell *row, const struct wire_field *uuid)

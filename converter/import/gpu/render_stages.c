@@ -3,12 +3,9 @@
 // GpuRenderStageEvent: slices of the queues of a GPU. Queues and stages are interned, or, in older
 // traces, numbered by the order of their descriptions. A queue that events came to before it was
 // described has a track with a placeholder for a name, which the description replaces.
-#include <stdio.h>
-
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
-#include "converter/import/gpu/events.h"
 #include "converter/import/gpu/gpu.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -55,12 +52,7 @@ static const char *key_keep(struct import *im, const struct wire_field *name)
 
 static struct arg field_arg(const char *key, const struct wire_field *text)
 {
-    return arg_text(key, text->data, text->size);
-}
-
-static struct arg name_arg(const char *key, struct slice_name name)
-{
-    return arg_text(key, name.text, name.size);
+    return arg_name(key, field_name(text));
 }
 
 static struct wire_field interned_get(const struct packet *packet, uint32_t table, uint64_t iid)
@@ -160,29 +152,29 @@ static uint32_t pid_of(const struct packet *packet, const union message_GpuRende
 static bool queue_of(struct import *im, struct render_stages *stages, const struct packet *packet,
                      const union message_GpuRenderStageEvent *event, struct queue *ret)
 {
-    *ret = (struct queue){.source = "iid", .id = field_u64(&event->hw_queue_iid), .is_named = true};
     if (field_present(&event->hw_queue_iid)) {
-        struct wire_field interned =
-            interned_get(packet, PB_InternedData_gpu_specifications, ret->id);
+        uint64_t iid = field_u64(&event->hw_queue_iid);
+        struct wire_field interned = interned_get(packet, PB_InternedData_gpu_specifications, iid);
         MESSAGE(part, InternedGpuRenderStageSpecification, &interned);
-        ret->name = part.name;
-        ret->text = part.description;
+        if (field_present(&interned))
+            *ret = (struct queue){"iid", iid, part.name, part.description, true};
         return field_present(&interned);
     }
-    ret->source = "id";
-    ret->id = (uint32_t)field_u64(&event->hw_queue_id);
-    if (ret->id < stages->queues.n && field_present(&stages->queues.items[ret->id].name)) {
-        ret->name = stages->queues.items[ret->id].name;
-        ret->text = stages->queues.items[ret->id].text;
+    uint64_t id = (uint32_t)field_u64(&event->hw_queue_id);
+    const struct described *known = id < stages->queues.n ? &stages->queues.items[id] : NULL;
+    if (known && field_present(&known->name)) {
+        *ret = (struct queue){"id", id, known->name, known->text, true};
         return true;
     }
-    char text[64];
-    int size = snprintf(text, sizeof(text), "Unknown GPU Queue %llu", (unsigned long long)ret->id);
-    const char *kept = strset_text(&im->strings, strset_add(&im->strings, text, (size_t)size));
-    ret->name = (struct wire_field){
-        .number = 1, .type = WIRE_BYTES, .data = (const uint8_t *)kept, .size = (size_t)size};
-    ret->is_named = false;
-    return kept && map64_set(&stages->unnamed, ret->id, 1) == 0;
+    struct slice_name name = import_text(im, "Unknown GPU Queue %llu", (unsigned long long)id);
+    import_fail(im, map64_set(&stages->unnamed, id, 1));
+    *ret = (struct queue){.source = "id",
+                          .id = id,
+                          .name = {.number = 1,
+                                   .type = WIRE_BYTES,
+                                   .data = (const uint8_t *)name.text,
+                                   .size = name.size}};
+    return true;
 }
 
 static struct slice_name stage_name(struct import *im, const struct render_stages *stages,
@@ -243,9 +235,7 @@ static void compute_arg(struct stage_args *args, const struct wire_field *messag
     else if (field_present(&part.uint_value))
         stage_arg(args, arg_uint(key, field_u64(&part.uint_value)));
     else if (field_present(&part.double_value))
-        stage_arg(
-            args,
-            (struct arg){.key = key, .real = field_double(&part.double_value), .type = ARG_REAL});
+        stage_arg(args, arg_real(key, field_double(&part.double_value)));
     else if (field_present(&part.string_value))
         stage_arg(args, field_arg(key, &part.string_value));
     else if (field_present(&part.string_value_iid) &&
@@ -256,11 +246,9 @@ static void compute_arg(struct stage_args *args, const struct wire_field *messag
 
 static void compute_args(struct stage_args *args, const struct wire_field *message, uint32_t number)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    while (args->n < STAGE_ARGS_MAX && wire_next(&reader, &field))
-        if (field.number == number)
-            compute_arg(args, &field);
+    for (struct fields each = fields_of(message, number);
+         args->n < STAGE_ARGS_MAX && fields_next(&each);)
+        compute_arg(args, &each.field);
 }
 
 static void kernel_args(struct stage_args *args, const union message_GpuRenderStageEvent *event)
@@ -305,12 +293,9 @@ static void launch_args(struct stage_args *args, const struct wire_field *launch
 
 static void extra_args(struct stage_args *args, const struct wire_field *message)
 {
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    while (args->n < STAGE_ARGS_MAX / 2 && wire_next(&reader, &field)) {
-        if (field.number != PB_GpuRenderStageEvent_extra_data)
-            continue;
-        MESSAGE(part, GpuRenderStageEvent_ExtraData, &field);
+    for (struct fields each = fields_of(message, PB_GpuRenderStageEvent_extra_data);
+         args->n < STAGE_ARGS_MAX / 2 && fields_next(&each);) {
+        MESSAGE(part, GpuRenderStageEvent_ExtraData, &each.field);
         stage_arg(args, field_arg(key_keep(args->im, &part.name), &part.value));
     }
 }
@@ -325,8 +310,7 @@ static struct slice_name subpasses_name(struct import *im, const struct wire_fie
         for (unsigned bit = 0; bit < 64; bit++)
             if (mask >> bit & 1)
                 strbuf_addf(&text, "%s%u", text.size ? "," : "", base + bit);
-    uint32_t id = import_strbuf_keep(im, &text);
-    return (struct slice_name){strset_text(&im->strings, id), text.size};
+    return slice_name_of(&im->strings, import_strbuf_keep(im, &text));
 }
 
 static void event_args(struct stage_args *args, const struct render_stages *stages,
@@ -353,15 +337,15 @@ static void event_args(struct stage_args *args, const struct render_stages *stag
         uint64_t handle = field_u64(&event->at[objects[i].field]);
         stage_arg(args, arg_uint(objects[i].key, handle));
         stage_arg(args,
-                  name_arg(objects[i].name_key, vulkan_object_name(im, objects[i].type, handle)));
+                  arg_name(objects[i].name_key, vulkan_object_name(im, objects[i].type, handle)));
     }
-    stage_arg(args, name_arg("render_subpasses", subpasses_name(im, message)));
+    stage_arg(args, arg_name("render_subpasses", subpasses_name(im, message)));
     stage_arg(args, arg_int("submission_id", (uint32_t)field_u64(&event->submission_id)));
     stage_arg(args, arg_uint("hw_queue_id", queue->id));
     stage_arg(args, arg_int("upid", upid));
     if (field_u64(&event->render_pass_instance_id))
         stage_arg(args,
-                  name_arg("correlation_id", import_text(im, "rp:#%llu",
+                  arg_name("correlation_id", import_text(im, "rp:#%llu",
                                                          (unsigned long long)field_u64(
                                                              &event->render_pass_instance_id))));
     extra_args(args, message);

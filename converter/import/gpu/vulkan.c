@@ -93,19 +93,12 @@ static void device_push(struct import *im, struct memory *memory, int64_t upid,
 static void sums_push(struct import *im, struct memory *memory, int64_t upid,
                       const union message_VulkanMemoryEvent *event)
 {
-    switch (field_u64(&event->source)) {
-    case PB_SOURCE_DRIVER:
+    uint64_t source = field_u64(&event->source);
+    if (source == PB_SOURCE_DRIVER)
         driver_push(im, memory, upid, event);
-        return;
-    case PB_SOURCE_DEVICE_MEMORY:
-    case PB_SOURCE_BUFFER:
-    case PB_SOURCE_IMAGE: {
+    else if (source == PB_SOURCE_DEVICE_MEMORY || source == PB_SOURCE_BUFFER ||
+             source == PB_SOURCE_IMAGE)
         device_push(im, memory, upid, event);
-        return;
-    }
-    default:
-        return;
-    }
 }
 
 static bool memory_text(struct import *im, const struct packet *packet, uint32_t table,
@@ -122,12 +115,10 @@ static int64_t annotations_read(struct import *im, const struct packet *packet,
 {
     struct arg args[ANNOTATIONS_MAX];
     size_t n = 0;
-    struct wire_reader reader = wire_sub(event);
-    struct wire_field field, key, text;
-    while (n < ANNOTATIONS_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_VulkanMemoryEvent_annotations)
-            continue;
-        MESSAGE(part, VulkanMemoryEventAnnotation, &field);
+    struct wire_field key, text;
+    for (struct fields each = fields_of(event, PB_VulkanMemoryEvent_annotations);
+         n < ANNOTATIONS_MAX && fields_next(&each);) {
+        MESSAGE(part, VulkanMemoryEventAnnotation, &each.field);
         if (!memory_text(im, packet, PB_InternedData_vulkan_memory_keys, field_u64(&part.key_iid),
                          &key))
             continue;
@@ -138,10 +129,7 @@ static int64_t annotations_read(struct import *im, const struct packet *packet,
         if (field_present(&part.int_value))
             ARG_APPEND(args, n, arg_int(name, field_i64(&part.int_value)));
         else if (field_present(&part.double_value))
-            ARG_APPEND(args, n,
-                       (struct arg){.key = name,
-                                    .real = field_double(&part.double_value),
-                                    .type = ARG_REAL});
+            ARG_APPEND(args, n, arg_real(name, field_double(&part.double_value)));
         else if (field_present(&part.string_iid) &&
                  memory_text(im, packet, PB_InternedData_vulkan_memory_keys,
                              field_u64(&part.string_iid), &text))
@@ -193,31 +181,27 @@ static void memory_done(void *state)
     map64_done(&memory->bound);
 }
 
-// Names of objects by their handles, in strings.
+static const enum vulkan_object named_types[] = {VULKAN_COMMAND_BUFFER, VULKAN_RENDER_PASS,
+                                                 VULKAN_FRAMEBUFFER};
+
+// Names of objects of these types by their handles, in strings.
 struct names {
-    struct map64 command_buffers, render_passes, framebuffers;
+    struct map64 by_handle[ELEMENTS(named_types)];
 };
 
 static struct map64 *names_of(struct import *im, int32_t type)
 {
     struct names *names = importer_state(im, &importer_vulkan_api);
-    switch (type) {
-    case VULKAN_COMMAND_BUFFER:
-        return &names->command_buffers;
-    case VULKAN_RENDER_PASS:
-        return &names->render_passes;
-    case VULKAN_FRAMEBUFFER:
-        return &names->framebuffers;
-    default:
-        return NULL;
-    }
+    for (size_t i = 0; i < ELEMENTS(named_types); i++)
+        if ((int32_t)named_types[i] == type)
+            return &names->by_handle[i];
+    return NULL;
 }
 
 struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type, uint64_t handle)
 {
     const uint64_t *id = map64_find(names_of(im, (int32_t)type), handle);
-    const struct strset_entry *name = id ? &im->strings.entries[*id] : NULL;
-    return name ? (struct slice_name){name->text, name->size} : (struct slice_name){0};
+    return slice_name_of(&im->strings, id ? (uint32_t)*id : STRSET_NONE);
 }
 
 static void object_name(struct import *im, const struct wire_field *message)
@@ -241,14 +225,9 @@ static void submit_add(struct import *im, int64_t ts, const struct wire_field *m
     struct values buffers = values_of(message, PB_VulkanApiEvent_VkQueueSubmit_vk_command_buffers);
     uint64_t buffer;
     for (; n_buffers < BUFFERS_MAX && values_next(&buffers, &buffer); n_buffers++) {
-        char key[48];
-        snprintf(key, sizeof(key), "command_buffers[%zu]", n_buffers);
-        uint32_t id = strset_add(&im->strings, key, strlen(key));
-        if (id == STRSET_NONE)
-            break;
         if (!n_buffers)
             ARG_APPEND(args, n, arg_uint("command_buffer", buffer));
-        args[n] = arg_uint(strset_text(&im->strings, id), buffer);
+        args[n] = arg_uint(import_text(im, "command_buffers[%zu]", n_buffers).text, buffer);
         args[n++].flat_key = "command_buffers";
     }
     ARG_APPEND(args, n, arg_int("submission_id", (uint32_t)field_u64(&submit.submission_id)));
@@ -282,9 +261,8 @@ const struct importer importer_vulkan_memory = {
 static void names_done(void *state)
 {
     struct names *names = state;
-    map64_done(&names->command_buffers);
-    map64_done(&names->render_passes);
-    map64_done(&names->framebuffers);
+    for (size_t i = 0; i < ELEMENTS(names->by_handle); i++)
+        map64_done(&names->by_handle[i]);
 }
 
 const struct importer importer_vulkan_api = {

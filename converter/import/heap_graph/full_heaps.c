@@ -53,12 +53,9 @@ static int64_t frame_of(struct import *im, const struct wire_field *method,
 static int stack_read(struct import *im, const struct wire_field *message, int64_t *ret_callsite)
 {
     CLEANUP(frame_id_vec_done) struct frame_id_vec frames = {0};
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    while (frames.n < FRAMES_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_JavaStack_frames)
-            continue;
-        MESSAGE(part, JavaFrame, &field);
+    for (struct fields each = fields_of(message, PB_JavaStack_frames);
+         frames.n < FRAMES_MAX && fields_next(&each);) {
+        MESSAGE(part, JavaFrame, &each.field);
         const struct wire_field *method = &part.method_name;
         if (!field_present(method))
             continue;
@@ -116,10 +113,8 @@ static void metadata_sorted(struct import *im, const struct packet *packet)
     uint32_t pid = (uint32_t)field_u64(&part.pid);
     int64_t upid = process_read(im, pid, &part);
     if (field_present(package) && field_present(uid)) {
-        if (packages_see(im, package, (int32_t)field_u64(uid), &is_new) < 0) {
-            import_fail(im, -ENOMEM);
+        if (!packages_see(im, package, (int32_t)field_u64(uid), &is_new))
             return;
-        }
         if (is_new) {
             struct cell *row = database_row(im->db, TABLE_package_list, NULL);
             cell_field(row, COL_package_list_package_name, package);

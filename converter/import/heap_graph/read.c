@@ -74,14 +74,10 @@ uint32_t graph_field_get(struct graph *graph, uint64_t id)
 static bool numbers_read(struct graph *graph, const struct wire_field *message, uint32_t number)
 {
     graph->numbers.n = 0;
-    struct wire_reader reader = wire_sub(message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number != number)
-            continue;
+    for (struct fields each = fields_of(message, number); fields_next(&each);) {
         struct wire_packed packed = {0};
         uint64_t value;
-        while (wire_packed_next(&packed, &field, WIRE_VARINT, &value))
+        while (wire_packed_next(&packed, &each.field, WIRE_VARINT, &value))
             graph->failed |= graph_number_vec_push(&graph->numbers, value) < 0;
         if (packed.started && packed.reader.error)
             return false;
@@ -288,21 +284,15 @@ static bool root_read(struct import *im, struct graph *graph, int64_t upid, int6
 bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                      const struct wire_field *field)
 {
-    switch (field->number) {
-    case PB_HeapGraph_objects:
+    if (field->number == PB_HeapGraph_objects)
         return object_read(im, graph, upid, ts, field);
-    case PB_HeapGraph_types:
-        type_read(im, graph, field);
-        return true;
-    case PB_HeapGraph_field_names:
-        field_name_read(im, graph, field);
-        return true;
-    case PB_HeapGraph_location_names:
-        location_read(im, graph, field);
-        return true;
-    case PB_HeapGraph_roots:
+    if (field->number == PB_HeapGraph_roots)
         return root_read(im, graph, upid, ts, field);
-    default:
-        return true;
-    }
+    if (field->number == PB_HeapGraph_types)
+        type_read(im, graph, field);
+    else if (field->number == PB_HeapGraph_field_names)
+        field_name_read(im, graph, field);
+    else if (field->number == PB_HeapGraph_location_names)
+        location_read(im, graph, field);
+    return true;
 }

@@ -16,8 +16,7 @@
 #define NAME_MAX  1024
 
 struct raw_node {
-    const char *name;
-    size_t name_size;
+    struct text name;
     struct wire_field message;
     size_t index;
 };
@@ -38,10 +37,10 @@ static int order(size_t a, size_t b)
 static int raw_node_compare(const void *a, const void *b)
 {
     const struct raw_node *x = a, *y = b;
-    size_t n = x->name_size < y->name_size ? x->name_size : y->name_size;
-    int r = memcmp(x->name, y->name, n);
+    int r =
+        memcmp(x->name.at, y->name.at, x->name.size < y->name.size ? x->name.size : y->name.size);
     if (r == 0)
-        r = order(x->name_size, y->name_size);
+        r = order(x->name.size, y->name.size);
     return r ? r : order(x->index, y->index);
 }
 
@@ -110,7 +109,7 @@ uint32_t memory_child_get(struct memory_graph *graph, uint32_t parent, uint32_t 
 // The node at the end of a path.
 static uint32_t path_get(struct memory_graph *graph, uint32_t root, const struct raw_node *raw)
 {
-    const char *pos = raw->name, *end = raw->name + raw->name_size;
+    const char *pos = raw->name.at, *end = pos + raw->name.size;
     uint32_t node = root;
     for (size_t depth = 0; pos < end && node != MEMORY_NONE;) {
         const char *slash = memchr(pos, '/', (size_t)(end - pos));
@@ -179,12 +178,10 @@ static void entry_read(struct memory_graph *graph, uint32_t node, const struct w
 
 static void node_read(struct memory_graph *graph, uint32_t root, const struct raw_node *raw)
 {
-    static const char global[] = "global/";
     MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode, &raw->message);
     uint64_t id = field_u64(&part.id);
     const uint64_t *known = id ? map64_find(&graph->by_id, id) : NULL;
-    bool is_global =
-        raw->name_size >= sizeof(global) - 1 && memcmp(raw->name, global, sizeof(global) - 1) == 0;
+    bool is_global = text_starts_with(raw->name, TEXT("global/"));
     uint32_t node =
         known ? (uint32_t)*known : path_get(graph, is_global ? graph->shared_root : root, raw);
     if (node == MEMORY_NONE)
@@ -200,24 +197,21 @@ static void node_read(struct memory_graph *graph, uint32_t root, const struct ra
                                         .text = MEMORY_NONE,
                                         .next = MEMORY_NONE,
                                         .number = field_u64(size)});
-    struct wire_reader reader = wire_sub(&raw->message);
-    struct wire_field field;
-    while (!graph->failed && wire_next(&reader, &field))
-        if (field.number == PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_entries)
-            entry_read(graph, node, &field);
+    for (struct fields each =
+             fields_of(&raw->message, PB_MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode_entries);
+         !graph->failed && fields_next(&each);)
+        entry_read(graph, node, &each.field);
 }
 
 static void nodes_read(struct memory_graph *graph, const struct memory_process *process)
 {
     struct raw_node_vec raw = {0};
-    struct wire_reader reader = wire_sub(&process->message);
-    struct wire_field field;
-    while (!graph->failed && raw.n < PARTS_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_MemoryTrackerSnapshot_ProcessSnapshot_allocator_dumps)
-            continue;
-        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode, &field);
+    for (struct fields each =
+             fields_of(&process->message, PB_MemoryTrackerSnapshot_ProcessSnapshot_allocator_dumps);
+         !graph->failed && raw.n < PARTS_MAX && fields_next(&each);) {
+        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryNode, &each.field);
         const struct wire_field *name = &part.absolute_name;
-        struct raw_node node = {field_text(name), name->size, field, raw.n};
+        struct raw_node node = {field_words(name), each.field, raw.n};
         if (name->size > NAME_MAX)
             graph->n_failures++;
         else
@@ -226,9 +220,8 @@ static void nodes_read(struct memory_graph *graph, const struct memory_process *
     if (raw.n)
         qsort(raw.items, raw.n, sizeof(*raw.items), raw_node_compare);
     for (size_t i = 0; i < raw.n && !graph->failed; i++) {
-        const struct raw_node *node = &raw.items[i], *before = i ? node - 1 : NULL;
-        if (!before || before->name_size != node->name_size ||
-            memcmp(before->name, node->name, node->name_size) != 0)
+        const struct raw_node *node = &raw.items[i];
+        if (!i || !text_eq(node[-1].name, node->name))
             node_read(graph, process->root, node);
     }
     raw_node_vec_done(&raw);
@@ -255,12 +248,10 @@ static void edge_add(struct memory_graph *graph, const struct raw_edge *raw)
 static void edges_read(struct memory_graph *graph, const struct memory_process *process)
 {
     struct raw_edge_vec raw = {0};
-    struct wire_reader reader = wire_sub(&process->message);
-    struct wire_field field;
-    while (!graph->failed && raw.n < PARTS_MAX && wire_next(&reader, &field)) {
-        if (field.number != PB_MemoryTrackerSnapshot_ProcessSnapshot_memory_edges)
-            continue;
-        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge, &field);
+    for (struct fields each =
+             fields_of(&process->message, PB_MemoryTrackerSnapshot_ProcessSnapshot_memory_edges);
+         !graph->failed && raw.n < PARTS_MAX && fields_next(&each);) {
+        MESSAGE(part, MemoryTrackerSnapshot_ProcessSnapshot_MemoryEdge, &each.field);
         struct raw_edge edge = {
             .source = field_u64(&part.source_id),
             .target = field_u64(&part.target_id),

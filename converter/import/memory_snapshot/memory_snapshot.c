@@ -24,12 +24,6 @@ struct memory_snapshots {
     struct map64 node_rows; // id in the trace -> row; of the snapshot at hand
 };
 
-static const char *level_text(uint64_t level)
-{
-    static const char *const levels[] = {"detailed", "light", "background"};
-    return levels[level < ELEMENTS(levels) ? level : 0];
-}
-
 static const char *key_of(struct import *im, uint32_t name, const char *part)
 {
     CLEANUP(strbuf_done) struct strbuf key = {0};
@@ -88,8 +82,8 @@ static void nodes_write(struct import *im, struct memory_snapshots *state,
             cell_int(row, COL_memory_snapshot_node_effective_size, (int64_t)node->effective_size);
         cell_arg_set(row, COL_memory_snapshot_node_arg_set_id, args);
         bool is_new;
-        if (node->id && !map64_get_or_add(&state->node_rows, node->id, (uint64_t)id, &is_new))
-            import_fail(im, -ENOMEM);
+        if (node->id)
+            import_map_get(im, &state->node_rows, node->id, (uint64_t)id, &is_new);
         nodes_write(im, state, graph, child, process_row, id, path);
         path->size = size_before;
     }
@@ -126,17 +120,18 @@ static void edges_write(struct import *im, const struct memory_snapshots *state,
 static void snapshot_write(struct import *im, struct memory_snapshots *state,
                            const struct memory_graph *graph)
 {
-    static const char source[] = "chrome";
+    static const char *const levels[] = {"detailed", "light", "background"};
     struct track_spec spec = {.type = "legacy_chrome_global_instants"};
     uint32_t track = tracks_get(&im->tracks, &spec);
-    struct arg arg = arg_text("source", source, sizeof(source) - 1);
+    struct arg arg = arg_of_text("source", TEXT("chrome"));
     if (track < im->tracks.items.n && im->tracks.items.items[track].source_set == ARG_SET_NONE)
         im->tracks.items.items[track].source_set = args_add(&im->args, &arg, 1);
     int64_t id;
     struct cell *row = database_row(im->db, TABLE_memory_snapshot, &id);
     cell_int(row, COL_memory_snapshot_timestamp, state->ts);
     cell_int(row, COL_memory_snapshot_track_id, track);
-    cell_text(row, COL_memory_snapshot_detail_level, level_text(state->level));
+    cell_text(row, COL_memory_snapshot_detail_level,
+              levels[state->level < ELEMENTS(levels) ? state->level : 0]);
     import_bounds(im, state->ts);
     map64_clear(&state->node_rows);
     vec_foreach(&graph->processes, process)
@@ -173,11 +168,10 @@ static void memory_snapshot_sorted(struct import *im, const struct packet *packe
     state->is_open = true;
     state->ts = packet->ts;
     state->level = field_u64(&head.level_of_detail);
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field)
-        if (field.number == PB_MemoryTrackerSnapshot_process_memory_dumps)
-            import_fail(im, process_message_vec_push(&state->processes, field));
+    for (struct fields each =
+             fields_of(packet->message, PB_MemoryTrackerSnapshot_process_memory_dumps);
+         fields_next(&each);)
+        import_fail(im, process_message_vec_push(&state->processes, each.field));
 }
 
 static void memory_snapshot_finish(struct import *im, void *userdata)

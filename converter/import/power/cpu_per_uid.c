@@ -3,9 +3,6 @@
 // CpuPerUidData: CPU time of every user, by kind of processor. The first value of a user on a
 // sequence is what it took since boot, later ones are what was added. Users that Android makes for
 // isolated and shared processes are many and short-lived: they count as one per range.
-#include <errno.h>
-#include <stdio.h>
-
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
 #include "protos/fields.h"
@@ -15,20 +12,11 @@
 #define FIRST_APP_UID 10000
 #define GROUP_UIDS    10000
 
-struct sequence_uids {
-    uint32_t epoch;
-    uint64_t n_clusters;
-    struct map64 ms; // by user and cluster
-};
-VEC_DEFINE(sequence_uids_vec, struct sequence_uids);
-
 struct uids {
-    struct map64 by_sequence; // -> index in sequences
-    struct sequence_uids_vec sequences;
     struct map64 last_ms;            // by user and cluster, of all sequences
     struct map64 used_ms;            // since the trace began, by group and cluster
     struct map64 system_ms, apps_ms; // the same of all of them, by cluster
-    struct sparse_counters counters;
+    struct sparse_counters counters; // sums of a sequence are by user and cluster
 };
 
 static uint64_t uid_key(uint32_t uid, uint32_t cluster)
@@ -47,71 +35,38 @@ static uint32_t uid_group(uint32_t uid)
     return is_grouped(uid) ? uid - uid % GROUP_UIDS : uid;
 }
 
-static struct sequence_uids *uids_of(struct uids *all, const struct packet *packet)
+static void time_add(struct import *im, struct uids *all, struct sequence_sums *of, uint32_t uid,
+                     uint32_t cluster, uint64_t ms)
 {
+    uint64_t key = uid_key(uid, cluster), now = sparse_sum_add(im, &of->sums, key, ms);
     bool is_new;
-    const uint64_t *index =
-        map64_get_or_add(&all->by_sequence, packet->sequence_id, all->sequences.n, &is_new);
-    if (!index)
-        return NULL;
-    if (is_new && sequence_uids_vec_push(&all->sequences, (struct sequence_uids){0}) < 0)
-        return NULL;
-    struct sequence_uids *uids = &all->sequences.items[*index];
-    if (uids->epoch != packet->state->epoch) {
-        map64_done(&uids->ms);
-        uids->n_clusters = 0;
-    }
-    uids->epoch = packet->state->epoch;
-    return uids;
-}
-
-static int ms_add(struct map64 *map, uint64_t key, uint64_t ms)
-{
-    bool is_new;
-    uint64_t *sum = map64_get_or_add(map, key, 0, &is_new);
-    if (!sum)
-        return -ENOMEM;
-    *sum += ms;
-    return 0;
-}
-
-static int time_add(struct uids *all, struct sequence_uids *uids, uint32_t uid, uint32_t cluster,
-                    uint64_t ms)
-{
-    uint64_t key = uid_key(uid, cluster);
-    if (ms_add(&uids->ms, key, ms) < 0)
-        return -ENOMEM;
-    uint64_t now = *map64_find(&uids->ms, key);
-    bool is_new;
-    uint64_t *last = map64_get_or_add(&all->last_ms, key, now, &is_new);
+    uint64_t *last = import_map_get(im, &all->last_ms, key, now, &is_new);
     if (!last)
-        return -ENOMEM;
+        return;
     uint64_t more = now > *last ? now - *last : 0;
     *last = now;
     uint32_t group = uid_group(uid);
     bool is_app = group % UIDS_PER_USER >= FIRST_APP_UID;
-    int r = ms_add(&all->used_ms, uid_key(group, cluster), more);
-    return r < 0 ? r : ms_add(is_app ? &all->apps_ms : &all->system_ms, cluster, more);
+    sparse_sum_add(im, &all->used_ms, uid_key(group, cluster), more);
+    sparse_sum_add(im, is_app ? &all->apps_ms : &all->system_ms, cluster, more);
 }
 
 static uint32_t uid_track(struct import *im, uint32_t uid, uint32_t cluster)
 {
-    char name[64];
-    int size = snprintf(name, sizeof(name), "CPU for UID %u CL%u", uid, cluster);
     struct track_spec spec = {
         .type = "android_cpu_per_uid",
         .unit = "ms",
         .counter = true,
         .dimensions = {dimension_int("uid", uid), dimension_int("cluster", cluster)},
-        .name = {name, (size_t)size},
+        .name = import_text(im, "CPU for UID %u CL%u", uid, cluster),
     };
     return tracks_get(&im->tracks, &spec);
 }
 
-static void uid_push(struct import *im, struct uids *all, const struct sequence_uids *uids,
+static void uid_push(struct import *im, struct uids *all, const struct sequence_sums *of,
                      uint32_t uid, uint32_t cluster)
 {
-    const struct map64 *ms = is_grouped(uid) ? &all->used_ms : &uids->ms;
+    const struct map64 *ms = is_grouped(uid) ? &all->used_ms : &of->sums;
     uint32_t shown = uid_group(uid);
     const uint64_t *value = map64_find(ms, uid_key(shown, cluster));
     if (value)
@@ -124,15 +79,13 @@ static void total_push(struct import *im, struct uids *all, const struct map64 *
     const uint64_t *value = map64_find(totals, cluster);
     if (!value)
         return;
-    char name[64];
-    int size = snprintf(name, sizeof(name), "CPU for %s CL%u", type, cluster);
     struct track_spec spec = {
         .type = "android_cpu_per_uid_totals",
         .unit = "ms",
         .counter = true,
         .dimensions = {dimension_text("type", type, strlen(type)),
                        dimension_int("cluster", cluster)},
-        .name = {name, (size_t)size},
+        .name = import_text(im, "CPU for %s CL%u", type, cluster),
     };
     sparse_counters_push(im, &all->counters, tracks_get(&im->tracks, &spec), (double)*value);
 }
@@ -173,36 +126,30 @@ static bool uid_values_next(struct uid_values *values, uint32_t *ret_uid, uint32
 static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
 {
     struct uids *all = packet->own;
-    struct sequence_uids *uids = uids_of(all, packet);
-    if (!uids) {
-        import_fail(im, -ENOMEM);
+    struct sequence_sums *of = sparse_counters_sequence(im, &all->counters, packet);
+    if (!of)
         return;
-    }
     MESSAGE(data, CpuPerUidData, packet->message);
     if (field_present(&data.cluster_count))
-        uids->n_clusters = (uint32_t)field_u64(&data.cluster_count);
-    if (uids->n_clusters > CLUSTERS_MAX) {
+        of->n_columns = (uint32_t)field_u64(&data.cluster_count);
+    if (of->n_columns > CLUSTERS_MAX) {
         stats_add(&im->stats, STAT_mmsql_packets_damaged, 1);
-        uids->n_clusters = 0;
+        of->n_columns = 0;
         return;
     }
     uint32_t uid, cluster;
     uint64_t ms;
-    int r = 0;
-    struct uid_values values = uid_values_of(packet->message, uids->n_clusters);
-    while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms))
-        r = time_add(all, uids, uid, cluster, ms);
+    struct uid_values values = uid_values_of(packet->message, of->n_columns);
+    while (uid_values_next(&values, &uid, &cluster, &ms))
+        time_add(im, all, of, uid, cluster, ms);
     // Only now, since several users may be of one group.
     sparse_counters_round(&all->counters, packet->ts);
-    values = uid_values_of(packet->message, uids->n_clusters);
-    while (r == 0 && uid_values_next(&values, &uid, &cluster, &ms)) {
-        uid_push(im, all, uids, uid, cluster);
-        if (r == 0)
-            total_push(im, all, &all->system_ms, "System", cluster);
-        if (r == 0)
-            total_push(im, all, &all->apps_ms, "Apps", cluster);
+    values = uid_values_of(packet->message, of->n_columns);
+    while (uid_values_next(&values, &uid, &cluster, &ms)) {
+        uid_push(im, all, of, uid, cluster);
+        total_push(im, all, &all->system_ms, "System", cluster);
+        total_push(im, all, &all->apps_ms, "Apps", cluster);
     }
-    import_fail(im, r);
 }
 
 static void cpu_per_uid_finish(struct import *im, void *state)
@@ -224,11 +171,6 @@ static void cpu_per_uid_finish(struct import *im, void *state)
 static void cpu_per_uid_done(void *state)
 {
     struct uids *all = state;
-    vec_foreach(&all->sequences, uids) {
-        map64_done(&uids->ms);
-    }
-    sequence_uids_vec_done(&all->sequences);
-    map64_done(&all->by_sequence);
     map64_done(&all->last_ms);
     map64_done(&all->used_ms);
     map64_done(&all->system_ms);

@@ -3,8 +3,6 @@
 // What Android estimates of energy, per consumer and user, and how long parts of the hardware were
 // in each of their states. Both describe by numbers what they name elsewhere; the first description
 // of a number counts, wherever it stands.
-#include <errno.h>
-
 #include "common/cleanup.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -20,12 +18,14 @@ struct descriptions {
     struct described_vec items;
 };
 
-static int describe(struct descriptions *all, uint64_t number, struct described described)
+static void describe(struct import *im, struct descriptions *all, bool is_whole, uint64_t number,
+                     struct described described)
 {
     bool is_new;
-    if (!map64_get_or_add(&all->by_number, number, all->items.n, &is_new))
-        return -ENOMEM;
-    return is_new ? described_vec_push(&all->items, described) : 0;
+    if (!is_whole)
+        stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
+    else if (import_map_get(im, &all->by_number, number, all->items.n, &is_new) && is_new)
+        import_fail(im, described_vec_push(&all->items, described));
 }
 
 static const struct described *described_find(const struct descriptions *all, uint64_t number)
@@ -44,23 +44,16 @@ static void descriptions_done(void *state)
 static void energy_now(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, AndroidEnergyEstimationBreakdown, packet->message);
-    struct wire_reader reader = wire_sub(&part.energy_consumer_descriptor);
-    struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field)) {
-        if (field.number != PB_AndroidEnergyConsumerDescriptor_energy_consumers)
-            continue;
-        MESSAGE(consumer, AndroidEnergyConsumer, &field);
-        if (!field_present(&consumer.energy_consumer_id)) {
-            stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
-            continue;
-        }
-        r = describe(packet->own, (uint32_t)field_u64(&consumer.energy_consumer_id),
-                     (struct described){.name = consumer.name,
-                                        .type = consumer.type,
-                                        .ordinal = (int32_t)field_u64(&consumer.ordinal)});
+    for (struct fields each = fields_of(&part.energy_consumer_descriptor,
+                                        PB_AndroidEnergyConsumerDescriptor_energy_consumers);
+         fields_next(&each);) {
+        MESSAGE(consumer, AndroidEnergyConsumer, &each.field);
+        describe(im, packet->own, field_present(&consumer.energy_consumer_id),
+                 (uint32_t)field_u64(&consumer.energy_consumer_id),
+                 (struct described){.name = consumer.name,
+                                    .type = consumer.type,
+                                    .ordinal = (int32_t)field_u64(&consumer.ordinal)});
     }
-    import_fail(im, r);
 }
 
 static void uid_push(struct import *im, int64_t ts, struct track_spec spec,
@@ -103,12 +96,10 @@ static void energy_sorted(struct import *im, const struct packet *packet)
     };
     track_describe(&im->tracks, track, args, 2);
     counter_push(im, packet->ts, track, (double)field_i64(uws), ARG_SET_NONE);
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_AndroidEnergyEstimationBreakdown_per_uid_breakdown)
-            uid_push(im, packet->ts, spec, &field);
-    }
+    for (struct fields each =
+             fields_of(packet->message, PB_AndroidEnergyEstimationBreakdown_per_uid_breakdown);
+         fields_next(&each);)
+        uid_push(im, packet->ts, spec, &each.field);
 }
 
 static uint64_t state_number(const struct wire_field *entity, const struct wire_field *state)
@@ -118,21 +109,15 @@ static uint64_t state_number(const struct wire_field *entity, const struct wire_
 
 static void entity_now(struct import *im, const struct packet *packet)
 {
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &field)) {
-        if (field.number != PB_EntityStateResidency_power_entity_state)
-            continue;
-        MESSAGE(part, EntityStateResidency_PowerEntityState, &field);
-        if (!field_present(&part.entity_index) || !field_present(&part.state_index)) {
-            stats_add(&im->stats, STAT_energy_descriptor_invalid, 1);
-            continue;
-        }
-        r = describe(packet->own, state_number(&part.entity_index, &part.state_index),
-                     (struct described){.name = part.entity_name, .type = part.state_name});
+    for (struct fields each =
+             fields_of(packet->message, PB_EntityStateResidency_power_entity_state);
+         fields_next(&each);) {
+        MESSAGE(part, EntityStateResidency_PowerEntityState, &each.field);
+        describe(im, packet->own,
+                 field_present(&part.entity_index) && field_present(&part.state_index),
+                 state_number(&part.entity_index, &part.state_index),
+                 (struct described){.name = part.entity_name, .type = part.state_name});
     }
-    import_fail(im, r);
 }
 
 static void residency_push(struct import *im, int64_t ts, const struct described *described,
@@ -157,13 +142,10 @@ static void residency_push(struct import *im, int64_t ts, const struct described
 static void entity_sorted(struct import *im, const struct packet *packet)
 {
     bool has_residency = false;
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    while (wire_next(&reader, &field)) {
-        if (field.number != PB_EntityStateResidency_residency)
-            continue;
+    for (struct fields each = fields_of(packet->message, PB_EntityStateResidency_residency);
+         fields_next(&each);) {
         has_residency = true;
-        MESSAGE(part, EntityStateResidency_StateResidency, &field);
+        MESSAGE(part, EntityStateResidency_StateResidency, &each.field);
         const struct described *described =
             described_find(packet->own, state_number(&part.entity_index, &part.state_index));
         if (described)

@@ -3,8 +3,6 @@
 // PowerRails: energy that rails of a device have used since its boot. Descriptors name the rails of
 // a recording session and may come behind the data, so they are read in file order. Each value
 // brings its own time.
-#include <errno.h>
-
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -60,8 +58,7 @@ static const struct {
 static void rail_name(const struct wire_field *raw, struct strbuf *name)
 {
     for (size_t i = 0; i < ELEMENTS(known_rails); i++) {
-        size_t size = strlen(known_rails[i].ending);
-        if (raw->size < size || memcmp(raw->data + raw->size - size, known_rails[i].ending, size))
+        if (!text_ends_with(field_words(raw), text_from(known_rails[i].ending)))
             continue;
         strbuf_addf(name, "power.rails.%s", known_rails[i].name);
         return;
@@ -69,14 +66,6 @@ static void rail_name(const struct wire_field *raw, struct strbuf *name)
     strbuf_add_str(name, "power.");
     strbuf_add(name, field_text(raw), raw->size);
     strbuf_add_str(name, "_uws");
-}
-
-static int rail_set(struct rails *rails, uint64_t session, uint32_t index, uint32_t track)
-{
-    bool is_new;
-    const uint64_t *number =
-        map64_get_or_add(&rails->sessions, session, rails->sessions.n, &is_new);
-    return number ? map64_set(&rails->tracks, *number << INDEX_BITS | index, track) : -ENOMEM;
 }
 
 // NULL: nothing describes it.
@@ -110,17 +99,19 @@ static void rail_describe(struct import *im, struct rails *rails, uint64_t sessi
         arg_text("subsystem_name", system->data, system->size),
     };
     track_describe(&im->tracks, track, args, 2);
-    import_fail(im, rail_set(rails, session, index, track));
+    bool is_new;
+    const uint64_t *number =
+        import_map_get(im, &rails->sessions, session, rails->sessions.n, &is_new);
+    if (number)
+        import_fail(im, map64_set(&rails->tracks, *number << INDEX_BITS | index, track));
 }
 
 static void rails_now(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, PowerRails, packet->message);
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    while (!import_failed(im) && wire_next(&reader, &field))
-        if (field.number == PB_PowerRails_rail_descriptor)
-            rail_describe(im, packet->own, field_u64(&part.session_uuid), &field);
+    for (struct fields each = fields_of(packet->message, PB_PowerRails_rail_descriptor);
+         fields_next(&each);)
+        rail_describe(im, packet->own, field_u64(&part.session_uuid), &each.field);
 }
 
 static void energy_push(struct import *im, const struct rails *rails, uint64_t session,
@@ -149,12 +140,9 @@ static void rails_sorted(struct import *im, const struct packet *packet)
     MESSAGE(part, PowerRails, packet->message);
     if (!field_present(&part.energy_data))
         stats_add(&im->stats, STAT_power_rail_empty_packet, 1);
-    struct wire_reader reader = wire_sub(packet->message);
-    struct wire_field field;
-    wire_foreach(&reader, &field) {
-        if (field.number == PB_PowerRails_energy_data)
-            energy_push(im, packet->own, field_u64(&part.session_uuid), packet->ts, &field);
-    }
+    for (struct fields each = fields_of(packet->message, PB_PowerRails_energy_data);
+         fields_next(&each);)
+        energy_push(im, packet->own, field_u64(&part.session_uuid), packet->ts, &each.field);
 }
 
 static void rails_done(void *state)

@@ -3,13 +3,38 @@
 // Only what changes is looked at: a trace may name a million things once and poll them forever.
 #include "converter/import/power/sparse_counters.h"
 
-#include <errno.h>
-
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts)
 {
     counters->round++;
     counters->before_ts = counters->ts;
     counters->ts = ts;
+}
+
+struct sequence_sums *sparse_counters_sequence(struct import *im, struct sparse_counters *counters,
+                                               const struct packet *packet)
+{
+    bool is_new;
+    const uint64_t *index = import_map_get(im, &counters->by_sequence, packet->sequence_id,
+                                           counters->sequences.n, &is_new);
+    if (index && is_new)
+        import_fail(im, sequence_sums_vec_push(&counters->sequences, (struct sequence_sums){0}));
+    if (import_failed(im))
+        return NULL;
+    struct sequence_sums *sums = &counters->sequences.items[*index];
+    if (sums->epoch != packet->state->epoch) {
+        map64_done(&sums->ids);
+        map64_done(&sums->sums);
+        sums->n_columns = 0;
+    }
+    sums->epoch = packet->state->epoch;
+    return sums;
+}
+
+uint64_t sparse_sum_add(struct import *im, struct map64 *sums, uint64_t key, uint64_t value)
+{
+    bool is_new;
+    uint64_t *sum = import_map_get(im, sums, key, 0, &is_new);
+    return sum ? *sum += value : 0;
 }
 
 void sparse_counters_push(struct import *im, struct sparse_counters *counters, uint32_t track,
@@ -37,6 +62,12 @@ void sparse_counters_push(struct import *im, struct sparse_counters *counters, u
 
 void sparse_counters_done(struct sparse_counters *counters)
 {
+    vec_foreach(&counters->sequences, sums) {
+        map64_done(&sums->ids);
+        map64_done(&sums->sums);
+    }
+    sequence_sums_vec_done(&counters->sequences);
+    map64_done(&counters->by_sequence);
     map64_done(&counters->by_track);
     sparse_value_vec_done(&counters->values);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counters of many things that are polled in rounds and rarely change. A row is written when a
-// value changes, and one for the last time that it still had the value before.
+// value changes, and one for the last time that it still had the value before. Packets tell what
+// was added since the packet before of the same sequence.
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +18,18 @@ struct sparse_value {
 };
 VEC_DEFINE(sparse_value_vec, struct sparse_value);
 
+// Of one sequence, until it starts over.
+struct sequence_sums {
+    uint32_t epoch;
+    uint64_t n_columns;
+    struct map64 ids, sums; // keys are the importer's
+};
+VEC_DEFINE(sequence_sums_vec, struct sequence_sums);
+
 // All zero is empty.
 struct sparse_counters {
+    struct map64 by_sequence; // -> index in sequences
+    struct sequence_sums_vec sequences;
     struct map64 by_track; // -> index in values
     struct sparse_value_vec values;
     uint64_t round;
@@ -27,6 +38,13 @@ struct sparse_counters {
 
 // Everything that is not pushed until the next round has kept its value.
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts);
+
+// The sums of the packet's sequence. NULL: the conversion must end.
+struct sequence_sums *sparse_counters_sequence(struct import *im, struct sparse_counters *counters,
+                                               const struct packet *packet);
+
+// Adds to the sum of `key`, and returns the sum; 0: the conversion must end.
+uint64_t sparse_sum_add(struct import *im, struct map64 *sums, uint64_t key, uint64_t value);
 
 void sparse_counters_push(struct import *im, struct sparse_counters *counters, uint32_t track,
                           double value);

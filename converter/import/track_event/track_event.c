@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
-#include "converter/import/gpu/events.h"
+#include "converter/import/gpu/gpu.h"
 #include "protos/fields.h"
 
 #define CATEGORIES_MAX  65536 // bytes of their names in one event

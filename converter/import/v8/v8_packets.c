@@ -13,7 +13,13 @@ struct code_packet {
     struct v8 *v8;
     const struct packet *packet;
     int64_t isolate, utid;
+    const struct wire_field *start, *size, *bytes; // of native code
 };
+
+// What packet_begin() wants of a message.
+#define CODE_FIELDS(part)                                                                          \
+    &(part).v8_isolate_iid, &(part).tid, &(part).instruction_start,                                \
+        &(part).instruction_size_bytes, &(part).machine_code
 
 // The thread that made the code: the packet's, or the one that its sequence has for all packets.
 static bool thread_find(struct code_packet *code, const struct wire_field *tid)
@@ -36,46 +42,50 @@ static bool thread_find(struct code_packet *code, const struct wire_field *tid)
     return true;
 }
 
-static bool packet_begin(struct code_packet *code, struct import *im, void *state,
-                         const struct packet *packet, const struct wire_field *isolate_iid,
-                         const struct wire_field *tid)
+static bool packet_begin(struct code_packet *code, struct import *im, const struct packet *packet,
+                         const struct wire_field *isolate_iid, const struct wire_field *tid,
+                         const struct wire_field *start, const struct wire_field *size,
+                         const struct wire_field *bytes)
 {
-    *code = (struct code_packet){.im = im, .v8 = state, .packet = packet};
+    *code = (struct code_packet){.im = im,
+                                 .v8 = packet->own,
+                                 .packet = packet,
+                                 .start = start,
+                                 .size = size,
+                                 .bytes = bytes};
     code->isolate = v8_isolate(im, code->v8, packet, field_u64(isolate_iid));
     return code->isolate != V8_NONE && thread_find(code, tid);
 }
 
-// The space of code that has to have a place.
-static int64_t space_of(const struct code_packet *code, const struct wire_field *start,
-                        const struct wire_field *size)
+static int64_t space_find(const struct code_packet *code)
 {
-    int64_t space = V8_NONE;
-    if (!field_u64(size))
-        stats_add(&code->im->stats, STAT_v8_code_load_missing_code_range, 1);
-    else if ((space = code_space_find(code->v8, code->isolate, field_u64(start),
-                                      field_u64(size))) == V8_NONE)
-        stats_add(&code->im->stats, STAT_v8_no_code_range, 1);
+    return code_space_find(code->v8, code->isolate, field_u64(code->start), field_u64(code->size));
+}
+
+// The space of code that has to have a place.
+static int64_t space_of(const struct code_packet *code)
+{
+    int64_t space = field_u64(code->size) ? space_find(code) : V8_NONE;
+    if (space == V8_NONE)
+        stats_add(&code->im->stats,
+                  field_u64(code->size) ? STAT_v8_no_code_range
+                                        : STAT_v8_code_load_missing_code_range,
+                  1);
     return space;
 }
 
-static int64_t native_put(const struct code_packet *code, int64_t space,
-                          const struct wire_field *start, const struct wire_field *size,
-                          struct slice_name name, const struct wire_field *bytes)
+// The row of native code; V8_NONE: it has no space.
+static int64_t native_put(const struct code_packet *code, int64_t space, struct slice_name name)
 {
     struct new_code made = {
         .ts = code->packet->ts,
         .utid = code->utid,
-        .start = field_u64(start),
-        .size = field_u64(size),
+        .start = field_u64(code->start),
+        .size = field_u64(code->size),
         .name = name,
-        .bytes = *bytes,
+        .bytes = *code->bytes,
     };
-    return code_put(code->im, code->v8, code->isolate, space, &made);
-}
-
-static struct slice_name text_of(const struct wire_field *field)
-{
-    return (struct slice_name){.text = field_text(field), .size = field->data ? field->size : 0};
+    return space == V8_NONE ? V8_NONE : code_put(code->im, code->v8, code->isolate, space, &made);
 }
 
 static void js_sorted(struct import *im, const struct packet *packet)
@@ -83,12 +93,10 @@ static void js_sorted(struct import *im, const struct packet *packet)
     static const char *const tiers[] = {"UNKNOWN", "IGNITION",   "SPARKPLUG",
                                         "MAGLEV",  "TURBOSHAFT", "TURBOFAN"};
     MESSAGE(part, V8JsCode, packet->message);
-    const struct wire_field *start = &part.instruction_start;
-    const struct wire_field *size = &part.instruction_size_bytes;
     uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
     struct slice_name name;
-    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, packet, CODE_FIELDS(part)))
         return;
     int64_t function = v8_js_function(im, code.v8, packet, code.isolate,
                                       field_u64(&part.v8_js_function_iid), &name);
@@ -99,14 +107,11 @@ static void js_sorted(struct import *im, const struct packet *packet)
         return;
     }
     // The interpreter may have made native code, to show in native call chains.
-    int64_t space = tier == PB_TIER_IGNITION && field_u64(size)
-                        ? code_space_find(code.v8, code.isolate, field_u64(start), field_u64(size))
-                        : space_of(&code, start, size);
+    int64_t space =
+        tier == PB_TIER_IGNITION && field_u64(code.size) ? space_find(&code) : space_of(&code);
     if (space == V8_NONE && tier != PB_TIER_IGNITION)
         return;
-    int64_t row_id = V8_NONE;
-    if (space != V8_NONE)
-        row_id = native_put(&code, space, start, size, name, &part.machine_code);
+    int64_t row_id = native_put(&code, space, name);
     struct cell *row = database_row(im->db, TABLE_v8_js_code, NULL);
     cell_int(row, COL_v8_js_code_v8_js_function_id, function);
     cell_text(row, COL_v8_js_code_tier, tiers[tier]);
@@ -124,17 +129,14 @@ static void internal_sorted(struct import *im, const struct packet *packet)
         "JS_TO_JS_FUNCTION", "C_WASM_ENTRY",
     };
     MESSAGE(part, V8InternalCode, packet->message);
-    const struct wire_field *start = &part.instruction_start;
-    const struct wire_field *size = &part.instruction_size_bytes;
-    struct slice_name name = text_of(&part.name);
+    struct slice_name name = field_name(&part.name);
     uint64_t type = field_u64(&part.type);
     struct code_packet code;
-    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, packet, CODE_FIELDS(part)))
         return;
-    int64_t space = space_of(&code, start, size);
-    if (space == V8_NONE)
+    int64_t id = native_put(&code, space_of(&code), name);
+    if (id == V8_NONE)
         return;
-    int64_t id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_internal_code, NULL);
     cell_int(row, COL_v8_internal_code_jit_code_id, id);
     cell_int(row, COL_v8_internal_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
@@ -146,20 +148,17 @@ static void wasm_sorted(struct import *im, const struct packet *packet)
 {
     static const char *const tiers[] = {"UNKNOWN", "LIFTOFF", "TURBOFAN"};
     MESSAGE(part, V8WasmCode, packet->message);
-    const struct wire_field *start = &part.instruction_start;
-    const struct wire_field *size = &part.instruction_size_bytes;
     const struct wire_field *offset = &part.code_offset_in_module;
-    struct slice_name name = text_of(&part.function_name);
+    struct slice_name name = field_name(&part.function_name);
     uint64_t tier = field_u64(&part.tier);
     struct code_packet code;
-    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, packet, CODE_FIELDS(part)))
         return;
     int64_t script =
         v8_wasm_script(im, code.v8, packet, code.isolate, field_u64(&part.v8_wasm_script_iid));
-    int64_t space = script == V8_NONE ? V8_NONE : space_of(&code, start, size);
-    if (space == V8_NONE)
+    int64_t id = script == V8_NONE ? V8_NONE : native_put(&code, space_of(&code), name);
+    if (id == V8_NONE)
         return;
-    int64_t id = native_put(&code, space, start, size, name, &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_wasm_code, NULL);
     cell_int(row, COL_v8_wasm_code_jit_code_id, id);
     cell_int(row, COL_v8_wasm_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
@@ -173,15 +172,12 @@ static void wasm_sorted(struct import *im, const struct packet *packet)
 static void regexp_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, V8RegExpCode, packet->message);
-    const struct wire_field *start = &part.instruction_start;
-    const struct wire_field *size = &part.instruction_size_bytes;
     struct code_packet code;
-    if (!packet_begin(&code, im, packet->own, packet, &part.v8_isolate_iid, &part.tid))
+    if (!packet_begin(&code, im, packet, CODE_FIELDS(part)))
         return;
-    int64_t space = space_of(&code, start, size);
-    if (space == V8_NONE)
+    int64_t id = native_put(&code, space_of(&code), slice_name("[RegExp]"));
+    if (id == V8_NONE)
         return;
-    int64_t id = native_put(&code, space, start, size, slice_name("[RegExp]"), &part.machine_code);
     struct cell *row = database_row(im->db, TABLE_v8_regexp_code, NULL);
     cell_int(row, COL_v8_regexp_code_jit_code_id, id);
     cell_int(row, COL_v8_regexp_code_v8_isolate_id, code.v8->isolates.items[code.isolate].id);
@@ -193,10 +189,11 @@ static void move_sorted(struct import *im, const struct packet *packet)
     MESSAGE(part, V8CodeMove, packet->message);
     const struct wire_field *from = &part.from_instruction_start_address;
     struct code_packet code;
-    if (!packet_begin(&code, im, packet->own, packet, &part.isolate_iid, &part.tid) ||
+    if (!packet_begin(&code, im, packet, &part.isolate_iid, &part.tid, from,
+                      &part.instruction_size_bytes, NULL) ||
         !field_present(from))
         return;
-    int64_t space = space_of(&code, from, &part.instruction_size_bytes);
+    int64_t space = space_of(&code);
     if (space != V8_NONE)
         code_move(im, code.v8, space, packet->ts, field_u64(from),
                   field_u64(&part.to_instruction_start_address));

@@ -59,15 +59,21 @@ static uint32_t v8_text(struct import *im, const union message_V8String *string)
     return import_strbuf_keep(im, &text);
 }
 
+static void cell_strbuf(struct import *im, struct cell *row, size_t column,
+                        const struct strbuf *text)
+{
+    if (import_strbuf_whole(im, text))
+        cell_bytes(row, column, database_copy(im->db, text->text ? text->text : "", text->size),
+                   text->size);
+}
+
 void v8_cell_text(struct import *im, struct cell *row, size_t column,
                   const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
     MESSAGE(part, V8String, message);
     text_add(&text, &part);
-    if (import_strbuf_whole(im, &text))
-        cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
-                   text.size);
+    cell_strbuf(im, row, column, &text);
 }
 
 void v8_cell_base64(struct import *im, struct cell *row, size_t column,
@@ -76,9 +82,7 @@ void v8_cell_base64(struct import *im, struct cell *row, size_t column,
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (bytes->data)
         base64_add(&text, bytes->data, bytes->size);
-    if (import_strbuf_whole(im, &text))
-        cell_bytes(row, column, database_copy(im->db, text.text ? text.text : "", text.size),
-                   text.size);
+    cell_strbuf(im, row, column, &text);
 }
 
 // An entry, and, unless something was made of it already, its fields. NULL: the trace lacks it, or
@@ -197,12 +201,11 @@ int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet
     int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&entry.pid));
     uint64_t key = (uint64_t)upid << 32 | (uint32_t)field_u64(&entry.isolate_id);
     bool is_new;
-    const uint64_t *index =
-        map64_get_or_add(&v8->isolate_of, key, (uint64_t)v8->isolates.n, &is_new);
-    if (!index || (is_new && isolate_add(im, v8, upid, &entry) < 0)) {
-        import_fail(im, -ENOMEM);
+    const uint64_t *index = import_map_get(im, &v8->isolate_of, key, v8->isolates.n, &is_new);
+    if (index && is_new)
+        import_fail(im, isolate_add(im, v8, upid, &entry));
+    if (import_failed(im))
         return V8_NONE;
-    }
     known->made = (int64_t)*index + 1;
     return isolate_if_usable(v8, (int64_t)*index);
 }
@@ -339,12 +342,6 @@ static uint32_t function_name(struct import *im, const struct packet *packet, ui
     return (uint32_t)(known->made - 1);
 }
 
-static struct slice_name text_at(const struct import *im, uint32_t id)
-{
-    return (struct slice_name){.text = strset_text(&im->strings, id),
-                               .size = im->strings.entries[id].size};
-}
-
 int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid, struct slice_name *ret_name)
 {
@@ -355,7 +352,7 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
         return V8_NONE;
     if (known->made) {
         const struct v8_function *function = &v8->functions.items[known->made - 1];
-        *ret_name = text_at(im, function->name);
+        *ret_name = slice_name_of(&im->strings, function->name);
         return function->row;
     }
     int64_t script = js_script(im, v8, packet, isolate, field_u64(&entry.v8_js_script_iid));
@@ -364,13 +361,15 @@ int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *pa
                         : function_name(im, packet, field_u64(&entry.v8_js_function_name_iid));
     if (name == STRSET_NONE)
         return V8_NONE;
-    *ret_name = text_at(im, name);
-    struct v8_function function = {.row = function_write(im, v8, &entry, script, *ret_name),
+    struct slice_name text = slice_name_of(&im->strings, name);
+    struct v8_function function = {.row = function_write(im, v8, &entry, script, text),
                                    .name = name};
     if (function.row != V8_NONE && v8_function_vec_push(&v8->functions, function) < 0)
         import_fail(im, -ENOMEM);
     else if (function.row != V8_NONE)
         known->made = (int64_t)v8->functions.n;
+    if (function.row != V8_NONE)
+        *ret_name = text;
     return function.row;
 }
 
@@ -388,11 +387,10 @@ int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *pa
     known->made = id + 1;
     if (!is_new)
         return id;
-    const struct wire_field *url = &entry.url;
     struct cell *row = database_row_with_id(im->db, TABLE_v8_wasm_script, id);
     cell_int(row, COL_v8_wasm_script_v8_isolate_id, v8->isolates.items[isolate].id);
     cell_int(row, COL_v8_wasm_script_internal_script_id, key[1]);
-    cell_bytes(row, COL_v8_wasm_script_url, url->data, url->data ? url->size : 0);
+    cell_bytes(row, COL_v8_wasm_script_url, entry.url.data, entry.url.size);
     v8_cell_base64(im, row, COL_v8_wasm_script_wire_bytes_base64, &entry.wire_bytes);
     return id;
 }
