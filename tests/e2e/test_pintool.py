@@ -227,7 +227,7 @@ class Unknown(Case):
     def test_found_files_are_no_failure(self):
         done = self.as_nobody("file", ".", "--gen-probe", code=0)
         self.assertIn("resident(B)=unknown", done.stdout)
-        self.assertIn("of 1 files the kernel does not tell", done.stderr)
+        self.assertIn("1 files: the kernel does not tell", done.stderr)
 
     def test_zip(self):
         with zipfile.ZipFile(self.dir / "a.apk", "w") as app:
