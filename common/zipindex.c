@@ -290,14 +290,11 @@ static int zip64_read(struct reader *reader, uint64_t at, struct record *record)
     return 0;
 }
 
-// Sets *ret to whether the local header belongs to the entry, and *ret_data to where its data
-// begin.
-static int header_read(struct reader *reader, const struct record *record, bool *ret,
-                       uint64_t *ret_data)
+// 1: the local header belongs to the entry, and *ret is where its data begin. 0: it does not.
+static int header_read(struct reader *reader, const struct record *record, uint64_t *ret)
 {
     uint8_t head[LOCAL_BYTES];
     uint64_t limit = reader->directory;
-    *ret = false;
     if (!lies_within(reader->base, record->header, limit))
         return 0;
     uint64_t at = reader->base + record->header;
@@ -314,11 +311,10 @@ static int header_read(struct reader *reader, const struct record *record, bool 
         !lies_within(at + LOCAL_BYTES, (uint64_t)record->name_bytes + u16(head + 28), limit))
         return 0;
     r = get(reader, at + LOCAL_BYTES, reader->other_name, record->name_bytes);
-    if (r < 0)
+    if (r < 0 || memcmp(reader->other_name, reader->name, record->name_bytes) != 0)
         return r;
-    *ret = memcmp(reader->other_name, reader->name, record->name_bytes) == 0;
-    *ret_data = at + LOCAL_BYTES + record->name_bytes + u16(head + 28);
-    return 0;
+    *ret = at + LOCAL_BYTES + record->name_bytes + u16(head + 28);
+    return 1;
 }
 
 static bool name_is_valid(struct reader *reader, const struct record *record)
@@ -331,7 +327,6 @@ static bool name_is_valid(struct reader *reader, const struct record *record)
 static int entry_read(struct reader *reader, uint64_t at, struct record *record)
 {
     uint64_t data = 0;
-    bool found = false;
     size_t shown = record->name_bytes < ZIPINDEX_NAME_MAX ? record->name_bytes : ZIPINDEX_NAME_MAX;
     int r = get(reader, at + ENTRY_BYTES, reader->name, shown);
     reader->name[shown] = '\0';
@@ -343,10 +338,10 @@ static int entry_read(struct reader *reader, uint64_t at, struct record *record)
         note_damage(reader, reader->name, "is a name that no entry can have");
         return 0;
     }
-    r = header_read(reader, record, &found, &data);
+    r = header_read(reader, record, &data);
     if (r < 0)
         return r;
-    if (!found)
+    if (r == 0)
         note_damage(reader, reader->name, "is not where the directory says");
     else if (!lies_within(data, record->size, reader->directory))
         note_damage(reader, reader->name, "reaches beyond the data of the zip");

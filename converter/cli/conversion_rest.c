@@ -145,11 +145,14 @@ static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *
     int r = format->n_tables
                 ? bulk_open(handle, format->tables, format->n_tables, &run->budget, run->err, &bulk)
                 : 0;
-    *ret = bulk != NULL;
     for (size_t i = 0; i < run->waiting.n && bulk && r == 0; i++)
         if (run->waiting.items[i].format == format)
             r = waiting_import(run, handle, bulk, &run->waiting.items[i], notes);
-    return r == 0 && bulk ? bulk_finish(bulk, run->err) : r;
+    if (r == 0 && bulk)
+        r = bulk_finish(bulk, run->err);
+    if (r == 0)
+        *ret = bulk != NULL;
+    return r;
 }
 
 static int bulk_import(struct run *run, sqlite3 *handle, const struct file_format *format,

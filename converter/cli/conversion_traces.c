@@ -186,11 +186,12 @@ static int shifts_find(struct run *run, struct id_shifts **ret)
     int r = run_handle_open(run, run->working, &handle);
     if (r < 0)
         return r;
-    *ret = malloc(sizeof(**ret));
-    if (!*ret)
-        return err_errno(run->err, -ENOMEM, "database");
-    r = join_shifts_find(handle, *ret);
-    return r < 0 ? err_errno(run->err, r, "database") : 0;
+    CLEANUP(freep) struct id_shifts *shifts = malloc(sizeof(*shifts));
+    r = shifts ? join_shifts_find(handle, shifts) : -ENOMEM;
+    if (r < 0)
+        return err_errno(run->err, r, "database");
+    *ret = STEAL(shifts);
+    return 0;
 }
 
 static int part_join(struct run *run, const char *part, const char *name)

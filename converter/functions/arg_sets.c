@@ -136,9 +136,10 @@ static int field_add(struct kind *kind, sqlite3_stmt *statement)
 static int kind_find(struct arg_sets *sets, int64_t id, const struct kind **ret)
 {
     struct kind *kind = &sets->kinds[(uint64_t)id % KINDS_CACHED];
-    *ret = kind;
-    if (kind->known && kind->id == id)
+    if (kind->known && kind->id == id) {
+        *ret = kind;
         return SQLITE_OK;
+    }
     kind_clear(kind);
     sqlite3_bind_int64(sets->fields, 1, id);
     int code;
@@ -153,6 +154,7 @@ static int kind_find(struct arg_sets *sets, int64_t id, const struct kind **ret)
         kind->n_slots = kind->fields[kind->n_fields - 1].slot + 1;
     kind->id = id;
     kind->known = true;
+    *ret = kind;
     return SQLITE_OK;
 }
 

@@ -93,7 +93,8 @@ static int declare(sqlite3 *handle, const struct table_function *function, int *
     code = text ? sqlite3_declare_vtab(handle, text) : SQLITE_NOMEM;
     sqlite3_free(text);
     sqlite3_finalize(statement);
-    *ret_n_columns = n;
+    if (code == SQLITE_OK)
+        *ret_n_columns = n;
     return code;
 }
 

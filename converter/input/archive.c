@@ -5,9 +5,10 @@
 // into files without a name, as other inputs are.
 //
 // A zip may promise little and inflate to anything, or name the same bytes many times. All that is
-// kept counts against one limit, which depends on the size of the archive. An entry that is too
-// much is left out and gives back what it took, so that small ones behind it are read. To inflate
-// costs time, also in vain: a second limit, twice the first, counts all of it.
+// kept counts against one limit, which depends on the size of the archive; so does what an entry
+// that is packed with gzip itself inflates to. An entry that is too much is left out and gives back
+// what it took, so that small ones behind it are read. To inflate costs time, also in vain: a
+// second limit, twice the first, counts all of it.
 #include "converter/input/archive.h"
 
 #include <errno.h>
@@ -59,12 +60,11 @@ void archive_left_out_free(struct archive_left_out *left_out)
 struct archive {
     struct input *input; // borrowed
     const char *path;
-    const struct input_needs *needs;
+    struct input_needs needs; // with `inflation`
+    struct inflation inflation;
     bool (*wanted)(const char *name, const uint8_t *head, size_t size);
     unzFile zip;
-    uint64_t at;   // of the reading position
-    uint64_t left; // that may still be inflated and kept
-    uint64_t work; // that may still be inflated
+    uint64_t at; // of the reading position
     bool only_bugreport;
     struct archive_left_out *left_out;
     struct archive_files *files;
@@ -163,14 +163,9 @@ static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *e
         return err_errno(err, -ENOMEM, "zip");
     if (n < 0)
         return err_set(err, -EBADMSG, "the data is damaged (zip error %d)", n);
-    bool is_much = (uint64_t)n > archive->left || (uint64_t)n > archive->work;
-    archive->work -= (uint64_t)n > archive->work ? archive->work : (uint64_t)n;
-    if (is_much) {
-        err_set(err, -EFBIG, "it inflates to far more than an archive of %zu bytes should hold",
-                input_size(archive->input));
-        return err_hint(err, -EFBIG, "unpack it yourself if you trust it");
-    }
-    archive->left -= (uint64_t)n;
+    int r = inflation_take(&archive->inflation, (uint64_t)n, err);
+    if (r < 0)
+        return r;
     if (!n && unzCloseCurrentFile(archive->zip) == UNZ_CRCERROR)
         return err_set(err, -EBADMSG, "the data is damaged (its checksum is wrong)");
     return n;
@@ -228,8 +223,8 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
     if (code != UNZ_OK)
         return 0;
     struct archive_file file = {.name = strdup(name)};
-    uint64_t left = archive->left;
-    int r = file.name ? input_from_reader(archive->needs, entry_read, archive, err, &file.input)
+    uint64_t left = archive->inflation.left;
+    int r = file.name ? input_from_reader(&archive->needs, entry_read, archive, err, &file.input)
                       : err_errno(err, -ENOMEM, "archive");
     unzCloseCurrentFile(archive->zip);
     if (r == 0)
@@ -240,7 +235,7 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
     input_free(file.input);
     if (r == -EFBIG || r == -EBADMSG) {
         entry_leave_out(archive, name, err);
-        archive->left = left;
+        archive->inflation.left = left;
         return 0;
     }
     return r == -ECANCELED ? r : err_prefix(err, r, "%s!%s", archive->path, name);
@@ -285,11 +280,11 @@ static int entry_visit(struct archive *archive, struct err *err)
     }
     if (archive->only_bugreport && !is_of_bugreport(name))
         return 0;
-    enum budget_limit stopped = budget_check(archive->needs->budget, BUDGET_INPUT);
+    enum budget_limit stopped = budget_check(archive->needs.budget, BUDGET_INPUT);
     if (stopped) {
         char why[96];
         problem_note(archive, name, true,
-                     budget_text(archive->needs->budget, stopped, why, sizeof(why)));
+                     budget_text(archive->needs.budget, stopped, why, sizeof(why)));
         archive->left_out->is_cut = true;
         return archive->files->n ? 1 : nothing_taken(archive, -EDQUOT, err);
     }
@@ -316,7 +311,7 @@ static int entries_walk(struct archive *archive,
     int code = unzGoToFirstFile(archive->zip), r = 0;
     size_t n = 0;
     for (; code == UNZ_OK && r == 0 && n < ENTRIES_MAX; n++) {
-        if (archive->needs->goes_on && !archive->needs->goes_on(archive->needs->userdata))
+        if (archive->needs.goes_on && !archive->needs.goes_on(archive->needs.userdata))
             return -ECANCELED;
         r = visit(archive, err);
         code = unzGoToNextFile(archive->zip);
@@ -354,20 +349,19 @@ static int entries_take(struct archive *archive, struct err *err)
 
 int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
-                 struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out)
+                 struct err *err, struct archive_files *files, struct archive_left_out *left_out)
 {
-    static const struct input_needs no_needs;
+    uint64_t max = input_inflated_max(input_size(input));
     struct archive archive = {
         .input = input,
         .path = path,
-        .needs = needs ? needs : &no_needs,
+        .needs = needs ? *needs : (struct input_needs){0},
+        .inflation = {.archive_size = input_size(input), .left = max, .work = 2 * max},
         .wanted = wanted,
-        .left = input_inflated_max(input_size(input)),
-        .work = 2 * input_inflated_max(input_size(input)),
-        .files = ret,
-        .left_out = ret_left_out,
+        .files = files,
+        .left_out = left_out,
     };
-    *ret_left_out = (struct archive_left_out){0};
+    archive.needs.inflation = &archive.inflation;
     if (input_bytes(input)[2] == 5) { // begins with its end
         err_set(err, -ENOENT, "%s: no trace in this archive", path);
         return err_hint(err, -ENOENT, "it is empty");
@@ -377,8 +371,6 @@ int archive_read(struct input *input, const char *path, const struct input_needs
                        "%s: the zip archive is damaged or cut: no directory at its end", path);
     int r = entries_take(&archive, err);
     unzClose(archive.zip);
-    if (r < 0)
-        archive_files_free(ret);
     return r;
 }
 
@@ -386,13 +378,13 @@ int archive_read(struct input *input, const char *path, const struct input_needs
 
 int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
-                 struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out)
+                 struct err *err, struct archive_files *files, struct archive_left_out *left_out)
 {
     (void)input;
     (void)needs;
     (void)wanted;
-    (void)ret;
-    *ret_left_out = (struct archive_left_out){0};
+    (void)files;
+    (void)left_out;
     err_set(err, -EOPNOTSUPP, "%s: a zip archive, and this mmsql is built without minizip", path);
     return err_hint(err, -EOPNOTSUPP, "unpack it first");
 }

@@ -32,11 +32,11 @@ bool archive_recognise(const struct input *input);
 // first bytes. In a bugreport only the folder of its traces, FS/proc, index.txt and kernel.log are
 // looked at. `path` is for people. `needs` as for input_open(). -ENOENT: nothing of use in it.
 // Entries that cannot be read, or with which the whole inflates beyond all measure, are passed
-// over, and *ret_left_out names them; the caller frees it. If nothing else is of use, that is the
-// error.
+// over, and *left_out names them. If nothing else is of use, that is the error. The caller passes
+// `files` and `left_out` empty, and frees both in any case.
 int archive_read(struct input *input, const char *path, const struct input_needs *needs,
                  bool (*wanted)(const char *name, const uint8_t *head, size_t size),
-                 struct err *err, struct archive_files *ret, struct archive_left_out *ret_left_out);
+                 struct err *err, struct archive_files *files, struct archive_left_out *left_out);
 
 void archive_left_out_free(struct archive_left_out *left_out); // fit for CLEANUP()
 void archive_files_free(struct archive_files *files);          // fit for CLEANUP()

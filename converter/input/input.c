@@ -60,6 +60,19 @@ static bool is_stopped(struct input *input, const char *what, size_t n_bytes)
     return true;
 }
 
+int inflation_take(struct inflation *inflation, uint64_t n, struct err *err)
+{
+    bool is_much = n > inflation->left || n > inflation->work;
+    inflation->work -= n > inflation->work ? inflation->work : n;
+    if (is_much) {
+        err_set(err, -EFBIG, "it inflates to far more than an archive of %zu bytes should hold",
+                inflation->archive_size);
+        return err_hint(err, -EFBIG, "unpack it yourself if you trust it");
+    }
+    inflation->left -= n;
+    return 0;
+}
+
 static int file_map(struct input *input, int fd, size_t size)
 {
     void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -129,8 +142,11 @@ static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
         code = inflate(&z, Z_NO_FLUSH);
         since_forget += (size_t)(z.next_in - from);
         from = z.next_in;
-        r = input_goes_on(input) ? spill_append(to, chunk, CHUNK_SIZE - z.avail_out, err)
-                                 : -ECANCELED;
+        size_t n = CHUNK_SIZE - z.avail_out;
+        if (input->needs.inflation)
+            r = inflation_take(input->needs.inflation, n, err);
+        if (r == 0)
+            r = input_goes_on(input) ? spill_append(to, chunk, n, err) : -ECANCELED;
         if (r == 0 && to->size > inflated_max) {
             snprintf(input->damage, sizeof(input->damage),
                      "inflates to more than 1 GiB and 256 times its size: unpack it, if you trust "

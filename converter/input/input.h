@@ -15,12 +15,22 @@
 
 struct input;
 
+// What may still be inflated of an archive, all that is packed inside of its files included.
+struct inflation {
+    size_t archive_size; // for people
+    uint64_t left;       // bytes that may still be kept
+    uint64_t work;       // bytes that may still be inflated, kept or not
+};
+
 // All zero is a good default. Everything is borrowed.
 struct input_needs {
     // What has to be stored on the way goes there; NULL: the system's place for temporary files.
     const char *spill_folder;
     // When it is used up, reading ends, and the rest counts as damage; NULL: none.
     struct budget *budget;
+    // What is inflated counts here, too; NULL: the size of the compressed data alone is the
+    // measure.
+    struct inflation *inflation;
     // Reading a pipe and inflating may take long. It is asked from time to time, and false ends
     // them with -ECANCELED; NULL: always.
     bool (*goes_on)(void *userdata);
@@ -44,6 +54,9 @@ static inline uint64_t input_inflated_max(uint64_t size)
 {
     return ((uint64_t)1 << 30) + (size < UINT64_MAX / 512 ? size * 256 : UINT64_MAX / 2);
 }
+
+// Counts `n` inflated bytes. 0, or -EFBIG with text: the archive inflates to far too much.
+int inflation_take(struct inflation *inflation, uint64_t n, struct err *err);
 
 // What people call it; input_open() names it by its path.
 const char *input_name(const struct input *input);

@@ -36,8 +36,8 @@ struct bulk {
     int failure;
 };
 
-// The table's page; 0: it has rows, or an index.
-static uint32_t empty_root(sqlite3 *handle, enum table_id table, int *ret_failure)
+// The table's page; 0: it has rows, or an index. A failure is noted in *failure.
+static uint32_t empty_root(sqlite3 *handle, enum table_id table, int *failure)
 {
     const char *name = table_defs[table].stored_name;
     CLEANUP(strbuf_done) struct strbuf sql = {0};
@@ -47,44 +47,43 @@ static uint32_t empty_root(sqlite3 *handle, enum table_id table, int *ret_failur
                 "FROM sqlite_master WHERE type = 'table' AND name = '%s'",
                 name, name, name);
     if (sql.failed)
-        *ret_failure = -ENOMEM;
-    return sql.failed ? 0 : (uint32_t)sql_number_or_failure(handle, sql.text, 0, ret_failure);
+        *failure = -ENOMEM;
+    return sql.failed ? 0 : (uint32_t)sql_number_or_failure(handle, sql.text, 0, failure);
 }
+
+DEFINE_CLEANUP(bulk_freep, struct bulk, bulk_free);
 
 int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables,
               struct budget *budget, struct err *err, struct bulk **ret)
 {
-    CLEANUP(freep) char *folder = NULL;
-    uint32_t roots[N_TABLES] = {0};
-    *ret = NULL;
-    int r = 0;
-    for (size_t i = 0; i < n_tables; i++)
-        if (!(roots[tables[i]] = empty_root(handle, tables[i], &r)))
-            return r < 0 ? err_errno(err, r, "database") : 0;
-    int64_t page_size = sql_number_or_failure(handle, "PRAGMA page_size", 0, &r);
-    uint32_t n_pages = (uint32_t)sql_number_or_failure(handle, "PRAGMA page_count", 0, &r);
-    if (r < 0 || page_size != PAGE_BYTES)
-        return r < 0 ? err_errno(err, r, "database") : 0;
-    struct bulk *bulk = calloc(1, sizeof(*bulk));
+    CLEANUP(bulk_freep) struct bulk *bulk = calloc(1, sizeof(*bulk));
     if (!bulk)
         return err_errno(err, -ENOMEM, "database");
-    memcpy(bulk->roots, roots, sizeof(roots));
-    bulk->n_pages = n_pages;
+    int r = 0;
+    bool fits = true;
     bulk->fd = -1;
+    for (size_t i = 0; i < n_tables && fits; i++)
+        fits = (bulk->roots[tables[i]] = empty_root(handle, tables[i], &r));
+    fits = fits && sql_number_or_failure(handle, "PRAGMA page_size", 0, &r) == PAGE_BYTES;
+    bulk->n_pages = (uint32_t)sql_number_or_failure(handle, "PRAGMA page_count", 0, &r);
+    if (r < 0)
+        return err_errno(err, r, "database");
+    if (!fits) {
+        *ret = NULL;
+        return 0;
+    }
     bulk->path = sqlite3_db_filename(handle, "main");
     bulk->fd = open(bulk->path, O_RDWR | O_CLOEXEC);
     r = bulk->fd < 0 ? -errno : 0;
     const char *slash = strrchr(bulk->path, '/');
-    folder = slash ? strndup(bulk->path, (size_t)(slash - bulk->path) + 1) : strdup(".");
+    CLEANUP(freep)
+    char *folder = slash ? strndup(bulk->path, (size_t)(slash - bulk->path) + 1) : strdup(".");
     if (r == 0)
-        r = folder ? writer_start(bulk->fd, folder, n_pages + 1, &bulk->writer) : -ENOMEM;
-    if (r < 0) {
-        err_errno(err, r, "%s", bulk->path);
-        bulk_free(bulk);
-        return r;
-    }
+        r = folder ? writer_start(bulk->fd, folder, bulk->n_pages + 1, &bulk->writer) : -ENOMEM;
+    if (r < 0)
+        return err_errno(err, r, "%s", bulk->path);
     writer_budget(bulk->writer, budget);
-    *ret = bulk;
+    *ret = STEAL(bulk);
     return 0;
 }
 

@@ -79,6 +79,21 @@ class HostileArchives(Case):
         self.assertIn("and 9 further files in it; left out", said)
         self.assertEqual(self.query("SELECT path FROM trace "), [(f"{path}!good",)])
 
+    def test_gzip_in_archives(self):
+        """What entries that are packed with gzip inflate to counts as that of other entries does."""
+        packer, chunk = zlib.compressobj(9, zlib.DEFLATED, 31), bytes(1 << 20)
+        packed = packer.compress(bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]))
+        packed += b"".join(packer.compress(chunk) for _ in range(128)) + packer.flush()
+        one = (b"trace.gz", 0, 0, zlib.crc32(packed), packed, len(packed))
+        small = SCHED.read_bytes()
+        trace = (b"good", 0, 0, zlib.crc32(small), small, len(small), None)
+        path = self.write("nested.zip", self.entries_archive([one + (None,)] + [one + (0,)] * 9 + [trace]))
+        self.assertLess(path.stat().st_size, 1 << 20)
+        said = self.convert(path, code=1)
+        self.assertIn("nested.zip!trace.gz: not a Perfetto trace", said)
+        self.assertEqual(said.count(f"nested.zip!trace.gz: it inflates to far more than an archive of {path.stat().st_size} "), 2)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
+
     def test_archives_in_archives(self):
         """An archive within an archive is not opened."""
         inner = self.zip("inner.zip", {"t": PRESSURE.read_bytes()}).read_bytes()
