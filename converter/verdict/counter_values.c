@@ -14,10 +14,8 @@ static sqlite3_stmt *counters_ask(struct subject *subject, const char *sql, cons
                                   const char *name)
 {
     sqlite3_stmt *row = subject_ask(subject, sql);
-    if (row) {
-        sqlite3_bind_text(row, 2, type, -1, SQLITE_STATIC);
-        sqlite3_bind_text(row, 3, name, -1, SQLITE_STATIC);
-    }
+    sqlite3_bind_text(row, 2, type, -1, SQLITE_STATIC);
+    sqlite3_bind_text(row, 3, name, -1, SQLITE_STATIC);
     return row;
 }
 
@@ -53,10 +51,8 @@ struct counter_low counter_lowest(struct subject *subject, const char *type, con
         "ORDER BY f.ts LIMIT 1) FROM (SELECT t.id " TRACKS " LIMIT 1) t "
         "CROSS JOIN counter c ON c.track_id = t.id WHERE c.ts BETWEEN ?4 AND ?5",
         type, name);
-    if (row) {
-        sqlite3_bind_int64(row, 4, from);
-        sqlite3_bind_int64(row, 5, to);
-    }
+    sqlite3_bind_int64(row, 4, from);
+    sqlite3_bind_int64(row, 5, to);
     struct counter_low low = {0};
     if (subject_row(subject, row) && sqlite3_column_type(row, 0) != SQLITE_NULL)
         low = (struct counter_low){true, subject_time(row, 0), sqlite3_column_double(row, 1),
@@ -71,8 +67,7 @@ static void track_steps(struct subject *subject, int64_t track,
     CLEANUP(subject_end)
     sqlite3_stmt *row = subject_ask(
         subject, "SELECT ts, value FROM counter WHERE track_id = ?2 AND ?1 >= 0 ORDER BY ts");
-    if (row)
-        sqlite3_bind_int64(row, 2, track);
+    sqlite3_bind_int64(row, 2, track);
     bool goes_on = false;
     int64_t ts = 0;
     double value = 0;

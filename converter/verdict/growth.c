@@ -121,28 +121,13 @@ static void growth_tell(struct subject *subject, const struct growth *most,
                         const struct growth *next, double worth)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    text_task(&text, subject, most->upid, -1);
-    strbuf_add_str(&text, " grew most: from ");
-    text_bytes(&text, most->low.value);
-    strbuf_add_str(&text, " at ");
-    text_time(&text, subject, most->low.ts);
-    strbuf_add_str(&text, " to ");
-    text_bytes(&text, most->high.value);
-    strbuf_add_str(&text, " at ");
-    text_time(&text, subject, most->high.ts);
-    strbuf_add_str(&text, " (anonymous memory)");
-    if (most->high.value - most->last.value > most->bytes / 4) {
-        strbuf_add_str(&text, ", and had ");
-        text_bytes(&text, most->last.value);
-        strbuf_add_str(&text, " when it was read last");
-    }
-    if (next->bytes >= worth) {
-        strbuf_add_str(&text, "; next was ");
-        text_task(&text, subject, next->upid, -1);
-        strbuf_add_str(&text, " with ");
-        text_bytes(&text, next->bytes);
-        strbuf_add_str(&text, " more");
-    }
+    text_tell(&text, subject, "%T grew most: from %B at %A to %B at %A (anonymous memory)",
+              most->upid, NOT_KNOWN, most->low.value, most->low.ts, most->high.value,
+              most->high.ts);
+    if (most->high.value - most->last.value > most->bytes / 4)
+        text_tell(&text, subject, ", and had %B when it was read last", most->last.value);
+    if (next->bytes >= worth)
+        text_tell(&text, subject, "; next was %T with %B more", next->upid, NOT_KNOWN, next->bytes);
     strbuf_add_char(&text, '.');
     subject_found(subject, VERDICT_GROWTH, VERDICT_NOTICE, most->low.ts,
                   most->high.ts - most->low.ts, &text, query);
@@ -165,17 +150,12 @@ static bool heaps_tell(struct subject *subject)
     int64_t n_dumps = sqlite3_column_int64(row, 2), first = subject_time(row, 3),
             last = subject_time(row, 4);
     double bytes = sqlite3_column_double(row, 1), grown = sqlite3_column_double(row, 5);
-    text_task(&text, subject, sqlite3_column_int64(row, 0), -1);
-    strbuf_add_str(&text, " had allocated and not freed ");
-    text_bytes(&text, bytes);
-    strbuf_add_str(&text, " by its last dump at ");
-    text_time(&text, subject, last);
-    if (n_dumps > 1) {
-        strbuf_add_str(&text, ", ");
-        text_bytes(&text, grown < 0 ? -grown : grown);
-        strbuf_addf(&text, " %s than at its first at ", grown < 0 ? "less" : "more");
-        text_seconds(&text, subject, first);
-    }
+    int64_t upid = sqlite3_column_int64(row, 0);
+    text_tell(&text, subject, "%T had allocated and not freed %B by its last dump at %A", upid,
+              NOT_KNOWN, bytes, last);
+    if (n_dumps > 1)
+        text_tell(&text, subject, ", %B %s than at its first at %S", grown < 0 ? -grown : grown,
+                  grown < 0 ? "less" : "more", first);
     strbuf_add_str(&text, " (heap profile).");
     subject_found(subject, VERDICT_GROWTH, VERDICT_NOTICE, first, last - first, &text, query_heap);
     return true;

@@ -145,14 +145,6 @@ static void line_add(struct health *health, enum health_kind kind, struct strbuf
     health->failed = true;
 }
 
-static void cut_tell(struct health *health, struct strbuf *text)
-{
-    strbuf_add_str(text,
-                   "the recording was cut before its end: the trace has what was written until "
-                   "then");
-    line_add(health, HEALTH_CUT, text, "the log of the recorder, or of the kernel, may say why");
-}
-
 static void damage_tell(struct health *health, struct strbuf *text)
 {
     if (health->truncated_at)
@@ -163,7 +155,6 @@ static void damage_tell(struct health *health, struct strbuf *text)
     else
         strbuf_addf(text, "the trace is damaged: parts of it could not be read (%s)",
                     health->tallies[HEALTH_DAMAGE].names.text);
-    line_add(health, HEALTH_DAMAGE, text, "copy the file again if it is a copy");
 }
 
 static void events_tell(struct health *health, struct strbuf *text)
@@ -176,7 +167,6 @@ static void events_tell(struct health *health, struct strbuf *text)
     }
     strbuf_add_str(text, " before they could be read: counts and sums of events are too low, and "
                          "spans may lack their end");
-    line_add(health, HEALTH_EVENTS, text, "raise buffer_size_kb in ftrace_config");
 }
 
 static void buffer_tell(struct health *health, struct strbuf *text)
@@ -202,33 +192,14 @@ static void buffer_tell(struct health *health, struct strbuf *text)
                        "AND coalesce(trace_id, ?1) = ?1",
                        &stopped) &&
         (stopped = time_bounded(stopped)) - subject->end > 2 * NSEC_PER_SEC) {
-        strbuf_add_str(text, ", and the data ends at ");
-        text_seconds(text, subject, subject->end);
-        strbuf_add_str(text, " of ");
-        text_seconds(text, subject, stopped);
+        text_tell(text, subject, ", and the data ends at %S of %S", subject->end, stopped);
     }
-    line_add(health, HEALTH_BUFFER, text, "raise size_kb of that buffer, or use RING_BUFFER");
 }
 
 static void packets_tell(struct health *health, struct strbuf *text)
 {
     text_times(text, health->tallies[HEALTH_PACKETS].sum, "gap", "gaps");
     strbuf_add_str(text, " between packets of a source: what was in between is missing");
-    line_add(health, HEALTH_PACKETS, text, "raise size_kb of the buffers");
-}
-
-static void end_tell(struct health *health, struct strbuf *text)
-{
-    strbuf_add_str(text, "a source did not hand over its last data in time: the end of the "
-                         "recording may be missing");
-    line_add(health, HEALTH_END, text, "raise flush_timeout_ms");
-}
-
-static void heap_tell(struct health *health, struct strbuf *text)
-{
-    strbuf_addf(text, "profiles lack samples (%s): their sizes and counts are not exact",
-                health->tallies[HEALTH_HEAP].names.text);
-    line_add(health, HEALTH_HEAP, text, "sample less often, or give the profile a larger buffer");
 }
 
 static void clock_tell(struct health *health, struct strbuf *text)
@@ -237,39 +208,60 @@ static void clock_tell(struct health *health, struct strbuf *text)
     strbuf_addf(text,
                 " cannot be brought onto the clock of the trace (%s): their rows are left out",
                 health->tallies[HEALTH_CLOCK].names.text);
-    line_add(health, HEALTH_CLOCK, text, "record snapshots of the clocks, see stats");
 }
 
-static void rest_tell(struct health *health, enum health_kind kind, struct strbuf *text)
+// `tell` makes the text; without it, the text is `before`, the names of the statistics if there is
+// an `after`, and `after`.
+static const struct {
+    void (*tell)(struct health *health, struct strbuf *text);
+    const char *before, *after, *hint;
+} texts[N_HEALTH] = {
+    [HEALTH_CUT] = {.before = "the recording was cut before its end: the trace has what was "
+                              "written until then",
+                    .hint = "the log of the recorder, or of the kernel, may say why"},
+    [HEALTH_DAMAGE] = {damage_tell, .hint = "copy the file again if it is a copy"},
+    [HEALTH_EVENTS] = {events_tell, .hint = "raise buffer_size_kb in ftrace_config"},
+    [HEALTH_BUFFER] = {buffer_tell, .hint = "raise size_kb of that buffer, or use RING_BUFFER"},
+    [HEALTH_PACKETS] = {packets_tell, .hint = "raise size_kb of the buffers"},
+    [HEALTH_END] = {.before = "a source did not hand over its last data in time: the end of the "
+                              "recording may be missing",
+                    .hint = "raise flush_timeout_ms"},
+    [HEALTH_HEAP] = {.before = "profiles lack samples (",
+                     .after = "): their sizes and counts are not exact",
+                     .hint = "sample less often, or give the profile a larger buffer"},
+    [HEALTH_CLOCK] = {clock_tell, .hint = "record snapshots of the clocks, see stats"},
+    [HEALTH_OTHER] = {.before = "data was lost: ",
+                      .after = "; rows are missing",
+                      .hint = "see the table stats"},
+    [HEALTH_IMPORT] = {.before = "parts of the trace could not be imported: ",
+                       .after = "; rows are missing",
+                       .hint = "see the table stats"},
+};
+
+static void names_tell(const struct tally *tally, enum health_kind kind, struct strbuf *text)
 {
-    const struct tally *tally = &health->tallies[kind];
-    strbuf_addf(text, "%s: %s",
-                kind == HEALTH_OTHER ? "data was lost" : "parts of the trace could not be imported",
-                tally->names.text);
-    if (tally->n_names > NAMED_MAX)
+    strbuf_add_str(text, texts[kind].before);
+    if (!texts[kind].after)
+        return;
+    strbuf_add(text, tally->names.text, tally->names.size);
+    if (tally->n_names > NAMED_MAX && kind != HEALTH_HEAP)
         strbuf_addf(text, " and %" PRId64 " more", tally->n_names - NAMED_MAX);
-    strbuf_add_str(text, "; rows are missing");
-    line_add(health, kind, text, "see the table stats");
+    strbuf_add_str(text, texts[kind].after);
 }
 
 static void kind_tell(struct health *health, enum health_kind kind)
 {
-    static void (*const tell[N_HEALTH])(struct health *, struct strbuf *) = {
-        [HEALTH_CUT] = cut_tell,         [HEALTH_DAMAGE] = damage_tell,
-        [HEALTH_EVENTS] = events_tell,   [HEALTH_BUFFER] = buffer_tell,
-        [HEALTH_PACKETS] = packets_tell, [HEALTH_END] = end_tell,
-        [HEALTH_HEAP] = heap_tell,       [HEALTH_CLOCK] = clock_tell,
-    };
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (!health->tallies[kind].n)
         return;
     // A ring that wrapped begins in the middle of what sources had to say.
     if (kind == HEALTH_PACKETS && health->overwritten)
         return;
-    if (tell[kind])
-        tell[kind](health, &text);
+    if (texts[kind].tell)
+        texts[kind].tell(health, &text);
     else
-        rest_tell(health, kind, &text);
+        names_tell(&health->tallies[kind], kind, &text);
+    line_add(health, kind, &text, texts[kind].hint);
 }
 
 int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec *ret,

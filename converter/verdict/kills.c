@@ -59,9 +59,8 @@ static void memory_add(struct strbuf *text, struct subject *subject, int64_t upi
     sqlite3_bind_int64(row, 3, ts);
     if (!subject_row(subject, row) || sqlite3_column_double(row, 0) <= 0)
         return;
-    strbuf_add_str(text, ", which had ");
-    text_bytes(text, sqlite3_column_double(row, 0));
-    strbuf_add_str(text, sqlite3_column_int(row, 1) ? " of anonymous memory" : " in memory");
+    text_tell(text, subject, ", which had %B %s", sqlite3_column_double(row, 0),
+              sqlite3_column_int(row, 1) ? "of anonymous memory" : "in memory");
 }
 
 static void victim_add(struct strbuf *text, struct subject *subject, sqlite3_stmt *row)
@@ -72,17 +71,14 @@ static void victim_add(struct strbuf *text, struct subject *subject, sqlite3_stm
         text_task(text, subject, upid, utid);
     else
         strbuf_addf(text, "pid %" PRId64, id_of(row, 3));
-    strbuf_add_str(text, " at ");
-    text_time(text, subject, ts);
+    text_tell(text, subject, " at %A", ts);
     memory_add(text, subject, upid, ts);
     if (by < 0 || !sqlite3_column_int(row, 5))
         return;
-    if (by == utid) {
+    if (by == utid)
         strbuf_add_str(text, ", when it allocated memory itself");
-        return;
-    }
-    strbuf_add_str(text, ", when memory was wanted by ");
-    text_task(text, subject, -1, by);
+    else
+        text_tell(text, subject, ", when memory was wanted by %T", NOT_KNOWN, by);
 }
 
 static bool kills_tell(struct subject *subject)
@@ -104,15 +100,11 @@ static bool kills_tell(struct subject *subject)
         return n > 0;
     strbuf_add_str(&text, by_kernel ? "Out of memory, the kernel killed "
                                     : "The low memory killer killed ");
-    if (n > 1) {
-        text_number(&text, n);
-        strbuf_add_str(&text, " processes: ");
-    }
+    if (n > 1)
+        text_tell(&text, subject, "%N processes: ", n);
     strbuf_add_str(&text, names.text ? names.text : "");
-    if (n > NAMED_MAX) {
-        strbuf_add_str(&text, "; the last at ");
-        text_time(&text, subject, last);
-    }
+    if (n > NAMED_MAX)
+        text_tell(&text, subject, "; the last at %A", last);
     strbuf_add_char(&text, '.');
     subject_found(subject, VERDICT_KILL, VERDICT_CRITICAL, first, last - first, &text, query);
     return true;

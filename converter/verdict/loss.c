@@ -34,11 +34,8 @@ static void ring_tell(struct subject *subject)
                         &began) ||
         subject->start - (began = time_bounded(began)) < WORTH_TELLING)
         return;
-    strbuf_add_str(&text, "The ring buffer kept the last ");
-    text_duration(&text, subject->end - subject->start);
-    strbuf_add_str(&text, " of a recording of ");
-    text_duration(&text, subject->end - began);
-    strbuf_add_char(&text, '.');
+    text_tell(&text, subject, "The ring buffer kept the last %D of a recording of %D.",
+              subject->end - subject->start, subject->end - began);
     subject_found(subject, VERDICT_LOSS, VERDICT_INFO, 0, -1, &text, query_ring);
 }
 

@@ -39,17 +39,21 @@ static void pressure_done(struct pressure *pressure)
     intervals_done(&pressure->waits);
 }
 
+static void time_add(struct pressure *pressure, int64_t ts, int64_t end, bool waited)
+{
+    if (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
+        (waited && intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0))
+        pressure->failed = true;
+}
+
 static void some_step(void *userdata, int64_t ts, int64_t end, double change)
 {
     struct pressure *pressure = userdata;
     if (change > 0)
         sum_add(&pressure->some_ns, count_bounded(change));
-    if (change < STALL_SHARE * (double)(end - ts) ||
-        intervals_are_near(&pressure->reclaim->any, ts, end, 0))
-        return;
-    if (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
-        intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0)
-        pressure->failed = true;
+    if (change >= STALL_SHARE * (double)(end - ts) &&
+        !intervals_are_near(&pressure->reclaim->any, ts, end, 0))
+        time_add(pressure, ts, end, true);
 }
 
 static void full_step(void *userdata, int64_t ts, int64_t end, double change)
@@ -65,25 +69,23 @@ static void direct_step(void *userdata, int64_t ts, int64_t end, double change)
 {
     struct pressure *pressure = userdata;
     pressure->by_reclaim |= change > 0;
-    if (change > 0 && (intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0 ||
-                       intervals_add(&pressure->waits, ts, end, PRESSURE_GAP) < 0))
-        pressure->failed = true;
+    if (change > 0)
+        time_add(pressure, ts, end, true);
 }
 
 static void kswapd_step(void *userdata, int64_t ts, int64_t end, double change)
 {
     struct pressure *pressure = userdata;
     pressure->by_reclaim |= change > 0;
-    if (change > 0 && intervals_add(&pressure->any, ts, end, PRESSURE_GAP) < 0)
-        pressure->failed = true;
+    if (change > 0)
+        time_add(pressure, ts, end, false);
 }
 
 static void pressure_read(struct pressure *pressure, struct subject *subject)
 {
     const struct reclaim *reclaim = pressure->reclaim;
     vec_foreach(&reclaim->any, interval)
-        if (intervals_add(&pressure->any, interval->ts, interval->end, PRESSURE_GAP) < 0)
-            pressure->failed = true;
+        time_add(pressure, interval->ts, interval->end, false);
     counters_steps(subject, "psi", "psi.mem.some", some_step, pressure);
     counters_steps(subject, "psi", "psi.mem.full", full_step, pressure);
     if (!reclaim->work[WORK_DIRECT].recorded) {
@@ -109,26 +111,20 @@ static void when_add(struct strbuf *text, struct subject *subject, const struct 
 {
     const struct interval *first = &times->items[0], *last = &times->items[times->n - 1];
     if (times->n == 1) {
-        strbuf_add_str(text, " for ");
-        text_duration(text, last->end - first->ts);
-        strbuf_add_str(text, ", from ");
+        text_tell(text, subject, " for %D, from %A to %A", last->end - first->ts, first->ts,
+                  last->end);
     } else {
         strbuf_addf(text, " %zu times, ", times->n);
-        text_duration(text, intervals_sum(times));
-        strbuf_add_str(text, " in all, between ");
+        text_tell(text, subject, "%D in all, between %A and %A", intervals_sum(times), first->ts,
+                  last->end);
     }
-    text_time(text, subject, first->ts);
-    strbuf_add_str(text, times->n == 1 ? " to " : " and ");
-    text_time(text, subject, last->end);
     if (last->end >= subject->end - NEAR_END)
         strbuf_add_str(text, ", the end of the trace");
     if (times->n == 1)
         return;
     const struct interval *longest = longest_of(times);
-    strbuf_add_str(text, ", the longest for ");
-    text_duration(text, longest->end - longest->ts);
-    strbuf_add_str(text, " from ");
-    text_seconds(text, subject, longest->ts);
+    text_tell(text, subject, ", the longest for %D from %S", longest->end - longest->ts,
+              longest->ts);
 }
 
 // Parts of a list: "a, b; c".
@@ -168,17 +164,15 @@ static void work_add(struct strbuf *text, const struct reclaim *reclaim, bool wa
     }
 }
 
-static void stalls_add(struct strbuf *text, const struct pressure *pressure, size_t *n)
+static void stalls_add(struct strbuf *text, struct subject *subject,
+                       const struct pressure *pressure, size_t *n)
 {
     if (pressure->some_ns < NSEC_PER_MSEC)
         return;
     part_begin(text, n);
-    strbuf_add_str(text, "some task stalled for ");
-    text_duration(text, pressure->some_ns);
-    if (pressure->full_ns >= NSEC_PER_MSEC) {
-        strbuf_add_str(text, ", all tasks at once for ");
-        text_duration(text, pressure->full_ns);
-    }
+    text_tell(text, subject, "some task stalled for %D", pressure->some_ns);
+    if (pressure->full_ns >= NSEC_PER_MSEC)
+        text_tell(text, subject, ", all tasks at once for %D", pressure->full_ns);
     strbuf_add_str(text, " (PSI)");
 }
 
@@ -199,12 +193,8 @@ static void free_memory_add(struct strbuf *text, struct subject *subject,
     if (!low.found || low.value > low.first * FALL_SHARE)
         return;
     part_begin(text, n);
-    strbuf_addf(text, "%s fell from ", what);
-    text_bytes(text, low.first * unit);
-    strbuf_add_str(text, " to ");
-    text_bytes(text, low.value * unit);
-    strbuf_add_str(text, " at ");
-    text_seconds(text, subject, low.ts);
+    text_tell(text, subject, "%s fell from %B to %B at %S", what, low.first * unit,
+              low.value * unit, low.ts);
 }
 
 // PSI alone does not tell a machine that is short from a memory cgroup at its limit.
@@ -240,7 +230,7 @@ void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
     strbuf_add_str(&text, begin_of(&pressure, waited, by_counters));
     when_add(&text, subject, &pressure.any);
     work_add(&text, reclaim, waited, &n);
-    stalls_add(&text, &pressure, &n);
+    stalls_add(&text, subject, &pressure, &n);
     if (of_machine)
         free_memory_add(&text, subject, &pressure.any, &n);
     if (!waited && reclaim->work[WORK_KSWAPD].n && reclaim->work[WORK_DIRECT].recorded)

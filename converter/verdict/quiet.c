@@ -34,11 +34,8 @@ void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
         subject_found(subject, VERDICT_QUIET, VERDICT_INFO, 0, -1, &text, query);
         return;
     }
-    strbuf_add_str(&text, "Quiet for ");
-    text_duration(&text, subject->end - subject->start);
-    strbuf_add_str(&text, " from ");
-    text_time(&text, subject, subject->start);
-    strbuf_add_str(&text, " on");
+    text_tell(&text, subject, "Quiet for %D from %A on", subject->end - subject->start,
+              subject->start);
     const char *before = ": ";
     if (reclaims || vmstat) {
         strbuf_addf(&text, "%sno reclaim", before);
@@ -50,10 +47,9 @@ void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
     }
     if (kills)
         strbuf_addf(&text, "%sno process killed for want of memory", before);
-    if (low.found) {
-        strbuf_add_str(&text, "; free memory was never below ");
-        text_bytes(&text, low.value * (double)subject->page_bytes);
-    }
+    if (low.found)
+        text_tell(&text, subject, "; free memory was never below %B",
+                  low.value * (double)subject->page_bytes);
     strbuf_add_char(&text, '.');
     subject_found(subject, VERDICT_QUIET, VERDICT_INFO, subject->start,
                   subject->end - subject->start, &text, query);

@@ -72,8 +72,7 @@ static uint64_t process_find(struct reader *reader, int64_t utid)
         "OR coalesce(nullif(t.name, ''), p.name) GLOB 'kswapd*' "
         "OR coalesce(nullif(t.name, ''), p.name) = 'khugepaged' "
         "FROM thread t LEFT JOIN process p ON p.upid = t.upid WHERE t.utid = ?2 AND ?1 >= 0");
-    if (row)
-        sqlite3_bind_int64(row, 2, utid);
+    sqlite3_bind_int64(row, 2, utid);
     bool found = subject_row(reader->subject, row);
     uint64_t process = found ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
     if (found && sqlite3_column_int(row, 1))

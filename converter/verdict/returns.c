@@ -13,9 +13,9 @@ static const char query[] = "SELECT ts, name, change FROM vmstat_rate WHERE chan
 static const char query_files[] = "SELECT path, direction, sum(n_pages) AS pages, sum(size_bytes) "
                                   "AS bytes FROM page_residency_changes GROUP BY path, direction";
 
-static void pages_add(struct strbuf *text, const struct subject *subject, int64_t pages)
+static double pages_size(const struct subject *subject, int64_t pages)
 {
-    text_bytes(text, (double)pages * (double)subject->page_bytes);
+    return (double)pages * (double)subject->page_bytes;
 }
 
 // The file of which most came back after it had gone.
@@ -38,13 +38,9 @@ static bool file_add(struct strbuf *text, struct subject *subject)
     double page = sqlite3_column_double(row, 2);
     char name[256];
     str_printable(name, sizeof(name), path ? path : "", path ? strlen(path) : 0);
-    strbuf_addf(text, "%s lost ", name);
-    text_bytes(text, sqlite3_column_double(row, 1) * page);
-    strbuf_add_str(text, " from ");
-    text_time(text, subject, sqlite3_column_int64(row, 3));
-    strbuf_add_str(text, " on, and ");
-    text_bytes(text, sqlite3_column_double(row, 4) * page);
-    strbuf_add_str(text, " came back");
+    text_tell(text, subject, "%s lost %B from %A on, and %B came back", name,
+              sqlite3_column_double(row, 1) * page, (int64_t)sqlite3_column_int64(row, 3),
+              sqlite3_column_double(row, 4) * page);
     return true;
 }
 
@@ -60,20 +56,14 @@ void rule_return(struct subject *subject)
     int64_t anon = vmstat_growth(subject, "workingset_refault_anon");
     if (!file && !anon)
         file = vmstat_growth(subject, "workingset_refault");
-    bool by_counters = (double)(file + anon) * (double)subject->page_bytes >= WORTH_TELLING;
+    bool by_counters = pages_size(subject, file + anon) >= WORTH_TELLING;
     if (by_counters) {
-        pages_add(&text, subject, file + anon);
-        strbuf_add_str(&text, " that had been evicted came back");
-        if (anon) {
-            strbuf_add_str(&text, ", ");
-            pages_add(&text, subject, anon);
-            strbuf_add_str(&text, " of it anonymous");
-        }
-        if (stolen) {
-            strbuf_add_str(&text, "; ");
-            pages_add(&text, subject, stolen);
-            strbuf_add_str(&text, " were reclaimed in all");
-        }
+        text_tell(&text, subject, "%B that had been evicted came back",
+                  pages_size(subject, file + anon));
+        if (anon)
+            text_tell(&text, subject, ", %B of it anonymous", pages_size(subject, anon));
+        if (stolen)
+            text_tell(&text, subject, "; %B were reclaimed in all", pages_size(subject, stolen));
     }
     size_t before = text.size;
     if (by_counters)

@@ -35,12 +35,9 @@ static void counts_tell(struct subject *subject, const struct reclaim *reclaim)
         n += waits_of(waiter);
         most = waits_of(waiter) > waits_of(most) ? waiter : most;
     }
-    text_task(&text, subject, most->upid, most->utid);
-    strbuf_add_str(&text, " waited for memory most often: at least ");
+    text_tell(&text, subject, "%T waited for memory most often: at least ", most->upid, most->utid);
     text_times(&text, waits_of(most), "time", "times");
-    strbuf_add_str(&text, " of ");
-    text_number(&text, n);
-    strbuf_add_str(&text, "; how long is not known, because events were lost.");
+    text_tell(&text, subject, " of %N; how long is not known, because events were lost.", n);
     subject_found(subject, VERDICT_STALL, VERDICT_NOTICE, 0, -1, &text, query);
 }
 
@@ -54,17 +51,14 @@ static void others_add(struct strbuf *text, struct subject *subject, const struc
     }
     if (waiters->n < 2)
         return;
-    strbuf_add_str(text, " Next was ");
-    text_task(text, subject, waiters->items[1].upid, waiters->items[1].utid);
-    strbuf_add_str(text, " with ");
-    text_duration(text, waiters->items[1].dur);
+    const struct waiter *next = &waiters->items[1];
+    text_tell(text, subject, " Next was %T with %D", next->upid, next->utid, next->dur);
     if (waiters->n == 2) {
         strbuf_add_char(text, '.');
         return;
     }
     strbuf_addf(text, "; all %zu tasks together: ", waiters->n);
-    text_duration(text, dur);
-    strbuf_add_str(text, " in ");
+    text_tell(text, subject, "%D in ", dur);
     text_times(text, n, "wait.", "waits.");
 }
 
@@ -80,19 +74,12 @@ void rule_stall(struct subject *subject, const struct reclaim *reclaim)
     }
     // Compaction may have been asked for by who does it (vm.compact_memory).
     bool waited = most->n[WORK_DIRECT] || most->n[WORK_MEMCG];
-    text_task(&text, subject, most->upid, most->utid);
-    strbuf_add_str(&text, waited ? " waited most for memory: " : " compacted memory most: ");
-    strbuf_add_str(&text, reclaim->is_partial ? "at least " : "");
-    text_duration(&text, most->dur);
-    strbuf_add_str(&text, " in ");
+    text_tell(&text, subject, "%T %s: %s%D in ", most->upid, most->utid,
+              waited ? "waited most for memory" : "compacted memory most",
+              reclaim->is_partial ? "at least " : "", most->dur);
     text_times(&text, waits_of(most), waited ? "wait" : "run", waited ? "waits" : "runs");
-    strbuf_add_str(&text, ", the longest ");
-    text_duration(&text, most->longest);
-    if (waited)
-        strbuf_addf(&text, " in %s", work_names[most->longest_work]);
-    strbuf_add_str(&text, " at ");
-    text_time(&text, subject, most->longest_ts);
-    strbuf_add_char(&text, '.');
+    text_tell(&text, subject, ", the longest %D%s%s at %A.", most->longest, waited ? " in " : "",
+              waited ? work_names[most->longest_work] : "", most->longest_ts);
     others_add(&text, subject, reclaim);
     subject_found(subject, VERDICT_STALL,
                   waited && most->dur >= TROUBLE ? VERDICT_WARNING : VERDICT_NOTICE,

@@ -4,6 +4,7 @@
 #include "converter/verdict/subject.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -90,10 +91,8 @@ bool subject_was_to_record(struct subject *subject, const char *group, const cha
                              "AND coalesce(trace_id, ?1) = ?1 AND (instr(str_value, ?3 || '\"') OR "
                              "instr(str_value, '\"' || ?2 || '/*\"') OR instr(str_value, "
                              "'atrace_categories: \"memreclaim\"') AND ?2 = 'vmscan')");
-    if (row) {
-        sqlite3_bind_text(row, 2, group, -1, SQLITE_STATIC);
-        sqlite3_bind_text(row, 3, name, -1, SQLITE_STATIC);
-    }
+    sqlite3_bind_text(row, 2, group, -1, SQLITE_STATIC);
+    sqlite3_bind_text(row, 3, name, -1, SQLITE_STATIC);
     return subject_row(subject, row);
 }
 
@@ -204,9 +203,9 @@ void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64
         subject, "SELECT p.name, p.pid, t.name, t.tid FROM (SELECT ?2 AS upid, ?3 AS utid) w "
                  "LEFT JOIN thread t ON t.utid = w.utid "
                  "LEFT JOIN process p ON p.upid = coalesce(w.upid, t.upid)");
-    if (upid >= 0 && row)
+    if (upid >= 0)
         sqlite3_bind_int64(row, 2, upid);
-    if (utid >= 0 && row)
+    if (utid >= 0)
         sqlite3_bind_int64(row, 3, utid);
     if (!subject_row(subject, row))
         return;
@@ -218,4 +217,39 @@ void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64
         name_add(text, thread, "tid", sqlite3_column_int64(row, 3));
     else
         strbuf_add_str(text, "a task that is not known");
+}
+
+static void value_add(struct strbuf *text, struct subject *subject, char kind, va_list *values)
+{
+    if (kind == 's') {
+        strbuf_add_str(text, va_arg(*values, const char *));
+        return;
+    }
+    if (kind == 'B') {
+        text_bytes(text, va_arg(*values, double));
+        return;
+    }
+    int64_t number = va_arg(*values, int64_t);
+    if (kind == 'T')
+        text_task(text, subject, number, va_arg(*values, int64_t));
+    else if (kind == 'A')
+        text_time(text, subject, number);
+    else if (kind == 'S')
+        text_seconds(text, subject, number);
+    else if (kind == 'D')
+        text_duration(text, number);
+    else
+        text_number(text, number);
+}
+
+void text_tell(struct strbuf *text, struct subject *subject, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    for (const char *value; (value = strchr(format, '%')); format = value + 2) {
+        strbuf_add(text, format, (size_t)(value - format));
+        value_add(text, subject, value[1], &values);
+    }
+    va_end(values);
+    strbuf_add_str(text, format);
 }

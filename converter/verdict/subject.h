@@ -8,9 +8,10 @@
 
 #include "common/nsec.h"
 #include "common/str.h"
-#include "converter/verdict/verdict.h"
+#include "converter/verdict/finding.h"
 
-#define TIME_MAX (INT64_MAX / 2)
+#define TIME_MAX  (INT64_MAX / 2)
+#define NOT_KNOWN ((int64_t)-1) // instead of an upid or utid
 
 // Machines of the trace: questions take its number as ?1.
 #define OF_TRACE "IN (SELECT machine_id FROM trace_machine WHERE trace_id = ?1)"
@@ -28,7 +29,8 @@ struct subject {
     char problem[160];         // what SQLite said then
 };
 
-// A prepared question with the trace's number bound to ?1; NULL after a failure. Ended by
+// A prepared question with the trace's number bound to ?1; NULL after a failure, which SQLite binds
+// no values to, and subject_row() has no row of. Ended by
 // subject_end().
 sqlite3_stmt *subject_ask(struct subject *subject, const char *sql);
 // Whether there is another row.
@@ -71,6 +73,12 @@ void text_duration(struct strbuf *text, int64_t ns);                            
 void text_bytes(struct strbuf *text, double bytes);                                 // "1.5 GiB"
 void text_number(struct strbuf *text, int64_t number);                              // "1,234"
 void text_times(struct strbuf *text, int64_t n, const char *one, const char *many); // "2 reclaims"
+
+// Adds the text, with values in the place of:
+//   %T  a task (int64_t upid, int64_t utid), see text_task()
+//   %A, %S  a time (int64_t), see text_time() and text_seconds()
+//   %D  a duration (int64_t), %N a number (int64_t), %B bytes (double), %s a text
+void text_tell(struct strbuf *text, struct subject *subject, const char *format, ...);
 
 // "dd (pid 74)"; of a process if it is known, else of the thread. Negative: not known.
 void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64_t utid);
