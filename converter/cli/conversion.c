@@ -91,11 +91,7 @@ static int everything_convert(struct run *run)
 // SQLite opens the file when something is read.
 static int working_open(struct run *run, struct sqlite3 **ret)
 {
-    int code = sqlite3_open_v2(run->working, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
-    if (code == SQLITE_OK)
-        code = handle_defend(*ret);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
+    int code = handle_open_reading(run->working, ret);
     return code == SQLITE_OK ? 0
                              : err_set(run->err, -EIO, "%s: %s", err_name(run->conversion->output),
                                        sqlite3_errmsg(*ret));

@@ -5,9 +5,6 @@
 
 #include <errno.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "converter/tables/database.h"
@@ -17,22 +14,12 @@
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 
-static bool journal_is_there(const char *output, const char *suffix)
-{
-    CLEANUP(freep) char *path = NULL;
-    if (asprintf(&path, "%s%s", output, suffix) < 0) {
-        path = NULL;
-        return true;
-    }
-    return access(path, F_OK) == 0;
-}
-
 // A journal that somebody left beside the old database would be taken for one of the new database
 // and destroy it. SQLite brings it to its end, unless another program is at it.
 int run_settle_journals(struct run *run)
 {
     const char *output = run->conversion->output;
-    if (!journal_is_there(output, "-wal") && !journal_is_there(output, "-journal"))
+    if (!has_journal(output))
         return 0;
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
     if (sqlite3_open_v2(output, &handle, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
@@ -40,7 +27,7 @@ int run_settle_journals(struct run *run)
         sqlite3_exec(handle, "PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE; COMMIT", NULL, NULL,
                      NULL);
     sqlite3_close(STEAL(handle));
-    if (!journal_is_there(output, "-wal") && !journal_is_there(output, "-journal"))
+    if (!has_journal(output))
         return 0;
     err_set(run->err, -EBUSY, "%s: in use by another program", output);
     return err_hint(run->err, -EBUSY, "its journal is beside it; close that program first");

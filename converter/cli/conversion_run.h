@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "common/nsec.h"
 #include "common/vec.h"
-#include "converter/cli/conversion.h"
+#include "converter/cli/conversion_order.h"
 #include "converter/cli/sources.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/cli/working_file.h"

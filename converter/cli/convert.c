@@ -18,6 +18,7 @@
 #include "converter/cli/own_sandbox.h"
 #include "converter/cli/say.h"
 #include "converter/cli/streams.h"
+#include "converter/cli/verb_options.h"
 #include "converter/symbols/symbolize.h"
 
 static const char help[] =
@@ -96,102 +97,71 @@ static int file_add(struct conversion *conversion, char *path, const char *optio
     return conversion_files_push(&conversion->files, file);
 }
 
-// 0, or what the program is to return; then *ret_code says so.
+struct convert_options {
+    struct conversion conversion;
+    bool no_args, no_ftrace, no_sched;
+};
+
+static int take_file(void *to, const struct verb_option *option, char *text, int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return file_add(to, text, option->name) < 0 ? no_memory() : 0;
+}
+
+static int take_tables(void *to, const struct verb_option *option, char *text, int argc,
+                       char **argv)
+{
+    (void)option, (void)argc, (void)argv;
+    struct err err = {0};
+    if (selection_keep(&((struct conversion *)to)->selection, text, &err) == 0)
+        return 0;
+    err_print(&err, "mmsql");
+    return EXIT_USAGE;
+}
+
+static int take_symbol_path(void *to, const struct verb_option *option, char *text, int argc,
+                            char **argv)
+{
+    (void)option, (void)argc, (void)argv;
+    struct conversion *conversion = to;
+    conversion->symbolize = true;
+    return path_vec_push(&conversion->symbols, text) < 0 ? no_memory() : 0;
+}
+
+#define AT(member) offsetof(struct convert_options, member)
+
+// False: the program is to return *ret_code.
 static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
-    enum {
-        OPTION_FILE = 256,
-        OPTION_MERGE_CLOCKS,
-        OPTION_TABLES,
-        OPTION_NO_ARGS,
-        OPTION_NO_FTRACE,
-        OPTION_NO_SCHED,
-        OPTION_SYMBOLS,
-        OPTION_SYMBOL_PATH,
-    };
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"append", no_argument, NULL, 'a'},
-        {"merge-clocks", no_argument, NULL, OPTION_MERGE_CLOCKS},
-        {"tables", required_argument, NULL, OPTION_TABLES},
-        {"no-args", no_argument, NULL, OPTION_NO_ARGS},
-        {"no-ftrace", no_argument, NULL, OPTION_NO_FTRACE},
-        {"no-sched", no_argument, NULL, OPTION_NO_SCHED},
-        {"perf-map", required_argument, NULL, OPTION_FILE},
-        {"pinlist", required_argument, NULL, OPTION_FILE},
-        {"pinconfig", required_argument, NULL, OPTION_FILE},
-        {"alloc-log", required_argument, NULL, OPTION_FILE},
-        {"symbols", no_argument, NULL, OPTION_SYMBOLS},
-        {"symbol-path", required_argument, NULL, OPTION_SYMBOL_PATH},
-        LIMIT_OPTIONS,
-        {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
+    static const struct verb_option rows[] = {
+        {"output", OPTION_TEXT, AT(conversion.output), 'o'},
+        {"append", OPTION_FLAG, AT(conversion.append), 'a'},
+        {"merge-clocks", OPTION_FLAG, AT(conversion.merge_clocks)},
+        {"tables", OPTION_OWN, .take = take_tables},
+        {"no-args", OPTION_FLAG, AT(no_args)},
+        {"no-ftrace", OPTION_FLAG, AT(no_ftrace)},
+        {"no-sched", OPTION_FLAG, AT(no_sched)},
+        {"perf-map", OPTION_OWN, .take = take_file},
+        {"pinlist", OPTION_OWN, .take = take_file},
+        {"pinconfig", OPTION_OWN, .take = take_file},
+        {"alloc-log", OPTION_OWN, .take = take_file},
+        {"symbols", OPTION_FLAG, AT(conversion.symbolize)},
+        {"symbol-path", OPTION_OWN, .take = take_symbol_path},
+        {"quiet", OPTION_FLAG, AT(conversion.quiet), 'q'},
+        LIMIT_OPTIONS(struct conversion),
         {0},
     };
-    struct err err = {0};
-    int option, index = 0;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:aqh", options, &index)) != -1) {
-        switch (option) {
-        case 'o':
-            conversion->output = optarg;
-            break;
-        case 'a':
-            conversion->append = true;
-            break;
-        case OPTION_MERGE_CLOCKS:
-            conversion->merge_clocks = true;
-            break;
-        case OPTION_TABLES:
-            if (selection_keep(&conversion->selection, optarg, &err) < 0) {
-                err_print(&err, "mmsql");
-                *ret_code = EXIT_USAGE;
-                return false;
-            }
-            break;
-        case OPTION_NO_ARGS:
-            selection_drop_args(&conversion->selection);
-            break;
-        case OPTION_NO_FTRACE:
-            selection_drop_ftrace(&conversion->selection);
-            break;
-        case OPTION_NO_SCHED:
-            selection_drop_sched(&conversion->selection);
-            break;
-        case OPTION_FILE:
-            if (file_add(conversion, optarg, options[index].name) < 0) {
-                *ret_code = no_memory();
-                return false;
-            }
-            break;
-        case OPTION_SYMBOL_PATH:
-            if (path_vec_push(&conversion->symbols, optarg) < 0) {
-                *ret_code = no_memory();
-                return false;
-            }
-            conversion->symbolize = true;
-            break;
-        case OPTION_SYMBOLS:
-            conversion->symbolize = true;
-            break;
-        case 'q':
-            conversion->quiet = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            *ret_code = EXIT_DONE;
-            return false;
-        default:
-            if (limit_option_take("convert", option, optarg, &conversion->limits, ret_code)) {
-                if (*ret_code == EXIT_DONE)
-                    break;
-                return false;
-            }
-            *ret_code = usage_error("convert", "%s: not an option, or it lacks its value",
-                                    argv[optind - 1]);
-            return false;
-        }
-    }
+    struct convert_options options = {.conversion = *conversion};
+    bool good = verb_options_read("convert", help, rows, argc, argv, &options, ret_code);
+    *conversion = options.conversion;
+    if (!good)
+        return false;
+    if (options.no_args)
+        selection_drop_args(&conversion->selection);
+    if (options.no_ftrace)
+        selection_drop_ftrace(&conversion->selection);
+    if (options.no_sched)
+        selection_drop_sched(&conversion->selection);
     for (int i = optind; i < argc; i++)
         if (file_add(conversion, argv[i], NULL) < 0) {
             *ret_code = no_memory();

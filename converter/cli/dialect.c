@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CREATE PERFETTO statements are turned into SQLite's own: tables and views into temporary ones,
-// functions into SQL that is registered under their name, with its $arguments as ?numbers. Of the
-// modules of Perfetto's library those are known that are small and stand on tables alone.
+// functions into SQL that is registered under their name, with its $arguments as ?numbers. The
+// modules of Perfetto's library that are small and stand on tables alone are in
+// converter/sql/modules/.
 #include "converter/cli/dialect.h"
 
 #include <ctype.h>
@@ -14,10 +15,10 @@
 #include <strings.h>
 
 #include "common/cleanup.h"
-#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/say.h"
 #include "converter/functions/functions.h"
+#include "converter/sql/sql.h"
 
 #define NAME_BYTES    128
 #define ARGUMENTS_MAX 16
@@ -29,52 +30,6 @@ struct signature {
     bool is_table;
 };
 
-static const struct {
-    const char *name;
-    const char *sql; // "": built in
-} modules[] = {
-    {"prelude", ""},
-    {"android.aflags", ""},
-    {"android.cpu.cpu_per_uid", ""},
-    {"android.network_packets", ""},
-    {"android.user_list", ""},
-    {"linux.systemd_journald", ""},
-    {"stack_trace.jit",
-     "CREATE TEMP VIEW IF NOT EXISTS _jit_code AS SELECT jit_code_id, create_ts, "
-     "estimated_delete_ts, utid, start_address, size, function_name "
-     "FROM jit_code;"},
-    {"v8.jit", "CREATE TEMP VIEW IF NOT EXISTS _v8_js_code AS SELECT id, jit_code_id, "
-               "v8_js_function_id, tier FROM v8_js_code;"
-               "CREATE TEMP VIEW IF NOT EXISTS _v8_internal_code AS SELECT * FROM v8_internal_code;"
-               "CREATE TEMP VIEW IF NOT EXISTS _v8_wasm_code AS SELECT * FROM v8_wasm_code;"
-               "CREATE TEMP VIEW IF NOT EXISTS _v8_regexp_code AS SELECT * FROM v8_regexp_code;"},
-    {"time.conversion", ""},
-    {"slices.flow", ""},
-    {"slices.hierarchy", ""},
-    {"slices.with_context",
-     "CREATE TEMP VIEW IF NOT EXISTS thread_slice AS SELECT s.id, s.ts, s.dur, s.category, s.name, "
-     "s.track_id, t.name AS track_name, h.name AS thread_name, h.utid, h.tid, h.is_main_thread, "
-     "p.name AS process_name, h.upid, p.pid, s.depth, s.parent_id, s.arg_set_id, s.thread_ts, "
-     "s.thread_dur FROM slice s JOIN thread_track t ON t.id = s.track_id JOIN thread h USING "
-     "(utid) "
-     "LEFT JOIN process p USING (upid);"
-     "CREATE TEMP VIEW IF NOT EXISTS process_slice AS SELECT s.id, s.ts, s.dur, s.category, "
-     "s.name, "
-     "s.track_id, t.name AS track_name, p.name AS process_name, p.upid, p.pid, s.depth, "
-     "s.parent_id, "
-     "s.arg_set_id, s.thread_ts, s.thread_dur FROM slice s JOIN process_track t ON t.id = "
-     "s.track_id "
-     "JOIN process p USING (upid);"
-     "CREATE TEMP VIEW IF NOT EXISTS thread_or_process_slice AS SELECT id, ts, dur, category, "
-     "name, "
-     "track_id, track_name, thread_name, utid, tid, is_main_thread, process_name, upid, pid, "
-     "depth, "
-     "parent_id, arg_set_id FROM thread_slice UNION ALL SELECT id, ts, dur, category, name, "
-     "track_id, "
-     "track_name, NULL, NULL, NULL, NULL, process_name, upid, pid, depth, parent_id, arg_set_id "
-     "FROM process_slice;"},
-};
-#define N_MODULES ELEMENTS(modules)
 static int failed(const char *what, const char *why)
 {
     say("%s: %s", what, why);
@@ -178,13 +133,13 @@ static int include_run(sqlite3 *handle, const char **cursor)
     if (!name_eat(cursor, true, name))
         return failed("INCLUDE PERFETTO MODULE", "the module's name is missing");
     word_eat(cursor, ";");
-    for (size_t i = 0; i < N_MODULES; i++)
-        if (strcasecmp(modules[i].name, name) == 0)
-            return sql_execute(handle, name, modules[i].sql);
+    for (const struct sql_module *module = sql_modules; module->name; module++)
+        if (strcasecmp(module->name, name) == 0)
+            return sql_execute(handle, name, module->sql);
     fprintf(stderr, "mmsql: %s: this module of Perfetto's library is not built in; there are",
             name);
-    for (size_t i = 0; i < N_MODULES; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", modules[i].name);
+    for (const struct sql_module *module = sql_modules; module->name; module++)
+        fprintf(stderr, "%s %s", module == sql_modules ? "" : ",", module->name);
     fprintf(stderr, "\n");
     return -1;
 }

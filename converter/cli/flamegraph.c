@@ -17,6 +17,7 @@
 #include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
 #include "converter/functions/functions.h"
 #include "converter/profile/alloc_stacks.h"
 #include "converter/profile/flame.h"
@@ -61,11 +62,10 @@ struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none
     int64_t pid;                                // -1: all
     int64_t before, at;
-    uint32_t depth_limit;
     double min_percent;
     struct limits limits;
-    bool folded, total, count, reverse, diff;
-    bool alloc_log, use_size, ignore_type, type_only, thread_only;
+    bool folded, total, count, diff, alloc_log;
+    struct alloc_stacks stacks; // `reverse` and `depth_limit` of profiles, too
 };
 
 static const char frames_sql[] =
@@ -176,8 +176,8 @@ static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_s
     int r = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner, &n);
     if (sqlite3_column_int64(leaf, 4) > 1)
         frames[k++] = (const char *)sqlite3_column_text(leaf, 1);
-    for (size_t i = 0; i < n && i < options->depth_limit; i++)
-        frames[k++] = inner[options->reverse ? i : n - 1 - i];
+    for (size_t i = 0; i < n && i < options->stacks.depth_limit; i++)
+        frames[k++] = inner[options->stacks.reverse ? i : n - 1 - i];
     if (r == 0)
         r = flame_add(flame, frames, k, options->diff ? sqlite3_column_int64(leaf, 2) : 0,
                       sqlite3_column_int64(leaf, 3));
@@ -218,22 +218,13 @@ static int stacks_read(sqlite3 *handle, struct options *options, struct flame *f
     if (code != SQLITE_OK || flame->nodes.n > 0 || names_profiles(options))
         return code;
     options->alloc_log = true;
-    return alloc_stacks_read(handle,
-                             &(struct alloc_stacks){
-                                 .use_size = options->use_size,
-                                 .ignore_type = options->ignore_type,
-                                 .type_only = options->type_only,
-                                 .thread_only = options->thread_only,
-                                 .reverse = options->reverse,
-                                 .depth_limit = options->depth_limit,
-                             },
-                             flame);
+    return alloc_stacks_read(handle, &options->stacks, flame);
 }
 
 static int flame_write(const struct options *options, const struct flame *flame)
 {
     char title[160];
-    bool bytes = options->alloc_log ? options->use_size : !options->count;
+    bool bytes = options->alloc_log ? options->stacks.use_size : !options->count;
     const char *unit = bytes ? "bytes" : options->alloc_log ? "samples" : "allocations";
     const char *what = options->alloc_log ? "Sampled" : options->total ? "Allocated" : "Retained";
     flame_title(title, sizeof(title), flame, what, bytes);
@@ -284,89 +275,70 @@ static int flamegraph_run(struct options *options)
     return is_cut ? EXIT_FAILED : code;
 }
 
-static bool number_options(int option, int argc, char **argv, struct options *options)
+static int take_diff(void *to, const struct verb_option *option, char *text, int argc, char **argv)
 {
-    char *end;
-    switch (option) {
-    case 'p':
-        return str_parse_i64(optarg, &options->pid) == 0 && options->pid >= 0;
-    case 'a':
-        return str_parse_i64(optarg, &options->at) == 0;
-    case 'd':
-        options->diff = true;
-        return optind < argc && str_parse_i64(optarg, &options->before) == 0 &&
-               str_parse_i64(argv[optind++], &options->at) == 0;
-    case 'l':
-        return str_parse_u32(optarg, &options->depth_limit) == 0 && options->depth_limit > 0;
-    case 'm':
-        options->min_percent = strtod(optarg, &end);
-        return end != optarg && !*end && options->min_percent >= 0 && options->min_percent <= 100;
-    default:
-        return false;
-    }
+    (void)option;
+    struct options *options = to;
+    options->diff = true;
+    return optind < argc && str_parse_i64(text, &options->before) == 0 &&
+                   str_parse_i64(argv[optind++], &options->at) == 0
+               ? 0
+               : OPTION_IS_NO_NUMBER;
 }
+
+static int take_depth(void *to, const struct verb_option *option, char *text, int argc, char **argv)
+{
+    (void)option, (void)argc, (void)argv;
+    uint32_t *limit = &((struct options *)to)->stacks.depth_limit;
+    return str_parse_u32(text, limit) == 0 && *limit > 0 ? 0 : OPTION_IS_NO_NUMBER;
+}
+
+static int take_percent(void *to, const struct verb_option *option, char *text, int argc,
+                        char **argv)
+{
+    (void)option, (void)argc, (void)argv;
+    char *end;
+    double percent = ((struct options *)to)->min_percent = strtod(text, &end);
+    return end != text && !*end && percent >= 0 && percent <= 100 ? 0 : OPTION_IS_NO_NUMBER;
+}
+
+#define AT(member) offsetof(struct options, member)
 
 static int run_flamegraph(int argc, char **argv)
 {
-    enum { FOLDED = 256, TOTAL, COUNT, PROCESS, HEAP, REVERSE, LOG, SIZE, NO_TYPE, TYPE, THREAD };
-    static const struct option longs[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"folded", no_argument, NULL, FOLDED},
-        {"total", no_argument, NULL, TOTAL},
-        {"count", no_argument, NULL, COUNT},
-        {"pid", required_argument, NULL, 'p'},
-        {"process", required_argument, NULL, PROCESS},
-        {"heap", required_argument, NULL, HEAP},
-        {"at", required_argument, NULL, 'a'},
-        {"diff", required_argument, NULL, 'd'},
-        {"reverse-stack", no_argument, NULL, REVERSE},
-        {"depth-limit", required_argument, NULL, 'l'},
-        {"min-percent", required_argument, NULL, 'm'},
-        {"alloc-log", no_argument, NULL, LOG},
-        {"use-size", no_argument, NULL, SIZE},
-        {"ignore-type", no_argument, NULL, NO_TYPE},
-        {"type-only", no_argument, NULL, TYPE},
-        {"thread-only", no_argument, NULL, THREAD},
-        LIMIT_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
+    static const struct verb_option rows[] = {
+        {"output", OPTION_TEXT, AT(output), 'o'},
+        {"folded", OPTION_FLAG, AT(folded)},
+        {"total", OPTION_FLAG, AT(total)},
+        {"count", OPTION_FLAG, AT(count)},
+        {"pid", OPTION_NATURAL, AT(pid)},
+        {"process", OPTION_TEXT, AT(process)},
+        {"heap", OPTION_TEXT, AT(heap)},
+        {"at", OPTION_NUMBER, AT(at)},
+        {"diff", OPTION_OWN, .take = take_diff},
+        {"reverse-stack", OPTION_FLAG, AT(stacks.reverse)},
+        {"depth-limit", OPTION_OWN, .take = take_depth},
+        {"min-percent", OPTION_OWN, .take = take_percent},
+        {"alloc-log", OPTION_FLAG, AT(alloc_log)},
+        {"use-size", OPTION_FLAG, AT(stacks.use_size)},
+        {"ignore-type", OPTION_FLAG, AT(stacks.ignore_type)},
+        {"type-only", OPTION_FLAG, AT(stacks.type_only)},
+        {"thread-only", OPTION_FLAG, AT(stacks.thread_only)},
+        LIMIT_OPTIONS(struct options),
         {0},
     };
     struct options options = {
-        .pid = -1, .at = INT64_MAX, .depth_limit = MAX_FRAMES, .min_percent = 0.02};
-    int option, code;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
-        else if (limit_option_take("flamegraph", option, optarg, &options.limits, &code)) {
-            if (code == EXIT_DONE)
-                continue;
-            return code;
-        } else if (option == 'o')
-            options.output = str_eq(optarg, "-") ? NULL : optarg;
-        else if (option == PROCESS)
-            options.process = optarg;
-        else if (option == HEAP)
-            options.heap = optarg;
-        else if (option == '?')
-            return usage_error("flamegraph", "%s: not an option, or it lacks its value",
-                               argv[optind - 1]);
-        else if (option < FOLDED && !number_options(option, argc, argv, &options))
-            return usage_error("flamegraph", "%s: not a number that fits here", optarg);
-        options.folded |= option == FOLDED;
-        options.total |= option == TOTAL;
-        options.count |= option == COUNT;
-        options.reverse |= option == REVERSE;
-        options.use_size |= option == SIZE;
-        options.ignore_type |= option == NO_TYPE;
-        options.type_only |= option == TYPE;
-        options.thread_only |= option == THREAD;
-        options.alloc_log |= option >= LOG;
-    }
+        .pid = -1, .at = INT64_MAX, .min_percent = 0.02, .stacks.depth_limit = MAX_FRAMES};
+    const struct alloc_stacks *stacks = &options.stacks;
+    int code;
+    if (!verb_options_read("flamegraph", help, rows, argc, argv, &options, &code))
+        return code;
+    options.alloc_log |=
+        stacks->use_size || stacks->ignore_type || stacks->type_only || stacks->thread_only;
     if (options.alloc_log && names_profiles(&options))
         return usage_error("flamegraph",
                            "options of heap profiles and of allocation logs together");
-    if (options.type_only && (options.thread_only || options.ignore_type))
+    if (stacks->type_only && (stacks->thread_only || stacks->ignore_type))
         return usage_error("flamegraph",
                            "--type-only leaves nothing to --thread-only, --ignore-type");
     if (argc - optind != 1)

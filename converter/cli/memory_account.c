@@ -14,6 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
 #include "converter/tables/statement.h"
 
 #define TEXT_WIDTH  64
@@ -72,12 +73,6 @@ static void wrapped_print(const char *text)
     printf("%s\n", text);
 }
 
-static const char *text_of(sqlite3_stmt *row, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(row, column);
-    return text ? text : "";
-}
-
 static void heading_print(const char *layer)
 {
     const char *heading = layer;
@@ -108,10 +103,10 @@ static void end_print(const struct place *place)
 static void line_print(sqlite3_stmt *row, struct place *place)
 {
     char name[256], part[64];
-    const char *layer = text_of(row, 4);
+    const char *layer = column_text(row, 4);
     if (sqlite3_column_int64(row, 0) != place->upid) {
         end_print(place);
-        str_printable(name, sizeof(name), text_of(row, 2), strlen(text_of(row, 2)));
+        str_printable(name, sizeof(name), column_text(row, 2), strlen(column_text(row, 2)));
         printf("%s%s (%lld), %.3f s after the recording began, in kB\n",
                place->upid < 0 ? "" : "\n", *name ? name : "process",
                (long long)sqlite3_column_int64(row, 1), sqlite3_column_double(row, 8));
@@ -122,9 +117,9 @@ static void line_print(sqlite3_stmt *row, struct place *place)
     if (!str_eq(place->layer, layer))
         heading_print(layer);
     snprintf(place->layer, sizeof(place->layer), "%s", layer);
-    str_printable(part, sizeof(part), text_of(row, 5), strlen(text_of(row, 5)));
+    str_printable(part, sizeof(part), column_text(row, 5), strlen(column_text(row, 5)));
     printf("    %-18s %10.1f  ", part, (double)sqlite3_column_int64(row, 6) / 1024);
-    wrapped_print(text_of(row, 7));
+    wrapped_print(column_text(row, 7));
 }
 
 static int memory_print(sqlite3 *handle, const struct options *options, struct place *place)
@@ -163,31 +158,17 @@ static int memory_run(const struct options *options)
 
 static int run_memory(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"pid", required_argument, NULL, 'p'}, {"process", required_argument, NULL, 'n'},
-        {"at", required_argument, NULL, 'a'},  LIMIT_OPTIONS,
-        {"help", no_argument, NULL, 'h'},      {0},
+    static const struct verb_option rows[] = {
+        {"pid", OPTION_NATURAL, offsetof(struct options, pid)},
+        {"process", OPTION_TEXT, offsetof(struct options, process)},
+        {"at", OPTION_NUMBER, offsetof(struct options, at)},
+        LIMIT_OPTIONS(struct options),
+        {0},
     };
     struct options options = {.pid = -1, .at = INT64_MAX};
-    int option, code;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
-        if (limit_option_take("memory", option, optarg, &options.limits, &code)) {
-            if (code == EXIT_DONE)
-                continue;
-            return code;
-        }
-        if (option == '?')
-            return usage_error("memory", "%s: not an option, or it lacks its value",
-                               argv[optind - 1]);
-        if (option == 'n')
-            options.process = optarg;
-        else if (option == 'p' ? str_parse_i64(optarg, &options.pid) < 0 || options.pid < 0
-                               : str_parse_i64(optarg, &options.at) < 0)
-            return usage_error("memory", "%s: not a number that fits here", optarg);
-    }
+    int code;
+    if (!verb_options_read("memory", help, rows, argc, argv, &options, &code))
+        return code;
     if (argc - optind != 1)
         return usage_error("memory", "one database or trace is needed");
     options.path = argv[optind];

@@ -66,11 +66,6 @@ static const char *folder_make_of(struct own_sandbox *sandbox, const char *path)
     return NULL;
 }
 
-void own_sandbox_read(struct own_sandbox *sandbox, const char *path)
-{
-    read_add(sandbox, make(sandbox, "%s", path));
-}
-
 void own_sandbox_input(struct own_sandbox *sandbox, const char *path)
 {
     static const char *const beside[] = {"", "-wal", "-shm", "-journal", ".times"};
@@ -82,7 +77,7 @@ void own_sandbox_input(struct own_sandbox *sandbox, const char *path)
         if (file.failed)
             sandbox->failed = true;
         else if (access(file.text, F_OK) == 0)
-            own_sandbox_read(sandbox, file.text);
+            read_add(sandbox, make(sandbox, "%s", file.text));
         if (!file.failed && str_eq(beside[i], "-wal") && access(file.text, F_OK) == 0)
             write_add(sandbox, folder_make_of(sandbox, path));
     }

@@ -25,9 +25,6 @@ struct own_sandbox {
 // database in WAL mode is written beside, too. "-" and NULL are none.
 void own_sandbox_input(struct own_sandbox *sandbox, const char *path);
 
-// A file or folder to be read.
-void own_sandbox_read(struct own_sandbox *sandbox, const char *path);
-
 // A file to be written, with the folder that it is in and that of the file which a link leads to.
 void own_sandbox_output(struct own_sandbox *sandbox, const char *path);
 

@@ -20,6 +20,7 @@
 #include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
 #include "converter/profile/pprof_writer.h"
 #include "converter/tables/statement.h"
 
@@ -93,10 +94,10 @@ static const char times_sql[] =
     "WHERE clock_name = 'REALTIME' LIMIT 1) FROM heap_profile), "
     "(SELECT min(max(ts_end), ?2) - max(min(ts), ?1) FROM heap_profile)";
 
-static const char *column_text(sqlite3_stmt *row, int column)
+static const char *text_or_none(sqlite3_stmt *row, int column)
 {
-    const char *text = (const char *)sqlite3_column_text(row, column);
-    return text && *text ? text : NULL;
+    const char *text = column_text(row, column);
+    return *text ? text : NULL;
 }
 
 static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct used *used)
@@ -131,10 +132,10 @@ static int sample_write(sqlite3_stmt *leaf, sqlite3_stmt *up, struct used *used,
     int r = stack_read(up, sqlite3_column_int64(leaf, 0), used);
     struct pprof_label labels[3] = {{.key = "pid", .number = sqlite3_column_int64(leaf, 1)}};
     size_t n = 1;
-    if (column_text(leaf, 2))
-        labels[n++] = (struct pprof_label){.key = "process", .text = column_text(leaf, 2)};
-    if (column_text(leaf, 3))
-        labels[n++] = (struct pprof_label){.key = "heap", .text = column_text(leaf, 3)};
+    if (text_or_none(leaf, 2))
+        labels[n++] = (struct pprof_label){.key = "process", .text = text_or_none(leaf, 2)};
+    if (text_or_none(leaf, 3))
+        labels[n++] = (struct pprof_label){.key = "heap", .text = text_or_none(leaf, 3)};
     pprof_sample(pprof, values, N_VALUES, used->stack.items, used->stack.n, labels, n);
     return r;
 }
@@ -192,7 +193,7 @@ static void line_add(sqlite3_stmt *row, struct used *used, struct location *loca
                      struct pprof *pprof)
 {
     uint64_t ignored = 0, *lacks = map64_find(&used->mappings, location->mapping);
-    const char *name = column_text(row, 3), *file = column_text(row, 4);
+    const char *name = text_or_none(row, 3), *file = text_or_none(row, 4);
     int64_t line = sqlite3_column_int64(row, 5);
     lacks = lacks ? lacks : &ignored;
     *lacks |= (name ? 0u : LACKS_FUNCTION) | (file ? 0u : LACKS_FILE) | (line ? 0u : LACKS_LINE) |
@@ -237,8 +238,8 @@ static int mappings_write(sqlite3 *handle, const struct used *used, struct pprof
                                  .start = (uint64_t)sqlite3_column_int64(row, 1),
                                  .limit = (uint64_t)sqlite3_column_int64(row, 2),
                                  .file_offset = (uint64_t)sqlite3_column_int64(row, 3),
-                                 .path = column_text(row, 4),
-                                 .build_id = column_text(row, 5),
+                                 .path = text_or_none(row, 4),
+                                 .build_id = text_or_none(row, 5),
                                  .has_functions = !(*lacks & LACKS_FUNCTION),
                                  .has_files = !(*lacks & LACKS_FILE),
                                  .has_lines = !(*lacks & LACKS_LINE),
@@ -323,38 +324,19 @@ static int pprof_run(const struct options *options)
     return r < 0 || is_cut ? EXIT_FAILED : EXIT_DONE;
 }
 
-static bool take_pids(char *list, struct options *options)
+static int take_pids(void *to, const struct verb_option *option, char *list, int argc, char **argv)
 {
+    (void)option, (void)argc, (void)argv;
+    struct options *options = to;
     int64_t pid;
     strbuf_clear(&options->pids);
     for (char *word; (word = strsep(&list, ","));) {
         if (str_parse_i64(word, &pid) < 0 || pid < 0)
-            return false;
+            return OPTION_IS_NO_NUMBER;
         strbuf_addf(&options->pids, ",%lld", (long long)pid);
     }
     strbuf_add_char(&options->pids, ',');
-    return !options->pids.failed;
-}
-
-static bool take_option(int option, struct options *options)
-{
-    switch (option) {
-    case 'o':
-        options->output = str_eq(optarg, "-") ? NULL : optarg;
-        return true;
-    case 'n':
-        options->process = optarg;
-        return true;
-    case 'e':
-        options->heap = optarg;
-        return true;
-    case 'p':
-        return take_pids(optarg, options);
-    case 'a':
-        return str_parse_i64(optarg, &options->at) == 0;
-    default:
-        return str_parse_i64(optarg, &options->from) == 0;
-    }
+    return options->pids.failed ? OPTION_IS_NO_NUMBER : 0;
 }
 
 static void options_done(struct options *options)
@@ -364,37 +346,23 @@ static void options_done(struct options *options)
 
 static int run_pprof(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"pid", required_argument, NULL, 'p'},
-        {"process", required_argument, NULL, 'n'},
-        {"heap", required_argument, NULL, 'e'},
-        {"at", required_argument, NULL, 'a'},
-        {"from", required_argument, NULL, 'f'},
-        LIMIT_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
+    static const struct verb_option rows[] = {
+        {"output", OPTION_TEXT, offsetof(struct options, output), 'o'},
+        {"pid", OPTION_OWN, .take = take_pids},
+        {"process", OPTION_TEXT, offsetof(struct options, process)},
+        {"heap", OPTION_TEXT, offsetof(struct options, heap)},
+        {"at", OPTION_NUMBER, offsetof(struct options, at)},
+        {"from", OPTION_NUMBER, offsetof(struct options, from)},
+        LIMIT_OPTIONS(struct options),
         {0},
     };
     CLEANUP(options_done) struct options options = {.from = INT64_MIN, .at = INT64_MAX};
-    int option, code;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
-        if (limit_option_take("pprof", option, optarg, &options.limits, &code)) {
-            if (code == EXIT_DONE)
-                continue;
-            return code;
-        }
-        if (option == '?')
-            return usage_error("pprof", "%s: not an option, or it lacks its value",
-                               argv[optind - 1]);
-        if (!take_option(option, &options))
-            return usage_error("pprof", "%s: not a number that fits here", optarg);
-    }
+    int code;
+    if (!verb_options_read("pprof", help, rows, argc, argv, &options, &code))
+        return code;
     if (argc - optind != 1)
         return usage_error("pprof", "one database or trace is needed");
-    if (!options.output && isatty(STDOUT_FILENO))
+    if ((!options.output || str_eq(options.output, "-")) && isatty(STDOUT_FILENO))
         return usage_error("pprof", "a profile is nothing for a terminal: -o FILE is needed");
     options.path = argv[optind];
     return pprof_run(&options);

@@ -24,6 +24,7 @@
 #include "converter/cli/shell.h"
 #include "converter/cli/statements.h"
 #include "converter/cli/streams.h"
+#include "converter/cli/verb_options.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/functions/functions.h"
 #include "converter/ground/spill.h"
@@ -65,28 +66,9 @@ struct query {
     const char *sql;  // NULL: from the file, or asked for
     const char *file; // NULL: none
     enum format format;
-    bool timing, quiet;
+    bool timing, quiet, functions;
     struct limits limits;
 };
-
-// The whole of a file, or of standard input for "-". Freed by the caller; NULL with errno set.
-static char *text_read(const char *path)
-{
-    CLEANUP(fclosep)
-    FILE *file = str_eq(path, "-") ? fdopen(dup(STDIN_FILENO), "r") : fopen(path, "re");
-    if (!file)
-        return NULL;
-    struct strbuf text = {0};
-    char chunk[4096];
-    size_t n;
-    while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0)
-        strbuf_add(&text, chunk, n);
-    if (ferror(file)) {
-        strbuf_done(&text);
-        return NULL;
-    }
-    return strbuf_steal(&text);
-}
 
 // Otherwise it is worth a try as a trace: a readable file that does not begin as a database. A pipe
 // with a name is opened once only, its writer would take the first reader's leaving for the end.
@@ -143,11 +125,7 @@ static int database_open(const char *path, sqlite3 **ret)
         say("%s: unable to open: %s", path, strerror(errno));
         return SQLITE_CANTOPEN;
     }
-    int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
-    if (code == SQLITE_OK)
-        code = handle_defend(*ret);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL);
+    int code = handle_open_reading(path, ret);
     if (code == SQLITE_NOTADB)
         say("%s: not a database (make one with 'mmsql convert TRACE -o DB')", path);
     else if (code != SQLITE_OK)
@@ -237,66 +215,25 @@ static int query_run(const struct query *query)
     return result == EXIT_DONE && sql && is_cut ? EXIT_FAILED : result;
 }
 
-static int functions_print(void)
-{
-    for (const struct function_doc *doc = function_docs; doc->call; doc++)
-        printf("%s\n    %s\n", doc->call, doc->doc);
-    return EXIT_DONE;
-}
-
 static int run_query(int argc, char **argv)
 {
-    enum { OPTION_CSV = 256, OPTION_JSON, OPTION_JSON_LINES, OPTION_TIMING, OPTION_FUNCTIONS };
-    static const struct option options[] = {
-        {"csv", no_argument, NULL, OPTION_CSV},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"json-lines", no_argument, NULL, OPTION_JSON_LINES},
-        {"timing", no_argument, NULL, OPTION_TIMING},
-        {"functions", no_argument, NULL, OPTION_FUNCTIONS},
-        {"file", required_argument, NULL, 'f'},
-        {"quiet", no_argument, NULL, 'q'},
-        LIMIT_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
+    static const struct verb_option rows[] = {
+        {"csv", OPTION_CHOICE, offsetof(struct query, format), .value = FORMAT_CSV},
+        {"json", OPTION_CHOICE, offsetof(struct query, format), .value = FORMAT_JSON},
+        {"json-lines", OPTION_CHOICE, offsetof(struct query, format), .value = FORMAT_JSON_LINES},
+        {"timing", OPTION_FLAG, offsetof(struct query, timing)},
+        {"functions", OPTION_FLAG, offsetof(struct query, functions)},
+        {"file", OPTION_TEXT, offsetof(struct query, file), 'f'},
+        {"quiet", OPTION_FLAG, offsetof(struct query, quiet), 'q'},
+        LIMIT_OPTIONS(struct query),
         {0},
     };
     struct query query = {.format = FORMAT_TABLE};
-    int option, code;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "f:qh", options, NULL)) != -1) {
-        switch (option) {
-        case OPTION_CSV:
-            query.format = FORMAT_CSV;
-            break;
-        case OPTION_JSON:
-            query.format = FORMAT_JSON;
-            break;
-        case OPTION_JSON_LINES:
-            query.format = FORMAT_JSON_LINES;
-            break;
-        case OPTION_TIMING:
-            query.timing = true;
-            break;
-        case OPTION_FUNCTIONS:
-            return functions_print();
-        case 'q':
-            query.quiet = true;
-            break;
-        case 'f':
-            query.file = optarg;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_DONE;
-        default:
-            if (limit_option_take("query", option, optarg, &query.limits, &code)) {
-                if (code == EXIT_DONE)
-                    break;
-                return code;
-            }
-            return usage_error("query", "%s: not an option, or it lacks its value",
-                               argv[optind - 1]);
-        }
-    }
+    int code;
+    if (!verb_options_read("query", help, rows, argc, argv, &query, &code))
+        return code;
+    if (query.functions)
+        return functions_print();
     int n = argc - optind;
     if (n < 1)
         return usage_error("query", "a database or a trace is needed");

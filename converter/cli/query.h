@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "converter/cli/limit_options.h"
+#include "converter/cli/verb_options.h"
 
 struct sqlite3;
 

@@ -69,29 +69,52 @@ static const char *cell_string(sqlite3_stmt *statement, int column, struct strbu
     return text ? text : "";
 }
 
-static void table_cell_make(sqlite3_stmt *statement, int column, struct strbuf *out)
+// How a form writes cells.
+struct cell_form {
+    const char *null, *blob_begin, *blob_end;
+    const char *infinite; // for numbers that are not finite; NULL: as they are
+    void (*text)(struct strbuf *out, const char *text);
+};
+
+static void cell_add(sqlite3_stmt *statement, int column, const struct cell_form *form,
+                     struct strbuf *out)
 {
+    double real;
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_NULL:
-        strbuf_add_str(out, "NULL");
-        return;
+        strbuf_add_str(out, form->null);
+        break;
+    case SQLITE_INTEGER:
+        strbuf_add_str(out, cell_string(statement, column, out));
+        break;
     case SQLITE_FLOAT:
-        real_add(out, sqlite3_column_double(statement, column));
-        return;
+        real = sqlite3_column_double(statement, column);
+        if (form->infinite && real - real != 0)
+            strbuf_add_str(out, form->infinite);
+        else
+            real_add(out, real);
+        break;
     case SQLITE_BLOB:
-        strbuf_add_str(out, "x'");
+        strbuf_add_str(out, form->blob_begin);
         blob_add(out, sqlite3_column_blob(statement, column),
                  sqlite3_column_bytes(statement, column));
-        strbuf_add_str(out, "'");
-        return;
+        strbuf_add_str(out, form->blob_end);
+        break;
+    default:
+        form->text(out, cell_string(statement, column, out));
     }
-    const char *text = cell_string(statement, column, out);
+}
+
+static void table_text(struct strbuf *out, const char *text)
+{
     for (; *text; text++)
         if (*text == '\n')
             strbuf_add_str(out, "\\n");
         else
             strbuf_add_char(out, (unsigned char)*text < ' ' ? ' ' : *text);
 }
+
+static const struct cell_form table_cells = {"NULL", "x'", "'", .text = table_text};
 
 static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
 {
@@ -160,7 +183,7 @@ static int row_take(sqlite3_stmt *statement, struct cell_vec *cells)
     for (int i = 0; r == 0 && i < sqlite3_column_count(statement); i++) {
         struct strbuf text = {0};
         int type = sqlite3_column_type(statement, i);
-        table_cell_make(statement, i, &text);
+        cell_add(statement, i, &table_cells, &text);
         r = cell_push(cells, &text, type == SQLITE_INTEGER || type == SQLITE_FLOAT);
     }
     return r;
@@ -217,22 +240,7 @@ static void csv_text(struct strbuf *out, const char *text)
     strbuf_add_char(out, '"');
 }
 
-static void csv_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
-{
-    switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_NULL:
-        break;
-    case SQLITE_FLOAT:
-        real_add(out, sqlite3_column_double(statement, column));
-        break;
-    case SQLITE_BLOB:
-        blob_add(out, sqlite3_column_blob(statement, column),
-                 sqlite3_column_bytes(statement, column));
-        break;
-    default:
-        csv_text(out, cell_string(statement, column, out));
-    }
-}
+static const struct cell_form csv_cells = {"", "", "", .text = csv_text};
 
 static void json_text(struct strbuf *out, const char *text)
 {
@@ -249,33 +257,8 @@ static void json_text(struct strbuf *out, const char *text)
     strbuf_add_char(out, '"');
 }
 
-static void json_cell(sqlite3_stmt *statement, int column, struct strbuf *out)
-{
-    double real;
-    switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_NULL:
-        strbuf_add_str(out, "null");
-        break;
-    case SQLITE_INTEGER:
-        strbuf_add_str(out, cell_string(statement, column, out));
-        break;
-    case SQLITE_FLOAT:
-        real = sqlite3_column_double(statement, column);
-        if (real - real == 0)
-            real_add(out, real);
-        else
-            strbuf_add_str(out, "null"); // JSON has no infinity
-        break;
-    case SQLITE_BLOB:
-        strbuf_add_char(out, '"');
-        blob_add(out, sqlite3_column_blob(statement, column),
-                 sqlite3_column_bytes(statement, column));
-        strbuf_add_char(out, '"');
-        break;
-    default:
-        json_text(out, cell_string(statement, column, out));
-    }
-}
+// JSON has no infinity.
+static const struct cell_form json_cells = {"null", "\"", "\"", "null", json_text};
 
 static int csv_run(sqlite3_stmt *statement, const struct result_form *form)
 {
@@ -293,7 +276,7 @@ static int csv_run(sqlite3_stmt *statement, const struct result_form *form)
         strbuf_clear(&line);
         for (int i = 0; i < n; i++) {
             strbuf_add_str(&line, i ? "," : "");
-            csv_cell(statement, i, &line);
+            cell_add(statement, i, &csv_cells, &line);
         }
         strbuf_add_char(&line, '\n');
         if (line.failed)
@@ -310,7 +293,7 @@ static void json_row(sqlite3_stmt *statement, struct strbuf *out)
         strbuf_add_str(out, i ? "," : "");
         json_text(out, sqlite3_column_name(statement, i));
         strbuf_add_char(out, ':');
-        json_cell(statement, i, out);
+        cell_add(statement, i, &json_cells, out);
     }
     strbuf_add_char(out, '}');
 }

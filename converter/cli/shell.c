@@ -24,7 +24,7 @@
 #include "converter/cli/line_editor.h"
 #include "converter/cli/say.h"
 #include "converter/cli/statements.h"
-#include "converter/functions/functions.h"
+#include "converter/cli/streams.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/schema.h"
 
@@ -218,6 +218,13 @@ static void statement_execute(struct shell *shell, const char *sql)
     words_gather_temporary(shell);
 }
 
+static void functions_execute(struct shell *shell)
+{
+    pager_begin(shell);
+    functions_print();
+    pager_end(shell);
+}
+
 static void tables_execute(struct shell *shell, const char *name)
 {
     pager_begin(shell);
@@ -227,26 +234,13 @@ static void tables_execute(struct shell *shell, const char *name)
     pager_end(shell);
 }
 
-static void functions_execute(struct shell *shell)
-{
-    pager_begin(shell);
-    for (const struct function_doc *doc = function_docs; doc->call; doc++)
-        printf("%s\n    %s\n", doc->call, doc->doc);
-    pager_end(shell);
-}
-
 static void file_execute(struct shell *shell, const char *path)
 {
-    CLEANUP(fclosep) FILE *file = fopen(path, "re");
-    CLEANUP(strbuf_done) struct strbuf text = {0};
-    char chunk[4096];
-    size_t n;
-    while (file && (n = fread(chunk, 1, sizeof(chunk), file)) > 0)
-        strbuf_add(&text, chunk, n);
-    if (!file || ferror(file) || text.failed)
+    CLEANUP(freep) char *text = text_read(path);
+    if (text)
+        statement_execute(shell, text);
+    else
         say("%s: %s", path, strerror(errno));
-    else if (text.text)
-        statement_execute(shell, text.text);
 }
 
 static bool flag_set(const char *value, bool *ret)

@@ -83,10 +83,10 @@ const struct source *sources_find(const struct sources *sources, const struct so
 
 // -- the table --
 
-static char *column_text(sqlite3_stmt *statement, int column)
+// NULL stays NULL.
+static char *column_of(sqlite3_stmt *statement, int column)
 {
-    const unsigned char *text = sqlite3_column_text(statement, column);
-    return (char *)(uintptr_t)text;
+    return (char *)(uintptr_t)sqlite3_column_text(statement, column);
 }
 
 int sources_load(struct sources *sources, struct sqlite3 *handle, struct err *err)
@@ -96,11 +96,11 @@ int sources_load(struct sources *sources, struct sqlite3 *handle, struct err *er
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), r = 0;
     while (code == SQLITE_OK && r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *hash = column_text(statement, 4);
+        const char *hash = column_of(statement, 4);
         struct source source = {
-            .path = column_text(statement, 0),
-            .format = column_text(statement, 1),
-            .argument = column_text(statement, 2),
+            .path = column_of(statement, 0),
+            .format = column_of(statement, 1),
+            .argument = column_of(statement, 2),
             .size_bytes = (uint64_t)sqlite3_column_int64(statement, 3),
             .hash = hash ? strtoull(hash, NULL, 16) : 0,
             .trace_id = sqlite3_column_int64(statement, 5),

@@ -14,6 +14,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/dialect.h"
 #include "converter/cli/say.h"
+#include "converter/functions/functions.h"
 #include "converter/ground/spill.h"
 
 // The line of SQL that an error is in, with a caret under the place.
@@ -123,4 +124,11 @@ int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *
         return code;
     say("standard output: %s", strerror(errno));
     return EXIT_FAILED;
+}
+
+int functions_print(void)
+{
+    for (const struct function_doc *doc = function_docs; doc->call; doc++)
+        printf("%s\n    %s\n", doc->call, doc->doc);
+    return EXIT_DONE;
 }

@@ -13,3 +13,6 @@ struct sqlite3;
 // error is on stderr.
 // `timing`: how long each statement took, to stderr; behind the rows where the form has begin().
 int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing);
+
+// Prints the functions beside SQLite's own. EXIT_DONE.
+int functions_print(void);

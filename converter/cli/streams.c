@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/str.h"
 #include "converter/ground/spill.h"
 
 #define MAGIC        "SQLite format 3"
@@ -114,4 +115,22 @@ int stream_file_pour(struct stream_file *stream, struct err *err)
         return err_errno(err, -errno, "%s", stream->file);
     stream_file_done(stream);
     return copy(fd, STDOUT_FILENO, "temporary file", "standard output", err);
+}
+
+char *text_read(const char *path)
+{
+    CLEANUP(fclosep)
+    FILE *file = str_eq(path, "-") ? fdopen(dup(STDIN_FILENO), "r") : fopen(path, "re");
+    if (!file)
+        return NULL;
+    struct strbuf text = {0};
+    char chunk[4096];
+    size_t n;
+    while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0)
+        strbuf_add(&text, chunk, n);
+    if (ferror(file)) {
+        strbuf_done(&text);
+        return NULL;
+    }
+    return strbuf_steal(&text);
 }

@@ -28,3 +28,6 @@ int stream_file_fill(const struct stream_file *stream, struct err *err);
 // Copies the file to standard output. The file and the folder are gone as soon as that
 // begins.
 int stream_file_pour(struct stream_file *stream, struct err *err);
+
+// The whole of a file, or of standard input for "-". Freed by the caller; NULL with errno set.
+char *text_read(const char *path);

@@ -15,6 +15,7 @@
 #include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
 #include "converter/cli/verdict_print.h"
 #include "converter/verdict/verdict.h"
 
@@ -66,27 +67,21 @@ static int verdict_run(const char *path, bool named, bool quiet)
 
 static int run_verdict(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"confined", no_argument, NULL, 'c'},
-        {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
+    struct options {
+        bool confined, quiet;
+    } options = {0};
+    static const struct verb_option rows[] = {
+        {"confined", OPTION_FLAG, offsetof(struct options, confined)},
+        {"quiet", OPTION_FLAG, offsetof(struct options, quiet), 'q'},
         {0},
     };
     struct err err = {0};
-    bool confined = false, quiet = false;
-    int option, code = EXIT_DONE;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "qh", longs, NULL)) != -1) {
-        if (option == 'h')
-            return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
-        if (option == '?')
-            return usage_error("verdict", "%s: not an option", argv[optind - 1]);
-        confined |= option == 'c';
-        quiet |= option == 'q';
-    }
+    int code = EXIT_DONE;
+    if (!verb_options_read("verdict", help, rows, argc, argv, &options, &code))
+        return code;
     if (optind == argc)
         return usage_error("verdict", "a trace, a database or a bugreport is needed");
-    if (confined && confine(&err) < 0) {
+    if (options.confined && confine(&err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
@@ -96,7 +91,7 @@ static int run_verdict(int argc, char **argv)
     if (!own_sandbox_enter(&sandbox))
         return EXIT_FAILED;
     for (int i = optind; i < argc; i++)
-        if (verdict_run(argv[i], argc - optind > 1, quiet) != EXIT_DONE)
+        if (verdict_run(argv[i], argc - optind > 1, options.quiet) != EXIT_DONE)
             code = EXIT_FAILED;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;

@@ -142,13 +142,15 @@ uint64_t file_size(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static bool has_journal(const char *output)
+bool has_journal(const char *output)
 {
     static const char *const suffixes[] = {"-wal", "-journal"};
     bool found = false;
     for (size_t i = 0; i < ELEMENTS(suffixes) && !found; i++) {
         CLEANUP(freep) char *path = NULL;
-        found = asprintf(&path, "%s%s", output, suffixes[i]) < 0 || access(path, F_OK) == 0;
+        if (asprintf(&path, "%s%s", output, suffixes[i]) < 0)
+            path = NULL;
+        found = !path || access(path, F_OK) == 0;
     }
     return found;
 }

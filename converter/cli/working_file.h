@@ -30,6 +30,9 @@ int working_file_make(const struct working_folder *folder, const char *name, str
 // Bytes of a file; 0 if there is none.
 uint64_t file_size(const char *path);
 
+// Whether a journal of the database is beside it; without memory to look, there is one.
+bool has_journal(const char *database);
+
 // Gives the file `working` the name of `output`, whose permissions it takes over if it exists.
 // `sync`: only when its data is on the disk. A database with a journal beside it is rewritten in
 // place; -EBUSY if somebody keeps it locked.

@@ -7,7 +7,7 @@
 #include "converter/decode/machine_numbers.h"
 #include "converter/decode/sequence.h"
 #include "converter/decode/timeline.h"
-#include "converter/decode/trace.h"
+#include "converter/decode/trace_handler.h"
 #include "converter/ground/scratch.h"
 #include "converter/ground/spill.h"
 

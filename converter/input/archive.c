@@ -92,10 +92,7 @@ static uLong bytes_read(voidpf opaque, voidpf stream, void *buffer, uLong size)
 
 static uLong bytes_write(voidpf opaque, voidpf stream, const void *buffer, uLong size)
 {
-    (void)opaque;
-    (void)stream;
-    (void)buffer;
-    (void)size;
+    (void)opaque, (void)stream, (void)buffer, (void)size;
     return 0;
 }
 
@@ -120,17 +117,9 @@ static long bytes_seek(voidpf opaque, voidpf stream, ZPOS64_T offset, int origin
     return 0;
 }
 
-static int bytes_close(voidpf opaque, voidpf stream)
+static int bytes_fine(voidpf opaque, voidpf stream)
 {
-    (void)opaque;
-    (void)stream;
-    return 0;
-}
-
-static int bytes_error(voidpf opaque, voidpf stream)
-{
-    (void)opaque;
-    (void)stream;
+    (void)opaque, (void)stream;
     return 0;
 }
 
@@ -142,8 +131,8 @@ static int archive_open(struct archive *archive)
         .zwrite_file = bytes_write,
         .ztell64_file = bytes_tell,
         .zseek64_file = bytes_seek,
-        .zclose_file = bytes_close,
-        .zerror_file = bytes_error,
+        .zclose_file = bytes_fine,
+        .zerror_file = bytes_fine,
         .opaque = archive,
     };
     archive->zip = unzOpen2_64(archive->path, &functions);

@@ -263,6 +263,7 @@ int input_from_reader(const struct input_needs *needs,
     input->size = input->spill.size;
     if (r == 0 && is_gzip(input))
         r = gzip_replace(input, err);
+    input->needs.inflation = NULL; // all is inflated, and the archive may go
     if (r == 0)
         *ret = STEAL(input);
     return r;

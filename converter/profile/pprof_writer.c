@@ -87,11 +87,6 @@ void pprof_default_sample_type(struct pprof *pprof, const char *type)
     number_write(pprof, PPROF_Profile_default_sample_type, (int64_t)text_id(pprof, type));
 }
 
-void pprof_comment(struct pprof *pprof, const char *text)
-{
-    number_write(pprof, PPROF_Profile_comment, (int64_t)text_id(pprof, text));
-}
-
 void pprof_time(struct pprof *pprof, int64_t realtime_ns, int64_t duration_ns)
 {
     number_write(pprof, PPROF_Profile_time_nanos, realtime_ns);

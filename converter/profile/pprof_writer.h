@@ -46,7 +46,6 @@ int pprof_begin(struct pprof *pprof, int fd);
 
 void pprof_sample_type(struct pprof *pprof, const char *type, const char *unit);
 void pprof_default_sample_type(struct pprof *pprof, const char *type);
-void pprof_comment(struct pprof *pprof, const char *text);
 void pprof_time(struct pprof *pprof, int64_t realtime_ns, int64_t duration_ns);
 
 // `values`: one for each sample type. `locations`: innermost first.

@@ -10,4 +10,10 @@ struct sql_view {
 };
 extern const struct sql_view sql_views[]; // name NULL at the end
 
+// Modules of Perfetto's library. What a module does if it is included; "" if all is built in.
+struct sql_module {
+    const char *name, *sql;
+};
+extern const struct sql_module sql_modules[]; // name NULL at the end
+
 extern const char *const sql_scripts[]; // NULL at the end; run in this order on a new database

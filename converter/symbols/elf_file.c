@@ -317,18 +317,14 @@ size_t elf_file_lookup(struct elf_file *file, uint64_t address,
 
 struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path)
 {
-    (void)path;
-    (void)build_id;
-    (void)debug_path;
+    (void)path, (void)build_id, (void)debug_path;
     return NULL;
 }
 
 size_t elf_file_lookup(struct elf_file *file, uint64_t address,
                        struct elf_symbol ret[ELF_SYMBOLS_MAX])
 {
-    (void)file;
-    (void)address;
-    (void)ret;
+    (void)file, (void)address, (void)ret;
     return 0;
 }
 

@@ -196,12 +196,6 @@ static void symbolizer_close(struct symbolizer *symbolizer)
     free(symbolizer->debug_path);
 }
 
-static const char *column_text(sqlite3_stmt *statement, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    return text ? text : "";
-}
-
 static int frames_symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folders,
                             bool (*goes_on)(void *userdata), void *userdata, struct err *err)
 {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/arena.h"
-#include "converter/tables/database.h"
+#include "converter/tables/cell.h"
 
 #define BATCH_ROWS    1024
 #define BATCH_CELLS   6144

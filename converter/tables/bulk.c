@@ -21,7 +21,7 @@
 #include "common/str.h"
 #include "converter/ground/budget.h"
 #include "converter/tables/pages.h"
-#include "converter/tables/rows.h"
+#include "converter/tables/statement.h"
 #include "converter/tables/writer.h"
 
 struct bulk {

@@ -11,18 +11,20 @@
 
 #include "common/err.h"
 #include "converter/tables/cell.h"
+#include "converter/tables/id_shifts.h"
 #include "converter/tables/schema.h"
-#include "converter/tables/selection.h"
 
 struct sqlite3;
 
 struct budget;
 struct database;
 
-// What numbers of each stored column grow by when they are written, so that the rows can stand
-// beside those of another database.
-struct id_shifts {
-    int64_t add[N_TABLES][TABLE_CELLS_MAX];
+// Which tables a conversion fills (selection.h). All zero keeps everything.
+struct selection {
+    bool dropped[N_TABLES];
+    bool no_args;         // no sets of args but those of kernel events
+    bool no_events;       // no rows of kernel events; what follows from them is kept
+    bool no_event_fields; // kernel events without their fields
 };
 
 // -EEXIST or another error, unless `path` is absent, empty, or a database that this program made.

@@ -22,3 +22,12 @@ int handle_defend_written(struct sqlite3 *handle)
     sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     return handle_defend(handle);
 }
+
+int handle_open_reading(const char *path, struct sqlite3 **ret)
+{
+    int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK)
+        code = handle_defend(*ret);
+    return code == SQLITE_OK ? sqlite3_exec(*ret, "SELECT 1 FROM sqlite_master", NULL, NULL, NULL)
+                             : code;
+}

@@ -11,5 +11,9 @@ struct sqlite3;
 // code: of the first access to the file.
 int handle_defend(struct sqlite3 *handle);
 
-// The same for a database that is written to: its triggers do not fire either.
+// Opens a database for reading, defended, and looks into its schema: SQLite opens the file when
+// something is read. SQLite's code. The caller closes *ret, also on failure.
+int handle_open_reading(const char *path, struct sqlite3 **ret);
+
+// As handle_defend() for a database that is written to: its triggers do not fire either.
 int handle_defend_written(struct sqlite3 *handle);

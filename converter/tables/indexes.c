@@ -4,29 +4,21 @@
 // room.
 #include "converter/tables/indexes.h"
 
+#define COLUMNS(...) .columns = {__VA_ARGS__}, .n_columns = sizeof((uint8_t[]){__VA_ARGS__})
+
 const struct index_def index_defs[N_INDEXES] = {
-    [INDEX_ARG_SET_BY_KIND] = {.name = "arg_set_by_kind",
-                               .table = TABLE__arg_set,
-                               .columns = {COL__arg_set_kind_id, COL__arg_set_ts},
-                               .n_columns = 2},
-    [INDEX_COUNTER_BY_TRACK] = {.name = "counter_by_track",
-                                .table = TABLE_counter,
-                                .columns = {COL_counter_track_id, COL_counter_ts},
-                                .n_columns = 2},
-    [INDEX_SCHED_SLICE_BY_THREAD] = {.name = "sched_slice_by_thread",
-                                     .table = TABLE_sched_slice,
-                                     .columns = {COL_sched_slice_utid, COL_sched_slice_ts,
-                                                 COL_sched_slice_dur},
-                                     .n_columns = 3},
-    [INDEX_SLICE_BY_TRACK] = {.name = "slice_by_track",
-                              .table = TABLE_slice,
-                              .columns = {COL_slice_track_id, COL_slice_ts},
-                              .n_columns = 2},
-    [INDEX_THREAD_STATE_BY_THREAD] = {.name = "thread_state_by_thread",
-                                      .table = TABLE_thread_state,
-                                      .columns = {COL_thread_state_utid, COL_thread_state_ts,
-                                                  COL_thread_state_dur, COL_thread_state_state},
-                                      .n_columns = 4},
+    [INDEX_ARG_SET_BY_KIND] = {"arg_set_by_kind", TABLE__arg_set,
+                               COLUMNS(COL__arg_set_kind_id, COL__arg_set_ts)},
+    [INDEX_COUNTER_BY_TRACK] = {"counter_by_track", TABLE_counter,
+                                COLUMNS(COL_counter_track_id, COL_counter_ts)},
+    [INDEX_SCHED_SLICE_BY_THREAD] = {"sched_slice_by_thread", TABLE_sched_slice,
+                                     COLUMNS(COL_sched_slice_utid, COL_sched_slice_ts,
+                                             COL_sched_slice_dur)},
+    [INDEX_SLICE_BY_TRACK] = {"slice_by_track", TABLE_slice,
+                              COLUMNS(COL_slice_track_id, COL_slice_ts)},
+    [INDEX_THREAD_STATE_BY_THREAD] = {"thread_state_by_thread", TABLE_thread_state,
+                                      COLUMNS(COL_thread_state_utid, COL_thread_state_ts,
+                                              COL_thread_state_dur, COL_thread_state_state)},
 };
 
 static const char *stored_column_name(const struct table_def *def, size_t place)

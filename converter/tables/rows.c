@@ -7,12 +7,10 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
-
-#define REPLACEMENT 0xfffd
+#include "converter/tables/text_mend.h"
 
 int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
                    enum table_id table, struct err *err)
@@ -73,41 +71,22 @@ void rows_real(struct rows *rows, size_t column, double value)
     rows_failed(rows, sqlite3_bind_double(rows->insert, (int)column + 1, value));
 }
 
-static void text_bind_mended(struct rows *rows, size_t column, const char *text, size_t size)
-{
-    CLEANUP(strbuf_done) struct strbuf mended = {0};
-    const char *end = text + size;
-    while (text < end) {
-        size_t n = str_utf8_decode(text, end, NULL);
-        if (n)
-            strbuf_add(&mended, text, n);
-        else
-            strbuf_add_utf8(&mended, REPLACEMENT);
-        text += n ? n : 1;
-    }
-    rows_failed(rows, mended.failed
-                          ? SQLITE_NOMEM
-                          : sqlite3_bind_text64(rows->insert, (int)column + 1, mended.text,
-                                                mended.size, SQLITE_TRANSIENT, SQLITE_UTF8));
-}
-
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size)
 {
     if (rows->bulk) {
         cell_bytes(rows->cells, column, text, size);
         return;
     }
-    const char *at = text, *end = text + size;
-    while (at < end) {
-        size_t n = (unsigned char)*at < 0x80 ? 1 : str_utf8_decode(at, end, NULL);
-        if (!n) {
-            text_bind_mended(rows, column, text, size);
-            return;
-        }
-        at += n;
-    }
-    rows_failed(rows, sqlite3_bind_text64(rows->insert, (int)column + 1, text ? text : "", size,
-                                          SQLITE_STATIC, SQLITE_UTF8));
+    CLEANUP(strbuf_done) struct strbuf mended = {0};
+    text_mend(&mended, text, size);
+    int code = SQLITE_NOMEM;
+    if (mended.size && !mended.failed)
+        code = sqlite3_bind_text64(rows->insert, (int)column + 1, mended.text, mended.size,
+                                   SQLITE_TRANSIENT, SQLITE_UTF8);
+    else if (!mended.failed)
+        code = sqlite3_bind_text64(rows->insert, (int)column + 1, text ? text : "", size,
+                                   SQLITE_STATIC, SQLITE_UTF8);
+    rows_failed(rows, code);
 }
 
 int64_t rows_put(struct rows *rows)
@@ -154,56 +133,4 @@ void rows_close(struct rows *rows)
 {
     sqlite3_finalize(rows->insert);
     rows->insert = NULL;
-}
-
-static int failure_of(int code)
-{
-    return code == SQLITE_NOMEM       ? -ENOMEM
-           : code == SQLITE_FULL      ? -ENOSPC
-           : code == SQLITE_INTERRUPT ? -ECANCELED
-                                      : -EIO;
-}
-
-int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err)
-{
-    int code = sqlite3_exec(handle, sql, NULL, NULL, NULL);
-    if (code == SQLITE_OK)
-        return 0;
-    return err_set(err, failure_of(code), "%s: %s", what, sqlite3_errmsg(handle));
-}
-
-int64_t sql_number_or_failure(struct sqlite3 *handle, const char *sql, int64_t otherwise,
-                              int *ret_failure)
-{
-    sqlite3_stmt *statement = NULL;
-    int64_t number = otherwise;
-    int code = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
-        number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    bool asked = code == SQLITE_ROW || code == SQLITE_DONE || (code & 0xff) == SQLITE_ERROR;
-    if (!asked && *ret_failure == 0)
-        *ret_failure = failure_of(code & 0xff);
-    return number;
-}
-
-int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise)
-{
-    int failure = 0;
-    return sql_number_or_failure(handle, sql, otherwise, &failure);
-}
-
-int64_t table_next_id(struct sqlite3 *handle, enum table_id table)
-{
-    const struct table_def *def = &table_defs[table];
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    if (!def->columns[0].key)
-        return 0;
-    strbuf_addf(&sql, "SELECT max(\"%s\") + 1 FROM main.\"%s\"", def->columns[0].name,
-                def->stored_name);
-    int failure = sql.failed ? -ENOMEM : 0;
-    int64_t next = sql.failed ? 0 : sql_number_or_failure(handle, sql.text, 0, &failure);
-    return failure < 0 ? failure : next;
 }

@@ -11,9 +11,7 @@
 #include "common/err.h"
 #include "converter/tables/bulk.h"
 #include "converter/tables/schema.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
+#include "converter/tables/statement.h"
 
 #define ROWS_CELLS_MAX 16
 
@@ -50,18 +48,3 @@ void rows_put_numbers(struct rows *rows, size_t column, const int64_t *numbers, 
 // The first failure, or 0.
 int rows_error(const struct rows *rows, struct err *err);
 void rows_close(struct rows *rows); // fit for CLEANUP()
-
-// Runs statements without results; `what` begins the error's text.
-int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err);
-
-// The number that `sql` returns, or `otherwise` if that is NULL, there is no row, or `sql` is not
-// understood. *ret_failure becomes a negative errno if it is 0 and the question could not be asked:
-// there is no memory, the file cannot be read.
-int64_t sql_number_or_failure(struct sqlite3 *handle, const char *sql, int64_t otherwise,
-                              int *ret_failure);
-
-// The same where no failure can hurt.
-int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise);
-
-// The id behind those that the table has; 0 if it has none; a negative errno.
-int64_t table_next_id(struct sqlite3 *handle, enum table_id table);

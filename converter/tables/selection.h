@@ -3,18 +3,8 @@
 // Which tables a conversion fills. The others are there, and empty.
 #pragma once
 
-#include <stdbool.h>
-
 #include "common/err.h"
-#include "converter/tables/schema.h"
-
-// All zero keeps everything.
-struct selection {
-    bool dropped[N_TABLES];
-    bool no_args;         // no sets of args but those of kernel events
-    bool no_events;       // no rows of kernel events; what follows from them is kept
-    bool no_event_fields; // kernel events without their fields
-};
+#include "converter/tables/database.h"
 
 // Keeps only these tables and views, names with commas between them, and what tells about the trace
 // as a whole. -EINVAL: there is no such table.

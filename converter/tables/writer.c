@@ -15,12 +15,11 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/str.h"
 #include "converter/tables/backlog.h"
 #include "converter/tables/btree.h"
+#include "converter/tables/text_mend.h"
 
 #define QUEUE_SIZE  16
-#define REPLACEMENT 0xfffd
 #define STACK_BYTES ((size_t)1 << 20)
 
 struct sink {
@@ -64,29 +63,12 @@ static bool is_ascii(const char *text, size_t size)
     return !(all & 0x8080808080808080);
 }
 
-// Kernel names of tasks are cut in the middle of a character, paths have any bytes; but readers in
-// other languages refuse a text that is no UTF-8. Such bytes become U+FFFD.
-static int text_mend(struct cell *cell, struct arena *copies)
+static int cell_mend(struct cell *cell, struct arena *copies)
 {
-    const char *text = cell->bytes, *end = text + cell->size, *at = text;
-    uint32_t code_point;
-    while (at < end) {
-        size_t n = (unsigned char)*at < 0x80 ? 1 : str_utf8_decode(at, end, &code_point);
-        if (!n)
-            break;
-        at += n;
-    }
-    if (at == end)
-        return 0;
     CLEANUP(strbuf_done) struct strbuf mended = {0};
-    for (at = text; at < end;) {
-        size_t n = str_utf8_decode(at, end, &code_point);
-        if (n)
-            strbuf_add(&mended, at, n);
-        else
-            strbuf_add_utf8(&mended, REPLACEMENT);
-        at += n ? n : 1;
-    }
+    text_mend(&mended, cell->bytes, cell->size);
+    if (!mended.size && !mended.failed)
+        return 0;
     cell->bytes = mended.failed ? NULL : arena_strndup(copies, mended.text, mended.size);
     cell->size = (uint32_t)mended.size;
     return cell->bytes ? 0 : -ENOMEM;
@@ -97,7 +79,7 @@ static int texts_mend(struct cell *row, size_t width, struct arena *copies)
     int r = 0;
     for (size_t i = 0; i < width && r == 0; i++)
         if (row[i].type == CELL_TEXT && !is_ascii(row[i].bytes, row[i].size))
-            r = text_mend(&row[i], copies);
+            r = cell_mend(&row[i], copies);
     return r;
 }
 

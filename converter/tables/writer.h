@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "converter/tables/batch.h"
-#include "converter/tables/database.h"
+#include "converter/tables/id_shifts.h"
 #include "converter/tables/record_format.h"
 #include "converter/tables/row_index.h"
 

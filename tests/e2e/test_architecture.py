@@ -214,11 +214,11 @@ class Import(unittest.TestCase):
     def test_modules_do_not_include_each_other_in_a_circle(self):
         """A module is a header with its source: the module needs whatever either of them includes."""
         needs = collections.defaultdict(set)
-        for path in self.HERE.glob("**/*.[ch]"):
+        for path in ROOT.glob("converter/**/*.[ch]"):
             module = str(path.relative_to(ROOT).with_suffix(""))
-            for name in re.findall(r'^#include "(converter/import/[^"]+)\.h"', path.read_text(), re.MULTILINE):
+            for name in re.findall(r'^#include "(converter/[^"]+)\.h"', path.read_text(), re.MULTILINE):
                 needs[module] |= {name} - {module}
-        self.assertGreater(len(needs), 80)
+        self.assertGreater(len(needs), 200)
         tuple(graphlib.TopologicalSorter(needs).static_order())  # raises CycleError, with the circle
 
     def test_what_the_ground_floor_stands_on_does_not_know_it(self):

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/cli/verb_options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+#include "common/str.h"
+#include "converter/cli/cli.h"
+
+#define OPTIONS_MAX 31
+#define OPTION_HELP 256 // and above it the rows
+
+// 0, or what the program returns.
+static int option_take(const char *verb, const struct verb_option *option, int argc, char **argv,
+                       void *to)
+{
+    void *at = (char *)to + option->at;
+    uint64_t size;
+    int64_t number;
+    int code = 0;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)at = true;
+        break;
+    case OPTION_CHOICE:
+        *(int *)at = option->value;
+        break;
+    case OPTION_TEXT:
+        *(const char **)at = optarg;
+        break;
+    case OPTION_NUMBER:
+    case OPTION_NATURAL:
+        if (str_parse_i64(optarg, &number) < 0 || (option->kind == OPTION_NATURAL && number < 0))
+            code = OPTION_IS_NO_NUMBER;
+        else
+            *(int64_t *)at = number;
+        break;
+    case OPTION_SIZE:
+        if (str_parse_size(optarg, &size) < 0 || size < (uint64_t)option->value)
+            return usage_error(verb, "%s: not a size of at least %d MiB, as 512m or 2g", optarg,
+                               option->value >> 20);
+        *(uint64_t *)at = size;
+        break;
+    case OPTION_OWN:
+        code = option->take(to, option, optarg, argc, argv);
+        break;
+    }
+    return code == OPTION_IS_NO_NUMBER
+               ? usage_error(verb, "%s: not a number that fits here", optarg)
+               : code;
+}
+
+bool verb_options_read(const char *verb, const char *help, const struct verb_option *options,
+                       int argc, char **argv, void *to, int *ret_code)
+{
+    struct option longs[OPTIONS_MAX + 2] = {{"help", no_argument, NULL, OPTION_HELP}};
+    char letters[2 * OPTIONS_MAX + 2] = "h", *letter = letters + 1;
+    int n = 1, n_take = 0, found, code = 0;
+    for (const struct verb_option *row = options; row->name && n <= OPTIONS_MAX; row++, n++) {
+        bool takes = row->kind != OPTION_FLAG && row->kind != OPTION_CHOICE;
+        n_take += takes;
+        n_take += takes;
+        longs[n] = (struct option){row->name, takes, NULL, OPTION_HELP + n};
+        if (row->letter)
+            *letter++ = row->letter;
+        if (row->letter && takes)
+            *letter++ = ':';
+    }
+    opterr = 0;
+    while (code == 0 && (found = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct verb_option *row = options;
+        if (found == 'h' || found == OPTION_HELP) {
+            *ret_code = fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+            return false;
+        }
+        while (found < OPTION_HELP && row->name && row->letter != found)
+            row++;
+        if (found > OPTION_HELP)
+            row += found - OPTION_HELP - 1;
+        if (row->name && found != '?')
+            code = option_take(verb, row, argc, argv, to);
+        else
+            code = usage_error(verb, "%s: not an option%s", argv[optind - 1],
+                               n_take ? ", or it lacks its value" : "");
+    }
+    if (code)
+        *ret_code = code;
+    return code == 0;
+}

@@ -1,0 +1,1 @@
+-- The tables and functions of this module are built in.
