@@ -19,8 +19,8 @@
 #include "common/unix_socket.h"
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant_signal.h"
-#include "producer/heap/recorder.h"
 #include "producer/heap/heap_abi.h"
+#include "producer/heap/recorder.h"
 
 #define SIGNAL_MIN 34 // the C library uses the signals below
 #define SIGNAL_MAX 64

@@ -14,8 +14,8 @@
 
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant.h"
-#include "producer/heap/recorder.h"
 #include "producer/agents/heap/unwind.h"
+#include "producer/heap/recorder.h"
 
 static const char *variable(char **environment, const char *name)
 {

@@ -78,7 +78,7 @@ struct process_stats {
     uint64_t n_written; // processes, threads and polls
 
     char status[STATUS_BYTES_MAX];
-    char text[CMDLINE_BYTES_MAX];
+    char text[CMDLINE_BYTES_MAX + 1];
 };
 
 // Keys of packets that survive the wrap of a ring. The key of a process is its pid.
