@@ -425,7 +425,7 @@ static bool start_closer(struct relays *relays, uid_t uid)
 {
     int ends[2];
     size_t n_all;
-    struct relay *relay;
+    struct relay *relay = NULL;
     reap(relays);
     if (count(relays, uid, true, &n_all) >= CLOSERS_EACH_MAX || n_all >= CLOSERS_ALL_MAX ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
