@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,12 @@ static void summary_print(const struct run *run, nsec_t took)
 // and the prompt's pager.
 static void memory_bound(const struct budget *budget, struct rlimit *ret_before)
 {
+#ifdef M_ARENA_MAX
+    // A second arena takes 64 MiB of a limited address space at once.
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        mallopt(M_ARENA_MAX, 1);
+#endif
     getrlimit(RLIMIT_DATA, ret_before);
     if (budget->memory_max < UINT64_MAX - BUDGET_MEMORY_OWN)
         sandbox_data(budget->memory_max + BUDGET_MEMORY_OWN);

@@ -191,6 +191,31 @@ static void sums_of_more_tasks_than_are_told_apart(void **state)
     packet_buffer_free(output.buffer);
 }
 
+// Task 0 loses events, too.
+static void the_idle_task_has_a_track_of_its_own(void **state)
+{
+    (void)state;
+    struct lost_events *lost = make();
+    struct output output = open_output();
+    struct packet_view view;
+    struct packet_cursor cursor = {0};
+    struct wire_field field;
+    uint64_t uuids[4] = {0};
+    size_t n = 0;
+    LOSE(lost, 0, {100, 0, OTHER}, {110, 0, OTHER});
+    lost_events_write_sums(lost, &output.writer);
+    while (packet_buffer_next(output.buffer, &cursor, &view)) {
+        struct wire_reader packet = wire_reader_over(view.data, view.size);
+        wire_foreach(&packet, &field)
+            if (field.number == PB_TracePacket_track_descriptor && n < 4)
+                uuids[n++] = find_uint(wire_sub(&field), PB_TrackDescriptor_uuid);
+    }
+    assert_int_equal(n, 2);
+    assert_int_not_equal(uuids[0], uuids[1]);
+    lost_events_free(lost);
+    packet_buffer_free(output.buffer);
+}
+
 static void nothing_lost_nothing_said(void **state)
 {
     (void)state;
@@ -210,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_before_the_first_begin_are_kept),
         cmocka_unit_test(sums_of_more_tasks_than_are_told_apart),
+        cmocka_unit_test(the_idle_task_has_a_track_of_its_own),
         cmocka_unit_test(nothing_lost_nothing_said),
     };
     return cmocka_run_group_tests_name("lost_events", tests, NULL, NULL);

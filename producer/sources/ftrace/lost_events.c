@@ -31,6 +31,7 @@
 #define END_EXTRA      8u  // in addition to its bytes
 #define TRACK_NAME_MAX 64
 #define OTHERS         (-1) // the pid of all tasks that are not in the table
+#define GROUP          (-2) // of the track above all; 0 is the idle task
 #define TRACK_ROOM     160
 #define SUM_ROOM       160 // without the numbers of events
 #define PACKET_EXTRA   80  // added to a packet by writer and buffer
@@ -409,7 +410,7 @@ static void forget_tasks(struct lost_events *lost)
 
 void lost_events_write_sums(struct lost_events *lost, struct packet_writer *writer)
 {
-    uint64_t parent = track_uuid(writer, 0);
+    uint64_t parent = track_uuid(writer, GROUP);
     if (!lost->n_tasks)
         return;
     make_room(lost, writer->buffer);
