@@ -244,7 +244,7 @@ static void a_map_has_a_limit(void **state)
     fixture_done(&f);
 }
 
-// Of a user who has a limit.
+// The process belongs to a user who has a limit.
 static void a_process_that_replaces_its_map_fills_neither_log_nor_trace(void **state)
 {
     (void)state;

@@ -107,6 +107,19 @@ static void rare_writes_flush_first(void **state)
     done(&t);
 }
 
+// Starts a session whose file is a pipe, and writes more into its buffer than the pipe holds.
+static void start_into_pipe(struct test *t, int ends[2])
+{
+    struct trace_file_options options = {.name = "pipe"};
+    struct trace_file *file;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(trace_file_new(ends[1], &options, &file, &t->err), 0);
+    session_set_file(t->session, file);
+    start(t);
+    for (int i = 0; i < 60; i++)
+        fake_write(newest, 10000);
+}
+
 // A period that comes during a write-out is left out, with its flush.
 static void write_outs_do_not_overlap(void **state)
 {
@@ -116,14 +129,7 @@ static void write_outs_do_not_overlap(void **state)
     assert_int_equal(make(&t, "buffers { size_kb: 1024 } data_sources { config { name: 'a' } } "
                               "write_into_file: true file_write_period_ms: 8000"),
                      0);
-    assert_int_equal(pipe(ends), 0);
-    struct trace_file_options options = {.name = "pipe"};
-    struct trace_file *file;
-    assert_int_equal(trace_file_new(ends[1], &options, &file, &t.err), 0);
-    session_set_file(t.session, file);
-    start(&t);
-    for (int i = 0; i < 60; i++)
-        fake_write(newest, 10000); // more than a pipe holds
+    start_into_pipe(&t, ends);
     pass(&t, 30 * NSEC_PER_SEC);
     assert_string_equal(diary, "open a, start a, flush a");
     close(ends[0]);
@@ -466,14 +472,7 @@ static void slow_reader_is_waited_for(void **state)
     int ends[2];
     assert_int_equal(make(&t, "buffers { size_kb: 1024 } data_sources { config { name: 'a' } }"),
                      0);
-    assert_int_equal(pipe(ends), 0);
-    struct trace_file_options options = {.name = "pipe"};
-    struct trace_file *file;
-    assert_int_equal(trace_file_new(ends[1], &options, &file, &t.err), 0);
-    session_set_file(t.session, file);
-    start(&t);
-    for (int i = 0; i < 60; i++)
-        fake_write(newest, 10000);
+    start_into_pipe(&t, ends);
     session_stop(t.session);
     t.fd = memfd_create("trace", MFD_CLOEXEC);
     for (int round = 0; session_get_state(t.session) == SESSION_STOPPING; round++) {

@@ -3,34 +3,17 @@
 // What a session does if there is no room for its file, when the file is put on the disk, and the
 // file that follows the buffers while they are filled. Linked with --wrap, to count fdatasync().
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "producer/trace/disk.h"
 #include "producer/trace/trace_file.h"
+#include "tests/unit/file_limit.h"
 #include "tests/unit/session_fixture.h"
 
 #define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: 'a' } } "
 #define MS         NSEC_PER_MSEC
 #define PACKET     10000
-
-static void set_file_limit(rlim_t bytes)
-{
-    struct rlimit limit;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
-static int no_file_limit(void **state)
-{
-    (void)state;
-    set_file_limit(RLIM_INFINITY);
-    return 0;
-}
 
 static size_t count_source_packets(const struct test *t)
 {

@@ -206,8 +206,8 @@ static void fire(struct test *t, unsigned uid, uint32_t stop_delay_ms)
     session_trigger(t->session, &hit);
 }
 
-// Of the 16 snapshots that may wait at a time, strangers get a quarter; root and the user of the
-// program itself get all.
+// Strangers get a quarter of the 16 snapshots that may wait at a time. Root and the program's own
+// user get all.
 static void strangers_leave_snapshots_to_others(void **state)
 {
     (void)state;

@@ -630,7 +630,7 @@ static void interned_data_behind_a_gap_is_ignored(void **state)
     seen_free(seen);
 }
 
-// Of the clock that they name, packets that name none are.
+// Packets that name no clock have the clock of their sequence's defaults.
 static void defaults_have_a_largest_size(void **state)
 {
     (void)state;
@@ -831,7 +831,7 @@ static void a_field_may_be_wanted_twice(void **state)
     seen_free(seen);
 }
 
-// Of several damaged ones the first is told, with the field if it is a message.
+// The first of several damaged packets is told, with the field if a message is damaged.
 static void the_first_damage_is_told(void **state)
 {
     (void)state;

@@ -7,14 +7,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/elements.h"
+#include "tests/unit/file_limit.h"
 #include "tests/unit/unit.h"
 
 #define LOCAL_MAX   4061 // what SQLite's format keeps of a record in a leaf of 4096 bytes
@@ -162,22 +161,6 @@ static void heads_of_many_columns_are_longer(void **state)
         assert_int_equal(bytes[record.size - 1], 2);
         assert_int_equal(bytes[record.size], 0);
     }
-}
-
-static void set_file_limit(rlim_t bytes)
-{
-    struct rlimit limit;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
-static int no_file_limit(void **state)
-{
-    (void)state;
-    set_file_limit(RLIM_INFINITY);
-    return 0;
 }
 
 // The first failure stays. A write that was done in part goes on where it stopped.

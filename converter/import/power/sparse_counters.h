@@ -18,7 +18,7 @@ struct sparse_value {
 };
 VEC_DEFINE(sparse_value_vec, struct sparse_value);
 
-// Of one sequence, until it starts over.
+// The sums of one sequence, until the sequence starts over.
 struct sequence_sums {
     uint32_t epoch;
     uint64_t n_columns;

@@ -38,7 +38,7 @@ void session_buffers_done(struct session_buffers *buffers);
 int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_buffer **ret,
                         struct err *err);
 
-// Of all buffers together.
+// Sums over all buffers.
 struct session_buffers_sum {
     uint64_t size, written; // bytes of memory set aside, and of all packets so far
     uint64_t passed_over;   // packets that rings and stores have dropped
