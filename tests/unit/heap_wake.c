@@ -240,7 +240,10 @@ static void nothing_is_left_of_one_that_is_freed(void **state)
         end(pid);
         teardown(&r);
     }
-    assert_int_equal(n_summons(), n);
+    // Recorders of other tests have sockets in the same folder for a moment.
+    for (int i = 0; i < 3000 && n_summons() > n; i++)
+        usleep(10000);
+    assert_true(n_summons() <= n);
 }
 
 static int *n_sent; // shared with the helper
