@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The room of a packet is fixed when it is opened, and no event may be lost between two packets. So
-// `closing` always says how many bytes the end of the bundle will need (columns of scheduling
-// events, descriptors, symbol names). An event is added only if that much stays free behind it.
-// Otherwise it goes whole into the next packet.
+// The room of a packet is fixed when it is opened, and no event may be lost between two packets.
+// Therefore `closing` counts the bytes that the end of the bundle will need (columns of scheduling
+// events, descriptors, symbol names). An event is added only if these bytes stay free behind it.
+// Otherwise the whole event goes into the next packet.
 //
 // The bundle's length always takes four bytes, so that bodies need not be moved.
 //
-// Each bundle has the descriptors of its unknown events, so that it can be read after a ring has
-// passed over everything before. Symbol names are sent once, in the packet where their number first
-// appears, and once more in a packet that survives the ring.
+// Each bundle has the descriptors of its unknown events, because a ring may have overwritten all
+// earlier packets. A symbol name is sent in the packet where its number first appears, and again in
+// a packet that survives the ring.
 #include "producer/sources/ftrace/bundle_writer.h"
 
 #include <errno.h>
@@ -166,8 +166,8 @@ void bundle_clear_state(struct bundle *bundle)
 }
 
 // After a loss, readers ignore the sequence until its state begins anew. The same step drops the
-// numbers of addresses before they take too much memory: many are heap addresses, and new ones
-// never end.
+// numbers of addresses before they take too much memory: many are heap addresses, which never
+// repeat.
 static void renew_state(struct bundle *bundle)
 {
     struct kernel_symbols *symbols = bundle->context->symbols;

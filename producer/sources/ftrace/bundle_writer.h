@@ -23,7 +23,7 @@ struct bundle_head {
     uint32_t cpu;
     bool lost;             // the kernel lost events before the first one
     uint64_t previous_end; // time of the last event in the CPU's previous bundle; 0: none
-    uint32_t clock;        // FtraceClock; 0: boot time: then the next two are not written
+    uint32_t clock;        // FtraceClock; 0: boot time, without the next two
     int64_t ftrace_time;   // both clocks at the same moment
     int64_t boot_time;
 };
@@ -44,7 +44,7 @@ struct bundle {
     size_t symbols_sent; // kernel symbols whose names are in closed packets
     size_t symbols_due;  // the same, plus those at the end of this bundle
     uint64_t last_time;  // of the last event, of this CPU
-    size_t want;         // estimate of the coming bytes: the room to ask for in the next packet
+    size_t want;         // estimated bytes of the next packet
     uint64_t n_events;   // written so far, in all bundles
     uint64_t n_before;   // written before the open packet
     uint64_t n_refused;  // events that the buffer refused
@@ -58,18 +58,18 @@ void bundle_done(struct bundle *bundle);
 // Closes the open packet. The next events belong to this CPU.
 void bundle_start(struct bundle *bundle, const struct bundle_head *head);
 
-// Adds one record. Returns false, and writes nothing, if the record contradicts its format. A
-// record that the buffer has no room for counts in n_refused and returns true.
+// Adds one record. Returns false, and writes nothing, if the record contradicts its format. Returns
+// true and counts n_refused if the buffer has no room.
 bool bundle_add(struct bundle *bundle, const struct event_plan *plan,
                 const struct page_record *record);
 
 // Adds a scheduling event to the columns; `compact` must not be NULL.
 bool bundle_add_compact(struct bundle *bundle, const struct page_record *record);
 
-// Notes a read error. `timestamp` 0: unknown.
+// Adds a read error to the bundle. `timestamp` 0: unknown.
 void bundle_add_error(struct bundle *bundle, uint64_t timestamp, enum page_status status);
 
-// Begins another packet of the same CPU. It may stay without events, to say that some were lost.
+// Begins another packet of the same CPU. The packet may stay without events, to report lost events.
 void bundle_next(struct bundle *bundle);
 
 // Closes the open packet, if there is one.

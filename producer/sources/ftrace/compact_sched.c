@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each column is built as its packed field, so that a bundle ends with eleven copies. The exact
-// room that they need is always known (`size`): by this the bundle knows that it must end before it
-// overflows.
+// Each column is built as its packed field: a bundle ends with eleven copies. `size` is always an
+// upper limit of their size, and tells the bundle when it must end.
 //
 // Names are compared as two words. Some kernel versions leave garbage behind the terminator, so
 // this is cleared first.
@@ -98,8 +97,8 @@ static inline void put(struct compact_sched *compact, struct compact_column *col
     compact->size += (size_t)(column->end - before);
 }
 
-// Returns `word` with everything behind its first zero byte cleared. *ret_ended: there is a zero
-// byte.
+// Returns `word` with all bytes behind its first zero byte cleared. *ret_ended: true if the word
+// has a zero byte.
 static inline uint64_t clear_behind_zero(uint64_t word, bool *ret_ended)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);

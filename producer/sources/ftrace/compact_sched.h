@@ -17,15 +17,15 @@
 #define COMPACT_COMM_SIZE  16
 #define COMPACT_ADD_MAX    96 // maximum growth in bytes per event
 
-// Where the columns are in this kernel's records.
+// Event ids, record sizes, and offsets of the fields in this kernel's records.
 struct compact_format {
     uint16_t switch_id, switch_size, next_pid, next_prio, next_comm, prev_state;
     bool prev_state_wide;
     uint16_t waking_id, waking_size, pid, target_cpu, prio, comm, common_flags;
 };
 
-// Reads the format. Returns false if the kernel's events are not as expected: then they must be
-// encoded one by one. `waking_event` may be NULL.
+// Reads the format. Returns false if the kernel's format is not as expected: the events must then
+// be encoded one by one. `waking_event` may be NULL.
 bool compact_format_of(const struct event_format *switch_event,
                        const struct event_format *waking_event, struct compact_format *ret);
 
@@ -38,7 +38,7 @@ struct compact_sched {
     struct compact_format format;
     uint64_t switch_time, waking_time; // of the last event
     uint32_t n_switch, n_waking, n_comms;
-    size_t size; // maximum size of what compact_sched_write() writes
+    size_t size; // maximum bytes that compact_sched_write() writes
     struct compact_column switch_times, switch_states, switch_pids, switch_prios, switch_comms;
     struct compact_column waking_times, waking_pids, waking_cpus, waking_prios, waking_comms,
         waking_flags;

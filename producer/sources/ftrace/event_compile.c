@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan is checked here once, so that nothing need be checked while it runs: every fixed field
-// lies within `record_min`, every tag is ready, and `fixed_max` + `dynamic_factor` * size limits
-// the output. The limits are generous: their only cost is that a packet ends some bytes early.
+// A plan is checked once, here, and needs no check while it runs: every fixed field lies within
+// `record_min`, every tag is ready, and `fixed_max` + `dynamic_factor` * size limits the output.
+// The limits are generous: their only cost is that a packet ends some bytes early.
 //
 // Plans are built in vectors and packed into one block at the end.
 #include "producer/sources/ftrace/event_compile.h"
@@ -205,8 +205,8 @@ static int compile_described(struct compiler *compiler)
     return compiler->descriptor.failed ? -ENOMEM : 0;
 }
 
-// Adds GenericFtraceEvent.field, its length (set while encoding) and its name: constant in every
-// event.
+// Adds an op with the constant start of its GenericFtraceEvent.field: tag, length (set while
+// encoding) and name.
 static int add_named_op(struct compiler *compiler, const struct format_field *field,
                         struct plan_field how)
 {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running a plan is the hot path of the whole producer. So everything that can be known beforehand
-// is: tags are ready as bytes, the record's size is compared once with the needs of all fixed
-// fields, and the caller has reserved room for the longest output, so that nothing is checked while
-// writing. For each record only the targets of its dynamic fields must be checked.
+// Running a plan is the hot path of the whole producer, with as few checks as possible. Tags are
+// ready as bytes. One compare checks the record's size for all fixed fields. The caller has
+// reserved room for the longest output. Only the targets of dynamic fields are checked in each
+// record.
 //
 // Lengths of submessages nearly always take one byte. This byte is reserved, and the body is moved
-// if its length needs more. That is cheaper than computing sizes first or spending bytes on each
-// event.
+// if its length needs more. The move is cheaper than computing sizes first or reserving more bytes.
 #include "producer/sources/ftrace/event_plan.h"
 
 #include <stdlib.h>
@@ -139,8 +138,8 @@ static inline bool locate(const struct plan_op *op, const struct page_record *re
     return true;
 }
 
-// Writes the kernel text at an address. For an address from user space there is no text: the
-// address itself is written. It is not secret.
+// Writes the kernel text at an address; empty for an unknown one. For a user-space address, writes
+// the address itself, which is no secret.
 static uint8_t *put_pointed_text(uint8_t *p, const struct event_context *context, uint64_t address)
 {
     const char *text = kernel_strings_find(context->strings, address);
@@ -271,8 +270,7 @@ static inline uint8_t *run_op(const struct plan_op *op, const struct event_conte
     return wire_put_varint(put_tag(p, op->tag, op->tag_size), value);
 }
 
-// Writes one GenericFtraceEvent.field around one op. An op with several values repeats itself under
-// the same name.
+// Writes one GenericFtraceEvent.field around one op.
 static uint8_t *run_named_op(const struct event_plan *plan, const struct plan_op *op,
                              const struct event_context *context, const struct page_record *record,
                              uint8_t *p)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the records of one kernel event become protobuf: a plan, compiled once (event_compile.h) and
-// run for each record.
+// A plan encodes the records of one kernel event as protobuf. The plan is compiled once
+// (event_compile.h) and run for each record.
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "producer/sources/ftrace/page.h"
 #include "producer/sources/pid_feed.h"
 
-// The base of the FtraceEvent fields for events that no table knows: the field is this plus the
+// The FtraceEvent field of an event that is not in the generated table is this base plus the
 // kernel's event id. Perfetto's readers expect these fields from 65536 on. Ids are the same in all
 // instances of a kernel.
 #define EVENT_PLAN_GENERIC_FIELD 65536

@@ -3,8 +3,8 @@
 // Events are looked up by their folder, which takes one read each. The list of all events is read
 // only for names without a group, for patterns, and to suggest a name for an unknown one.
 //
-// If sched_switch is among the events, scheduling events are written in columns, unless the config
-// says otherwise: Perfetto does so too, and readers know both forms.
+// With sched_switch in the set, scheduling events are written in columns unless the config forbids
+// columns. Perfetto does the same; readers know both forms.
 #include "producer/sources/ftrace/event_set.h"
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ struct builder {
     bool quiet;     // missing events were not requested by name
 };
 
-// Returns how unknown events are written: the config's choice, or described by default.
+// Returns the style of events that are not in the generated table.
 static enum event_plan_style generic_style(const Pb__FtraceConfig *config)
 {
     return config->has_denser_generic_event_encoding && !config->denser_generic_event_encoding
@@ -263,7 +263,7 @@ static int add_bare_name(struct builder *builder, const char *name)
     int r = list_all(builder);
     if (r < 0)
         return r;
-    // If several groups have the name, the one in the generated table is meant.
+    // If several groups have the name, the group in the generated table wins.
     const char *group = NULL;
     vec_foreach(&builder->known, event) {
         if (!str_eq(event->name, name))

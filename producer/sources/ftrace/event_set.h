@@ -39,9 +39,9 @@ struct event_set {
     struct arena arena;
 };
 
-// Builds the set, without kprobes, which must be created first. `root` is the mounted tracefs. Each
-// name that the kernel does not have is logged once, with the nearest name that it has. Returns 0
-// or -ENOMEM. The set may be empty.
+// Builds the set without kprobes, which do not exist yet. `root` is the mounted tracefs. Logs each
+// name that the kernel does not have, with the nearest known name. Returns 0 or -ENOMEM. The set
+// may be empty.
 int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t long_size,
                     const struct log *log, struct event_set *ret, struct err *err);
 

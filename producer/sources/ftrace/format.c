@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format files are text for people. So the parser takes one line at a time and requires only what
-// it needs: `field:DECLARATION; offset:N; size:N; signed:N;`. Other lines (the print format,
-// additions of later kernels) are skipped. Declarations are C, but only the last identifier (the
-// name) and an array suffix are separated. The rest is the type, which the users judge. Numbers are
-// limited here, so that no later sum of offset and size overflows.
+// Format files are text for people. The parser takes one line at a time and requires only
+// `field:DECLARATION; offset:N; size:N; signed:N;`. Other lines (the print format, additions of
+// later kernels) are skipped. Declarations are C, but only the last identifier (the name) and an
+// array suffix are separated. The rest is the type, which the callers interpret. Numbers are
+// limited here: no later sum of offset and size overflows.
 #include "producer/sources/ftrace/format.h"
 
 #include <ctype.h>

@@ -2,11 +2,11 @@
 //
 // Pages are read on a timer, not when the kernel reports them: events come in bursts of thousands,
 // and a wake-up for each would disturb the recorded system. But the fastest bursts fill a buffer
-// within the timer's period. So if the kernel can report a fill level, this wakes the reader too.
-// One round reads at most PAGES_PER_ROUND of each CPU. The rest is read at once, but behind
-// everything else in the process that has become due.
+// within the timer's period. A kernel that can report a fill level therefore wakes the reader too.
+// One round reads at most PAGES_PER_ROUND of each CPU. The rest is read next, after all other work
+// of the process that is due.
 //
-// Nothing in the kernel changes before start(), and everything is restored after stop().
+// Before start(), the kernel has at most a new instance of our own. stop() restores everything.
 #include "producer/sources/source.h"
 
 #include <dirent.h>
@@ -32,14 +32,14 @@
 
 #define PAGES_PER_ROUND      64
 #define DRAIN_PERIOD_MS      100
-#define DRAIN_PERIOD_MS_POLL 1000 // if the kernel reports that a buffer fills up
+#define DRAIN_PERIOD_MS_POLL 1000 // if the kernel reports the fill level
 #define DRAIN_PERIOD_MS_MAX  60000
 #define FLUSH_PAGES_SPARE    16 // for pages written while a flush reads
 #define STATS_ROOM           256
-#define WATCH_PAGES_MIN      16 // smaller buffers would fill, and wake the reader, all the time
+#define WATCH_PAGES_MIN      16 // at the watermark; fewer would wake the reader all the time
 #define EMPTY_WAKEUPS_MAX    16 // in a row: the kernel reports an empty buffer as full
 
-// Since this version the wait for a fill level works.
+// The first kernel version in which the wait for a fill level works.
 #define POLL_MAJOR 6
 #define POLL_MINOR 9
 
@@ -151,7 +151,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
 
 // -- statistics --
 
-// Lines of kprobe_profile are "  NAME  HITS  MISSES"; our own probes count.
+// Sums the counts of our probes. Lines of kprobe_profile are "  NAME  HITS  MISSES".
 static void read_probe_stats(const struct ftrace_source *ftrace, int64_t *ret_hits,
                              int64_t *ret_misses)
 {
@@ -274,7 +274,7 @@ static void write_stats(const struct ftrace_source *ftrace, unsigned phase)
 
 // -- reading --
 
-// Readers convert times of other clocks by a pair of both clocks that each bundle has.
+// Reads both clocks at the same moment, for the bundles: readers convert the times by this pair.
 static void snapshot_clock(struct ftrace_source *ftrace)
 {
     struct bundle_head *clock = &ftrace->reader.clock;
@@ -479,9 +479,9 @@ static int open_buffer(struct ftrace_source *ftrace, struct err *err)
     return r;
 }
 
-// Prepares an instance: it takes megabytes, which the kernel may not have when memory is short. Its
-// events stay off until the start, because an enabled event costs time. Shared buffers are left
-// alone until then.
+// Opens an instance of our own: it takes megabytes, which the kernel may not have when memory is
+// short. The events stay off until start(), because an enabled event costs time. Other buffers stay
+// untouched until start().
 static int ftrace_prepare(struct source *source, struct err *err)
 {
     struct ftrace_source *ftrace = (struct ftrace_source *)source;

@@ -44,7 +44,7 @@ VEC_DEFINE(kernel_addresses, uint64_t);
 // Beyond this many numbers, kernel_symbols_forget_numbers() should be called as soon as possible.
 #define KERNEL_SYMBOLS_NUMBERS_MAX 65536
 
-// All zero is empty: it numbers addresses but knows no names.
+// All zero: numbers addresses but knows no names.
 struct kernel_symbols {
     struct map64 numbers;             // of addresses, from 1
     struct kernel_addresses in_order; // address of number i + 1

@@ -3,11 +3,11 @@
 // Packets are read back only when they are lost: with a large enough buffer this costs nothing. The
 // table has a fixed size; further tasks are counted together.
 //
-// Where the kept beginning ends, a task may be in the middle of an activity: its
-// mm_vmscan_direct_reclaim_begin is kept and the end is lost. A reader would take the first end
-// after the gap for it: a reclaim of minutes. So the ends are kept that come before any other lost
-// event of their task. Packets come by processor, not in the order of time, and a task may move, so
-// times decide. An end behind the gap whose beginning is lost does no harm: readers skip it.
+// The kept beginning may end in the middle of a task's activity: its mm_vmscan_direct_reclaim_begin
+// is kept, its end is dropped. A reader would take the first end after the gap: a reclaim of
+// minutes. Therefore the end events before any other dropped event of their task are kept. Packets
+// come by CPU, not in the order of time, and a task may change its CPU: the times decide. An end
+// after the gap whose begin is dropped does no harm: readers skip it.
 //
 // The sums are track events, which every Perfetto tool shows: for each task a slice from the first
 // to the last of its lost events, with their numbers as arguments.
@@ -31,11 +31,11 @@
 #define END_EXTRA      8u  // in addition to its bytes
 #define TRACK_NAME_MAX 64
 #define OTHERS         (-1) // the pid of all tasks that are not in the table
-#define GROUP          (-2) // of the track above all; 0 is the idle task
+#define GROUP          (-2) // of the parent track; 0 is the idle task
 #define TRACK_ROOM     160
 #define SUM_ROOM       160 // without the numbers of events
 #define PACKET_EXTRA   80  // added to a packet by writer and buffer
-#define PART_FOR_SUMS  4   // maximum part of the buffer
+#define PART_FOR_SUMS  4   // the sums take at most 1 / 4 of the buffer
 
 struct end {
     uint64_t time;
@@ -50,7 +50,7 @@ struct lost_task {
     int32_t pid;
     bool used;
     uint8_t n_ends;
-    uint64_t first_begin; // later ends belong to lost beginnings
+    uint64_t first_begin; // time of the first other event: later ends belong to dropped begins
     uint64_t first, last; // boot time
     uint64_t n, counts[N_KINDS + 1];
     struct end ends[N_ENDS];
@@ -65,7 +65,7 @@ struct kind {
 struct lost_events {
     struct kind kinds[N_KINDS];
     size_t n_kinds;
-    uint32_t n_cpus; // the highest one that occurred, plus one
+    uint32_t n_cpus; // highest CPU number plus one
     size_t n_tasks;
     struct lost_task others;
     struct lost_task tasks[N_TASKS];
@@ -202,7 +202,7 @@ static void read_bundle(struct lost_events *lost, const struct wire_field *bundl
 {
     struct wire_reader reader = wire_sub(bundle);
     struct wire_field field;
-    uint32_t cpu = 0; // it precedes the events
+    uint32_t cpu = 0; // precedes the events
     wire_foreach(&reader, &field) {
         if (field.number == PB_FtraceEventBundle_cpu)
             cpu = (uint32_t)field.value;
@@ -364,7 +364,7 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
         packet_writer_end(writer);
 }
 
-// From here on, tasks with less than `n_least` events are counted together.
+// Moves the tasks with fewer than `n_least` events into `others`.
 static void fold(struct lost_events *lost, uint64_t n_least)
 {
     struct lost_task *to = &lost->others;
@@ -381,8 +381,8 @@ static void fold(struct lost_events *lost, uint64_t n_least)
     }
 }
 
-// The sums push packets out of the buffer, which must be in the sums. So this is done before they
-// are written.
+// Makes room for the sums before they are written: the packets that the buffer drops for this room
+// must be in the sums.
 static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
 {
     struct packet_buffer_stats stats;
@@ -400,7 +400,7 @@ static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
         packet_buffer_cancel(buffer);
 }
 
-// Later losses are not counted, but the table must have room for them.
+// Empties the table. Later losses need room in it, but are not written.
 static void forget_tasks(struct lost_events *lost)
 {
     memset(lost->tasks, 0, sizeof(lost->tasks));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events that a ring which keeps both its ends has lost in between: the number of events per
-// task, and the events that a reader needs to join the two ends correctly.
+// The events that a ring drops between its two kept ends: their number per task, and the dropped
+// events that a reader needs to join the two ends correctly.
 #pragma once
 
 #include <stdbool.h>

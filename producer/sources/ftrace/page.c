@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel is not hostile, but may have bugs: on some kernels, pages with zeroed tails or wrong
-// lengths were seen. So each length is compared with the rest of the page before it is used, and
-// damage ends the page, not the recording.
+// Kernels may have bugs: pages with zeroed tails or wrong lengths were seen. Each length is
+// compared with the rest of the page before its use. Damage ends the page, not the recording.
 //
-// A record that the kernel discarded becomes padding, and its time delta stays valid. So deltas of
+// A record that the kernel discarded becomes padding, and its time delta stays valid. The deltas of
 // all records are summed, whatever their type.
 #include "producer/sources/ftrace/page.h"
 
@@ -85,8 +84,8 @@ bool page_open(struct page_reader *page, const struct page_layout *layout, const
     return true;
 }
 
-// Absolute stamps have 59 bits; the upper bits come from the time before. While these are zero, a
-// stamp below the time before is a clock that stepped back, not an overflow.
+// Absolute stamps have 59 bits; the upper bits come from the previous time. While these are zero, a
+// stamp below the previous time means a clock that stepped back, not an overflow.
 static uint64_t complete_stamp(uint64_t stamp, uint64_t before)
 {
     uint64_t high = before & ~(STAMP_RANGE - 1);

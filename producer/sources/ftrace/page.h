@@ -61,9 +61,9 @@ struct page_reader {
 bool page_open(struct page_reader *page, const struct page_layout *layout, const void *bytes,
                size_t size);
 
-// Returns the bytes of records according to the page's header, which has at least 12 bytes.
+// Returns the bytes of records by the page's header. `bytes` has at least 12 bytes.
 size_t page_used(const void *bytes);
 
-// Returns the next record with data. Returns false at the end (status PAGE_OK) and at damage: the
-// rest of the page cannot be read then.
+// Reads the next record with data. Returns false at the end (status PAGE_OK) and at damage, which
+// ends the page.
 bool page_next(struct page_reader *page, struct page_record *ret);

@@ -3,8 +3,8 @@
 // The kernel writes C declarations, not types: "field:pid_t next_pid", "field:__data_loc char[]
 // name". The start of the declaration says whether a field is a pid, a device or a function; size
 // and sign say the rest. The rules are those of Perfetto's producer, because a number in a trace
-// must mean the same whoever recorded it. Where Perfetto drops a field (sign or width differ from
-// its schema, arrays of numbers), it is carried here if no data are lost.
+// must mean the same whoever recorded it. Some fields that Perfetto drops (sign or width differ
+// from its schema, arrays of numbers) are carried here if no data are lost.
 #include "producer/sources/ftrace/plan_fields.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static uint8_t element_size_of(const char *type, size_t length, size_t long_size
     return 1;
 }
 
-// "__data_loc TYPE[]" and "__rel_loc TYPE[]"; `type` is behind the first word.
+// For "__data_loc TYPE[]" and "__rel_loc TYPE[]"; `type` begins behind the first word.
 static struct plan_field located_field(const struct format_field *field, const char *type,
                                        bool relative, size_t long_size)
 {

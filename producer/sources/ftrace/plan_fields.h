@@ -29,14 +29,14 @@ enum plan_kind {
     PLAN_SYMBOL64,
     PLAN_POINTED32, // the address of a constant text
     PLAN_POINTED64,
-    PLAN_TEXT16,        // up to 16 bytes: thread names
-    PLAN_TEXT,          // up to `size` bytes
-    PLAN_BYTES,         // `size` bytes
-    PLAN_ELEMENTS,      // `size` bytes of numbers: a repeated field
-    PLAN_REST_TEXT,     // to the end of the record
-    PLAN_REST_BYTES,    //
-    PLAN_REST_ELEMENTS, //
-    PLAN_LOC_TEXT,      // __data_loc: at the place that the field gives
+    PLAN_TEXT16,    // up to 16 bytes: thread names
+    PLAN_TEXT,      // up to `size` bytes
+    PLAN_BYTES,     // `size` bytes
+    PLAN_ELEMENTS,  // `size` bytes of numbers: a repeated field
+    PLAN_REST_TEXT, // to the end of the record
+    PLAN_REST_BYTES,
+    PLAN_REST_ELEMENTS,
+    PLAN_LOC_TEXT, // __data_loc: at the place that the field gives
     PLAN_LOC_BYTES,
     PLAN_LOC_ELEMENTS,
     PLAN_REL_TEXT, // __rel_loc: place relative to the end of the field

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages go one by one from the kernel through the event plans into the packet. So the working set
+// Pages go one by one from the kernel through the event plans into the packet. The working set
 // stays in the nearest cache, and memory does not grow with the kernel's buffer.
 //
-// A read of trace_pipe_raw is cheapest if it takes a full page: then the kernel hands over the page
+// A read of trace_pipe_raw is cheapest if it takes a full page: the kernel then hands over the page
 // instead of copying events. A page that is less than half full means that the reader has caught up
-// with the writer; later events will be there in the next round. Only the first page of a round has
-// no such meaning: it may be the rest of a page that was partly read last time.
+// with the writer; later events wait for the next round. The first page of a round tells nothing:
+// it may be the rest of a page that was partly read last time.
 //
 // Damage (a page that contradicts the ring buffer's layout) costs the rest of that page. It is
 // noted in the bundle and in the statistics, and reading goes on.

@@ -46,8 +46,8 @@ struct reader {
     bool keep_bad_pages; // FtraceConfig.debug_ftrace_abi
 };
 
-// The caller sets all other members before. `page_size` is that of a sub-buffer. The reader owns
-// only the file descriptors in `cpus`. Returns 0 or -ENOMEM.
+// The caller sets all other members first. `page_size` is the size of a sub-buffer in bytes. The
+// reader owns only the file descriptors in `cpus`. Returns 0 or -ENOMEM.
 int reader_init(struct reader *reader, size_t page_size, struct packet_writer *writer,
                 const struct compact_format *compact);
 void reader_done(struct reader *reader);
@@ -60,8 +60,8 @@ enum reader_progress {
     READER_MORE,      // stopped at `max_pages`
 };
 
-// Reads at most `max_pages` of one CPU. With `everything`, reads until the kernel has no more, even
-// if that takes reads of nearly empty pages.
+// Reads at most `max_pages` of one CPU. With `everything`, also reads nearly empty pages, until the
+// kernel has no more.
 enum reader_progress reader_drain(struct reader *reader, size_t index, size_t max_pages,
                                   bool everything);
 

@@ -3,10 +3,10 @@
 // The order matters: the buffer is off during the setup, clock and size come first (both empty the
 // buffer), and filters come before their events.
 //
-// An instance of our own is preferred, because it affects nobody else's tracing. On some kernels
-// some things exist only in the main buffer: texts written to trace_marker (instances get copies
-// since 6.16), the function_graph tracer, and events recorded before the start. A config that asks
-// for these gets the main buffer, if it is not in use.
+// An instance of our own is preferred, because it affects nobody else's tracing. Some features
+// exist only in the main buffer: texts written to trace_marker (instances get copies since 6.16),
+// the function_graph tracer, and events recorded before the start. A config with such a feature
+// gets the main buffer, if it is not in use.
 //
 // If a setting fails, the recording goes on without it, and the log has a line.
 #include "producer/sources/ftrace/setup.h"
@@ -154,7 +154,7 @@ static void set_clock(const struct step *step)
                     clocks.text);
 }
 
-// Returns the kilobytes of each CPU's buffer. If they differ, returns the total, which bounds each.
+// Returns the kilobytes of each CPU's buffer; their total, an upper limit, if the CPUs differ.
 static uint64_t read_buffer_kb(const struct tracefs *fs)
 {
     uint64_t kb;
@@ -163,7 +163,7 @@ static uint64_t read_buffer_kb(const struct tracefs *fs)
     return is_known ? kb : 0;
 }
 
-// Returns the resulting size of the buffer, or 0 if it could not be set.
+// Returns the resulting kilobytes of each CPU's buffer, or 0 if they could not be set.
 static uint64_t set_buffer_size(const struct step *step, uint64_t asked)
 {
     char text[32];
@@ -396,7 +396,7 @@ static int check_unused(const struct setup *setup, struct err *err)
     CLEANUP(strbuf_done) struct strbuf tracer = {0};
     int r = tracefs_read(&setup->fs, "current_tracer", &tracer);
     if (r < 0)
-        return 0; // then it cannot have been set
+        return 0; // without the file, no tracer can be set
     tracefs_setting(&tracer);
     if (!tracer.text || str_eq(tracer.text, "nop"))
         return 0;
@@ -414,8 +414,8 @@ int setup_read_layout(const char *root, struct page_layout *ret, struct err *err
     return 0;
 }
 
-// The kernel sends texts to the main buffer first, and to no instance while that is off. The main
-// buffer stays as it is, because another program may want it that way.
+// The kernel sends texts to the main buffer first, and to no instance while the main buffer is off.
+// Another program may want the main buffer off, so it is not switched on here.
 static void copy_markers(const struct step *step)
 {
     const char *root = step->setup->fs.root;

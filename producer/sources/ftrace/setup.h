@@ -21,11 +21,11 @@ struct setup {
     size_t page_size;      // of a sub-buffer
 };
 
-// Reads the layout of the kernel's pages, or takes the usual one if the kernel does not tell it.
+// Reads the layout of the kernel's pages; takes the default if the kernel does not state it.
 // Returns 0 or a negative errno.
 int setup_read_layout(const char *root, struct page_layout *ret, struct err *err);
 
-// Logs once which parts of the config have no effect here, and why.
+// Logs the settings without effect here, with the reason.
 void setup_warn(const Pb__FtraceConfig *config, const struct log *log);
 
 // Returns whether setup_open() will make an instance of its own. Otherwise it changes a buffer that
@@ -34,16 +34,16 @@ bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *conf
                   const struct event_set *set);
 
 // Opens the buffer and sets everything except events and tracers. Nothing is recorded yet. Adds the
-// config's kprobes to `set`, or to its `failed` those that could not be created.
+// config's kprobes to `set`; a kprobe that cannot be created goes into `set->failed`.
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
                struct event_set *set, const struct log *log, struct setup *ret, struct err *err);
 
-// Switches events and tracers on, while the buffer is still off. Adds to `failed` of `set` those
-// that could not be switched on.
+// Switches events and tracers on, while the buffer is still off. An event that cannot be switched
+// on goes into `set->failed`.
 void setup_enable(struct setup *setup, const Pb__FtraceConfig *config, struct event_set *set,
                   const struct log *log);
 
-// Starts or stops recording in the kernel.
+// Starts or stops recording in the kernel. Returns 0 or a negative errno.
 int setup_switch(struct setup *setup, bool on);
 
 // Switches events and tracers off and restores all settings. All pipes must be closed.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every change that would survive a crash is written to a journal before it is made. The writer
-// locks the journal, and the kernel drops the lock when the writer ends. So an unlocked journal was
-// left behind. This is the only test: the writer's pid stays taken until the parent reaps it, which
+// locks the journal, and the kernel drops the lock when the writer ends: an unlocked journal was
+// left behind. The writer's pid would be no test: it stays taken until the parent reaps it, which
 // may never happen, and is meaningless in another pid namespace.
 //
 // Instances of our own also have the process in their name: mmtrace-PID-STARTTIME-N. By this name a
-// sweep finds instances whose journal is in another folder, or was never written. Here the process
-// is looked up. If it only seems gone (another pid namespace), its open files prevent the kernel
-// from removing the instance.
+// sweep finds instances whose journal is in another folder, or was never written, and looks up the
+// process. If the process only seems gone (another pid namespace), its open files prevent the
+// kernel from removing the instance.
 #include "producer/sources/ftrace/tracefs.h"
 
 #include <dirent.h>
@@ -169,8 +169,8 @@ static char *unescape(const char *text, size_t size)
     return ret.failed ? NULL : strbuf_steal(&ret);
 }
 
-// Takes the writer's lock. A sweep between the creation of the journal and this call takes the
-// empty journal for one that was left behind, and removes it.
+// Takes the writer's lock. Returns false if a sweep has removed the journal since its creation: to
+// a sweep, an unlocked journal was left behind.
 static bool hold(int journal_fd)
 {
     struct stat st;
@@ -228,7 +228,7 @@ static int remember(struct tracefs *fs, const char *full_path, const char *value
     return 0;
 }
 
-// Undoes the last note.
+// Cancels the last remember().
 static void forget(struct tracefs *fs)
 {
     struct tracefs_undo *last = &fs->undo.items[--fs->undo.n];
@@ -236,7 +236,7 @@ static void forget(struct tracefs *fs)
     undo_release(last);
 }
 
-// Makes or removes an instance, and tries again after `passing` errors.
+// Makes or removes an instance. Tries again after the errno `passing`, `tries` times in all.
 static int change_instance(const char *path, bool make, int passing, unsigned tries)
 {
     const struct timespec pause = nsec_to_timespec(PAUSE);
@@ -441,7 +441,7 @@ int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
     int r = remember(fs, full, undo_line, true);
     if (r == 0)
         r = write_file(full, line, O_APPEND);
-    if (r == -EEXIST) // it belongs to another program, and must not be removed
+    if (r == -EEXIST) // the line belongs to another program, and must not be removed
         forget(fs);
     return r;
 }
@@ -511,7 +511,7 @@ static bool sweep_instance(const struct sweep *sweep, const char *path, const ch
     return true;
 }
 
-// Sweeps everything in the folder whose name is `prefix` and a process.
+// Sweeps each entry of the folder whose name is `prefix` and a process. Returns the number swept.
 static unsigned sweep_folder(const struct sweep *sweep, const char *folder, const char *prefix,
                              sweep_func sweep_one)
 {

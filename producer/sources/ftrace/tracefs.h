@@ -4,8 +4,8 @@
 // instance, or the main buffer.
 //
 // Every change is undone at the end. An instance of our own is removed. For other buffers the old
-// content of each changed file is noted, first in a journal on disk. So the next run can clean up
-// after a process that could not do so itself.
+// content of each changed file is noted first, also in a journal on disk. After a crash, the next
+// run restores the files from the journal.
 #pragma once
 
 #include <stdbool.h>
@@ -45,10 +45,11 @@ struct tracefs_options {
     bool main_buffer;      // instead of an instance
 };
 
-// Returns 0, or a negative errno with a text that says what is missing and what would permit it.
+// Returns 0, or a negative errno with a text that names the obstacle and the remedy.
 int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, struct err *err);
 
-// Restores what was changed and removes what was created. No file of the instance may be open.
+// Restores all changed files and removes the instance that tracefs_open() made. No file of the
+// instance may be open.
 void tracefs_close(struct tracefs *fs, const struct log *log);
 
 // Read a file: at `path` in the buffer's folder, or with a whole path. Reads are limited to 16 MiB.
@@ -62,7 +63,8 @@ bool tracefs_read_u64(const struct tracefs *fs, const char *path, uint64_t *ret)
 // Empties the ring buffer.
 int tracefs_clear(const struct tracefs *fs);
 
-// Notes the file's content, then writes `text`. Does nothing if the content is the same.
+// Notes the file's content, then writes `text`. Does nothing if the content is the same. Returns 0
+// or a negative errno.
 int tracefs_change(struct tracefs *fs, const char *path, const char *text);
 
 // Appends a line to a file of the root, and notes the line that undoes it.
