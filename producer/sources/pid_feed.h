@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Within one session, tells sources that name processes (process_stats) about the pids that other
-// sources see (ftrace). Publishing a pid that was seen before costs one compare.
+// Passes the pids that the sources of a session meet (ftrace) to the source that names processes
+// (process_stats). Publishing a known pid costs one compare.
 #pragma once
 
 #include <stdint.h>
@@ -40,7 +40,7 @@ static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
         feed->seen(feed->userdata, pid);
 }
 
-// The pid ended or changed its name: it counts as new when it is seen again.
+// Notes that the pid ended or changed its name. The next publication of the pid counts as new.
 static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid)
 {
     if (pid <= 0)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's own rules, computed here, because becoming the user for a moment would need the
-// right to become any user. In cases that differ from the kernel (access lists, capabilities in
-// user namespaces, security modules), the answer is no.
+// The kernel's access rules, computed here: to ask the kernel, the process would need the right to
+// become any user. Where an access list or a capability in a user namespace would decide, the
+// answer is no. Security modules are not asked.
 //
-// A process may execute another program after the check. So code that attaches asks before, and
-// again when the process has come.
+// A process may execute another program after the check. Code that attaches therefore checks before
+// it attaches, and again when the process has connected.
 #include "producer/sources/requester.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool all_are(struct span line, uint64_t id)
     return true;
 }
 
-// The file's owner is root if the process forbids access.
+// The owner of the status file is root if the process is undumpable.
 static bool is_open(const struct requester *requester, const char *proc, int32_t pid)
 {
     char path[64];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The user who asked for a recording. The recorder shows only those processes and
-// files of other users that this user could see without the recorder.
+// The user who asked for a recording. The recording contains a process or file of another user only
+// if this user could see it without the recorder.
 #pragma once
 
 #include <stdbool.h>

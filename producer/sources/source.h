@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A data source turns something that the kernel knows into packets. Each source is one file (or
-// folder) here that defines a `const struct source_class`, and one row in source_classes[]
-// (registry.c). Sources know nothing of sessions, files or triggers: they get a packet writer, a
-// loop and a config.
+// A data source writes packets about one part of the system. Each source is one file (or folder)
+// here that defines a `const struct source_class`, and one row in source_classes[] (registry.c).
+// Sources know nothing of sessions, files or triggers: they get a packet writer, a loop and a
+// config.
 //
 // The life of a source: open (parse and check the config, open files, change no kernel state) ->
-// perhaps prepare -> start -> flush* -> stop -> close. A failed open leaves nothing behind. After a
-// failed start, close() is still called. If a source can deliver only a part (no permission, kernel
-// too old), it logs one line for each missing part, with what would permit it, and delivers the
-// rest. open() fails only if nothing at all is left.
+// perhaps prepare -> start -> flush* -> stop -> close. After a failed open() there is nothing to
+// close. After a failed start, close() is still called. A source that can deliver only a part (no
+// permission, kernel too old) logs one line for each missing part, with the remedy, and delivers
+// the rest. open() fails only if nothing is left.
 #pragma once
 
 #include <stdbool.h>
@@ -48,9 +48,9 @@ struct source_env {
     const struct source_roots *roots;
     struct pid_feed *pids;
     const struct requester *requester; // the user of this recording; NULL: root
-    struct foreign_helper *helper;     // does what may block for the session; NULL: none
-    // Names must stay after their owner has ended: events about it may be in another buffer, or in
-    // the beginning that a ring keeps.
+    struct foreign_helper *helper;     // runs the session's blocking work; NULL: none
+    // The trace keeps the names of tasks that have ended: another buffer, or the kept beginning of
+    // a ring, may have events of these tasks.
     bool keeps_ended;
     // No other source of the session names tasks that ended before they could be looked up.
     bool names_ended;
@@ -60,32 +60,32 @@ struct source_env {
 struct source_counts {
     uint64_t events;      // in the source's own unit: ftrace events, samples, processes
     uint64_t events_lost; // by the kernel, by a full buffer, or missed readings
-    const char *problem;  // requested, but impossible; NULL: nothing. Borrowed
+    const char *problem;  // requested data that cannot be recorded; NULL: none. Borrowed
 };
 
 struct source; // each source defines a struct of its own, and casts
 
-// A field of a config that is accepted and not read.
+// A config field that is accepted but not read.
 struct config_unread {
     const ProtobufCMessageDescriptor *message;
     const char *field;
-    bool warn;       // where it is set: somebody would only notice in the trace
-    const char *why; // reads on behind "FIELD: "
+    bool warn;       // the user would otherwise notice only in the trace
+    const char *why; // text that continues "FIELD: "
 };
 
-// The name of a field of DataSourceConfig, which exists.
+// The name of a field of DataSourceConfig. Does not compile if there is no such field.
 #define SOURCE_CONFIG(field) (&#field[0 * sizeof(((Pb__DataSourceConfig *)0)->field)])
 
 struct source_class {
     const char *name;           // the name in configs: "linux.sys_stats"
     const char *const *aliases; // further names, NULL-terminated; may be NULL
     const char *summary;        // one line for --help
-    // SOURCE_CONFIG() of what this source reads and no other does; NULL: it has no such field. All
-    // fields of that message are read by this source, or stand in `unread`.
+    // SOURCE_CONFIG() of the message that only this source reads; NULL: none. The source reads each
+    // field of the message, or names the field in `unread`.
     const char *config;
     const struct config_unread *unread; // ends with a field of NULL; may be NULL
-    // Calls `warn` for what in the config has no effect; `what` goes on behind the path of the
-    // source's config. May be NULL.
+    // Calls `warn` for each setting without effect. `what` continues the path of the source's
+    // config. May be NULL.
     void (*check)(const Pb__DataSourceConfig *config,
                   void (*warn)(void *userdata, const char *what), void *userdata);
 
@@ -93,25 +93,24 @@ struct source_class {
     // in `err` do not begin with the source's name: the caller adds it.
     int (*open)(const struct source_env *env, const Pb__DataSourceConfig *config,
                 struct source **ret, struct err *err);
-    // Acquires from the kernel what start() needs, for a session that waits for a trigger: the
-    // trigger comes when memory is short, and start() must be quick. Records nothing and changes
-    // nothing that others use. After a failure, start() tries again itself. May be NULL.
+    // Acquires the kernel resources for start(), in a session that waits for a trigger: the trigger
+    // comes when memory is short, and start() must be quick. Records nothing and changes nothing
+    // that others use. After a failure, start() tries again. May be NULL.
     int (*prepare)(struct source *source, struct err *err);
     int (*start)(struct source *source, struct err *err);
-    // Brings everything that the kernel holds now into the buffer. May be NULL.
+    // Writes all data that the kernel holds now into the buffer. May be NULL.
     void (*flush)(struct source *source);
-    // For a source that dumps only from time to time: dumps now. May be NULL.
+    // Dumps now, in a source that dumps only from time to time. May be NULL.
     void (*dump)(struct source *source);
     // Writes the last samples and statistics, and restores the kernel's state. Writes nothing
     // afterwards.
     void (*stop)(struct source *source);
-    // The buffer is about to drop a packet of this source that fell out between the two kept ends
-    // of a ring. Must not write. May be NULL.
+    // Called before the buffer drops a packet of this source between the two kept ends of a ring.
+    // Must not write. May be NULL.
     void (*lost)(struct source *source, const uint8_t *packet, size_t size);
     struct source *(*close)(struct source *source); // takes NULL, returns NULL
     void (*counts)(const struct source *source, struct source_counts *ret); // may be NULL
-    // Writes again everything that packets refer to: names, descriptors, interned data. May be
-    // NULL.
+    // Writes all names, descriptors and interned data that packets refer to again. May be NULL.
     void (*clear_state)(struct source *source);
 };
 

@@ -2,7 +2,7 @@
 //
 // The enum's own names are the table: a line belongs to the value whose name has the same letters
 // and digits, without regard to case, underscores and parentheses ("Active(anon)" and
-// MEMINFO_ACTIVE_ANON). The few that the schema spells differently are aliases.
+// MEMINFO_ACTIVE_ANON). The few names that the schema spells differently are aliases.
 //
 // A place is remembered as an offset. Numbers grow and shrink by digits, so the shift of one place
 // is applied to the next guess. The name must be at the guessed place, at the start of a line and
@@ -134,7 +134,7 @@ static void want_name(const struct counter_set *set, bool *extra, const char *st
 }
 
 // Kernels split counters by kind of page, and merged or split them by zone. A missing counter is
-// replaced by those whose names have such a suffix more or less.
+// replaced by the counters whose names differ from it only by one of these suffixes.
 static void want_successors(const struct counter_set *set, bool *extra, const char *name)
 {
     static const char *const suffixes[] = {"_ANON",   "_FILE",    "_DMA",    "_DMA32",

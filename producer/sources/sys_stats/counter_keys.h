@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files with one named counter per line (/proc/vmstat, /proc/meminfo), and the schema's enum that
-// numbers the counters. A set learns once where its counters are in the text; a sample looks there
-// first.
+// numbers the counters. A set learns the places of its counters in the text once; a sample looks
+// there first.
 #pragma once
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 //
 // Polls counters of the whole machine. Every kind has a period and a grid of its own, which begins
 // when the source starts: kind k is due at start + i * period. One timer is set to the next moment
-// at which anything is due. Kinds that are due together share a packet. Grid points that the
-// process slept through are not made up for; they count as lost.
+// at which anything is due. Kinds that are due together share a packet. Grid points that pass while
+// the process sleeps are not made up for; they count as lost.
 //
 // A sample reads into one buffer and writes straight into the trace. The room that each kind needs
 // is learned: if a packet overflows, it is dropped, and the same kinds are sampled again with twice
@@ -51,7 +51,7 @@ struct poll {
     nsec_t period; // 0: not requested, or nothing to read
     nsec_t due;
     size_t n_room; // bytes of a sample of this kind, with some spare
-    bool failed;   // the log says so
+    bool failed;   // already logged
 };
 
 struct sys_stats {
@@ -134,7 +134,7 @@ static int read_text(struct sys_stats *stats, const struct text_file *file, stru
     }
 }
 
-// Logs once that something of this kind is not available, and what would permit it.
+// Logs that a file of this kind cannot be read, with the remedy.
 static void report_absent(struct sys_stats *stats, enum poll_kind kind, const char *where, int r)
 {
     const char *hint = "";

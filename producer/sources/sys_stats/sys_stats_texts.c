@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernel's documentation (proc.rst, iostats.rst, psi.rst) defines the formats, which only ever
-// grow at the end of a line. So every line is read by position, and anything behind the known
-// fields is ignored. A message that cannot be completed is rolled back: the trace has no half
-// entries.
+// grow at the end of a line. Every line is read by position, and anything behind the known fields
+// is ignored. A line that does not begin as expected is left out.
 #include "producer/sources/sys_stats/sys_stats_texts.h"
 
 #include "common/elements.h"

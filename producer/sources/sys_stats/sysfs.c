@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A machine with many cpus has thousands of idle states, and a process often has only 1024 file
-// descriptors. So a limited number of files stays open; the others are opened for each sample. The
-// descriptor of a cpu that went offline never works again, so after a failed read the path is
-// opened again once.
+// descriptors. Therefore a limited number of files stays open; the others are opened for each
+// sample. The descriptor of a cpu that went offline never works again: after a failed read, the
+// path is opened again once.
 #include "producer/sources/sys_stats/sysfs.h"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@
 #define N_VALUES_MAX 16384
 #define N_TEXT_MAX   4096
 
-// Where each kind is, below /sys.
+// The files of each kind, below /sys
 static const struct {
     const char *folder, *prefix; // a number follows a prefix that is not empty
     const char *file;
@@ -102,7 +102,7 @@ static int add_entry(struct sysfs_values *values, const char *sys, const char *e
 
 struct gpu_file {
     const char *path;
-    const char *name; // how its text is read
+    const char *name; // format of its text
 };
 
 static const struct gpu_file gpu_files[] = {

@@ -41,8 +41,8 @@ struct sysfs_values {
 int sysfs_values_open(struct sysfs_values *ret, enum sysfs_kind kind, const char *sys);
 void sysfs_values_close(struct sysfs_values *values);
 
-// Appends the present values to an open SysStats message. A file that cannot be read now (a cpu is
-// offline) is left out. In cpufreq, where the position is the cpu, it counts 0.
+// Appends the present values to an open SysStats message. A file that cannot be read now (an
+// offline cpu) is left out; in cpufreq, where the position is the cpu's number, its value is 0.
 void sysfs_values_write(struct sysfs_values *values, struct wire_writer *w);
 
 // Returns the current clock in an AMD card's table of clocks ("1: 700Mhz *"); 0 if none is marked.

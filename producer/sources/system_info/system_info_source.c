@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Written once when the session starts, and again when readers are told to drop their state. The
-// packets survive the wrap of a ring.
+// The packets are written when the session starts, and again when readers are told to drop their
+// state. They survive the wrap of a ring.
 #include "producer/sources/source.h"
 
 #include <errno.h>
@@ -126,8 +126,8 @@ static size_t write_interrupt_message(const struct system_info *info, struct spa
 typedef size_t (*write_message_fn)(const struct system_info *info, struct span text,
                                    struct wire_writer *w);
 
-// Encodes separately: the text does not tell the encoded size, and a small ring has no room to
-// spare.
+// Encodes the message before it reserves a packet: the text does not tell the encoded size, and a
+// small ring has no room to spare.
 static void write_message(struct system_info *info, struct span text, write_message_fn write,
                           enum retained_key key)
 {

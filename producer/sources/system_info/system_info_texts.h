@@ -26,7 +26,8 @@ struct cpu_info {
 };
 
 // Walks over the cpus in /proc/cpuinfo. `rest` is the remaining text. `*processor` is the name that
-// some kernels give once for all cpus. Both belong to the walk. Returns false at the end.
+// some kernels give once for all cpus. The caller keeps both during the walk. Returns false at the
+// end.
 bool cpu_info_next(struct span *rest, struct span *processor, struct cpu_info *ret);
 
 struct irq_name {
