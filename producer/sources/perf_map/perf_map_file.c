@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The root directory of a process is held open, and so is its map: both can be read after the
-// process has ended, in whatever mount namespace it lived. The map's name contains the pid that the
-// process itself sees. Until a map is first found, the process may change its user, its name, and
-// its root.
+// The root directory of a process and its map are held open: both can be read after the process has
+// ended, whatever its mount namespace was. The map's name contains the pid that the process itself
+// sees. Until a map is first found, the process may change its user, its name, and its root.
 //
 // /tmp is open to all users, so a file there is checked: it must be a regular file of the process's
 // own user or of root, not a link, and not older than the process. An older file was left by an
-// earlier process with the same pid. The file is opened with the process's own rights: a process
-// could mount any file in the place of its map, and have root read it.
+// earlier process with the same pid. The file is opened with the process's own rights: otherwise a
+// process could mount any file in the place of its map, and have root read the file.
 #include "producer/sources/perf_map/perf_map_file.h"
 
 #include <errno.h>
@@ -30,7 +29,7 @@
 #define TEXT_MAX 4096
 #define SLACK_S  2 // file-system clocks are coarse
 
-// Returns the last number of NSpid: that of the innermost namespace.
+// Returns the last number of NSpid: the pid in the innermost namespace.
 static int32_t inner_pid(const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
@@ -97,7 +96,8 @@ void perf_map_file_refresh(struct perf_map_file *file, const char *proc)
     }
 }
 
-// Links are followed only within the process's root, and not at the end of the path.
+// Opens a file below the process's root. Links are followed only within the root, and not at the
+// end of the path.
 static int open_below(struct perf_map_file *file, const char *path, struct stat *ret_st)
 {
     const struct perf_map_process *process = &file->process;
@@ -118,7 +118,7 @@ static int open_below(struct perf_map_file *file, const char *path, struct stat 
     return fd;
 }
 
-// Opens the file beside the map at `path`. Returns -1 if there is none.
+// Opens the file of times beside the map at `path`. Returns -1 if there is none.
 static int times_open(struct perf_map_file *file, const char *path)
 {
     char times[PERF_MAP_PATH_MAX + 8];

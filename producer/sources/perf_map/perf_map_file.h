@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The perf map of one process: where it is, and which part of it is new. A helper (perf_map_job.h)
-// does everything that enters the process's files.
+// The perf map of one process: its place, and its unread part. Only a helper (perf_map_job.h)
+// enters the process's files.
 #pragma once
 
 #include <stdbool.h>
@@ -12,11 +12,11 @@
 
 #define PERF_MAP_PATH_MAX 512
 
-// What /proc says about a process. Reading it never blocks.
+// Data of a process from /proc. Reading them never blocks.
 struct perf_map_process {
     int32_t pid;
     int32_t inner_pid;      // in the process's own pid namespace
-    uint64_t start_ticks;   // start time; distinguishes it from other processes with the same pid
+    uint64_t start_ticks;   // start time; distinguishes two owners of the pid
     int64_t start_realtime; // the same in seconds of the real-time clock
     uid_t uid;              // owner of its files
     gid_t gid;
@@ -32,10 +32,10 @@ struct perf_map_file {
     int fd;                // owned; -1: no map yet
     int times_fd;          // owned; -1: the runtime does not write times
     dev_t device;          // of the map
-    ino_t inode;           //
-    uint64_t offset;       // how far the map was read
-    uint64_t times_offset; //
-    bool refused;      // this program may not act as the process's user, so nothing can be found
+    ino_t inode;           // of the map
+    uint64_t offset;       // bytes of the map that were read
+    uint64_t times_offset; // bytes of the times that were read
+    bool refused;      // the process's user is not permitted to this program: no map can be opened
     char package[256]; // "": none
     char path[PERF_MAP_PATH_MAX];
 };
@@ -45,15 +45,15 @@ struct perf_map_file {
 int perf_map_file_open(struct perf_map_file *file, const char *proc,
                        const struct perf_map_process *process, int root_fd);
 
-// Updates what is known of the process, as long as no map was found and the process lives.
+// Updates the data of the process, as long as no map was found and the process lives.
 void perf_map_file_refresh(struct perf_map_file *file, const char *proc);
 
-// Looks for a map, or for another map than before. Returns true if a map was found that is to be
+// Looks for a map, or for a new map at the same path. Returns true if a map was found that must be
 // read from its beginning.
 bool perf_map_file_find(struct perf_map_file *file);
 
-// Reads whole lines from file->offset on; the caller moves the offset. `last`: also reads what
-// follows the last newline. Returns the size; 0 if nothing is new or the map is not to be read.
+// Reads whole lines from file->offset on; the caller moves the offset. `last`: also reads the text
+// behind the last newline. Returns the number of bytes; 0 if there are no new lines, or no map.
 size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
 // Reads the file of times beside the map in the same way.

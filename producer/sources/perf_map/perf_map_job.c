@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Roots and maps are held between requests: both can be read after the process has ended. A helper
-// that replaces another one opens the maps of live processes again, and continues where the other
-// one stopped.
+// that replaces another one opens the maps of live processes again, and continues at the offsets of
+// the requests.
 #include "producer/sources/perf_map/perf_map_job.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static int file_new(struct foreign_worker *worker, struct map_file_vec *files,
     return r;
 }
 
-// Another helper has read it before.
+// Returns whether the file is the map of the request, which an earlier helper has read.
 static bool is_known(const struct perf_map_file *file, const struct perf_map_ask *asked)
 {
     struct stat st;

@@ -10,17 +10,17 @@
 
 struct perf_map_ask {
     struct perf_map_process process;
-    // The map that is being read; another helper may have opened it before. Inode 0: none yet.
+    // The current map; an earlier helper may have opened it. Inode 0: none yet.
     dev_t device;
     ino_t inode;
-    uint64_t offset, times_offset; // how much text was received
+    uint64_t offset, times_offset; // bytes received so far
     bool ended;                    // the process has ended: its files are read to their end
-    bool last;                     // also read what follows the last newline
+    bool last;                     // also read the text behind the last newline
 };
 
-// Followed by the new text of the map, then that of its times.
+// Followed by the new text of the map, then the new text of its times.
 struct perf_map_news {
-    bool is_new; // another map than the one in the request: its text starts at its beginning
+    bool is_new; // another map than in the request: its text starts at its beginning
     dev_t device;
     ino_t inode;
     uint32_t n_text, n_times;
@@ -33,6 +33,6 @@ struct perf_map_news {
 // perf_map_news, or a negative errno if its files cannot be read.
 void perf_map_read_job(struct foreign_worker *worker, struct foreign_request *request,
                        struct foreign_answer *ret);
-// Request: a perf_map_process whose map will not be asked for any more.
+// Request: a perf_map_process whose map will not be read again.
 void perf_map_forget_job(struct foreign_worker *worker, struct foreign_request *request,
                          struct foreign_answer *ret);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The value of a map depends on its last lines, and its process may end at any moment. So each map
-// is read piece by piece while it grows, once more when its process has ended, and to its end when
-// the recording ends. Pieces that the buffer refuses are read again at the next look.
+// The value of a map depends on its last lines, and its process may end at any moment. Therefore
+// each map is read piece by piece while it grows, once more when its process has ended, and to its
+// end when the recording ends. Pieces that the buffer refuses are read again at the next look.
 //
-// A helper reads. One map has one request under way at a time, and a look that finds much data asks
-// again until the map has had its share. A map that does not answer does not delay the others.
+// A helper reads the maps. Each map has one request under way at a time. A look that finds much
+// data asks again until the map has had its share. A map that does not answer does not delay the
+// others.
 //
 // A ring keeps the pieces beside itself, as far as there is room: without the old pieces, old
 // samples have no names.
@@ -40,7 +41,7 @@
 #define STOP_WAIT     (3 * NSEC_PER_SEC)
 #define STOP_TIME     (500 * NSEC_PER_MSEC) // for one piece
 #define CUTS_TOLD_MAX 8                     // lines of the log
-#define CUTS_OF_ONE   4 // packets about maps of one process of which the trace has nothing
+#define CUTS_OF_ONE   4 // packets about cut maps of one process without any text in the trace
 
 struct perf_map_source;
 
@@ -58,7 +59,7 @@ struct watched_map {
     bool is_refused, is_allowed;
     bool is_forbidden;      // for the requester
     bool cut_told, is_done; // is_done: no more data will come
-    bool cut_logged;        // of this map, or of one that was here before, as n_cuts
+    bool cut_logged;        // of this map, or an earlier map of the process; n_cuts too
     unsigned n_cuts;
 };
 VEC_DEFINE(watched_map_vec, struct watched_map *);
@@ -74,7 +75,7 @@ struct perf_map_source {
     uint64_t n_unread, unread_bytes; // ends of maps that were not read
     uint64_t n_cuts_logged;
     uint64_t n_allowed; // processes whose files may be read
-    char problem[256];  // why the first process may not be read
+    char problem[256];  // why the first refused process may not be read
     uint32_t n_maps;
     bool full_told, is_stopping;
 };
@@ -215,7 +216,7 @@ static void cut_tell(struct perf_map_source *maps, struct watched_map *map, cons
     if (map->cut_told)
         return;
     map->cut_told = true;
-    // A process can replace its map, or itself, at each look.
+    // Limits the packets: a process can replace its map, or itself, at each look.
     if (map->ask.offset > 0 || map->n_cuts++ < CUTS_OF_ONE)
         piece_write(maps, map, PIECE_CUT, NULL, 0);
     if (map->cut_logged || maps->n_cuts_logged == CUTS_TOLD_MAX)
@@ -234,7 +235,7 @@ static void cut_tell(struct perf_map_source *maps, struct watched_map *map, cons
                     map->ask.process.pid, (unsigned long long)(maps->max_bytes / 1024));
 }
 
-// Returns false if no more can be taken now.
+// Writes a piece and moves its offset. Returns false if no more can be taken now.
 static bool piece_take(struct perf_map_source *maps, struct watched_map *map, enum piece piece,
                        const char *text, size_t size)
 {
@@ -262,7 +263,7 @@ static void ignore(void *userdata, int result, const void *answer, size_t size, 
     close_fd(fd);
 }
 
-// Reports what is missing at the end of a map that will not be read any more.
+// Reports the missing end of a map that will not be read any more.
 static void end_tell(struct watched_map *map)
 {
     struct perf_map_source *maps = map->maps;
@@ -303,7 +304,7 @@ static bool news_take(struct watched_map *map, const struct perf_map_news *news)
     size_t n = (size_t)news->n_text + news->n_times;
     map->rest -= n < map->rest ? n : map->rest;
     map->n_left = news->n_left > n ? news->n_left - n : 0;
-    // Data that do not fit are reported where that is found.
+    // cut_tell() has reported data that do not fit.
     map->is_whole = map->ask.last && (n == 0 || map->n_left == 0 || !goes_on);
     return goes_on && n > 0 && map->rest > 0;
 }
@@ -317,7 +318,7 @@ static void right_take(struct watched_map *map, int result, bool is_refused)
         map->is_allowed = true;
         map->maps->n_allowed++;
     }
-    if (result == -ESRCH) // it ended before it could be examined
+    if (result == -ESRCH) // the process ended before it could be examined
         map->is_whole = true;
 }
 
@@ -442,7 +443,7 @@ static void perf_map_stop(struct source *source)
     listening_end(maps);
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + STOP_WAIT;
     processes_look(maps);
-    foreign_helper_settle(maps->env.helper, deadline); // the running requests are not the last ones
+    foreign_helper_settle(maps->env.helper, deadline); // the last requests follow
     maps->is_stopping = true;
     vec_foreach(&maps->maps, map)
         map_ask(*map, maps->max_bytes);
@@ -483,7 +484,7 @@ static void perf_map_counts(const struct source *source, struct source_counts *r
     const struct perf_map_source *maps = (const struct perf_map_source *)source;
     *ret = (struct source_counts){.events = maps->n_packets,
                                   .events_lost = maps->n_lost + maps->n_unread};
-    // Maps of profiled processes are optional: nobody has asked for them.
+    // Maps of profiled processes are optional: no config asks for them.
     if (maps->config && maps->problem[0] && maps->n_allowed == 0)
         ret->problem = maps->problem;
 }

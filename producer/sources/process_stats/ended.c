@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that ended before they were looked up. While events are recorded, the kernel remembers the
-// names of tasks that caused some (saved_cmdlines), even after their end. It does not say to which
-// process a thread belonged. So such a task is written as a process of its own. This is right for
-// the programs that a shell runs by the hundred, and these are the tasks that end so soon. If
-// events of scheduling and of new tasks are recorded, they say more, and nothing is written here.
+// Tasks that ended before they were looked up. The kernel remembers the names of tasks with
+// recorded events (saved_cmdlines), even after their end, but not the process of a thread.
+// Therefore each of these tasks is written as a process of its own. This is right for the short
+// programs that a shell runs by the hundred, which most of these tasks are. If recorded events of
+// scheduling and of new tasks tell more, nothing is written here.
 //
-// The kernel misses a name if two processors want to note one at the same moment. Such a task
-// becomes a process without a name.
+// The kernel misses a name if two CPUs note one at the same moment. The task then becomes a process
+// without a name.
 //
 // The list is long and is read as a whole, at most once a second.
 #include <errno.h>
@@ -86,7 +86,7 @@ static void read_names(struct process_stats *ps, int fd)
             read_line(ps, line);
         kept = (size_t)(text.end - span_whole_lines(text).end);
         if (kept == sizeof(ps->status))
-            return; // the kernel makes no such line
+            return; // longer than any line of the kernel
         memmove(ps->status, text.end - kept, kept);
     }
 }
@@ -105,6 +105,6 @@ void ended_write(struct process_stats *ps, bool now)
     if (fd >= 0)
         read_names(ps, fd);
     for (size_t i = 0; i < ps->n_ended; i++)
-        write_ended(ps, ps->ended[i], span_over(NULL, 0)); // the others are unknown
+        write_ended(ps, ps->ended[i], span_over(NULL, 0)); // the list does not have their names
     ps->n_ended = 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of linux.process_stats share: the table of known processes (process_table.c),
-// names (tree.c), and polled counters (poll.c). process_stats_source.c connects them to a session.
+// Shared by the parts of linux.process_stats: the table of known processes (process_table.c), names
+// (tree.c), and polled counters (poll.c). process_stats_source.c connects them to a session.
 #pragma once
 
 #include <dirent.h>
@@ -33,15 +33,15 @@ struct process {
     bool kept;           // the trace has its names under its key
     bool written;        // kept, and not known to have changed since
     bool with_cmdline;   // the written names include arguments
-    bool is_shown;       // the trace has counters of it
+    bool is_shown;       // the trace has counters of the process
     bool no_memory;      // kernel threads, zombies
-    bool unnamed;        // this poll met it for the first time, or with a new name
+    bool unnamed;        // this poll met a new process, or a new name
     bool new_threads;    // this poll met another number of threads
-    uint8_t n_skipped;   // polls since a process without memory was looked at
-    uint32_t n_threads;  // when they were last written
+    uint8_t n_skipped;   // polls since a process without memory was read
+    uint32_t n_threads;  // number when they were last written
     uint32_t generation; // of the last walk over /proc that met the process
     uint64_t start_ticks;
-    nsec_t seen; // time of the last poll that met it
+    nsec_t seen; // time of the last poll that met the process
     char comm[COMM_BYTES_MAX];
     int fds[N_PROCESS_FILES]; // owned; -1: not kept open
     struct process_counters last;
@@ -56,13 +56,13 @@ struct process_stats {
 
     struct map64 processes; // pid -> struct process, owned
     struct map64 threads;   // tid -> process_mark(), for written threads except main threads; with
-                            // MARK_STALE if it may have changed since
+                            // MARK_STALE if the thread may have changed since
     struct map64 seen_fds;  // pid << 32 | fd -> process_mark(), for written descriptors
     uint32_t generation, last_serial;
     size_t n_fds, n_fds_max; // kept open
-    size_t n_known_max;      // processes and threads; above this, dead ones are swept out
+    size_t n_known_max;      // processes and threads; a larger number starts a sweep
     bool has_orphans;        // a process has ended since process_end_orphans()
-    nsec_t scan_time;        // timestamp of what is being written
+    nsec_t scan_time;        // timestamp of the current packets
     struct loop_timer *poller, *drainer;
     uint32_t n_ttl_ticks, n_ticks;
 
@@ -71,7 +71,7 @@ struct process_stats {
 
     int32_t ended[N_ENDED_MAX]; // tasks that no longer existed when they were looked up
     size_t n_ended;
-    nsec_t ended_due; // not looked for before this time
+    nsec_t ended_due; // earliest time of the next look at the kernel's list
 
     struct wire_writer *stats; // of the open ProcessStats packet, or NULL
     size_t stats_mark;
@@ -94,31 +94,31 @@ static inline uint64_t process_mark(const struct process *process)
 
 // process_table.c
 
-// Returns the process of a mark of process_mark(), or NULL if it has ended or the mark is stale.
+// Returns the process with this process_mark(), or NULL if it has ended or the mark is stale.
 const struct process *process_of_mark(const struct process_stats *ps, uint64_t mark);
 // process_get() returns the known process or a new one; NULL if memory ran out.
 struct process *process_get(struct process_stats *ps, int32_t pid);
 struct process *process_find(const struct process_stats *ps, int32_t pid);
 // Walks over the known processes: begin with *cursor 0; NULL at the end.
 struct process *process_each(const struct process_stats *ps, size_t *cursor);
-// Reads a file of the process into `buffer`. With `keep`, the file stays open between polls as far
-// as there are descriptors. Then -ESRCH means that the process has ended, even if another process
-// has its pid.
+// Reads a file of the process into `buffer`. With `keep`, the file stays open between polls while
+// descriptors are left: then -ESRCH means that the process has ended, even if another process has
+// its pid. Returns 0 or a negative errno.
 int process_read(struct process_stats *ps, struct process *process, enum process_file file,
                  bool keep, char *buffer, size_t size, struct span *ret);
-// Reads its stat in the same way. Returns false if that fails.
+// Reads the process's stat in the same way. Returns false on failure.
 bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
                         struct process_times *ret);
 void process_close_files(struct process_stats *ps, struct process *process);
-// The process has ended: its names may be dropped once the ring has passed this moment.
+// Ends the process: its names may be dropped once the ring has passed this moment.
 void process_end(struct process_stats *ps, struct process *process);
 // Ends the processes that the last walk over /proc did not meet.
 void process_end_unmet(struct process_stats *ps);
 // Ends the threads of ended processes.
 void process_end_orphans(struct process_stats *ps);
-// The thread has ended, as process_end(). No effect for an unknown thread.
+// Ends the thread in the same way. No effect for an unknown thread.
 void process_end_thread(struct process_stats *ps, int32_t tid);
-// If many processes and threads are known, walks over /proc and ends those that no longer exist.
+// If many processes and threads are known, walks over /proc and ends all that no longer exist.
 void process_sweep(struct process_stats *ps);
 // Marks everything to be written again.
 void process_table_renew(struct process_stats *ps);
@@ -127,7 +127,8 @@ void process_table_clear(struct process_stats *ps);
 
 // tree.c
 
-// Writes the name of `process` and, if wanted, of its threads. `status` is its status.
+// Writes the name of `process` and, if wanted, of its threads. `status` is the parsed status of the
+// process.
 void tree_write_process(struct process_stats *ps, struct process *process,
                         const struct process_status *status);
 void tree_write_new_threads(struct process_stats *ps, struct process *process,
@@ -141,14 +142,14 @@ void tree_write_all(struct process_stats *ps);
 
 // Adds a task that is unknown and no longer in /proc.
 void ended_add(struct process_stats *ps, int32_t tid);
-// Names these tasks by the kernel's list of names. `now`: even if that was done a moment ago.
+// Names these tasks by the kernel's list of names, at most once a second; with `now`, at once.
 void ended_write(struct process_stats *ps, bool now);
 
 // poll.c
 
 // Ends the open packet of counters, if there is one: a writer has one packet at a time.
 void poll_end_packet(struct process_stats *ps);
-// The process has ended. Writes this into the trace if the trace has counters of the process.
+// Writes the end of the process into the trace, if the trace has counters of the process.
 void poll_write_end(struct process_stats *ps, const struct process *process);
 void poll_all(struct process_stats *ps);
 // Writes the names of the files behind the file descriptors of all known processes.

@@ -76,7 +76,7 @@ void poll_write_end(struct process_stats *ps, const struct process *process)
     if (!process->is_shown)
         return;
     poll_end_packet(ps);
-    // Not the time of the scan: the process may have lived on during it.
+    // The time of the scan would be too early: the process may have lived on during the scan.
     struct wire_writer *w = packet_writer_begin_message(ps->env.writer, nsec_now(CLOCK_BOOTTIME),
                                                         PROCESS_ROOM, PB_TracePacket_process_stats);
     if (!w)
@@ -131,8 +131,8 @@ static void read_dmabuf(struct process_stats *ps, const struct process *process,
         process_counters_set(counters, COUNTER_DMABUF_RSS, (int64_t)(bytes / 1024));
 }
 
-// Opens a message of `process` in a packet with room for one more file, or keeps the open one while
-// it has room. *mark 0: none is open.
+// Returns a packet with an open message of `process` and room for one more file. *mark: the open
+// message; 0: none.
 static struct wire_writer *message_with_room(struct process_stats *ps,
                                              const struct process *process, size_t *mark)
 {
@@ -197,7 +197,8 @@ void poll_fds_of_all(struct process_stats *ps)
     poll_end_packet(ps);
 }
 
-// Without a descriptor that is bound to the process, its start time shows whether it is the same.
+// Returns whether the pid still belongs to `process`: without a file that is bound to the process,
+// its start time decides.
 static bool is_same(struct process_stats *ps, struct process *process)
 {
     if (process->fds[PROCESS_STATUS] >= 0)
@@ -210,8 +211,8 @@ static bool is_same(struct process_stats *ps, struct process *process)
     return known == 0 || known == times.start_ticks;
 }
 
-// Reads the present status of `pid` into ps->status; an earlier process with this pid is ended.
-// Returns NULL if the process is gone.
+// Reads the present status of `pid` into ps->status. Ends an earlier process with this pid. Returns
+// NULL if the process is gone.
 static struct process *read_status(struct process_stats *ps, int32_t pid,
                                    struct process_status *ret, struct process_counters *counters)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connects names and counters of processes to a session. Other sources publish the thread ids that
-// they meet. Here they are only queued, and looked up in batches from the loop, so that /proc never
-// delays the reading of ftrace. Ids that do not fit into the queue will be published again.
+// they meet. The ids are queued here and looked up in batches from the loop: /proc never delays the
+// reading of ftrace. Ids that do not fit into the queue will be published again.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>

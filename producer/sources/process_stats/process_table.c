@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pids are reused. An open file of /proc/PID is bound to the process, not to the number: reading it
-// fails with ESRCH as soon as the process is gone. So the polled files stay open. That also saves
-// open and close in every poll, and a reused pid cannot be mistaken. Without free descriptors, the
-// start time distinguishes two owners of a pid.
+// fails with ESRCH as soon as the process is gone. The polled files therefore stay open: a reused
+// pid cannot be mistaken, and a poll saves open() and close(). Without free descriptors, the start
+// time distinguishes two owners of a pid.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -113,7 +113,7 @@ bool process_read_times(struct process_stats *ps, struct process *process, bool 
            process_stat_parse(span, ret);
 }
 
-// Writes an empty packet. When the ring passes over it, it removes what `key` kept.
+// Writes an empty packet. When the ring overwrites it, the packet kept under `key` is dropped.
 static void forget(struct process_stats *ps, uint64_t key)
 {
     poll_end_packet(ps);

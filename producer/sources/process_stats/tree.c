@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names. Every process and every thread is a packet of its own, kept beside the ring under its own
-// key. So a name lives as long as anything that may need it, and a new name replaces the old one.
+// Names. Every process and every thread has a packet of its own, kept beside the ring under its own
+// key. A name lives as long as any packet that may need it, and a new name replaces the old one.
 //
 // A dying process loses its command line before it disappears. The names that were written during
 // its life are better than those of a zombie, and are left unchanged.
@@ -136,7 +136,8 @@ void tree_write_new_threads(struct process_stats *ps, struct process *process,
         if (tid == process->pid || thread_is_written(ps, tid, process))
             continue;
         struct process_status thread;
-        if (!with_status || read_status(text, path, tid, &thread)) // or it has just ended
+        if (!with_status || read_status(text, path, tid, &thread)) // false: the thread has just
+                                                                   // ended
             write_thread(ps, tid, process, with_status ? &thread : NULL);
     }
     closedir(dir);
@@ -171,7 +172,7 @@ void tree_look_up(struct process_stats *ps, int32_t tid)
         return;
     }
     if (status.tgid == tid) {
-        process_end_thread(ps, tid); // of the id's former owner
+        process_end_thread(ps, tid); // the id's former owner
         process = process_get(ps, tid);
         if (process)
             tree_write_process(ps, process, &status);
