@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs of mmsql. Each gets the arguments behind its name and returns an exit code: 0 done, 1
-// failed, 2 usage.
+// The verbs of mmsql. A verb gets the arguments after its name and returns an exit code: 0 done, 1
+// failed, 2 wrong usage.
 #pragma once
 
 #include "common/program.h"
@@ -11,5 +11,5 @@ enum { EXIT_DONE = PROGRAM_DONE, EXIT_FAILED = PROGRAM_FAILED, EXIT_USAGE = PROG
 extern const struct program_verb verb_convert, verb_flamegraph, verb_memory, verb_pprof, verb_query,
     verb_tables, verb_verdict;
 
-// Says what is wrong with the arguments, and where to read more. Returns EXIT_USAGE.
+// Prints the error in the arguments and a pointer to --help. Returns EXIT_USAGE.
 __attribute__((format(printf, 2, 3))) int usage_error(const char *verb, const char *format, ...);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must stay true: where a right cannot be given up, nothing goes on with it. The OOM score
-// is a courtesy, and its failure is none.
+// If the process cannot drop a right, confine() fails. A failure to set the OOM score is ignored.
 #include "converter/cli/confine.h"
 
 #include <errno.h>
@@ -28,7 +27,7 @@ static int limit_set(int resource, rlim_t value)
     return setrlimit(resource, &limit) < 0 ? -errno : 0;
 }
 
-// A recorder that is not to be killed hands that on to its children.
+// A recorder that the OOM killer must spare passes its score on to its children.
 static void be_killed_first(void)
 {
     CLEANUP(close_fdp) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -49,7 +48,7 @@ static int rights_drop(void)
     return setuid(0) == 0 ? -EPERM : 0;
 }
 
-// Root's folder for temporary files may be closed to nobody.
+// The user nobody may lack access to root's folder for temporary files.
 static void temporary_folder_check(void)
 {
     const char *folder = getenv("TMPDIR");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Before a trace of a stranger is read on behalf of root: rights are given up, and what a damaged
-// or hostile trace can cost is limited.
+// Confinement of a process of root before it reads an untrusted trace: the process drops its rights
+// and limits the resources that a damaged or hostile trace can use.
 #pragma once
 
 #include "common/err.h"
 
-// Root becomes nobody; memory, processor time, file sizes and core dumps are limited; out of
-// memory, this process is killed before others. 0, or a negative errno with text: nothing may be
-// read then.
+// Changes root to nobody; limits memory, processor time, file sizes and core dumps; makes this
+// process the first victim of the OOM killer. Returns 0 or a negative errno with text. After an
+// error, the caller must not read any file.
 int confine(struct err *err);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything goes into one working file in a folder beside the output, which takes the output's
-// name when all is well. The first trace is written there directly. Others are converted into files
-// of their own and joined; what is no trace is added last, because it refers to processes and
-// frames. So the old database is never touched, and whoever is killed leaves it as it was.
+// The conversion writes one working file in a folder beside the output, and renames the file at the
+// end. The first trace of a new database is written there directly. Each further trace is converted
+// into a file of its own and joined. Other files are added last, because they refer to processes
+// and frames. The conversion does not touch the old database: if the process is killed, the old
+// database stays as it was.
 //
-// Nothing is loaded twice (sources.h): bytes that are in the database already are not looked at,
-// and a part that turns out to be a recording that is there is not joined. If nothing is left, the
-// old database keeps its place.
+// Nothing is loaded twice (sources.h): a file whose bytes are in the database is not converted, and
+// a converted trace whose recording is in the database is not joined. If no file is left, the old
+// database stays.
 #include "converter/cli/conversion.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ static bool nothing_new(const struct run *run)
            run->sources.all.n == run->sources.n_stored;
 }
 
-// What happened, and what the traces lack. The database is whole then.
+// Makes and stores the verdicts, and reads the health of the traces. The database must be complete.
 static int traces_judge(struct run *run)
 {
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
@@ -89,7 +90,7 @@ static int everything_convert(struct run *run)
     return r;
 }
 
-// SQLite opens the file when something is read.
+// Opens the working file before its name is removed.
 static int working_open(struct run *run, struct sqlite3 **ret)
 {
     int code = handle_open_reading(run->working, ret);
@@ -111,9 +112,9 @@ static void summary_print(const struct run *run, nsec_t took)
     health_print(&run->verdicts, &run->health, true);
 }
 
-// Reading ends before the limit. What grows without being asked for, between two questions, meets
-// the kernel's limit: then nothing is converted. *ret_before holds for what follows: statements,
-// and the prompt's pager.
+// Sets the kernel's limit of data. Reading stops before the budget's limit. Memory that grows
+// between two checks of the budget meets the kernel's limit, and the conversion fails. *ret_before:
+// the limit to restore for statements and for the prompt's pager.
 static void memory_bound(const struct budget *budget, struct rlimit *ret_before)
 {
 #ifdef M_ARENA_MAX
@@ -127,7 +128,7 @@ static void memory_bound(const struct budget *budget, struct rlimit *ret_before)
         sandbox_data(budget->memory_max + BUDGET_MEMORY_OWN);
 }
 
-// A limit that somebody has set is the likely cause, and easy to overlook.
+// Names a resource limit as the likely cause of -ENOMEM, because a limit is easy to overlook.
 static void memory_hint(const struct budget *budget, int r, struct err *err)
 {
     struct rlimit space, data;

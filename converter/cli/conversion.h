@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From files to a database: what `mmsql convert` does, and `mmsql query` on a trace. Reports what
-// is wrong in files to stderr as it goes; a failure's text is left to the caller.
+// Conversion of files into a database, for `mmsql convert` and for `mmsql query` on a trace. The
+// conversion prints damage in the files to stderr; the caller prints the text of a failure.
 #pragma once
 
 #include "converter/cli/conversion_order.h"
 
-// 0: done. Otherwise a negative errno, and `output` is as it was.
+// Returns 0 or a negative errno with text. After an error, `output` is unchanged.
 int conversion_run(const struct conversion *conversion, struct conversion_result *ret,
                    struct err *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The old database is never touched: --append goes on in a copy.
+// The old database is never changed: --append adds to a copy.
 #include "converter/cli/conversion_base.h"
 
 #include <errno.h>
@@ -14,8 +14,9 @@
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 
-// A journal that somebody left beside the old database would be taken for one of the new database
-// and destroy it. SQLite brings it to its end, unless another program is at it.
+// SQLite would apply a journal of the old database to the new database and destroy the new
+// database. The exclusive transaction completes the journal, unless another program uses the
+// database.
 int run_settle_journals(struct run *run)
 {
     const char *output = run->conversion->output;
@@ -33,7 +34,8 @@ int run_settle_journals(struct run *run)
     return err_hint(run->err, -EBUSY, "its journal is beside it; close that program first");
 }
 
-// A copy of the old database, through SQLite, which knows what of a journal counts.
+// Copies the old database with SQLite's backup functions, because SQLite knows which parts of a
+// journal are valid.
 int run_copy_base(struct run *run)
 {
     const char *output = run->conversion->output;
@@ -45,7 +47,8 @@ int run_copy_base(struct run *run)
     }
     CLEANUP(run_handle_closep) sqlite3 *from = NULL;
     CLEANUP(run_handle_closep) sqlite3 *to = NULL;
-    // Not for reading only: a database in WAL mode would keep the files that reading it makes.
+    // Opened for writing: a read-only handle would leave the -wal and -shm files of a database in
+    // WAL mode.
     int code = sqlite3_open_v2(output, &from, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK)
         code = handle_defend_written(from);
@@ -67,7 +70,7 @@ int run_copy_base(struct run *run)
     if (code != SQLITE_DONE)
         return err_set(run->err, -EIO, "%s: %s", output,
                        from ? sqlite3_errmsg(backup ? to : from) : "cannot be opened");
-    // Who likes WAL for writing has it no longer: a reader would need to write beside the file.
+    // The copy leaves WAL mode, because a reader of a WAL database must write beside the file.
     sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     run->has_base = true;
     run_count(run);

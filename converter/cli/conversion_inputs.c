@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace is converted when it is taken. Other files refer to processes and frames of traces, so
-// they wait (conversion_rest.h).
+// A trace is converted at once. Other files refer to processes and frames of traces, so they wait
+// (conversion_rest.h).
 #include "converter/cli/conversion_inputs.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "converter/input/archive.h"
 #include "converter/input/recognise.h"
 
-// Whether nothing of a further file can be read; says so.
+// True, after a message, if the budget has no room for a further file
 static bool is_used_up(struct run *run, const char *name)
 {
     char text[96];
@@ -30,7 +30,7 @@ static bool is_used_up(struct run *run, const char *name)
     return true;
 }
 
-// Takes over the content: a trace is converted now, other files wait until the traces are through.
+// Takes ownership of the content. A trace is converted now; other files wait for the traces.
 static int content_take(struct run *run, struct content content)
 {
     const uint8_t *bytes = input_bytes(content.input);
@@ -59,7 +59,8 @@ static int content_take(struct run *run, struct content content)
     return r;
 }
 
-// Of an archive, what is sure to be meant: names are believed where contents say little.
+// Selects the entries of an archive that are certainly meant as input. If a content is ambiguous,
+// the name decides.
 static bool archive_wants(const char *name, const uint8_t *head, size_t size)
 {
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
@@ -122,7 +123,7 @@ static int archive_take(struct run *run, struct input *archive, const struct con
             content_done(&content);
         n_taken += r == 0;
         if (r == -EBADMSG &&
-            (n_taken || entry + 1 < files.items + files.n)) { // the others may be good
+            (n_taken || entry + 1 < files.items + files.n)) { // other entries may be good
             say(*run->err->hint ? "%s (%s); left out" : "%s; left out", run->err->text,
                 run->err->hint);
             run->result.is_partial = true;

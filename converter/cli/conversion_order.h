@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a conversion is to do, and how it went.
+// The options and the result of a conversion.
 #pragma once
 
 #include <stdbool.h>
@@ -24,9 +24,9 @@ VEC_DEFINE(path_vec, const char *);
 struct conversion {
     struct conversion_files files;
     const char *output;      // borrowed
-    const char *shown;       // borrowed; `output` as the summary names it; NULL: as it is
-    struct sqlite3 **opened; // not NULL: instead of taking that name, the database is opened for
-                             // reading, and its file is gone
+    const char *shown;       // borrowed; name of `output` in the summary; NULL: `output`
+    struct sqlite3 **opened; // not NULL: receives the database, opened for reading; the file is
+                             // removed and `output` is not written
     struct path_vec symbols; // folders with ELF files, borrowed
     struct selection selection;
     struct limits limits;

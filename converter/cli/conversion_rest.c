@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All files of a format go in at once, past SQLite if its tables are empty.
+// All files of a format are imported together. If the tables of the format have no rows, the new
+// rows bypass SQLite (bulk.h).
 #include "converter/cli/conversion_rest.h"
 
 #include <errno.h>
@@ -26,12 +27,12 @@ DEFINE_CLEANUP(bulk_freep, struct bulk, bulk_free);
 struct waiting {
     struct run *run;
     const struct content *content;
-    sqlite3 *handle; // NULL: the rows go past SQLite
+    sqlite3 *handle; // NULL: the rows bypass SQLite
     struct bulk *bulk;
     enum budget_limit stopped;
 };
 
-// SQLite has pages in memory that the file will have.
+// SQLite has pages in memory that are not in the file yet.
 static void rows_count(struct run *run, sqlite3 *handle)
 {
     int failure = 0;
@@ -43,7 +44,7 @@ static void rows_count(struct run *run, sqlite3 *handle)
     }
 }
 
-// Importers ask from time to time. What they have read does not come back, so it need not stay.
+// Importers call this function from time to time. Bytes that they have read are not needed again.
 static bool waiting_goes_on(void *userdata)
 {
     struct waiting *waiting = userdata;
@@ -117,7 +118,7 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     return 0;
 }
 
-// Names have any bytes but 0.
+// A NUL separates the notes: names can have any other byte.
 static int notes_print(struct run *run, const struct strbuf *notes)
 {
     run->result.is_partial |= notes->size > 0;
@@ -126,7 +127,7 @@ static int notes_print(struct run *run, const struct strbuf *notes)
     return notes->failed ? err_errno(run->err, -ENOMEM, "database") : 0;
 }
 
-// Whether files of the same format went before it.
+// True if a file before this index has the same format
 static bool format_was_seen(const struct run *run, size_t before)
 {
     for (size_t i = 0; i < before; i++)
@@ -135,8 +136,8 @@ static bool format_was_seen(const struct run *run, size_t before)
     return false;
 }
 
-// All files of a format in one go, past SQLite, if its tables have no rows yet. *ret: they are
-// through.
+// Imports all files of a format and bypasses SQLite, if the tables of the format have no rows yet.
+// *ret: true if the files are imported.
 static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *format,
                     struct strbuf *notes, bool *ret)
 {
@@ -205,7 +206,6 @@ static int files_import(struct run *run, sqlite3 *handle)
     return r;
 }
 
-// What is no trace, and what follows from it for the traces.
 int run_import_rest(struct run *run)
 {
     const struct conversion *conversion = run->conversion;

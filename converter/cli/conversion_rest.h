@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of a conversion: what is no trace, and what follows from it for the traces.
+// The last step of a conversion: files that are not traces, symbols, and names of frames.
 #pragma once
 
 #include "converter/cli/conversion_run.h"
 
-// When all traces are through. 0 or a negative errno with text.
+// Called when all traces are converted. Returns 0 or a negative errno with text.
 int run_import_rest(struct run *run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all steps of a conversion use: progress, handles, the table of what is loaded.
+// Functions for all steps of a conversion: progress, handles, the list of loaded files.
 #include "converter/cli/conversion_run.h"
 
 #include <errno.h>
@@ -82,7 +82,6 @@ int run_handle_open(struct run *run, const char *path, sqlite3 **ret)
     return 0;
 }
 
-// SQLite does not ask before it makes the working file longer.
 void run_count(struct run *run)
 {
     uint64_t size = file_size(run->working);
@@ -113,7 +112,6 @@ void run_skip(struct run *run, const char *name, const char *why)
     run->n_skipped++;
 }
 
-// Whether the same is loaded; says so.
 bool run_skips(struct run *run, const struct source *source, const struct file_format *format)
 {
     const struct source *same = sources_find(&run->sources, source, format);
@@ -148,7 +146,6 @@ void content_done(struct content *content)
     input_free(content->input);
 }
 
-// No room is left for a further file; what is there already is kept.
 int run_leave_out(struct run *run)
 {
     run_progress_wipe(run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A conversion that is going on: what its steps share.
+// The state that the steps of a running conversion share.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 
 struct sqlite3;
 
-// Something to import: a file, or what is in an archive.
+// A file to import, or an entry of an archive
 struct content {
     char *name;          // owned, for people
     struct input *input; // owned
@@ -32,20 +32,20 @@ VEC_DEFINE(content_vec, struct content);
 struct run {
     const struct conversion *conversion;
     struct budget budget;
-    uint64_t n_counted; // bytes of the working file that the budget knows
+    uint64_t n_counted; // bytes of the working file that the budget counts
     char *folder;       // owned
     struct working_folder beside;
     char *working; // owned; the file that becomes the output
     bool has_maps; // a trace had perf maps
-    bool has_base; // there is a database in it
+    bool has_base; // the working file has a database
     struct content_vec waiting;
     struct sources sources;
     size_t n_skipped; // files that repeat others
-    bool unchanged;   // nothing came to the database that is there
+    bool unchanged;   // no file added to the old database
     struct conversion_result result;
     uint64_t n_packets, n_bytes, n_rows;
     int64_t n_traces; // in the database
-    int64_t n_judged; // of those, the first, which have their verdict already
+    int64_t n_judged; // number of the first traces, which have verdicts already
     struct verdict_vec verdicts;
     struct health_line_vec health;
     struct err *err;
@@ -55,40 +55,41 @@ struct run {
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
 
-// A part is missing in the result because a limit was reached.
+// Notes that a part is missing in the result because a limit was reached.
 void run_is_cut(struct run *run);
 
-// False: the user wants an end.
+// Returns false if the user interrupted the conversion.
 bool run_goes_on(void *userdata);
 
-// As run_goes_on(), and shows how much is done.
+// Shows the progress (`done`: 0 to 1), and returns as run_goes_on().
 bool run_progress_show(void *userdata, double done);
 void run_progress_wipe(struct run *run);
 
-// For reading and writing a working file. 0 or a negative errno with text.
+// Opens a working file for reading and writing. Returns 0 or a negative errno with text.
 int run_handle_open(struct run *run, const char *path, struct sqlite3 **ret);
 void run_handle_closep(struct sqlite3 **handle);
 
-// Tells the budget how large the working file is now: SQLite does not ask.
+// Updates the budget with the size of the working file: SQLite does not ask the budget.
 void run_count(struct run *run);
 
-// How a file is known when it comes again. Borrows everything.
+// Returns the key that recognises a repeated file. All pointers are borrowed.
 struct source source_of(const char *name, const struct input *input,
                         const struct file_format *format, const char *argument);
 
-// Leaves out a file that repeats another one, and says so.
+// Prints that a repeated file is left out, and counts the file.
 void run_skip(struct run *run, const char *name, const char *why);
 
-// Whether the same is loaded; says so.
+// Returns true, after a message, if the same content is loaded already.
 bool run_skips(struct run *run, const struct source *source, const struct file_format *format);
 
-// Notes that it is loaded from here on. 0 or a negative errno with text.
+// Notes a source as loaded. Returns 0 or a negative errno with text.
 int run_taken(struct run *run, const struct source *source);
 
-// -EINVAL with text.
+// Sets the error text of an empty file. Returns -EINVAL.
 int content_is_empty(struct run *run, const struct content *content);
 
 void content_done(struct content *content);
 
-// No room is left for a further file, as run->err says; what is there already is kept. Returns 0.
+// Leaves out a file that the budget has no room for: prints and clears run->err, and keeps the data
+// of the other files. Returns 0.
 int run_leave_out(struct run *run);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first trace becomes the working file. Each further one is converted into a file of its own
-// and joined. Where there is not enough room, the same trace is converted again with less
-// (budget.h).
+// The first trace becomes the working file. Each further trace is converted into a file of its own
+// and joined. If the room is not enough, the same trace is converted again with a smaller share of
+// the budget (budget.h).
 #include "converter/cli/conversion_traces.h"
 
 #include <errno.h>
@@ -19,7 +19,8 @@
 #include "converter/tables/join.h"
 #include "converter/tables/rows.h"
 
-// Two clocks of one boot differ by what was slewed in between; those of two boots by more.
+// The real-time offsets of two traces of one boot differ by the clock's slew between them; offsets
+// of two boots differ by more.
 #define SAME_BOOT_NS (NSEC_PER_SEC / 2)
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
@@ -75,7 +76,8 @@ static void damage_print(struct run *run, const char *trace, const struct input 
     }
 }
 
-// *ret_rows: how many rows the tables got. -EDQUOT, too: the database is there, and too large.
+// *ret_rows: number of rows in all tables. Returns -EDQUOT also for a complete database that is too
+// large.
 static int trace_try(struct run *run, const struct content *content, const char *path,
                      const struct id_shifts *shifts, struct trace_result *ret, uint64_t *ret_rows)
 {
@@ -105,7 +107,7 @@ static int trace_try(struct run *run, const struct content *content, const char 
     budget_give(&run->budget, run->budget.output - run->budget.before);
     if (r < 0)
         return r;
-    // The rows of a part are there twice while it is joined.
+    // During the join, the rows of a part exist twice.
     bool is_part = path != run->working;
     budget_note(&run->budget, n_bytes);
     bool fits = budget_fits(&run->budget, is_part ? n_bytes : 0);
@@ -119,7 +121,7 @@ static int trace_try(struct run *run, const struct content *content, const char 
     return 0;
 }
 
-// As much of the trace as there is room for.
+// Imports as much of the trace as the budget allows.
 static int trace_import(struct run *run, const struct content *content, const char *path,
                         const struct id_shifts *shifts, struct trace_result *ret,
                         uint64_t *ret_rows)
@@ -137,7 +139,7 @@ static int trace_import(struct run *run, const struct content *content, const ch
     return err_hint(run->err, r, "give more");
 }
 
-// What brings a trace onto the clock of the first one.
+// *ret: the shift of a trace onto the clock of the first trace, in ns
 static int shift_find(struct run *run, sqlite3 *handle, const char *part, const char *name,
                       int64_t *ret)
 {
@@ -164,7 +166,8 @@ static int shift_find(struct run *run, sqlite3 *handle, const char *part, const 
     return 0;
 }
 
-// Whether the part is a recording that is there; says so, or that times overlap.
+// *ret: the database already has the recording of the part. Prints a message then, or if times
+// overlap.
 static int part_skips(struct run *run, const char *part, const char *name, bool *ret)
 {
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
@@ -179,7 +182,7 @@ static int part_skips(struct run *run, const char *part, const char *name, bool 
     return r;
 }
 
-// What ids of the next trace grow by.
+// *ret: the shifts of ids for the next trace, freed by the caller
 static int shifts_find(struct run *run, struct id_shifts **ret)
 {
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;

@@ -82,7 +82,7 @@ static int no_memory(void)
     return EXIT_FAILED;
 }
 
-// FILE=TARGET is cut in two, in place. 0 or -ENOMEM.
+// Splits FILE=TARGET in place. Returns 0 or -ENOMEM.
 static int file_add(struct conversion *conversion, char *path, const char *option)
 {
     struct conversion_file file = {
@@ -130,7 +130,7 @@ static int take_symbol_path(void *to, const struct verb_option *option, char *te
 
 #define AT(member) offsetof(struct convert_options, member)
 
-// False: the program is to return *ret_code.
+// False: the program returns *ret_code.
 static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
     static const struct verb_option rows[] = {
@@ -174,7 +174,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
     return conversion->files.n && conversion->output;
 }
 
-// What is wrong with "-" among the names, or NULL.
+// Returns an error text if uses of "-" conflict, or NULL.
 static const char *stream_conflict(const struct conversion *conversion)
 {
     size_t n = 0;
@@ -205,8 +205,8 @@ static int convert(struct conversion *conversion, struct conversion_result *ret,
     return r < 0 ? r : stream_file_pour(&stream, err);
 }
 
-// A link stays one: its target is replaced. Only regular files are replaced at all: as root, the
-// name of a device would be lost. *ret is owned.
+// Resolves symbolic links, so that the conversion replaces the target and not the link. Refuses a
+// file that is not regular, because root would replace a device. The caller owns *ret.
 static int output_resolve(struct conversion *conversion, char **ret, struct err *err)
 {
     struct stat st;
@@ -222,7 +222,7 @@ static int output_resolve(struct conversion *conversion, char **ret, struct err 
     return 0;
 }
 
-// With --symbols, files are read where the processes of the trace had mapped them.
+// --symbols reads files at the paths that the processes of the trace had mapped.
 static bool sandbox_enter(const struct conversion *conversion)
 {
     struct own_sandbox sandbox = {.reads_all = conversion->symbolize};
@@ -256,7 +256,7 @@ static int run_convert(int argc, char **argv)
     if (!sandbox_enter(&conversion))
         return EXIT_FAILED;
     interrupts_note();
-    signal(SIGPIPE, SIG_IGN); // a closed stderr is no reason to leave a temporary file behind
+    signal(SIGPIPE, SIG_IGN); // a closed stderr must not leave a temporary file behind
     if (convert(&conversion, &result, &err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CREATE PERFETTO statements are turned into SQLite's own: tables and views into temporary ones,
-// functions into SQL that is registered under their name, with its $arguments as ?numbers. The
-// modules of Perfetto's library that are small and stand on tables alone are in
-// converter/sql/modules/.
+// CREATE PERFETTO statements become SQLite's own statements. Tables and views become temporary. The
+// SQL of a function is registered under the function's name, with ?numbers instead of $arguments.
+// converter/sql/modules/ has the small modules of Perfetto's library that need tables alone.
 #include "converter/cli/dialect.h"
 
 #include <ctype.h>
@@ -67,7 +66,7 @@ static bool word_eat(const char **cursor, const char *word)
     return true;
 }
 
-// A name, with dots and wildcards if it is a module's.
+// Reads a name. The name of a module may have dots and wildcards.
 static bool name_eat(const char **cursor, bool is_module, char *ret)
 {
     const char *at = sql_blanks_skip(*cursor);
@@ -82,7 +81,7 @@ static bool name_eat(const char **cursor, bool is_module, char *ret)
     return true;
 }
 
-// Behind a quoted text or name, a comment, or one character.
+// Returns the text after one token: a quoted text or name, blanks and comments, or one character.
 static const char *token_skip(const char *at)
 {
     const char *behind = sql_blanks_skip(at);
@@ -95,7 +94,8 @@ static const char *token_skip(const char *at)
     return *at ? at + 1 : at;
 }
 
-// The text up to the `;` that ends the statement; *cursor goes behind it.
+// Returns the text up to the `;` of the statement, and moves *cursor behind the `;`. The caller
+// frees the text.
 static char *body_take(const char **cursor)
 {
     const char *begin = *cursor, *at = begin;
@@ -105,7 +105,7 @@ static char *body_take(const char **cursor)
     return strndup(begin, (size_t)(at - begin));
 }
 
-// Behind a list in parentheses.
+// Moves *cursor behind a list in parentheses. False: the list is missing or not closed.
 static bool parentheses_skip(const char **cursor)
 {
     const char *at = sql_blanks_skip(*cursor);
@@ -149,7 +149,7 @@ static int relation_run(sqlite3 *handle, const char **cursor, const char *kind, 
     char name[NAME_BYTES];
     if (!name_eat(cursor, false, name))
         return failed("CREATE PERFETTO", "the name is missing");
-    parentheses_skip(cursor); // the schema, which SQLite finds out itself
+    parentheses_skip(cursor); // the schema: SQLite finds the schema itself
     if (!word_eat(cursor, "AS"))
         return failed(name, "AS is expected");
     CLEANUP(freep) char *body = body_take(cursor);
@@ -184,7 +184,7 @@ static bool signature_read(const char **cursor, struct signature *ret)
     return parentheses_skip(cursor) || !ret->is_table;
 }
 
-// Puts ?n where $argument stands.
+// Replaces each $argument by ?n. The caller frees the text.
 static char *arguments_number(const char *body, const struct signature *signature)
 {
     struct strbuf sql = {0};
@@ -245,8 +245,8 @@ static int function_run(sqlite3 *handle, const char **cursor)
     return code == SQLITE_OK ? 1 : failed(signature.name, sqlite3_errmsg(handle));
 }
 
-// CREATE TABLE, VIEW or VIRTUAL TABLE of plain SQL, with the name at hand: temporary, since the
-// database is not to be changed. `at` is behind CREATE.
+// Runs plain CREATE TABLE, VIEW or VIRTUAL TABLE as a temporary object, because a query must not
+// change the database. `at` is behind CREATE. Returns 0 for other SQL and for names with a schema.
 static int plain_run(sqlite3 *handle, const char **cursor, const char *at)
 {
     char name[NAME_BYTES];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql flamegraph: heap profiles, or logs of Java allocations, as a picture, or as folded text for
-// other tools. A dump's rows
-// say what changed since the dump before, so a moment is the sum of all rows up to it.
+// mmsql flamegraph: heap profiles or logs of Java allocations, as a picture, or as folded text for
+// other tools. The rows of a dump are the changes since the dump before, so the state at a time is
+// the sum of all rows up to that time.
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -24,7 +24,7 @@
 #include "converter/profile/java_names.h"
 #include "converter/tables/statement.h"
 
-#define MAX_FRAMES     4096 // of a stack; what goes on is cut
+#define MAX_FRAMES     4096 // of a stack; further frames are cut
 #define NAME_MAX_BYTES 4096 // of a Java method
 
 static const char help[] =
@@ -65,18 +65,18 @@ struct options {
     double min_percent;
     struct limits limits;
     bool folded, total, count, diff, alloc_log;
-    struct alloc_stacks stacks; // `reverse` and `depth_limit` of profiles, too
+    struct alloc_stacks stacks; // `reverse` and `depth_limit` hold for heap profiles, too
 };
 
 static const char frames_sql[] =
     "CREATE TEMP TABLE flame_frame(id INTEGER PRIMARY KEY, function);"
     "INSERT OR IGNORE INTO flame_frame SELECT frame_id, coalesce(demangle(function), function, '[' "
     "|| "
-    // Of a path what is behind the last slash.
+    // The part of a path after the last slash.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
     "''), "
     "''), nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;"
-    // Code of several functions was at one address: what was there last.
+    // If several functions had their code at one address, the last one counts.
     "CREATE TEMP TABLE flame_code(upid, frame_id, function, PRIMARY KEY(upid, frame_id));"
     "INSERT OR REPLACE INTO flame_code SELECT p.upid, p.frame_id, s.name "
     "FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id "
@@ -92,7 +92,7 @@ static const char leaves_sql[] =
     "AND (?6 IS NULL OR p.name GLOB ?6) AND (?7 IS NULL OR h.heap_name = ?7) "
     "GROUP BY h.upid, h.callsite_id ORDER BY h.upid, h.callsite_id";
 
-// Options that only heap profiles have.
+// True if an option of heap profiles is given
 static bool names_profiles(const struct options *o)
 {
     return o->total || o->count || o->diff || o->pid >= 0 || o->process || o->heap ||
@@ -122,9 +122,10 @@ static char *last_arrow(char *text)
     return last;
 }
 
-// As people write it, where a runtime wrote Lpackage/Class;::method(I)V. Methods that were inlined
-// stand in one name, behind those that they were inlined into, and are frames of their own. The
-// innermost first. Returns how many; a name for which there is no memory is NULL.
+// Adds the names of a frame, innermost first. The name of a runtime, Lpackage/Class;::method(I)V,
+// is written as in Java. A name can be a chain of inlined methods with "->" between them, innermost
+// last; each method becomes a frame of its own. Returns the number of names; a name is NULL if
+// memory is out.
 static size_t names_keep(struct arena *arena, const char *text, const char **names, size_t room)
 {
     char chain[NAME_MAX_BYTES], *arrow;
@@ -141,7 +142,7 @@ static size_t names_keep(struct arena *arena, const char *text, const char **nam
     return n;
 }
 
-// The names from `callsite` out, innermost first, in `arena`. 0 or -ENOMEM.
+// Reads the names from `callsite` outwards, innermost first, into `arena`. Returns 0 or -ENOMEM.
 static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
                       const char **names, size_t *ret_n)
 {
@@ -211,7 +212,7 @@ static int profile_read(sqlite3 *handle, const struct options *options, struct f
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Samples of logs if they are asked for, or are all that there is.
+// Reads samples of logs if an option asks for them, or if there is no heap profile.
 static int stacks_read(sqlite3 *handle, struct options *options, struct flame *flame)
 {
     int code = options->alloc_log ? SQLITE_OK : profile_read(handle, options, flame);

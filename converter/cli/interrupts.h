@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals that end a conversion in good order, so that nothing half done is left.
+// Signals that cancel a conversion, so that its temporary files are removed.
 #pragma once
 
 #include <stdbool.h>
 
-// From now on SIGINT, SIGTERM and SIGHUP are only noted, but for those that are ignored: who said
-// nohup means it.
+// From now on, SIGINT, SIGTERM and SIGHUP are only noted. An ignored signal stays ignored (nohup).
 void interrupts_note(void);
 
-// They end the program again. False: one came meanwhile.
+// From now on, the signals end the program again. Returns false if a signal has come.
 bool interrupts_let(void);
 
-// Whether none has come: fit for struct conversion.
+// Returns true if no signal has come. Fits conversion.goes_on.
 bool interrupts_none(void *userdata);

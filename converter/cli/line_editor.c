@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libedit keeps its state in variables of its own and calls back without any of ours, so what the
-// callbacks need is kept here, in the only variables of this program beside those of signals.
+// libedit passes no userdata to its callbacks, so their state is in a global variable.
 #include "converter/cli/line_editor.h"
 
 #include <langinfo.h>
@@ -29,7 +28,7 @@ static struct {
 
 #ifdef HAVE_LIBEDIT
 
-// libedit asks again and again, with `state` 0 at first, until there is none left.
+// libedit calls this function until it returns NULL. `state` is 0 at the first call.
 static char *word_next(const char *text, int state)
 {
     static size_t at;
@@ -48,11 +47,11 @@ static char **words_complete(const char *text, int start, int end)
 {
     (void)start;
     (void)end;
-    rl_attempted_completion_over = 1; // never names of files
+    rl_attempted_completion_over = 1; // no completion of file names
     return rl_completion_matches(text, word_next);
 }
 
-// Text is UTF-8 here, also where no locale says so.
+// Text is UTF-8, also if the locale has another encoding.
 static void editor_begin(void)
 {
     setlocale(LC_CTYPE, "");
@@ -128,7 +127,7 @@ void line_editor_close(void)
 {
 #ifdef HAVE_LIBEDIT
     if (editor.edits && editor.history) {
-        mode_t mask = umask(077); // questions are nobody else's business
+        mode_t mask = umask(077); // the history is private
         write_history(editor.history);
         umask(mask);
     }

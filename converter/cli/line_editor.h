@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines that somebody types: with editing, history and completion where the program is built with
-// libedit and speaks to a terminal, plain otherwise. There is one editor in a program.
+// Input lines of a user. If the program is built with libedit and runs in a terminal, lines have
+// editing, history and completion. A program has one editor.
 #pragma once
 
 #include <stdbool.h>
 
-// `words` are what can be completed, ended by NULL and borrowed; `history` is a file, or NULL.
+// `words`: the words for completion, ended by NULL, borrowed. `history`: the path of a file, or
+// NULL.
 void line_editor_open(const char *const *words, const char *history);
 
-// Other words than before.
+// Replaces the words for completion.
 void line_editor_words(const char *const *words);
 
-// The next line without its end, freed by the caller; NULL: the end of input.
+// Returns the next line without its newline, or NULL at the end of input. The caller frees the
+// line.
 char *line_editor_read(const char *prompt);
 
-void line_editor_remember(const char *line); // in the history
-void line_editor_close(void);                // and the history is saved
+void line_editor_remember(const char *line); // adds the line to the history
+void line_editor_close(void);                // saves the history

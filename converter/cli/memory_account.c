@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql memory: the view memory_account for people, one process after the other, of its last moment
-// or the one that is asked for.
+// mmsql memory: prints the view memory_account, process by process, at the last reading or at the
+// time of --at.
 #include <getopt.h>
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -57,7 +57,7 @@ static const struct {
     {"difference", "The difference"},
 };
 
-// Broken between words, each line in its column.
+// Breaks the text between words and indents the further lines.
 static void wrapped_print(const char *text)
 {
     size_t left = strlen(text);
@@ -88,7 +88,7 @@ struct place {
     bool was_looked_at; // the process has rows of its own memory
 };
 
-// Of the process that is shown last.
+// Prints a note if the trace has no memory reading of the last process.
 static void end_print(const struct place *place)
 {
     if (place->upid < 0 || place->was_looked_at)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql: traces to SQLite, and questions about them.
+// mmsql: converts traces to SQLite databases and queries the databases.
 #include <stdarg.h>
 #include <stdio.h>
 

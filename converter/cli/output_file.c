@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder beside the output holds the file meanwhile, as conversions do it: what a killed one
-// leaves there goes with the next one.
+// A folder beside the output holds the incomplete file, as in a conversion. The next run removes
+// the folder of a killed process.
 #include "converter/cli/output_file.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ int output_file_open(struct output_file *file, const char *path, struct err *err
         file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
     }
-    file->target = realpath(path, NULL); // a link stays one
+    file->target = realpath(path, NULL); // a link stays a link
     int r = working_folder_make(file->target ? file->target : path, err, &file->folder);
     if (r == 0)
         r = working_file_make(&file->folder, "output", err, &file->working);

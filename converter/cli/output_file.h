@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that a verb writes. The file gets its name when it is complete, so that a failure leaves
-// the old one. A file that is not regular (a pipe, a device) is written to.
+// A file that a verb writes. The file gets its name when its content is complete, so that the old
+// file stays after a failure. A file that is not regular (a pipe, a device) is written directly.
 #pragma once
 
 #include "common/err.h"
@@ -11,18 +11,18 @@ struct output_file {
     const char *path; // borrowed; NULL: standard output
     int fd;           // for writing; owned unless it is standard output
     struct working_folder folder;
-    char *working; // owned; NULL: the file itself is written to
+    char *working; // owned; NULL: the file is written directly
     char *target;  // owned; the path without links; NULL: as `path`
 };
 
-// `path` NULL or "-" is standard output. 0, or a negative errno with text.
+// Opens the output. `path` NULL or "-" is standard output. Returns 0 or a negative errno with text.
 int output_file_open(struct output_file *file, const char *path, struct err *err);
 
-// All is written: the file takes its name.
+// Gives the complete file its name. Returns 0 or a negative errno with text.
 int output_file_publish(struct output_file *file, struct err *err);
 
-// What was not published goes. Fit for CLEANUP().
+// Removes a file that was not published. Fit for CLEANUP().
 void output_file_done(struct output_file *file);
 
-// For messages.
+// The name of the output in messages.
 const char *output_file_name(const struct output_file *file);

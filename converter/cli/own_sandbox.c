@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hostile file that takes over the parser finds a process that cannot run programs, reach the
-// network or other processes, and writes nothing but where the output goes. The paths are those of
-// the command line, so a file that is named there works wherever it is.
+// If a hostile file takes over the parser, the process can run no programs, cannot reach the
+// network or other processes, and can write only to the folders of the output and of temporary
+// files. The paths are taken from the command line, so a file works anywhere.
 //
-// The prompt runs a pager, whose files are the user's business; files are not guarded there.
+// The prompt runs a pager of the user, which may need any file, so the prompt guards no files.
 #include "converter/cli/own_sandbox.h"
 
 #include <errno.h>
@@ -23,12 +23,12 @@
 #include "converter/ground/budget.h"
 #include "converter/ground/spill.h"
 
-// Of the C library and SQLite, and what there is to know of memory.
+// For the C library, SQLite, and the size of the available memory.
 static const char *const system_reads[] = {
     "/proc/self",   "/proc/meminfo", "/sys/fs/cgroup", "/sys/devices/system/cpu", "/dev/null",
     "/dev/urandom", "/dev/random",   "/etc/localtime", "/usr/share/zoneinfo",
 };
-// Where SQLite looks for room, if the environment names none.
+// SQLite's folders for temporary files, if the environment names none.
 static const char *const temporary_folders[] = {"/var/tmp", "/usr/tmp", "/tmp"};
 
 __attribute__((format(printf, 2, 3))) static const char *make(struct own_sandbox *sandbox,
@@ -107,7 +107,7 @@ static void temporary_add(struct own_sandbox *sandbox)
     write_add(sandbox, sqlite);
     write_add(sandbox, own);
     for (size_t i = 0; i < ELEMENTS(temporary_folders); i++)
-        if (!is_usable(sqlite) && !is_usable(own)) // SQLite goes on to these
+        if (!is_usable(sqlite) && !is_usable(own)) // SQLite tries these folders next
             write_add(sandbox, temporary_folders[i]);
     write_add(sandbox, temporary_folder(NULL));
 }

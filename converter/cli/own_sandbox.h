@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sandbox that a verb enters when its command line is read and before any file is.
+// The sandbox that a verb enters after it has read the command line and before it opens a file.
 #pragma once
 
 #include <stdbool.h>
@@ -10,25 +10,26 @@
 
 VEC_DEFINE(made_vec, char *); // owned
 
-// Grows by the functions below; all zero is empty.
+// The paths that the sandbox allows. All zero is empty; the functions below add paths.
 struct own_sandbox {
     struct sandbox_paths paths;
     struct made_vec made;
     bool reads_all;     // any file may be read
-    bool writes_all;    // no files are guarded
-    bool runs_programs; // a pager
-    bool bounds_data;   // to half of what memory is available
-    bool failed;        // no memory
+    bool writes_all;    // files are not guarded
+    bool runs_programs; // for example a pager
+    bool bounds_data;   // limit data to half of the available memory
+    bool failed;        // memory is out
 };
 
-// A file to be read, and those that belong to it: journals of a database, times of a perf map. A
-// database in WAL mode is written beside, too. "-" and NULL are none.
+// Allows reading of a file and of the files that belong to it: journals of a database, times of a
+// perf map. For a database in WAL mode, allows writing beside it, too. Ignores "-" and NULL.
 void own_sandbox_input(struct own_sandbox *sandbox, const char *path);
 
-// A file to be written, with the folder that it is in and that of the file which a link leads to.
+// Allows writing of a file, in its folder, and in the folder of a link's target. Ignores "-" and
+// NULL.
 void own_sandbox_output(struct own_sandbox *sandbox, const char *path);
 
-// Enters it, unless the environment says MMTRACE_SANDBOX=off. What the kernel does not have is left
-// out; temporary files can be written. Empties `sandbox`. False: it failed for another reason,
-// which is on stderr, and the program must not go on.
+// Enters the sandbox, unless the environment has MMTRACE_SANDBOX=off. Parts that the kernel lacks
+// are left out; temporary files can be written. Empties `sandbox`. Returns false after another
+// failure, which is printed to stderr; the program must then end.
 bool own_sandbox_enter(struct own_sandbox *sandbox);

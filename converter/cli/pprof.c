@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql pprof: heap profiles as pprof reads them, with the sample types of Go's heap profiles,
-// whose options pprof has. Processes and heaps are labels of the samples: pprof tells them apart by
-// -tags and -tagfocus, and adds them up otherwise.
+// mmsql pprof: heap profiles in the format of pprof. The sample types are the types of Go's heap
+// profiles, for which pprof has options. Processes and heaps are labels of the samples: pprof
+// selects them with -tags and -tagfocus, and adds them up otherwise.
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -24,7 +24,7 @@
 #include "converter/profile/pprof_writer.h"
 #include "converter/tables/statement.h"
 
-#define MAX_FRAMES 4096 // of a stack; what goes on is cut
+#define MAX_FRAMES 4096 // of a stack; further frames are cut
 #define MAX_LINES  256  // functions inlined into each other
 
 static const char help[] =
@@ -53,14 +53,14 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
 
 VEC_DEFINE(location_vec, uint64_t);
 
-// What has been met in samples: ids are those of the database, plus one.
+// What the samples use. Ids in `stack` and `mappings` are the ids of the database plus one.
 struct used {
-    struct location_vec stack; // of the sample at hand
+    struct location_vec stack; // of the current sample
     struct map64 frames;
     struct map64 mappings; // -> enum mapping_lack
 };
 
-// Of any frame in a mapping.
+// Properties of at least one frame of a mapping.
 enum mapping_lack { LACKS_FUNCTION = 1, LACKS_FILE = 2, LACKS_LINE = 4, HAS_INLINED = 8 };
 
 static const char leaves_sql[] =
@@ -73,7 +73,8 @@ static const char leaves_sql[] =
 
 static const char up_sql[] = "SELECT parent_id, frame_id FROM stack_profile_callsite WHERE id = ?1";
 
-// A frame's address is one of the file's symbol table; a profile has that of the process.
+// A frame's address is an address of the file's symbol table; pprof needs the address in the
+// process.
 static const char frames_sql[] =
     "SELECT f.id, f.mapping, f.rel_pc - g.load_bias - g.exact_offset + g.start, "
     "coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''), nullif(f.name, '')), "
@@ -81,7 +82,7 @@ static const char frames_sql[] =
     "FROM stack_profile_frame f LEFT JOIN stack_profile_mapping g ON g.id = f.mapping "
     "LEFT JOIN stack_profile_symbol s ON s.symbol_set_id = f.symbol_set_id ORDER BY f.id, s.id";
 
-// The first one is taken for the program itself.
+// pprof takes the first mapping for the program itself.
 static const char mappings_sql[] =
     "WITH program AS (SELECT DISTINCT p.name FROM heap_profile_allocation JOIN process p USING "
     "(upid) WHERE p.name != '') "
@@ -161,7 +162,7 @@ static int samples_write(sqlite3 *handle, const struct options *options, struct 
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// A location that is complete. `frame` is -1 before the first.
+// The location that is read. `frame` is -1 before the first row.
 struct location {
     int64_t frame;
     uint64_t mapping, address;
@@ -304,7 +305,7 @@ static int profile_run(sqlite3 *handle, const struct options *options,
     return code == SQLITE_OK && r == 0 && used.frames.n > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-// Half a profile is none.
+// An incomplete profile is not published.
 static int pprof_run(const struct options *options)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;

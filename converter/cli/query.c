@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql query: SQL on a database, or on a trace, which is converted for the occasion. The database
-// is opened for reading only; what statements create is temporary.
+// mmsql query: runs SQL on a database, or on a trace that is converted first. The database is
+// opened for reading only; statements create temporary objects.
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -63,15 +63,15 @@ static const char help[] =
 
 struct query {
     const char *path;
-    const char *sql;  // NULL: from the file, or asked for
+    const char *sql;  // NULL: read from `file`, or typed at the prompt
     const char *file; // NULL: none
     enum format format;
     bool timing, quiet, functions;
     struct limits limits;
 };
 
-// Otherwise it is worth a try as a trace: a readable file that does not begin as a database. A pipe
-// with a name is opened once only, its writer would take the first reader's leaving for the end.
+// True if the file begins as a database or cannot be read; all other files are tried as traces. A
+// named pipe is not opened here, because its writer would take the close for the end of the reader.
 static bool is_database(const char *path)
 {
     char head[16] = {0};
@@ -88,8 +88,8 @@ static void conversion_done(struct conversion *conversion)
     conversion_files_done(&conversion->files);
 }
 
-// Converts `path` into a database without a name. What was left by who was killed while at that
-// goes, because all have the same output.
+// Converts `path` into an unnamed database. All queries have the same output name, so a query
+// removes the working folders of killed queries.
 static int trace_open(const char *path, const struct limits *limits, sqlite3 **ret,
                       bool *ret_is_cut)
 {
@@ -138,7 +138,7 @@ void question_closep(sqlite3 **handle)
     sqlite3_close(*handle);
 }
 
-// SQLite has it open when its name goes.
+// SQLite has opened the file before its name is removed.
 static int stdin_open(sqlite3 **ret)
 {
     CLEANUP(stream_file_done) struct stream_file stream = {0};
@@ -173,7 +173,7 @@ int question_open(const char *path, const struct limits *limits, sqlite3 **ret, 
     return is_database(path) ? database_open(path, ret) : trace_open(path, limits, ret, ret_is_cut);
 }
 
-// The question may attach other databases; the prompt runs a pager and keeps a history.
+// SQL may attach other databases; the prompt runs a pager and keeps a history.
 static bool query_sandbox(const struct query *query)
 {
     bool asks = !query->sql && !query->file;
@@ -194,7 +194,7 @@ static int query_run(const struct query *query)
     }
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     bool is_cut,
-        is_converted = !question_is_database(query->path); // that has told of damage already
+        is_converted = !question_is_database(query->path); // damage is reported already
     int code = question_open(query->path, &query->limits, &handle, &is_cut);
     if (code != SQLITE_OK)
         return EXIT_FAILED;

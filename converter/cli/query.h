@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What verbs that ask share: a database, or a trace that is converted for the occasion.
+// Access of a verb to its data: a database, or a trace that is converted into a temporary database.
 #pragma once
 
 #include <stdbool.h>
@@ -9,16 +9,17 @@
 
 struct sqlite3;
 
-// Whether question_open() would open `path` as a database, not convert it. Nothing is consumed.
+// Returns true if question_open() would open `path` as a database, and false if it would convert
+// the file. Consumes no input.
 bool question_is_database(const char *path);
 
 // Enters the sandbox of a verb that reads `path` and writes `output` (NULL or "-": standard
-// output). False: the program must not go on; the reason is on stderr.
+// output). Returns false after an error, which is printed to stderr; the program must then end.
 bool question_sandbox(const char *path, const char *output);
 
-// Opens `path` for reading, the trace in a database without a name. Returns SQLite's code; what is
-// wrong is on stderr. The caller closes *ret, also on failure. *ret_is_cut: a part of the trace is
-// missing because a limit was reached; the verb does what it can, and ends with EXIT_FAILED.
+// Opens the database `path` for reading, or converts the trace `path` into an unnamed database.
+// Returns SQLite's code; errors are printed to stderr. The caller closes *ret, also after a
+// failure. *ret_is_cut: a part of the trace is missing because a limit was reached.
 int question_open(const char *path, const struct limits *limits, struct sqlite3 **ret,
                   bool *ret_is_cut);
 

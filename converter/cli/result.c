@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table for people needs to know its widths first, so that form holds rows in memory, but not
-// more than HELD_CELLS: those behind come as they are, in the widths found, or wider. CSV and JSON
-// are written as rows come.
+// The table form needs column widths first, so it holds rows in memory, at most HELD_CELLS cells.
+// Later rows are printed at once, in these widths or wider. CSV and JSON rows are printed at once.
 #include "converter/cli/result.h"
 
 #include <errno.h>
@@ -18,16 +17,17 @@
 #include "common/vec.h"
 
 #define HELD_CELLS 100000
-#define WIDTH_MAX  100 // columns of a cell in a table; longer text is cut
+#define WIDTH_MAX  100 // of a cell in a table, characters; longer text is cut
 
 struct table_cell {
     char *text; // owned
     size_t width;
-    bool right; // aligned
+    bool right; // right-aligned
 };
 VEC_DEFINE(cell_vec, struct table_cell);
 
-// Columns that UTF-8 text takes, and how many bytes of it fit into `max`.
+// Returns the width of UTF-8 text in characters, at most `max`. *ret_bytes: bytes of these
+// characters.
 static size_t text_width(const char *text, size_t max, size_t *ret_bytes)
 {
     size_t width = 0, i = 0;
@@ -61,7 +61,7 @@ static void real_add(struct strbuf *out, double value)
         strbuf_add_str(out, ".0");
 }
 
-// The text of a cell that is not NULL. Without memory for it, `out` has failed.
+// The text of a cell that is not NULL. Sets out->failed if memory is out.
 static const char *cell_string(sqlite3_stmt *statement, int column, struct strbuf *out)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
@@ -125,7 +125,7 @@ static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
     cell.width = text_width(cell.text, WIDTH_MAX, &n_bytes);
     if (cell.text[n_bytes]) {
         text_width(cell.text, WIDTH_MAX - 3, &n_bytes);
-        memcpy(cell.text + n_bytes, "...", 4); // at least three more bytes were there
+        memcpy(cell.text + n_bytes, "...", 4); // the text had at least three more bytes
     }
     int r = cell_vec_push(cells, cell);
     if (r < 0)
@@ -153,7 +153,7 @@ struct table_form {
     bool with_head;
 };
 
-// Prints the rows at hand, and takes them out.
+// Prints the held rows and empties `cells`.
 static void table_print(struct table_form *form, struct cell_vec *cells)
 {
     for (size_t i = 0; i < cells->n; i++)

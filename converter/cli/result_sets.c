@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One result set is a JSON array of objects, several are an array of such arrays, and which it is
-// shows only when the last statement has run: what a statement returns depends on those in front of
-// it. So the first set waits in a file without a name if statements follow. A single statement
-// prints its rows as they come.
+// In JSON, one result set is an array of objects, and several sets are an array of these arrays.
+// The number of sets is known only after the last statement, because a statement's result depends
+// on the statements before it. If statements follow, the first set therefore waits in an unnamed
+// file. A single statement prints its rows directly.
 #include "converter/cli/result_sets.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static FILE *held_open(void)
     return file;
 }
 
-// Copies the set that was held back to standard output.
+// Copies the held set to standard output.
 static void held_print(struct result_sets *sets)
 {
     char chunk[16384];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several result sets, one behind the other, so that a program can tell where one ends: a blank
-// line between tables, CSV and JSON lines; one array of arrays for JSON.
+// Output of several result sets. A blank line separates tables, CSV and JSON lines; JSON is one
+// array of arrays. A program can thus find the end of each set.
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +9,19 @@
 
 #include "converter/cli/result.h"
 
-// All zero but `form` is the start.
+// Initially all zero but `form`.
 struct result_sets {
     const struct result_form *form; // borrowed
-    size_t n;                       // printed, or held back
-    FILE *held;                     // owned; the first set, as long as it may be the only one
+    size_t n;                       // result sets printed or held back
+    FILE *held;                     // owned; output of the first set, while no second set follows
     bool nested;                    // the outer array is open
-    bool failed;                    // the first set could not be held back; errno says why
+    bool failed;                    // the first set could not be held back; errno is the cause
 };
 
-// Prints what the statement returns. `more`: other statements follow. Returns SQLite's code, as
+// Prints the rows of the statement. `more`: other statements follow. Returns SQLite's code, as
 // result_print().
 int result_sets_print(struct result_sets *sets, struct sqlite3_stmt *statement, bool more);
 
-// Prints what is still held back, and closes what is open, also after a failure. A JSON set that
-// follows is the first of others; sets of other forms stay apart.
+// Prints the held set and closes the outer array, also after a failure. The next JSON set is a
+// first set again; sets of other forms stay separated.
 void result_sets_finish(struct result_sets *sets);

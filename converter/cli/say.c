@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole message is made printable, so that no caller has to know which part of the message a
-// stranger has written.
+// The whole message is made printable, so that callers need not know which parts are untrusted.
 #include "converter/cli/say.h"
 
 #include <stdarg.h>

@@ -3,6 +3,6 @@
 // Messages of mmsql on standard error.
 #pragma once
 
-// Prints "mmsql: MESSAGE" as one line. Names of files and of entries in archives may be anybody's,
-// so control characters, also newlines, become `?`.
+// Prints "mmsql: MESSAGE" as one line. Names of files and of archive entries are untrusted, so
+// control characters, also newlines, become `?`.
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines are gathered until SQLite says that a statement is complete. What it prints goes through a
-// pager, so that a wide or long table does not run off the screen. Ctrl-C ends the statement that
-// is running, or the one that is being typed, not the program.
+// The prompt collects lines until SQLite reports a complete statement. The output goes through a
+// pager, so that a wide or long table does not run off the screen. Ctrl-C ends the running
+// statement or discards the typed statement; the program goes on.
 #include "converter/cli/shell.h"
 
 #include <errno.h>
@@ -35,12 +35,12 @@ VEC_DEFINE(word_vec, const char *);
 struct shell {
     sqlite3 *handle; // borrowed
     struct result_form form;
-    struct result_sets sets; // of all statements that come from a file or a pipe
+    struct result_sets sets; // of all statements, if standard input is a file or a pipe
     bool timing, pages, failed, asks;
-    FILE *pager;  // owned; NULL: none runs
-    int terminal; // owned while one runs: what standard output was
+    FILE *pager;  // owned; NULL: no pager runs
+    int terminal; // a copy of standard output, owned while a pager runs
     struct strbuf statement;
-    struct strset names; // keeps the texts of words
+    struct strset names; // owns the texts of `words`
     struct word_vec words;
 };
 
@@ -141,7 +141,7 @@ static void words_gather(struct shell *shell)
     word_vec_push(&shell->words, NULL);
 }
 
-// What statements made is completed, too.
+// Adds temporary tables and views to the completion.
 static void words_gather_temporary(struct shell *shell)
 {
     if (shell->words.n)
@@ -154,8 +154,8 @@ static void words_gather_temporary(struct shell *shell)
     line_editor_words(shell->words.items);
 }
 
-// Where the history is kept: $XDG_STATE_HOME/mmtrace/query_history. Freed by the caller; NULL:
-// nowhere.
+// Returns the path of the history, $XDG_STATE_HOME/mmtrace/query_history, and makes its folders.
+// The caller frees the path. NULL: no history.
 static char *history_path(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -177,8 +177,8 @@ static char *history_path(void)
     return strbuf_steal(&path);
 }
 
-// From now on standard output goes through a pager. Only when there is something to see: a pager
-// that has nothing yet would take Ctrl-C for itself.
+// Redirects standard output to a pager. Called at the first output, because a pager without input
+// would take Ctrl-C for itself.
 static void pager_begin(void *userdata)
 {
     struct shell *shell = userdata;
@@ -204,7 +204,7 @@ static void pager_end(struct shell *shell)
     dup2(shell->terminal, STDOUT_FILENO);
     close(shell->terminal);
     pclose(STEAL(shell->pager));
-    clearerr(stdout); // the pager may have gone before the end
+    clearerr(stdout); // the pager may have ended early
 }
 
 static void statement_execute(struct shell *shell, const char *sql)
@@ -262,7 +262,7 @@ static bool mode_set(struct shell *shell, const char *value)
     return false;
 }
 
-// Lines that begin with a dot. False: the shell is to end.
+// Runs a line that begins with a dot. Returns false to end the shell.
 static bool command_run(struct shell *shell, char *line)
 {
     size_t n = strcspn(line, " \t");
@@ -294,7 +294,8 @@ static bool command_run(struct shell *shell, char *line)
     return true;
 }
 
-// A statement of several lines comes back as one; a comment that ends with its line forbids that.
+// Adds the statement to the history. Several lines become one line, unless a comment ends with its
+// line.
 static void statement_remember(struct shell *shell)
 {
     CLEANUP(freep) char *text = shell->statement.size ? strdup(shell->statement.text) : NULL;
@@ -312,7 +313,7 @@ static void statement_remember(struct shell *shell)
         line_editor_remember(text);
 }
 
-// False: the shell is to end.
+// Returns false to end the shell.
 static bool line_take(struct shell *shell, char *line)
 {
     char *begin = line + strspn(line, " \t");
@@ -375,7 +376,7 @@ int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool
             break;
         goes_on = line_take(&shell, line);
     }
-    if (shell.statement.size) // without its semicolon
+    if (shell.statement.size) // a last statement without a semicolon
         statement_execute(&shell, shell.statement.text);
     if (goes_on && shell.asks)
         putchar('\n');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql query without SQL: somebody asks, and reads, and asks again.
+// The prompt: mmsql query without SQL.
 #pragma once
 
 #include <stdbool.h>
@@ -9,5 +9,5 @@
 
 struct sqlite3;
 
-// Until the end of input, or .quit. Returns an exit code.
+// Runs the prompt until the end of input, or .quit. Returns an exit code.
 int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool timing);

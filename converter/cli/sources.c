@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same content is known by a hash before anything is converted. A recording that is there in
-// two files with different bytes (one is cut, or compressed) is known by its trace_uuid, once it is
-// converted. A config may name a trace_uuid, which all its recordings have; so their times count,
-// and the moment when the recorder started.
+// A hash recognises the same content before the conversion. Two files of one recording can have
+// different bytes (one file is cut or compressed); after the conversion, the trace_uuid recognises
+// the recording. A config may set a trace_uuid, which all its recordings have, so the times and the
+// recorder's start must match, too.
 //
-// Snapshots of one session have the second half of their uuids in common. Each of them is whole for
-// itself, so both are loaded; what both recorded is counted twice, which must be said.
+// Snapshots of one session share the second half of their uuids. Each snapshot is complete, so both
+// are loaded. The common part is counted twice, and a message says so.
 #include "converter/cli/sources.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ static bool is_about_the_same(const struct source *a, const struct source *b,
     if ((a->argument || b->argument) &&
         (!a->argument || !b->argument || !str_eq(a->argument, b->argument)))
         return false;
-    // In another archive it is of another moment.
+    // The same path in another archive belongs to another time.
     return format->of_moment ? str_eq(a->path, b->path)
                              : str_eq(last_part(a->path), last_part(b->path));
 }
@@ -146,15 +146,15 @@ int sources_write(struct sources *sources, struct sqlite3 *handle, struct err *e
 
 // -- recordings --
 
-// Times of `t` before they were shifted; two boots are told apart by what the real time says.
+// Compares the unshifted times of `t`. The real-time offsets distinguish two boots.
 #define SAME_TIME                                                                                  \
     " t.start_ts - t.ts_shift <= p.end_ts AND p.start_ts <= t.end_ts - t.ts_shift AND "            \
     "coalesce(abs(t.realtime_offset - p.realtime_offset) < 500000000, 1) "
-// When the recorder started, which the file may lack.
+// The start of the recorder; NULL if the file lacks it.
 #define STARTED(schema, trace)                                                                     \
     "(SELECT int_value FROM " schema ".metadata WHERE name = 'tracing_started_ns' AND "            \
     "coalesce(trace_id, " trace ".id) = " trace ".id)"
-// The session: all but the random half that each snapshot has for itself.
+// The session: the uuid without the random half of each snapshot.
 #define SESSION_OF(uuid) "substr(" uuid ", 20)"
 
 static const char same_sql[] =
@@ -169,7 +169,7 @@ static const char overlap_sql[] =
         "p.uuid") " AND t.uuid <> p.uuid WHERE" SAME_TIME
                   "AND t.end_ts > t.start_ts ORDER BY seconds DESC LIMIT 1";
 
-// The text that `say` makes of the first row; *ret stays NULL without one.
+// *ret: the text that `say` makes of the first row; unchanged if there is no row
 static int row_ask(sqlite3 *handle, const char *sql, char *(*say)(sqlite3_stmt *row), char **ret,
                    struct err *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statements are run one after the other, and the first that fails ends it: what follows may build
-// upon it.
+// Statements run one after the other. The first error ends the run, because later statements may
+// depend on the failed statement.
 #include "converter/cli/statements.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "converter/functions/functions.h"
 #include "converter/ground/spill.h"
 
-// The line of SQL that an error is in, with a caret under the place.
+// Prints SQLite's error, and the line of SQL with a caret under the place.
 static void sql_error_print(sqlite3 *handle, const char *sql, const char *statement)
 {
     int offset = -1;
@@ -25,7 +25,7 @@ static void sql_error_print(sqlite3 *handle, const char *sql, const char *statem
     offset = sqlite3_error_offset(handle);
 #endif
     say("%s", sqlite3_errmsg(handle));
-    // An error in a view has its place in the view's text.
+    // The offset of an error in a view refers to the view's text.
     if (offset < 0 || (size_t)offset > strlen(statement))
         return;
     const char *at = statement + offset, *line = at;
@@ -45,7 +45,7 @@ static bool more_follows(const char *rest)
     return *rest;
 }
 
-// The only statement that writes a file with a name although the database is open for reading only.
+// True for VACUUM: only this statement writes a named file although the database is read-only.
 static bool is_vacuum(const char *statement)
 {
     static const char mark[] = "\xef\xbb\xbf", word[] = "VACUUM"; // SQLite takes the mark for blank
@@ -58,8 +58,8 @@ static bool is_vacuum(const char *statement)
     return strncasecmp(at, word, strlen(word)) == 0;
 }
 
-// The plain SQL at *rest. 1: it was run; 0: there were only blanks; -1: it failed, and the error is
-// on stderr.
+// Runs the plain SQL at *rest. Returns 1; 0 if only blanks are left; -1 after an error, which is
+// printed to stderr.
 static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
                          struct result_sets *sets)
 {
@@ -120,7 +120,7 @@ int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *
     int code = all_run(handle, sql, sets, timing);
     result_sets_finish(sets);
     if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
-        sets->form->begin) // a pager may go when it likes
+        sets->form->begin) // a pager may end early
         return code;
     say("standard output: %s", strerror(errno));
     return EXIT_FAILED;

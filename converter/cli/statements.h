@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQL as people give it: several statements, some of them in Perfetto's dialect.
+// SQL of a user: several statements, some of them in Perfetto's dialect.
 #pragma once
 
 #include <stdbool.h>
@@ -9,10 +9,10 @@
 
 struct sqlite3;
 
-// Runs what `sql` says, prints what it returns, and finishes `sets`. Returns an exit code; the
-// error is on stderr.
-// `timing`: how long each statement took, to stderr; behind the rows where the form has begin().
+// Runs the statements of `sql`, prints their rows, and finishes `sets`. Returns an exit code; an
+// error is printed to stderr. `timing`: prints the duration of each statement to stderr, or after
+// the rows if the form has begin().
 int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing);
 
-// Prints the functions beside SQLite's own. EXIT_DONE.
+// Prints the functions beside SQLite's own. Returns EXIT_DONE.
 int functions_print(void);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is in a pipe can be looked at without taking it out: tee(2) copies it into another pipe. It
-// may give fewer bytes than the begin of a database has, if the writer wrote fewer. Then more are
-// waited for, until they are there or the writer has gone.
+// tee(2) copies the bytes of a pipe into another pipe without consuming them. If the writer has
+// written only a part of a database's first bytes, stdin_is_database() waits for more bytes or for
+// the writer's end.
 #include "converter/cli/streams.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ void stream_file_done(struct stream_file *stream)
     errno = why;
 }
 
-// The first bytes of the pipe at descriptor 0, at most `size`.
+// Copies the first bytes of the pipe at file descriptor 0, at most `size`.
 static ssize_t pipe_peek(char *ret, size_t size)
 {
     int pair[2];
@@ -68,10 +68,10 @@ static ssize_t pipe_peek(char *ret, size_t size)
     return n > 0 ? read(from, ret, (size_t)n) : n;
 }
 
-// Waits a little where that is not so.
+// True if the writer has closed the pipe. Otherwise waits LOOK_WAIT_MS.
 static bool pipe_has_ended(void)
 {
-    struct pollfd pipe = {.fd = STDIN_FILENO}; // POLLHUP comes unasked
+    struct pollfd pipe = {.fd = STDIN_FILENO}; // POLLHUP needs no request
     return poll(&pipe, 1, LOOK_WAIT_MS) > 0;
 }
 

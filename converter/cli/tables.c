@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql tables: what the databases hold, from the schema itself.
+// mmsql tables: prints the tables and columns of the schema.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "converter/tables/database.h"
 #include "protos/ftrace_table.h"
 
-#define VIEWS_MAX 64 // that a misspelt name is compared with
+#define VIEWS_MAX 64 // to compare with a misspelt name
 
 static const char help[] =
     "usage: mmsql tables [NAME]\n"
@@ -62,7 +62,7 @@ static int view_column_print(void *userdata, int n, char **values, char **names)
     return 0;
 }
 
-// Which columns a view has is known to SQLite alone.
+// Only SQLite knows the columns of a view.
 static int view_print(const struct sql_view *view)
 {
     struct err err = {0};
@@ -79,7 +79,7 @@ static int view_print(const struct sql_view *view)
     return EXIT_DONE;
 }
 
-// The view that a kind of kernel event has, if a trace has such events.
+// Prints the columns that the view of a kernel event has. False: no event of this name.
 static bool event_print(const char *name)
 {
     static const char *const shared[][3] = {

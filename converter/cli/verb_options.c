@@ -8,9 +8,9 @@
 #include "converter/cli/cli.h"
 
 #define OPTIONS_MAX 31
-#define OPTION_HELP 256 // and above it the rows
+#define OPTION_HELP 256 // the rows follow
 
-// 0, or what the program returns.
+// Returns 0, or the program's exit code.
 static int option_take(const char *verb, const struct verb_option *option, int argc, char **argv,
                        void *to)
 {

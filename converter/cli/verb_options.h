@@ -24,16 +24,16 @@ enum { OPTION_IS_NO_NUMBER = -1 };
 struct verb_option {
     const char *name; // NULL ends the table
     enum verb_option_kind kind;
-    size_t at;   // offset in what the verb's options are read into
+    size_t at;   // offset in the struct of the verb's options
     char letter; // 0: none
     int value;
-    // 0, OPTION_IS_NO_NUMBER, or what the program returns: then it has said why. Further arguments
-    // may be taken at argv[optind].
+    // Returns 0, OPTION_IS_NO_NUMBER, or the program's exit code after a message. The function may
+    // take further arguments at argv[optind].
     int (*take)(void *to, const struct verb_option *option, char *text, int argc, char **argv);
 };
 
-// --max-memory and --max-output, of each verb that converts: rows, and the help of a verb that
-// converts a trace for the occasion. `limits` is a member of `type`.
+// --max-memory and --max-output of the verbs that convert: the rows, and the help text of the verbs
+// that query a trace. `type` has a member `limits`.
 #define LIMIT_OPTIONS(type)                                                                        \
     {"max-memory", OPTION_SIZE, offsetof(type, limits.memory), .value = BUDGET_MEMORY_MIN},        \
     {                                                                                              \
@@ -49,7 +49,7 @@ struct limits {
     uint64_t memory, output; // bytes; 0: see budget_open()
 };
 
-// Reads the options, and --help. Operands are at argv[optind] and behind. False: the program
-// returns *ret_code, and all is said.
+// Reads the options, and --help. The operands begin at argv[optind]. Returns false if the program
+// must return *ret_code; messages are printed already.
 bool verb_options_read(const char *verb, const char *help, const struct verb_option *options,
                        int argc, char **argv, void *to, int *ret_code);

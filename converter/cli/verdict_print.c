@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace is named by its last parts, as the table `trace` has it.
+// A trace is named by the last parts of its path, as in the table `trace`.
 #include "converter/cli/verdict_print.h"
 
 #include <limits.h>

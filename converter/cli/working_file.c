@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rename() replaces a file whole or not at all. Where what is in the old file is in the new one as
-// well, and nowhere else, the new one is on the disk before it takes the name.
+// rename() replaces a file as a whole or not at all. With --append, the new file has the only copy
+// of the old data, so its data is on the disk before the rename.
 //
-// Whoever is killed leaves his folder behind, but not the lock on it: the next conversion to the
-// same output removes it.
+// A killed process leaves its folder behind, but not the lock: the next conversion to the same
+// output removes the folder.
 //
-// A database that somebody has opened meanwhile may have a journal beside it, which belongs to the
-// file of that name, whichever it is. Such a one is therefore not replaced but rewritten through
-// SQLite, in one transaction.
+// A database that another program has opened meanwhile may have a journal beside it. SQLite would
+// apply the journal to any file of that name. The database is therefore not replaced, but rewritten
+// by SQLite in one transaction.
 #include "converter/cli/working_file.h"
 
 #include <dirent.h>
@@ -41,8 +41,8 @@ char *folder_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-// Folders have no folders in them. This asks for no memory: a conversion that found none removes
-// its folder, too.
+// Removes the files of a working folder, which has no subfolders. Allocates no memory, so that a
+// conversion that is out of memory can remove its folder.
 static void folder_empty(int fd)
 {
     alignas(struct dirent64) char entries[4096];
@@ -61,7 +61,8 @@ static bool is_working_folder(const char *name, const char *output)
     return str_starts_with(mark, FOLDER_MARK) && strlen(mark) == strlen(FOLDER_MARK "XXXXXX");
 }
 
-// What can be locked belongs to nobody that lives. Where locks do not work nothing is removed.
+// A folder that can be locked belongs to no living process. If locks do not work, nothing is
+// removed.
 static void left_folders_remove(const char *output)
 {
     CLEANUP(freep) char *folder = folder_of(output);
@@ -87,7 +88,7 @@ int working_folder_make(const char *output, struct err *err, struct working_fold
     left_folders_remove(output);
     struct working_folder folder = {.fd = -1};
     struct stat st;
-    do { // until nobody took it for one that was left, between its making and its lock
+    do { // until no other process removed the folder between mkdtemp() and flock()
         working_folder_remove(&folder);
         if (asprintf(&folder.path, "%s" FOLDER_MARK "XXXXXX", output) < 0)
             return err_errno(err, -ENOMEM, "%s", output);
@@ -185,7 +186,7 @@ static int rewrite(const char *working, const char *output, struct err *err)
 
 int working_file_publish(const char *working, const char *output, bool sync, struct err *err)
 {
-    if (memory_was_refused()) // somewhere on the way: it may not be all
+    if (memory_was_refused()) // an allocation failed: the file may be incomplete
         return err_errno(err, -ENOMEM, "%s", output);
     struct stat st;
     mode_t mask = umask(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files in a folder beside the one that is to be written, which take its name when all is well.
+// Working files in a folder beside the output. A complete working file takes the output's name.
 #pragma once
 
 #include <stdbool.h>
@@ -11,29 +11,32 @@
 // The folder of `path`. Freed by the caller; NULL: no memory.
 char *folder_of(const char *path);
 
-// Where the files are while they are made. All zero is none.
+// The folder of working files. All zero: no folder.
 struct working_folder {
     char *path; // owned
-    int fd;     // owned, where there is a path; locked, so that others see that somebody is at it
+    int fd;     // owned if `path` is set; locked, so that others see that the folder is in use
 };
 
-// A new folder beside `output`. Those that were left there by who was killed go.
+// Makes a folder beside `output`, and removes the folders of killed processes there. Returns 0 or a
+// negative errno with text.
 int working_folder_make(const char *output, struct err *err, struct working_folder *ret);
 
-// Removes it with what is in it.
+// Removes the folder with its files.
 void working_folder_remove(struct working_folder *folder);
 
-// A new empty file in the folder. The caller frees the path.
+// Makes an empty file in the folder. The caller frees the path *ret. Returns 0 or a negative errno
+// with text.
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret);
 
-// Bytes of a file; 0 if there is none.
+// Returns the size of a file in bytes; 0 if the file is missing.
 uint64_t file_size(const char *path);
 
-// Whether a journal of the database is beside it; without memory to look, there is one.
+// Returns true if a journal is beside the database, or if memory is out.
 bool has_journal(const char *database);
 
-// Gives the file `working` the name of `output`, whose permissions it takes over if it exists.
-// `sync`: only when its data is on the disk. A database with a journal beside it is rewritten in
-// place; -EBUSY if somebody keeps it locked.
+// Gives the file `working` the name of `output`, and the permissions of an existing `output`.
+// `sync`: writes the data to the disk first. A database with a journal beside it is rewritten in
+// place. Returns 0 or a negative errno with text; -EBUSY if another program keeps the database
+// locked.
 int working_file_publish(const char *working, const char *output, bool sync, struct err *err);
