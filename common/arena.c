@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bump allocation in blocks of 64 KiB. A request above a quarter of a block gets a block of its own
-// behind the current one. So large requests do not waste the room that is left for small ones.
+// behind the current one. Large requests therefore do not waste the room that is left for small
+// ones.
 #include "common/arena.h"
 
 #include <stdalign.h>

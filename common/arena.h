@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An arena: memory that is released all at once. For strings and small structs that live as long as
-// their owner.
+// An arena for strings and small structs that live as long as their owner. All memory is released
+// at once.
 #pragma once
 
 #include <stddef.h>

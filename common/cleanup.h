@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scope-bound ownership. CLEANUP(f) releases a variable when its scope ends. STEAL() hands the
-// value out before that. A destructor takes NULL, returns NULL and keeps errno. Therefore `p =
-// thing_free(p)` works, and an error path can use errno after a destructor ran.
+// Scope-bound ownership. CLEANUP(f) releases a variable when its scope ends. STEAL() moves the
+// value out before the scope ends. A destructor takes NULL, returns NULL and keeps errno. Therefore
+// `p = thing_free(p)` works, and an error path can use errno after a destructor ran.
 #pragma once
 
 #include <errno.h>
@@ -12,8 +12,7 @@
 
 #define CLEANUP(func) __attribute__((cleanup(func)))
 
-// Evaluates to the value of `var` and leaves NULL in `var`: the reader of the result owns the
-// value.
+// Evaluates to the value of `var` and leaves NULL in `var`. The receiver owns the value.
 #define STEAL(var)                                                                                 \
     ({                                                                                             \
         __typeof__(var) *steal_ptr_ = &(var);                                                      \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The number of elements of `array`, as a constant. A pointer instead of an array does not compile.
+// The number of elements of `array`, as a constant. A pointer as `array` does not compile.
 #define ELEMENTS(array)                                                                            \
     (sizeof(array) / sizeof((array)[0]) +                                                          \
      0 * sizeof(struct {                                                                           \

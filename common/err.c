@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text buffer has a fixed size, so that an error can be reported even without memory. If a
-// prefix does not fit any more, the end of the old text is cut, never the prefix: what failed
+// The text buffer has a fixed size, so that a failure can be reported even without memory. If text
+// and prefix do not fit, the end of the old text is cut, never the prefix: the failed operation
 // matters more than the detail. A long name (a path of thousands of characters) is cut, never the
 // reason behind the name.
 #include "common/err.h"

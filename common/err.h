@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a failure travels. Functions return 0 or a negative errno. They describe the failure for a
-// person in a `struct err` that the caller owns. The program prints this text once, as `program:
-// what: why (what to do)`. Library code never prints.
+// Error reports. Functions return 0 or a negative errno, and describe the failure for a person in a
+// `struct err` of the caller. The program prints this text once, as `program: what: why (what to
+// do)`. Library code never prints.
 //
-// A failure leaves `*ret` untouched. The exception is a container of the caller that a function
-// fills (a vector, a string buffer): the container may hold a part, and the caller releases it in
-// any case.
+// A failure leaves `*ret` untouched. The exception is a container of the caller (a vector, a string
+// buffer): after a failure, the container may hold a part of the result. The caller always releases
+// the container.
 #pragma once
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ struct err {
     char hint[ERR_HINT_MAX]; // "what to do", printed in parentheses; may be empty
 };
 
-// These functions return `r` unchanged, so that one statement fails: `return err_set(err, -EINVAL,
-// ...)`. `err` may be NULL: then the text is dropped.
+// The functions below return `r`, so that a caller fails in one statement: `return err_set(err,
+// -EINVAL, ...)`. `err` may be NULL: the text is dropped.
 //
 // err_set() sets the text.
 __attribute__((format(printf, 3, 4))) int err_set(struct err *err, int r, const char *format, ...);
@@ -31,7 +31,7 @@ __attribute__((format(printf, 3, 4))) int err_set(struct err *err, int r, const 
 __attribute__((format(printf, 3, 4))) int err_errno(struct err *err, int r, const char *format,
                                                     ...);
 
-// Returns the end of `name` if `name` is so long that no reason would fit behind it; otherwise
+// Returns the end of `name` if `name` is so long that no reason would fit behind `name`; otherwise
 // `name`.
 const char *err_name(const char *name);
 
@@ -41,17 +41,17 @@ __attribute__((format(printf, 3, 4))) int err_prefix(struct err *err, int r, con
 
 __attribute__((format(printf, 3, 4))) int err_hint(struct err *err, int r, const char *format, ...);
 
-// What ends a piece of work that many functions take part in, such as a conversion. Whoever cannot
-// go on notes it, does nothing more, and returns as if all were well; those who called go on until
-// they are back where the work is driven, which looks once. The first failure stays, since those
-// behind it follow from it. All zero: there is none.
+// The first failure of a long operation with many functions, for example a conversion. A function
+// that fails records the failure, stops its own work, and returns normally. The callers continue up
+// to the main loop of the operation, which checks for a failure once. Later failures are dropped,
+// because they follow from the first. All zero: no failure.
 struct failure {
     int code;       // 0 or a negative errno
     struct err err; // its text; may be empty
 };
 
-// `r` (0: nothing happens) becomes the failure if it is the first one: then true, and the text is
-// the caller's to give.
+// Records `r` if `r` is not 0 and no failure is recorded yet. Returns true if `r` was recorded: the
+// caller may then set the text.
 static inline bool failure_note(struct failure *failure, int r)
 {
     if (r == 0 || failure->code < 0)

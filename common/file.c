@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc, tracefs and pipes report no size. Therefore reading continues until there is no
-// more. The caller limits the size.
+// Files of /proc and tracefs, and pipes, report no size. Therefore fd_read_all() reads until the
+// end of the file. The caller limits the size.
 #include "common/file.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ int folder_make(const char *path, mode_t mode)
     return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-// Opens one name after the other. None of them may be a link.
+// Opens the components of `path` one by one. No component may be a link.
 static int open_by_steps(int root_fd, const char *path, int flags)
 {
     CLEANUP(close_fdp) int folder = -1;
@@ -133,7 +133,7 @@ static int regular_check(int fd, uint64_t max_bytes)
 }
 
 // Holds the file by a descriptor of its path (O_PATH), then opens the file through this descriptor
-// instead of its name. Without /proc the name is opened twice, and checked both times.
+// instead of its name. Without /proc, the name is opened twice and checked both times.
 int open_regular(const char *path, uint64_t max_bytes)
 {
     const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;

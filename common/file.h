@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads, writes and copies whole files, makes folders, and opens paths that somebody else chose.
+// Functions that read, write and copy whole files, make folders, and open untrusted paths.
 #pragma once
 
 #include <stdbool.h>
@@ -11,17 +11,16 @@
 #include "common/str.h"
 
 // Reads `fd` from its present position to the end and appends the bytes to *ret. On success
-// ret->text is not NULL, even if nothing was read. Returns 0; -EFBIG if there are more than
-// `max_bytes` (*ret then holds a little more than `max_bytes`); -ENOMEM; or the negative errno of
-// read(2).
+// ret->text is not NULL, even if nothing was read. Returns 0; -EFBIG if the rest has more than
+// `max_bytes` (*ret then holds a little more); -ENOMEM; or the negative errno of read(2).
 int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret);
 
 // Writes all `size` bytes. Returns 0 or the negative errno of write(2); on failure some bytes may
 // be written.
 int fd_write_all(int fd, const void *bytes, size_t size);
 
-// Copies the bytes of `from`, from its present position to the end, to `to`. Returns 0 or a
-// negative errno. On failure *ret_write says whether writing failed (true) or reading (false).
+// Copies `from`, from its present position to the end, to `to`. Returns 0 or a negative errno. On
+// failure, *ret_write is true if the write failed, false if the read failed.
 int fd_copy(int from, int to, bool *ret_write);
 
 // Makes the folder `path` with `mode`, and missing folders above it with mode 0755. Returns 0 or a
@@ -29,13 +28,12 @@ int fd_copy(int from, int to, bool *ret_write);
 int folder_make(const char *path, mode_t mode);
 
 // Opens `path` relative to the folder `root_fd`. Links and ".." in `path` cannot lead out of the
-// folder. Where openat2(2) is missing (before Linux 5.6) or a filter refuses it, a path that has
-// links is not opened at all. Returns the descriptor, or a negative errno.
+// folder. If openat2(2) is missing (before Linux 5.6) or a filter refuses the call, a path with
+// links is not opened. Returns the descriptor, or a negative errno.
 int open_in_root(int root_fd, const char *path, int flags);
 
-// Opens a regular file for reading, by a path that somebody else chose. FIFOs, devices and sockets
-// are never opened: opening one may block for ever or have side effects. The descriptor is
-// O_NONBLOCK, which has no effect on a regular file. Returns the descriptor; -EINVAL if the path is
-// not a regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of
-// opening.
+// Opens a regular file for reading, by an untrusted path. FIFOs, devices and sockets are never
+// opened, because open(2) could block forever or have side effects. The descriptor is O_NONBLOCK,
+// which has no effect on a regular file. Returns the descriptor; -EINVAL if the path is not a
+// regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of opening.
 int open_regular(const char *path, uint64_t max_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A log is a value that is passed along, not a global. So two sessions in one process can have
-// different listeners, and tests can read the lines.
+// A log is a parameter, not a global. Therefore two sessions in one process can have different
+// logs, and tests can read the lines.
 #include "common/log.h"
 
 #include <stdarg.h>

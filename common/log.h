@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a running module tells people while it goes on working. Each message is one line. The owner
-// of the `struct log` receives the lines: a program's stderr, a test's buffer, the journal. A
-// failure that ends an operation is a `struct err`, not a log line.
+// Messages of a running module. Each message is one line. The owner of the `struct log` receives
+// the lines, and writes them to a program's stderr, a test's buffer or the journal. A failure that
+// ends an operation is a `struct err`, not a log line.
 #pragma once
 
 enum log_level {
@@ -19,13 +19,13 @@ struct log {
     void *userdata;
 };
 
-// Writes one line. `log` may be NULL: then the line is dropped. Lines are cut at 1,023 bytes. Bytes
+// Writes one line. `log` may be NULL: the line is dropped. Lines are cut at 1,023 bytes. Characters
 // that are not printable become `?`.
 __attribute__((format(printf, 3, 4))) void log_line(const struct log *log, enum log_level level,
                                                     const char *format, ...);
 
-// Writes a text of several lines, for example a config error with its place: each newline begins a
-// new line. Use it only where all newlines are the program's own.
+// Writes a text of several lines, for example a config error with an excerpt. Use it only where all
+// newlines are the program's own.
 __attribute__((format(printf, 3, 4))) void log_lines(const struct log *log, enum log_level level,
                                                      const char *format, ...);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rust's legacy names use the mangling of C++, plus a hash at the end. The hash has no meaning for
-// people and is left out.
+// Rust's legacy names have the mangling of C++, with a hash at the end. The hash has no meaning for
+// people and is removed.
 #include "common/mangled.h"
 
 #include <stdbool.h>

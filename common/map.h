@@ -21,27 +21,27 @@ struct map64_slot {
 // All zero is an empty map. Any key is allowed.
 struct map64 {
     struct map64_slot *slots; // owned
-    uint8_t *used;            // owned, one byte a slot
+    uint8_t *used;            // owned, one byte per slot
     size_t n, capacity;
 };
 
-// Returns the address of the value, or NULL if `key` is absent. The address is valid until the next
-// insertion or removal.
+// Returns the address of the value, or NULL if `key` is absent. The address stays valid until the
+// next insertion or removal.
 uint64_t *map64_find(const struct map64 *map, uint64_t key);
 
 // Inserts or replaces a value. Returns 0 or -ENOMEM.
 int map64_set(struct map64 *map, uint64_t key, uint64_t value);
 
-// Returns the address of the value of `key`. An absent key is inserted with the value `initial`;
-// *ret_new says so. Returns NULL if memory ran out.
+// Returns the address of the value of `key`. An absent key is inserted with the value `initial`.
+// *ret_new is true if the key was inserted. Returns NULL if memory ran out.
 uint64_t *map64_get_or_add(struct map64 *map, uint64_t key, uint64_t initial, bool *ret_new);
 
 bool map64_remove(struct map64 *map, uint64_t key);
 void map64_clear(struct map64 *map);
 void map64_done(struct map64 *map);
 
-// Returns the slots one by one, in no order; NULL at the end. Start with *cursor = 0. The map must
-// not change during the iteration.
+// Returns the slots one by one, in no particular order, then NULL. Start with *cursor = 0. The map
+// must not change during the iteration.
 const struct map64_slot *map64_next(const struct map64 *map, size_t *cursor);
 
 struct strset_entry {
@@ -54,15 +54,15 @@ struct strset_entry {
 struct strset {
     struct arena arena;
     struct strset_entry *entries; // owned, by id
-    uint32_t *slots;              // owned; id + 1, or 0: empty
+    uint32_t *slots;              // owned; id + 1; 0: empty
     size_t n, n_allocated, n_slots;
-    struct failure *failure; // borrowed; told that memory ran out. May be NULL
+    struct failure *failure; // borrowed; records that memory ran out. May be NULL
 };
 
 #define STRSET_NONE UINT32_MAX
 
-// Returns the id of `text`, which is added if it is new. Returns STRSET_NONE if memory ran out; the
-// set's `failed` stays true then, so that a caller can check once, at the end.
+// Returns the id of `text`; a new text is added. Returns STRSET_NONE if memory ran out.
+// set->failure keeps this failure, so that a caller can check once, at the end.
 uint32_t strset_add(struct strset *set, const char *text, size_t size);
 
 static inline uint32_t strset_add_text(struct strset *set, struct text text)
@@ -80,7 +80,7 @@ static inline const char *strset_text(const struct strset *set, uint32_t id)
 
 void strset_done(struct strset *set);
 
-// A well-mixed 64-bit hash of bytes. Not for tables whose keys an attacker may choose: the hash
-// does not resist flooding.
+// A well-mixed 64-bit hash of bytes. Not for tables with keys from an attacker: the hash does not
+// resist flooding.
 uint64_t hash_bytes(const void *data, size_t size);
 uint64_t hash_u64(uint64_t value);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A conversion adds to texts, sets and lists in a thousand places. Most of them cannot report that
-// memory ran out, and go on with less data: the result would be wrong. So the containers note each
-// failed allocation here, and the code that publishes a result asks once. This is the only
-// process-wide state of common/: a lack of memory concerns the process, not an object.
+// A conversion appends to texts, sets and lists at a thousand places. Most of these places cannot
+// report that memory ran out, and continue with less data: the result would be wrong. Therefore the
+// containers record each failed allocation here, and the code that publishes a result checks once.
+// This flag is the only process-wide state of common/: a lack of memory concerns the process, not
+// an object.
 #include "common/memory.h"
 
 #include <errno.h>

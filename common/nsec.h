@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time in nanoseconds, as `nsec_t`. The context names the clock. Everything that goes into a trace
-// uses CLOCK_BOOTTIME.
+// Time in nanoseconds, as `nsec_t`. The context names the clock. Times in a trace are of
+// CLOCK_BOOTTIME.
 #pragma once
 
 #include <stdint.h>

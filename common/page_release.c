@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Locked memory (mlockall) can be given back only by MADV_DONTNEED_LOCKED. Kernels before 5.18 do
-// not have it; there the memory is unlocked first.
+// Locked memory (mlockall) can be released only by MADV_DONTNEED_LOCKED. Kernels before 5.18 do not
+// have this advice: the memory is unlocked first.
 #include "common/page_release.h"
 
 #include <sys/mman.h>

@@ -2,13 +2,13 @@
 //
 // A recursive descent over the text, limited by PBTEXT_DEPTH_MAX. Values go straight into the
 // protobuf-c struct that the descriptor describes. Every message is linked into its parent as soon
-// as it exists, and counts and pointers are set only after their targets exist. So the root can be
-// released at any point, and an error needs no other cleanup.
+// as it exists, and counts and pointers are set only after their targets exist. Therefore the root
+// can be released at any point, and an error needs no other cleanup.
 //
-// The parser refuses what protobuf's own parser for proto2 refuses: a second value for a field that
-// is not repeated, two members of one oneof, numbers outside of an enum, hexadecimal for a float.
-// It also refuses three things that would silently change the text: a NUL byte in a string field (a
-// C string ends there), an octal escape above \377, and half of a surrogate pair.
+// As protobuf's own parser for proto2, the parser refuses a second value for a field that is not
+// repeated, two members of one oneof, numbers outside of an enum, hexadecimal for a float. The
+// parser also refuses three values that would silently change: a NUL byte in a string field (a C
+// string ends there), an octal escape above \377, and half of a surrogate pair.
 #include "common/pbtext.h"
 
 #include <ctype.h>
@@ -25,12 +25,13 @@
 #define SUGGESTION_MAX    160
 #define LIST_OF_NAMES_MAX 100 // characters; longer lists of names are not printed
 
-// A message that is being read.
+// A message during the parse.
 struct target {
     const ProtobufCMessageDescriptor *descriptor;
     ProtobufCMessage *message;   // owned by its parent
     const struct target *parent; // borrowed; NULL for the root
-    const char **seen;           // owned: per field, where its first value is in the text, or NULL
+    const char **seen;           // owned: per field, the place of its first value in the text, or
+                                 // NULL
     unsigned depth;
 };
 
@@ -71,7 +72,8 @@ static const char *short_name(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// Appends ", did you mean ..." for the token, or the whole list if the list is short, or nothing.
+// Fills `ret` with ", did you mean ..." for the token, with the whole list if the list is short, or
+// with "".
 static void suggest(const struct pbtext_token *token, const char *const *names, size_t n,
                     char ret[SUGGESTION_MAX])
 {
@@ -109,7 +111,7 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
     return NULL;
 }
 
-// Returns the message field of `descriptor` that has a field with the token's name: people often
+// Returns the message field of `descriptor` that has a field with the token's name. People often
 // forget a level.
 static const ProtobufCFieldDescriptor *level_below(const ProtobufCMessageDescriptor *descriptor,
                                                    const struct pbtext_token *token)
@@ -181,7 +183,7 @@ static const char *only_longer(const char *word, const char *const *names, size_
 }
 
 // Suggests an enum value. People leave out the common prefix of the values, and the prefix would
-// make any two values look similar. So only the rest is compared, without regard to case.
+// make any two values look similar. Therefore only the rest is compared, without regard to case.
 static bool suggest_value(const struct pbtext_token *token, const char **names, size_t n,
                           char ret[SUGGESTION_MAX])
 {
@@ -348,7 +350,7 @@ static int parse_double(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *
 static float to_float(double value)
 {
     if (value > (double)FLT_MAX || value < -(double)FLT_MAX) {
-        // A number up to half a step above the greatest float rounds down to it.
+        // A number up to half a step above FLT_MAX rounds down to FLT_MAX.
         double edge = (double)FLT_MAX * (1 + (double)FLT_EPSILON / 4);
         float magnitude = fabs(value) < edge ? FLT_MAX : INFINITY;
         return value < 0 ? -magnitude : magnitude;
@@ -422,7 +424,7 @@ static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descripto
     return message;
 }
 
-// Reads a value that is not a message into `member`, which has zeros or the default.
+// Reads a value other than a message into `member`, which has zeros or the default.
 static int parse_scalar(struct pbtext_lexer *p, const ProtobufCFieldDescriptor *field, void *member)
 {
     uint64_t number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How protobuf-c lays out values in its structs. For pbtext.c, pbtext_print.c, and any code that
-// walks over a message by its descriptor.
+// The layout of values in the structs of protobuf-c. For pbtext.c, pbtext_print.c, and other code
+// that walks over a message by its descriptor.
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-// The size in bytes of one value of `type`: of a single field, or of one element of a repeated
+// Returns the size in bytes of a value of `type`: a single field, or an element of a repeated
 // field.
 static inline size_t pbtext_field_size(ProtobufCType type)
 {
@@ -33,8 +33,7 @@ static inline size_t pbtext_field_size(ProtobufCType type)
     }
 }
 
-// Returns whether `member`, the value of a field that is not repeated, is present and neither zero
-// nor empty.
+// Returns whether `member`, the value of a single field, is present, not zero and not empty.
 static inline bool pbtext_holds_something(const ProtobufCFieldDescriptor *field, const void *member)
 {
     switch (field->type) {

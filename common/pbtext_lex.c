@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens are slices of the text, so reading needs no memory. Lines and columns are counted only for
-// an error.
+// Tokens are slices of the text, so that no memory is needed. Lines and columns are counted only
+// for an error.
 //
 // The excerpt in an error must be safe to print: control bytes and broken UTF-8 become `?`, and a
 // long line is cut to a window around the caret. Name, message and excerpt together fit into
 // ERR_TEXT_MAX, so that the caret is never cut off. Tabs are repeated in front of the caret, so
-// that it lines up with any tab width.
+// that the caret lines up with any tab width.
 #include "common/pbtext_lex.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define NAME_MAX_BYTES    200
 #define MESSAGE_MAX_BYTES 360
 #define WINDOW_COLUMNS    68 // of the line, in an excerpt
-#define WINDOW_BEFORE     44 // maximum columns in front of the caret
+#define WINDOW_BEFORE     44 // most columns in front of the caret
 
 static bool is_digit(char c)
 {
@@ -272,8 +272,8 @@ int pbtext_token_to_double(const struct pbtext_token *token, double *ret)
     return 0;
 }
 
-// Reads up to `max` digits of `base` and moves *p behind them. Returns false if there are fewer
-// than `min`.
+// Reads up to `max` digits of `base` and moves *p behind them. Returns false for fewer than `min`
+// digits.
 static bool scan_digits(const char **p, const char *end, unsigned base, size_t min, size_t max,
                         uint32_t *ret)
 {

@@ -28,7 +28,7 @@ struct pbtext_lexer {
     const char *text; // borrowed
     const char *end;
     const char *pos;
-    struct pbtext_token token; // the present one
+    struct pbtext_token token; // present
     struct err *err;           // borrowed, may be NULL
 };
 
@@ -57,7 +57,7 @@ static inline bool pbtext_token_eq(const struct pbtext_token *token, const char 
     return strlen(text) == token->size && memcmp(token->start, text, token->size) == 0;
 }
 
-// Returns how an error names the present token: `"word"`, cut if it is long, or `the end of the
+// Returns the name of the present token for an error: `"word"`, a long word cut, or `the end of the
 // text`.
 #define PBTEXT_TOKEN_TEXT_MAX 64
 const char *pbtext_token_text(const struct pbtext_token *token, char ret[PBTEXT_TOKEN_TEXT_MAX]);

@@ -5,7 +5,7 @@
 // their numbers.
 //
 // Printable UTF-8 characters in a string field are printed unchanged. Every other byte becomes an
-// octal escape: unlike a hexadecimal escape, it cannot run into a digit that follows.
+// octal escape. Unlike a hexadecimal escape, an octal escape does not take in a following digit.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void print_quoted(const uint8_t *bytes, size_t size, bool is_text, struct
     strbuf_add_char(out, '"');
 }
 
-// Prints the shortest decimal that reads back as `value`, with `digits` to `max_digits` digits.
+// Prints the shortest decimal with at least 6 (float) or 15 digits that reads back as `value`.
 static void print_real(double value, bool is_float, struct strbuf *out)
 {
     char text[40];
@@ -134,7 +134,7 @@ static void print_field(const ProtobufCFieldDescriptor *field, const void *membe
     }
 }
 
-// Returns whether a field that is not repeated was set.
+// Returns whether a single field was set.
 static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     const char *base = (const char *)message;

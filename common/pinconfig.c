@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A config is used whole or not at all: half of a config would pin other pages than its author
-// meant. So every word must be understood. The file is a stream of words, as in the format's first
-// reader. Quotes and comments are additions. Older files do not contain them by chance, because a
-// name is always the word behind `file`, whatever character it begins with, except a quote.
+// A config is used whole or not at all, because half of a config would pin other pages than its
+// author meant. Therefore an unknown word is an error. The file is a stream of words, as in the
+// format's first reader. Quotes and comments are additions. An older file does not contain them by
+// chance, because a name is always the word behind `file`. Only a name that begins with a quote is
+// read differently.
 #include "common/pinconfig.h"
 
 #include <inttypes.h>
@@ -53,7 +54,7 @@ __attribute__((format(printf, 2, 3))) static int fail_at_word(struct parser *p, 
     while (to < p->end && *to != '\n' && *to != '\r' && to - from < LINE_SHOWN_MAX)
         to++;
     size_t n = (size_t)(to - from);
-    for (size_t i = 0; i < n; i++) // bytes, so that the caret is below its word
+    for (size_t i = 0; i < n; i++) // per byte, so that the caret is below its word
         shown[i] = from[i] < ' ' || from[i] > '~' ? '?' : from[i];
     shown[n] = '\0';
     return err_set(p->err, -EBADMSG, "%s:%u:%zu: %s\n  %s\n  %*s", p->name, p->word.line,
@@ -66,7 +67,7 @@ static void skip_line(struct parser *p)
         p->at++;
 }
 
-// Goes to the next word. Returns false at the end; p->word is empty then.
+// Moves to the next word. Returns false at the end, with an empty p->word.
 static bool word_find(struct parser *p, bool comments)
 {
     for (; p->at < p->end; p->at++) {

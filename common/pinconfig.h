@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pinconfig.txt: which parts of an archive are worth pinning.
+// pinconfig.txt: the parts of an archive that are worth pinning.
 //
 //     file lib/arm64-v8a/libapp.so     # any entry whose name contains this
 //     offset 4096 len 65536            # relative to the entry; any number of such pairs
@@ -39,11 +39,11 @@ VEC_DEFINE(pinconfig_files, struct pinconfig_file);
 // All zero is an empty config.
 struct pinconfig {
     struct pinconfig_files files;   // in the order of the config
-    struct pinconfig_ranges ranges; // of all files; those of one file are adjacent
+    struct pinconfig_ranges ranges; // of all files; the ranges of a file are adjacent
 };
 
-// Parses the whole of `text`, which need not be terminated. A config without a file is an error.
-// Returns 0; -ENOMEM; or -EBADMSG with an error that names `name`, line and column, and shows the
+// Parses the whole `text`, which need not be terminated. A config without a file is an error.
+// Returns 0; -ENOMEM; or -EBADMSG with a text that names `name`, line and column, and shows the
 // line with a caret. On failure *ret stays untouched.
 int pinconfig_parse(const char *text, size_t size, const char *name, struct pinconfig *ret,
                     struct err *err);
@@ -58,8 +58,8 @@ const struct pinconfig_file *pinconfig_match(const struct pinconfig *config, con
 int pinconfig_select(const struct pinconfig *config, const struct pinconfig_file *file,
                      uint64_t base, uint64_t size, struct page_ranges *ret);
 
-// Appends `file NAME` for exactly this name. Quotes are added only where the name needs them,
-// because older readers do not know quotes. Returns false, and appends nothing, if no pinconfig can
-// express the name.
+// Appends `file NAME` for exactly this name. Only a name that needs quotes gets them, because older
+// readers do not know quotes. Returns false, with nothing appended, if no pinconfig can express the
+// name.
 bool pinconfig_add_file(struct strbuf *out, const char *name);
 void pinconfig_add_range(struct strbuf *out, uint64_t offset, uint64_t length);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All arithmetic has 64 bits. The result is narrowed only at the end, if it fits: a range that
-// wraps at 4 GiB would pin the wrong pages. A list whose last pair is cut is refused as a whole,
-// because it is not what its maker wrote.
+// All arithmetic has 64 bits. The result is narrowed only at the end, and only if it fits: a range
+// that wraps at 4 GiB would pin the wrong pages. A list with a cut last pair is refused as a whole,
+// because the list is not as its maker wrote it.
 #include "common/pinlist.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pinlist.meta: which ranges of a file are to stay in memory. `pintool` writes this file into an
-// APK, Android's PinnerService reads it, and `mmsql` loads it. The file is a sequence of pairs of
+// pinlist.meta: the ranges of a file that stay in memory. `pintool` writes this file into an APK,
+// Android's PinnerService reads it, and `mmsql` loads it. The file is a sequence of pairs of
 // big-endian u32, OFFSET and LENGTH, and nothing else. Therefore a list cannot name bytes beyond 4
 // GiB.
 #pragma once
@@ -25,15 +25,15 @@ struct pinlist_range {
 // All zero is an empty list.
 VEC_DEFINE(pinlist, struct pinlist_range);
 
-// Reads all pairs of a file, in the file's order, without judging them. Returns 0; -ENOMEM; or
+// Reads all pairs of a file, in the file's order, without further checks. Returns 0; -ENOMEM; or
 // -EBADMSG, with *ret empty, if `size` is not a multiple of 8. The error text begins with `name`.
 int pinlist_parse(const void *bytes, size_t size, const char *name, struct pinlist *ret,
                   struct err *err);
 
 // Makes a list for a file from byte ranges (bytes, not pages) in any order. Starts are aligned down
-// to `page_size`, a power of 2. Ranges that overlap or touch are merged. The list ascends. The last
-// range is cut where the sum of the lengths reaches `quota_bytes`. Returns 0; -ENOMEM; or -EFBIG,
-// with *ret empty, if part of the result lies beyond 4 GiB.
+// to `page_size`, a power of 2. Ranges that overlap or touch are merged. The list is sorted. The
+// last range is cut so that the sum of the lengths is at most `quota_bytes`. Returns 0; -ENOMEM; or
+// -EFBIG, with *ret empty, if part of the result lies beyond 4 GiB.
 int pinlist_from_ranges(const struct page_ranges *ranges, size_t page_size, uint64_t quota_bytes,
                         struct pinlist *ret, struct err *err);
 

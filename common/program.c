@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs differ only in their verbs and texts, so that a user of one finds his way in all.
+// The programs differ only in their verbs and texts, so that all of them are used in the same way.
 #include "common/program.h"
 
 #include <ctype.h>
@@ -53,8 +53,7 @@ static int wrong_verb(const struct program *program, const char *word)
     return PROGRAM_USAGE;
 }
 
-// Fills closed descriptors with stand-ins. Each is open in the wrong direction, so that its use
-// fails as for a closed descriptor.
+// Opens /dev/null for closed descriptors, in the wrong direction, so that their use still fails.
 static bool hold_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

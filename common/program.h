@@ -20,15 +20,15 @@ struct program_verb {
 struct program {
     const char *name;
     const char *version;
-    const char *noun;  // what the first argument is called, for example "command"
-    const char *about; // paragraphs between the usage line and the verbs
+    const char *noun;  // name of the first argument, for example "command"
+    const char *about; // paragraphs between the usage line and the verbs, for --help
     const char *more;  // paragraphs behind the verbs
     const struct program_verb *verbs;
     size_t n_verbs;
-    bool bare_is_help; // without arguments: print the overview and return 0; otherwise that is a
-                       // usage error
+    bool bare_is_help; // without arguments: print the overview and return 0; false: no arguments
+                       // are a usage error
 };
 
-// Finds the verb and runs it. Returns main()'s exit code. Opens descriptors 0 to 2 first if they
-// are closed: otherwise an output file could take the place of stderr and receive messages.
+// Runs the verb of the command line. Returns main()'s exit code. Closed descriptors from 0 to 2 are
+// opened first: otherwise an output file could become stderr and receive messages.
 int program_main(const struct program *program, int argc, char **argv);

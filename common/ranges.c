@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All set operations are one merge over the run borders of both sides. The merge is linear. Its
-// result is normal, because page_ranges_append() joins runs that touch.
+// All set operations are one linear merge over the run borders of both sides. The result is normal,
+// because page_ranges_append() joins runs that touch.
 #include "common/ranges.h"
 
 #include <endian.h>
@@ -42,8 +42,8 @@ static uint64_t gather_word(const uint8_t *bytes, size_t n)
     return word;
 }
 
-// Run borders are written as they come, starts and ends alternating. No branch depends on which one
-// it is: with random holes such a branch would be mispredicted every other time.
+// Run borders are written in their order, starts and ends alternating. No branch distinguishes a
+// start from an end: with random holes, the branch would be mispredicted every other time.
 _Static_assert(sizeof(struct page_range) == 2 * sizeof(uint64_t), "two borders");
 
 int page_ranges_append_bytes(struct page_ranges *ranges, uint64_t start, const uint8_t *bytes,
@@ -101,8 +101,8 @@ bool page_ranges_equal(const struct page_ranges *a, const struct page_ranges *b)
     return a->n == b->n && (!a->n || memcmp(a->items, b->items, a->n * sizeof(*a->items)) == 0);
 }
 
-// Returns the run borders in order: border 2i is the start of run i, border 2i+1 its end;
-// UINT64_MAX behind the last one.
+// Returns border `i` of the runs: border 2i is the start of run i, border 2i+1 its end; UINT64_MAX
+// behind the last border.
 static uint64_t border(const struct page_ranges *ranges, size_t i)
 {
     if (i / 2 >= ranges->n)
@@ -111,8 +111,8 @@ static uint64_t border(const struct page_ranges *ranges, size_t i)
     return i % 2 ? range->end : range->start;
 }
 
-// Appends to *ret all stretches whose membership is in `wanted` (bit 0: in neither, 1: in a only,
-// 2: in b only, 3: in both).
+// Appends to *ret all stretches with a membership in the bit set `wanted` (bit 0: in neither set,
+// 1: in a only, 2: in b only, 3: in both).
 static int combine(const struct page_ranges *a, const struct page_ranges *b, unsigned wanted,
                    struct page_ranges *ret)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of page numbers (or of byte offsets, where a user says so), as half-open runs that are
-// sorted, disjoint and do not touch. The residency probe, the sampler, pinlists and the converter's
-// residency tables all use this type.
+// Sets of page numbers (or of byte offsets, if a user says so), as half-open runs that are sorted,
+// disjoint and do not touch. The residency probe, the sampler, pinlists and the converter's
+// residency tables use this type.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 #include "common/vec.h"
 
-// The pages from `start` up to, not including, `end`; start < end.
+// The pages from `start` up to, but not including, `end`; start < end.
 struct page_range {
     uint64_t start;
     uint64_t end;
@@ -19,12 +19,12 @@ struct page_range {
 
 VEC_DEFINE(page_ranges, struct page_range);
 
-// Appends [start, end) and joins it with the last run if they touch or overlap. `start` must not
-// lie before the last run's start. An empty range is ignored. Returns 0 or -ENOMEM.
+// Appends [start, end), joined with the last run if the two touch or overlap. `start` must not lie
+// before the last run's start. An empty range is ignored. Returns 0 or -ENOMEM.
 int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end);
 
-// Appends pages by `n` bytes as mincore(2) returns them, one byte per page from page `start` on: a
-// page is appended if the lowest bit of its byte is set. The last run must not end behind `start`.
+// Appends pages from `n` bytes in the format of mincore(2): one byte per page from page `start` on,
+// whose lowest bit is set if the page is in the set. The last run must not end behind `start`.
 // Returns 0 or -ENOMEM.
 int page_ranges_append_bytes(struct page_ranges *ranges, uint64_t start, const uint8_t *bytes,
                              size_t n);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The filter lists what is refused, not what is permitted: future versions of the C library and
-// SQLite may use other harmless calls, and a conversion that fails on a newer system helps nobody.
-// A refused call fails with EPERM and does not end the program, because libraries try calls and go
-// on without them. Only a call with the numbers of another machine type (32 bits on 64) ends the
-// program: no compiler makes such a call.
+// The filter lists the refused calls, not the permitted calls: future versions of the C library and
+// SQLite may use other harmless calls, and a conversion must not fail on a newer system. A refused
+// call fails with EPERM and does not end the program, because libraries try calls and continue
+// without them. Only a call with the numbers of another machine type (32 bits on 64) ends the
+// program: no compiler makes this call.
 //
-// clone3 has its flags in memory that a filter cannot read. It fails with ENOSYS. Then the C
-// library uses clone, whose flags the filter sees.
+// clone3 has its flags in memory that a filter cannot read, and therefore fails with ENOSYS. The C
+// library then uses clone, whose flags the filter sees.
 //
-// Sanitizers stop their own threads with ptrace, and start programs for the names in a report. So
-// under them processes and signals stay unrestricted. Coverage writes at the end to files that
-// Landlock does not know: use MMTRACE_SANDBOX=off for coverage and for debuggers.
+// Sanitizers stop their own threads with ptrace, and start programs for the names in a report.
+// Under sanitizers, processes and signals therefore stay unrestricted. Coverage writes at the end
+// to files that Landlock does not permit: use MMTRACE_SANDBOX=off for coverage and for debuggers.
 #include "common/sandbox.h"
 
 #include <errno.h>
@@ -93,8 +93,8 @@ bool sandbox_is_unavailable(int r)
      CLONE_NEWNET)
 #define REFUSED (SECCOMP_RET_ERRNO | EPERM)
 
-// Neither a parser needs these, nor a recorder and its helpers, which do trace, signal and become
-// other users.
+// Calls that neither a parser needs, nor a recorder and its helpers, which do trace, send signals
+// and change users.
 static const int refused_always[] = {
     // mounts and namespaces
     SYS_mount,
@@ -119,7 +119,7 @@ static const int refused_always[] = {
     SYS_swapon,
     SYS_swapoff,
     SYS_mknodat,
-    // other processes, beyond what ptrace can do
+    // other processes, beyond the power of ptrace
     NR_PIDFD_GETFD,
     SYS_kcmp,
     SYS_migrate_pages,
@@ -162,7 +162,7 @@ static const int refused_always[] = {
 #endif
 };
 
-// No parser needs these.
+// Calls that no parser needs.
 static const int refused_to_parsers[] = {
     // other processes
     SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, NR_PIDFD_OPEN, NR_PROCESS_MADVISE,
@@ -213,7 +213,7 @@ static size_t argument_at(unsigned n)
     return offsetof(struct seccomp_data, args) + n * sizeof(uint64_t) + low;
 }
 
-// Begins a filter: from here on the accumulator has the number of the call.
+// Begins a filter: afterwards the accumulator has the number of the call.
 static void begin(struct code *code)
 {
     load(code, offsetof(struct seccomp_data, arch));
@@ -238,7 +238,7 @@ static void calls_refuse(struct code *code, const int *numbers, size_t n)
         call_answer(code, numbers[i], REFUSED);
 }
 
-// Refuses the call if its argument has (`with` true) or lacks (false) some of the bits.
+// Refuses the call if its argument has (`with` true) or lacks (false) some of `bits`.
 static void bits_refuse(struct code *code, int number, unsigned argument, uint32_t bits, bool with)
 {
     add(code, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 4);
@@ -248,7 +248,7 @@ static void bits_refuse(struct code *code, int number, unsigned argument, uint32
     load(code, offsetof(struct seccomp_data, nr));
 }
 
-// Refuses the call if its argument differs from (`equal` false) or is (true) the value.
+// Refuses the call if its argument differs from (`equal` false) or equals (true) `value`.
 static void value_refuse(struct code *code, int number, unsigned argument, uint32_t value,
                          bool equal)
 {
@@ -414,8 +414,8 @@ struct path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-// A file that cannot be opened now cannot be opened later either, unless descriptors or memory are
-// short now. Rules cannot be made for pipes.
+// Adds a rule for a path. Returns 0 for a file that cannot be opened, because the open would fail
+// later too, unless descriptors or memory are short now. Rules cannot be made for pipes.
 static int rule_add(int ruleset, const char *path, uint64_t allowed)
 {
     struct stat st;

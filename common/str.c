@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parsers take the whole text or nothing: "10x" is an error, not ten. They read digits
+// The parsers accept only a whole text: "10x" is an error, not ten. The parsers read digits
 // themselves, because strtoull() accepts signs, leading blanks and a second 0x.
 #include "common/str.h"
 
@@ -196,7 +196,7 @@ struct unit {
     uint64_t factor;
 };
 
-// Returns the digits behind a decimal point in units of `factor`. Smaller fractions are dropped.
+// Returns the value of the digits behind a decimal point, times `factor`, rounded down.
 static uint64_t fraction_of(const char *digits, uint64_t factor)
 {
     double scale = (double)factor, sum = 0;

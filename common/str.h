@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strings: a growable buffer to build them, and strict parsers for numbers, sizes and durations
-// that people type.
+// Strings: a growable buffer, and strict parsers for numbers, sizes and durations.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +25,7 @@ void strbuf_add_char(struct strbuf *buf, char c);
 __attribute__((format(printf, 2, 3))) void strbuf_addf(struct strbuf *buf, const char *format, ...);
 void strbuf_clear(struct strbuf *buf);
 void strbuf_done(struct strbuf *buf); // fit for CLEANUP()
-// Hands the text to the caller, who frees it. Returns NULL if memory ran out, and "" if nothing was
+// Moves the text to the caller, who frees it. Returns NULL if memory ran out, and "" if nothing was
 // added.
 char *strbuf_steal(struct strbuf *buf);
 
@@ -53,30 +52,29 @@ static inline size_t str_cut(const char *text, size_t size, size_t max)
 
 bool str_ends_with(const char *text, const char *suffix);
 
-// These parse the whole of `text` as a decimal or 0x hexadecimal number. They return 0, -EINVAL or
-// -ERANGE.
+// Parses the whole `text` as a decimal or 0x hexadecimal number. Returns 0, -EINVAL or -ERANGE.
 int str_parse_u64(const char *text, uint64_t *ret);
 int str_parse_u32(const char *text, uint32_t *ret);
 int str_parse_i64(const char *text, int64_t *ret);
 
 // Reads a decimal number at *cursor, for /proc texts: skips blanks, reads the digits, and moves
-// *cursor behind them. Returns false, with *cursor unmoved, if there is no digit or the number has
+// *cursor behind them. Returns false, with *cursor unmoved, if no digit follows or the number has
 // more than 64 bits.
 bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret);
 
-// Reads a hexadecimal number in lower case without 0x in the same way, but skips no blanks.
+// The same for a hexadecimal number in lower case without 0x, but without skipping blanks.
 bool str_scan_hex(const char **cursor, const char *end, uint64_t *ret);
 
-// Parses "10s", "0.5s", "500ms", "2m" or "1h"; a bare number is in seconds. Returns 0, -EINVAL or
-// -ERANGE.
+// Parses a duration: "10s", "0.5s", "500ms", "2m" or "1h". A bare number is in seconds. *ret is in
+// nanoseconds. Returns 0, -EINVAL or -ERANGE.
 int str_parse_duration(const char *text, nsec_t *ret);
 
-// Parses "32mb", "1.5g", "512k" or "4096". Units are powers of 1024, in either case; a bare number
-// is in bytes. Returns 0, -EINVAL or -ERANGE.
+// Parses a size: "32mb", "1.5g", "512k" or "4096". Units are powers of 1024, in upper or lower
+// case. A bare number is in bytes. Returns 0, -EINVAL or -ERANGE.
 int str_parse_size(const char *text, uint64_t *ret);
 
-// Returns the length (1 to 4) of the well-formed UTF-8 character at `text`, or 0 if no character
-// ends before `end`. `ret` may be NULL.
+// Returns the length (1 to 4) of the UTF-8 character at `text`, or 0 if no well-formed character
+// ends before `end`. *ret is the code point; `ret` may be NULL.
 size_t str_utf8_decode(const char *text, const char *end, uint32_t *ret);
 
 // Returns the length of the character at `text`, at least 1: a broken byte counts as one character.
@@ -95,6 +93,6 @@ void str_make_printable(char *text, bool keep_newlines);
 // Appends `code_point` as UTF-8. `code_point` must be at most 0x10ffff.
 void strbuf_add_utf8(struct strbuf *buf, uint32_t code_point);
 
-// Returns the candidate with the smallest edit distance to `text`, or NULL if none of the `n` is
-// near enough to suggest.
+// Returns the candidate with the smallest edit distance to `text`, or NULL if none of the `n`
+// candidates is near enough to suggest.
 const char *str_nearest(const char *text, const char *const *candidates, size_t n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A text as its place and its size, borrowed and without a zero at its end. Nobody counts letters:
-// TEXT() has the size of a literal.
+// A text as its address and its size, borrowed and not terminated. TEXT() has the size of a
+// literal, so that nobody counts letters.
 #pragma once
 
 #include <stdbool.h>
@@ -13,10 +13,10 @@ struct text {
     size_t size;
 };
 
-// The text of a literal; also an initializer of a static table.
+// The text of a literal. Fit for initializers of static tables.
 #define TEXT(literal) ((struct text){"" literal, sizeof(literal) - 1})
 
-// The text of a string that ends with a zero; NULL is no text.
+// The text of a terminated string. NULL is no text.
 static inline struct text text_from(const char *string)
 {
     return (struct text){string, string ? strlen(string) : 0};

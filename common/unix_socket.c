@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A path that another process left behind is replaced only if nothing answers there: two programs
-// must not steal each other's clients. Modes are set before listen(), while nobody can connect yet.
+// An existing path is replaced only if no process answers there: two programs must not steal each
+// other's clients. Modes are set before listen(), while no client can connect yet.
 //
-// The folder may be another user's, who can put another socket in the place of the new one. So
-// bind() makes a socket without any rights (the path takes the mode of the descriptor), the path is
-// opened, and only a socket without rights gets an owner and a mode, through the descriptor.
+// Another user may own the folder, and could put another socket in the place of the new socket.
+// Therefore bind() makes a socket without any rights (the path takes the mode of the descriptor).
+// Then the path is opened. Only a socket without rights gets an owner and a mode, through the
+// descriptor.
 #include "common/unix_socket.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 #include "common/cleanup.h"
 
 #define LISTEN_BACKLOG_MAX 128
-#define SOCKET_PASSRIGHTS  83 // SO_PASSRIGHTS; the headers may be older
+#define SOCKET_PASSRIGHTS  83 // SO_PASSRIGHTS, which older headers lack
 
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size)
 {
@@ -76,7 +77,8 @@ static int open_bound(const char *name)
     return steal_fd(&fd);
 }
 
-// UNIX_SOCKET_E_NO_GROUP: only the path's owner has rights.
+// Gives the new socket its group and mode. Returns UNIX_SOCKET_E_NO_GROUP if only the path's owner
+// has rights.
 static int set_owner(const char *name, mode_t mode, gid_t group)
 {
     int r = 0;
@@ -85,8 +87,8 @@ static int set_owner(const char *name, mode_t mode, gid_t group)
     if (fd < 0)
         return fd;
     if (group != UNIX_GROUP_NONE) {
-        // A file's owner may give the file to one of its own groups, so CAP_SETGID can replace
-        // CAP_CHOWN.
+        // A file's owner may give the file to a group of the owner. Therefore CAP_SETGID can
+        // replace CAP_CHOWN.
         int own = setfsgid(group);
         r = fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH) < 0 ? -errno : 0;
         setfsgid((gid_t)own);

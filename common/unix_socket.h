@@ -17,24 +17,22 @@
 // Makes the address of `name`. Returns 0, or -EINVAL if `name` is not a valid name.
 int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *ret_size);
 
-// Makes a socket that is close-on-exec and non-blocking. `type` is SOCK_STREAM or SOCK_SEQPACKET.
-// Returns 0 or a negative errno.
+// Makes a close-on-exec, non-blocking socket. `type` is SOCK_STREAM or SOCK_SEQPACKET. Returns 0 or
+// a negative errno.
 int unix_socket_new(int type, int *ret_fd);
 
-// Makes a listening socket. A socket that a dead process left behind is replaced. `mode` and
-// `group` apply to the path; UNIX_GROUP_NONE keeps the group that the kernel gives. Returns 0 or a
-// negative errno: -EADDRINUSE if a live process listens there. Returns UNIX_SOCKET_E_NO_GROUP if
-// this process may not give the path to `group`: the socket listens then, and only its owner has
-// rights.
+// Makes a listening socket. A socket of a dead process is replaced. `mode` and `group` apply to the
+// path; UNIX_GROUP_NONE keeps the group that the kernel gives. Returns 0 or a negative errno:
+// -EADDRINUSE if a live process listens there. Returns UNIX_SOCKET_E_NO_GROUP if this process may
+// not give the path to `group`: the socket listens, and only its owner has rights.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
 // Returns whether `r`, a negative errno of accept(), means that descriptors or memory are short.
-// The client still waits then, and would wake a loop again at once.
+// The client then still waits, and would wake an event loop again at once.
 bool unix_socket_lacks(int r);
 
 // Sets whether the kernel refuses descriptors that peers pass to this socket, and to the sockets
-// that a listening socket accepts. Returns 0, or -ENOPROTOOPT before Linux 6.16, which cannot
-// refuse them.
+// that a listening socket accepts. Returns 0, or -ENOPROTOOPT before Linux 6.16.
 int unix_socket_refuse_fds(int fd, bool refuse);
 bool unix_socket_refuses_fds(int fd);
 
@@ -51,7 +49,8 @@ union unix_passing {
 // Attaches the descriptor `fd` (borrowed; -1: none) to a message before it is sent.
 void unix_socket_pass(struct msghdr *message, union unix_passing *room, int fd);
 
-// Returns the first descriptor of a received message (owned), or -1. Further ones are closed.
+// Returns the first descriptor of a received message (owned), or -1. Further descriptors are
+// closed.
 int unix_socket_passed(struct msghdr *message);
 
 // Sends one message with the descriptor `passed_fd` (borrowed; -1: none). Returns 0 or a negative

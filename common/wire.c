@@ -139,8 +139,8 @@ static inline __attribute__((always_inline)) bool read_value(struct wire_reader 
     }
 }
 
-// Skips everything behind a group's start tag up to its end tag. Groups are rare, so the stack of
-// this function is kept out of wire_next().
+// Skips everything behind a group's start tag up to its end tag. Groups are rare; noinline keeps
+// the stack of this function out of wire_next().
 static __attribute__((noinline)) bool skip_group(struct wire_reader *reader, uint32_t number)
 {
     uint32_t open[GROUP_DEPTH_MAX] = {number};

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writer and reader of the protobuf wire format, for hot paths. Neither allocates.
+// Writer and reader of the protobuf wire format, for hot paths. Neither allocates memory.
 //
 // Writer: writes into memory of the caller, never past its end. The first write that does not fit
-// sets `overflow`, and from then on nothing is written. So one check at the end of a message is
-// enough. wire_rollback() returns to a checkpoint and clears the overflow. "Write what fits, the
-// rest goes into the next packet" is built that way.
+// sets `overflow`, and nothing is written afterwards. Therefore one check at the end of a message
+// is enough. wire_rollback() returns to a checkpoint and clears the overflow. A caller that splits
+// data over several packets uses a checkpoint per item.
 //
 // Protobuf strings are UTF-8, and a decoder may refuse a whole message because of one bad byte.
 // Thread names, paths and command lines are arbitrary bytes, and the kernel cuts them in
-// mid-character. So text from outside goes through wire_text() or wire_string(), or through
+// mid-character. Therefore text from outside goes through wire_text() or wire_string(), or through
 // wire_mend_text() after other code wrote it. These functions put `?` in place of each byte that
 // belongs to no well-formed character. The length does not change, so the text needs no more room.
 //
-// Reader: walks over the fields of one message. Every length is checked against the bytes that are
-// left. The first violation sets `error` and ends the walk.
+// Reader: walks over the fields of one message. Every length is checked against the rest of the
+// message. The first violation sets `error` and ends the walk.
 #pragma once
 
 #include <endian.h>
@@ -61,8 +61,8 @@ static inline size_t wire_varint_size(uint64_t value)
     return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
 }
 
-// Writes a varint without a bounds check and returns the address behind it. For callers that
-// reserved room before.
+// Writes a varint without a bounds check and returns the address behind it. The caller has reserved
+// the room.
 static inline uint8_t *wire_put_varint(uint8_t *p, uint64_t value)
 {
     while (value >= 0x80) {
@@ -138,7 +138,7 @@ void wire_string(struct wire_writer *w, uint32_t field, const char *text); // te
 
 void wire_mend_text_slow(uint8_t *text, size_t size);
 
-// Makes `text` UTF-8 in place. Nearly all text is ASCII, for which this costs one test per 8 bytes.
+// Makes `text` UTF-8 in place. Nearly all text is ASCII and costs one test per 8 bytes.
 static inline void wire_mend_text(uint8_t *text, size_t size)
 {
     uint64_t bits = 0, word;
@@ -153,8 +153,8 @@ static inline void wire_mend_text(uint8_t *text, size_t size)
         wire_mend_text_slow(text, size);
 }
 
-// Opens a submessage or a packed field and returns a mark for wire_end(). Marks nest. One length
-// byte is set aside; wire_end() moves a body of 128 bytes or more.
+// Opens a submessage or a packed field and returns a mark for wire_end(). Marks nest. One byte is
+// reserved for the length; wire_end() moves a body of 128 bytes or more.
 static inline size_t wire_begin(struct wire_writer *w, uint32_t field)
 {
     wire_tag(w, field, WIRE_BYTES);
@@ -176,7 +176,7 @@ static inline void wire_end(struct wire_writer *w, size_t mark)
         wire_end_long(w, mark, size);
 }
 
-// Returns the present state, for wire_rollback(). Marks from before the checkpoint stay valid.
+// Returns the present position, for wire_rollback(). Marks from before the checkpoint stay valid.
 static inline size_t wire_checkpoint(const struct wire_writer *w)
 {
     return wire_size(w);
@@ -208,8 +208,8 @@ static inline struct wire_reader wire_reader_over(const void *bytes, size_t size
     return (struct wire_reader){.pos = start, .end = size > 0 ? start + size : start};
 }
 
-// Returns a reader over the submessage (or packed field) in `field`; empty if the field has another
-// type.
+// Returns a reader over the submessage or packed field in `field`. The reader is empty if the field
+// has another type.
 static inline struct wire_reader wire_sub(const struct wire_field *field)
 {
     return wire_reader_over(field->data, field->size);
@@ -248,8 +248,8 @@ static inline bool wire_get_varint(const uint8_t **pos, const uint8_t *end, uint
     return false;
 }
 
-// The same, faster where values have several bytes, as time stamps do: up to eight at once, whose
-// groups of seven bits move together in three steps.
+// The same, but faster for values of several bytes, for example timestamps. Up to eight bytes are
+// loaded at once, and their groups of seven bits are joined in three steps.
 static inline bool wire_get_long_varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
 {
     uint64_t word, last;
@@ -284,8 +284,8 @@ static inline float wire_to_float(uint64_t bits)
     return value;
 }
 
-// Reads the values of a repeated scalar field, packed or not. Call it for each field of that
-// number, again and again until it returns false. `cursor` must be zeroed before each field.
+// Reads the values of a repeated scalar field, packed or not. For each field of this number: zero
+// `cursor`, then call the function until it returns false.
 struct wire_packed {
     struct wire_reader reader;
     bool started;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why own code: libzip and libarchive do not tell where the data of an entry are. minizip does, but
-// version 1.1, which distributions have, misreads the sizes of zip64 entries.
+// libzip and libarchive do not tell the place of an entry's data. minizip does, but version 1.1,
+// which distributions have, misreads the sizes of zip64 entries.
 //
-// The directory says where an entry's local header is. Only this header, with its own extra field,
-// tells where the data begin. Both are read in blocks. The reading alternates between the two, so a
-// few blocks are cached; the least recently used one is replaced.
+// The directory tells the place of an entry's local header. Only this header, with its own extra
+// field, tells the beginning of the data. Both are read in blocks. The reads alternate between the
+// two, so a few blocks are cached; the least recently used block is replaced.
 //
 // Invariants: offsets are added in 64 bits only after they were compared with the file's size. An
 // entry is in the index only if its data lie between its header and the directory and share no byte
-// with another entry's data. A bad entry is left out and counted. A directory that contradicts
-// itself makes the whole index invalid.
+// with another entry's data. A bad entry is left out and counted. A contradictory directory makes
+// the whole index invalid.
 #include "common/zipindex.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ static bool lies_within(uint64_t offset, uint64_t size, uint64_t end)
     return offset <= end && size <= end - offset;
 }
 
-// The caller has checked that the bytes are in the file.
+// Reads `size` bytes at `offset`. The caller has checked that the file has these bytes.
 static int get(struct reader *reader, uint64_t offset, void *ret, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -180,8 +180,9 @@ static int end_find(struct reader *reader, uint64_t *ret_at, uint8_t (*ret)[END_
     return no_zip(reader);
 }
 
-// Finds the zip64 end record, if there is one in front of the end record at `end`. If the zip
-// stands behind a prefix, the place in its locator is too low by the size of the prefix.
+// Finds the zip64 end record in front of the end record at `end`; reader->is_zip64 says whether it
+// exists. If the zip stands behind a prefix, the offset in the locator is too low by the size of
+// the prefix.
 static int end64_find(struct reader *reader, uint64_t end, uint64_t *ret_at,
                       uint8_t (*ret)[END64_BYTES])
 {
@@ -259,7 +260,7 @@ static int entry_add(struct reader *reader, const struct record *record, uint64_
     return 0;
 }
 
-// Takes the numbers that do not fit into 32 bits from the zip64 field of the extra bytes at `at`,
+// Reads the numbers that do not fit into 32 bits from the zip64 field of the extra bytes at `at`,
 // which lie in the directory. If the field is too short, the numbers stay out of bounds.
 static int zip64_read(struct reader *reader, uint64_t at, struct record *record)
 {
@@ -290,7 +291,8 @@ static int zip64_read(struct reader *reader, uint64_t at, struct record *record)
     return 0;
 }
 
-// 1: the local header belongs to the entry, and *ret is where its data begin. 0: it does not.
+// Returns 1 if the local header belongs to the entry, with *ret at the beginning of its data; 0 if
+// not; or a negative errno.
 static int header_read(struct reader *reader, const struct record *record, uint64_t *ret)
 {
     uint8_t head[LOCAL_BYTES];
@@ -323,7 +325,7 @@ static bool name_is_valid(struct reader *reader, const struct record *record)
            !memchr(reader->name, '\0', record->name_bytes);
 }
 
-// Reads the entry whose directory record, at `at`, has been read.
+// Adds the entry of the directory record at `at`.
 static int entry_read(struct reader *reader, uint64_t at, struct record *record)
 {
     uint64_t data = 0;
@@ -395,7 +397,7 @@ static int compare_offset(const void *a, const void *b)
     return x < y ? -1 : x > y; // in the order of the directory
 }
 
-// Leaves out entries that overlap an entry in front of them.
+// Drops each entry that overlaps an earlier entry.
 static int entries_part(struct reader *reader)
 {
     struct zipindex_entries *entries = &reader->index->entries;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An index of a zip (an APK): the name of each entry and the range of its data in the file, without
-// the entry's header, in the order of the directory. Nothing is inflated, so entries may use any
-// compression method. Prefixes and zip64 are understood.
+// the entry's header, in the order of the directory. Nothing is inflated, so that entries may use
+// any compression method. The reader accepts prefixes and zip64.
 //
-// A zip counts as hostile. All indexed data lie within the file, in front of the directory. No two
-// entries share a byte. So the size of the file bounds any work on all entries.
+// A zip is untrusted. All indexed data lie within the file, in front of the directory. No two
+// entries share a byte. Therefore the size of the file bounds any work on all entries.
 #pragma once
 
 #include <stddef.h>
@@ -33,13 +33,13 @@ VEC_DEFINE(zipindex_entries, struct zipindex_entry);
 // All zero is an empty index.
 struct zipindex {
     struct zipindex_entries entries;
-    size_t n_damaged;        // entries that are left out
-    char first_damaged[160]; // what is wrong with the first damaged entry
+    size_t n_damaged;        // entries that were left out
+    char first_damaged[160]; // name of and reason for the first damaged entry
     struct arena names;      // owned
 };
 
-// Where the bytes of the zip come from. read() fills `ret` with the `size` bytes at `offset`; the
-// index asks only for bytes before `size_bytes`. read() returns 0 or a negative errno.
+// The source of the zip's bytes. read() fills `ret` with the `size` bytes at `offset`; the index
+// reads only bytes before `size_bytes`. read() returns 0 or a negative errno.
 struct zipindex_source {
     uint64_t size_bytes;
     int (*read)(void *userdata, uint64_t offset, void *ret, size_t size);
