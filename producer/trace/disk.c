@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two lists under one lock: jobs to do, and done jobs whose owners are not told yet. The thread
-// signals the loop by an eventfd. It blocks all signals, so that the loop gets them, and has a
-// small stack: jobs are a few system calls.
+// Two lists under one lock: jobs to do, and done jobs with a pending call of `done`. The thread
+// signals the loop by an eventfd. It blocks all signals, so that the loop gets them. Its stack is
+// small: jobs are a few system calls.
 #include "producer/trace/disk.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct disk {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list todo, told; // `told`: done, but the owner is not told yet
+    struct list todo, told; // `told`: done, with a pending call of `done`
     struct disk_job *at_work;
     bool ends;
 };
@@ -155,7 +155,7 @@ void disk_run(struct disk *disk, struct disk_job *job)
     pthread_mutex_unlock(&disk->lock);
 }
 
-// Takes the job off the list of done jobs. Returns false if it is not there yet.
+// Takes the job off the list of done jobs. Returns false if the job is not on the list yet.
 static bool take_off(struct disk *disk, struct disk_job *job)
 {
     for (struct disk_job **at = &disk->told.first; *at; at = &(*at)->next) {

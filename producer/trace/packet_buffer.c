@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records are adjacent in a block of memory: a header of 16 bytes, the packet, and padding to the
-// next multiple of 16. A packet is always contiguous, so that it can be encoded in place and
-// written out from there. If the end of the memory is too near, a padding record fills it, and
+// next multiple of 16. A packet is always contiguous, so that it is encoded and written out in
+// place. If the room up to the end of the memory is too small, a padding record fills it, and
 // writing continues at the beginning.
 //
 // Places in the buffer are 64-bit positions that only grow. The offset of a position in memory is
-// its remainder by the capacity. There are never more than `capacity` bytes between `tail` (the
-// oldest unread record) and `head` (the place of the next one). Reading moves the tail, and so does
-// a ring that needs room: packets that it passes over unread go to the retained store or are
-// dropped. Read packets have left the buffer and can never get into the store. So every packet
-// comes out at most once, and everything in the store is older than everything in the ring.
-// Positions also serve as cursors: they stay valid when records move to the store during a walk,
-// because entries there keep their position.
+// its remainder by the capacity. `tail` is the oldest unread record, `head` the place of the next
+// record; at most `capacity` bytes lie between the two. Reading moves the tail. So does a ring that
+// needs room: unread packets that the tail passes go to the retained store or are dropped. Read
+// packets have left the buffer and never get into the store. Therefore every packet is read at most
+// once, and everything in the store is older than everything in the ring. Positions also serve as
+// cursors: they stay valid when records move to the store during a walk, because entries of the
+// store keep their position.
 //
-// An empty buffer starts over at the beginning of its memory. So a buffer that is drained often
-// enough touches only as many pages as it needs between two drains, and these stay in the
+// An empty buffer starts again at the beginning of its memory. Therefore a buffer that is drained
+// often touches only the pages that it needs between two drains, and these pages stay in the
 // processor's cache.
 //
-// The beginning that a ring keeps is a DISCARD buffer of its own in front of the ring. When it has
-// refused a packet it takes no more, so everything in it is older than the ring and the store. It
-// opens again only when the buffer as a whole is empty.
+// The beginning that a ring keeps is a separate DISCARD buffer in front of the ring. Once this
+// buffer has refused a packet, it takes no more, so that all its packets are older than the ring
+// and the store. It takes packets again only when the whole buffer is empty.
 //
-// The last read-out gives the memory back on its way. The kernel hands out first what was freed
-// last. So a trace goes to the page cache through pages that are in the processor's cache, and the
-// system never holds it twice. (On a virtual machine, pages that were never used before cost ten
-// times the copying.)
+// The last read-out returns consumed memory to the kernel. The kernel reuses the last freed pages
+// first. Therefore the trace goes to the page cache through pages in the processor's cache, and the
+// system never holds the trace twice. (On a virtual machine, the first use of a page costs ten
+// times the copy.)
 #include "producer/trace/packet_buffer.h"
 
 #include <assert.h>
@@ -44,12 +44,12 @@
 #define SIZE_MIN      4096
 #define STORE_MIN     ((size_t)1 << 20)
 #define PACKET_MAX    (((size_t)1 << 29) - 1) // bits of record.size
-#define GENEROSITY    16                // part of the ring that may be dropped for more than `min`
+#define GENEROSITY    16                // a 16th of the ring may be dropped for bytes beyond `min`
 #define RECORD_FILLER 5                 // beyond enum packet_retain
-#define RELEASE_BYTES ((size_t)1 << 20) // given back at a time
+#define RELEASE_BYTES ((size_t)1 << 20) // returned to the kernel at a time
 
 struct record {
-    uint32_t size : 29; // of the packet, which follows
+    uint32_t size : 29; // bytes of the packet, which follows
     uint32_t rule : 3;  // enum packet_retain, or RECORD_FILLER
     uint32_t sequence_id;
     uint64_t key; // of PACKET_PLAIN: the number of events
@@ -70,8 +70,8 @@ struct packet_buffer {
     struct place head, tail;
     size_t reserved; // bytes of the open reservation
     bool is_reserved;
-    bool releases;                  // consumed memory is given back
-    struct place released;          // given back up to here; start of a page
+    bool releases;                  // consumed memory is returned to the kernel
+    struct place released;          // end of the returned memory; start of a page
     struct retained_store *store;   // owned; NULL for DISCARD
     struct packet_buffer *first;    // owned; the beginning that the ring keeps, or NULL
     bool first_is_full;             // new packets go into the ring
@@ -217,7 +217,7 @@ void packet_buffer_unlose(struct packet_buffer *buffer, uint64_t n_events)
     *lost -= n_events < *lost ? n_events : *lost;
 }
 
-// The ring drops its oldest record.
+// Drops the oldest record of the ring, or moves it to the store.
 static void pass_over(struct packet_buffer *buffer)
 {
     const struct record *record = record_at(buffer, buffer->tail.offset);
@@ -282,7 +282,7 @@ static size_t size_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Reserves room in the beginning that the ring keeps. Returns NULL if there is none left.
+// Reserves room in the beginning that the ring keeps. Returns NULL if this beginning is full.
 static uint8_t *reserve_first(struct packet_buffer *buffer, size_t min, size_t want,
                               size_t *ret_size)
 {
@@ -431,7 +431,8 @@ void packet_buffer_consume(struct packet_buffer *buffer)
         release_consumed(buffer);
 }
 
-// Returns the first packet from `*position` on and before `end`, and moves `*position` behind it.
+// Sets *ret to the first packet at or behind `*position` and before `end`, and moves `*position`
+// behind this packet. Returns false if none is left.
 static bool next_record(const struct packet_buffer *buffer, uint64_t *position, uint64_t end,
                         struct packet_view *ret)
 {
@@ -491,7 +492,7 @@ static void copy_store(struct packet_buffer *copy, const struct packet_buffer *b
     }
 }
 
-// Copies records with their distances unchanged; only their start is at another place.
+// Copies records with unchanged distances. Only their start is at another offset.
 static void copy_records(struct packet_buffer *copy, const struct packet_buffer *buffer)
 {
     size_t size = (size_t)(buffer->head.position - buffer->tail.position);

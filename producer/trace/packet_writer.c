@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The writer's own fields precede the payload. So one pass of unchecked writes is enough: every
-// reservation is larger by their maximum size. Flags of a packet ("first", "something was lost",
-// "state begins anew") count as delivered only when the packet is committed. A packet that is
-// cancelled or overflows leaves them to its successor.
+// The writer's own fields precede the payload. Every reservation is larger by their maximum size,
+// so that one pass of unchecked writes is enough. Flags of a packet ("first packet", "packets
+// lost", "state cleared") count as delivered only when the packet is committed. After a cancelled
+// or overflowed packet, the next packet has these flags.
 //
-// The sequence id is in every packet. The writer of the sequence (uid, pid) does not change within
-// it. So it is written only where a reader can begin: in the first packet and where the state
-// begins anew.
+// The sequence id is in every packet. The writer (uid, pid) is constant in a sequence, and
+// therefore only in packets where a reader can begin: the first packet, and the packet that clears
+// the incremental state.
 #include "producer/trace/packet_writer.h"
 
 #include <assert.h>

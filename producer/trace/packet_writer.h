@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One packet sequence of a source: opens a packet in the session's buffer, hands out the wire
+// Writes one packet sequence of a source: opens a packet in the session's buffer, returns the wire
 // writer, and closes the packet.
 //
 //     struct wire_writer *w = packet_writer_begin_message(writer, nsec_now(CLOCK_BOOTTIME), 4096,
@@ -10,15 +10,17 @@
 //     ...
 //     packet_writer_end(writer);
 //
-// The writer adds the timestamp and trusted_packet_sequence_id to every packet. Where they belong,
-// it adds first_packet_on_sequence, previous_packet_dropped, trusted_uid and trusted_pid (in the
-// first packet of a sequence, and where its state begins anew), and sequence_flags.
+// The writer adds the timestamp and trusted_packet_sequence_id to every packet. It adds
+// first_packet_on_sequence, previous_packet_dropped and sequence_flags where they belong.
+// trusted_uid and trusted_pid are in the first packet of a sequence, and in packets that clear the
+// incremental state.
 //
-// The packet that begins the state anew has no other content. It is kept beside a ring for as long
-// as the ring lives, because readers would not accept any later packet without it.
+// The packet that clears the incremental state has no other content. The packet is kept beside a
+// ring for as long as the ring lives, because readers would not accept any later packet without it.
 //
-// After a loss, readers ignore the packets of an incremental sequence until its state begins anew.
-// A source that uses packet_writer_clear_state() must check `dropped` and call it again then.
+// After a loss, readers ignore the packets of an incremental sequence until its state is cleared. A
+// source that uses packet_writer_clear_state() must check `dropped`, and call
+// packet_writer_clear_state() again if it is set.
 #pragma once
 
 #include <stdbool.h>
@@ -34,23 +36,23 @@ struct packet_writer {
     uint32_t sequence_id;
     uint32_t uid; // of this process
     int32_t pid;
-    bool incremental;         // packets need the state of the sequence: interned data
-    bool clear_pending;       // before the next packet comes one that begins the state anew
-    bool first_written;       // first_packet_on_sequence has been sent
-    bool dropped;             // a packet was refused since the last one
+    bool incremental;         // packets need the incremental state of the sequence: interned data
+    bool clear_pending;       // the next packet comes behind a packet that clears the state
+    bool first_written;       // first_packet_on_sequence was written
+    bool dropped;             // a packet was dropped since the last written packet
     bool open;                // between begin and end
     uint64_t packets, bytes;  // written so far
     uint64_t packets_dropped; // refused, or larger than their room
     struct wire_writer wire;  // of the open packet
-    size_t message;           // the mark of its message; 0: none
+    size_t message;           // mark of the packet's message; 0: none
 };
 
 // Sequence ids are unique in a session; 1 is the service's own.
 struct packet_writer packet_writer_over(struct packet_buffer *buffer, uint32_t sequence_id);
 
 // Opens a packet with room for at least `min` bytes of payload, and up to `want` if the buffer has
-// them. `timestamp` is boot time; 0 leaves it out. Returns NULL, with no packet open, if the buffer
-// refuses.
+// the room. `timestamp` is in ns of CLOCK_BOOTTIME; 0 leaves the field out. Returns NULL, with no
+// packet open, if the buffer refuses.
 struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec_t timestamp,
                                               size_t min, size_t want);
 
@@ -68,13 +70,13 @@ bool packet_writer_end(struct packet_writer *writer);
 // Closes a packet that has `n_events` events, which are counted if the packet is lost.
 bool packet_writer_end_events(struct packet_writer *writer, uint64_t n_events);
 
-// Closes a packet with a rule for surviving the ring (packet_buffer.h). Keys are the source's own,
-// except UINT64_MAX.
+// Closes a packet with a rule for the ring (packet_buffer.h). The source chooses the keys;
+// UINT64_MAX is reserved.
 bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain retain,
                                 uint64_t key);
 
 void packet_writer_cancel(struct packet_writer *writer);
 
 // Puts a packet with SEQ_INCREMENTAL_STATE_CLEARED before the next packet: readers drop the ids and
-// interned data of this sequence. From here on all other packets have SEQ_NEEDS_INCREMENTAL_STATE.
+// interned data of this sequence. All packets behind it have SEQ_NEEDS_INCREMENTAL_STATE.
 void packet_writer_clear_state(struct packet_writer *writer);

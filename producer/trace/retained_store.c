@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A log: packets are appended, superseded or read packets are marked dead in place, and compaction
-// moves the live ones together. Compaction runs when the log has reached the end of its memory, or
-// earlier if more than half of the log is dead, so that a store with little content stays small.
-// Either way it frees a part of the log that is at least proportional to what it moves. So the cost
-// per packet stays constant however long this goes on, and nothing fragments.
+// moves the live packets together. Compaction runs when the log reaches the end of its memory, or
+// earlier if more than half of the log is dead, so that a store with little content stays small. In
+// both cases, compaction frees a part of the log that is at least proportional to the moved part.
+// Therefore the cost per packet stays constant, and nothing fragments.
 //
 // Packets of one key are found by a hash table of chains through the log. Chains may include dead
-// packets; compaction rebuilds them. If a packet exceeds the limit, the oldest packets go, whatever
-// their key: among packets that build on each other this is the base, so a reader sees that the
-// base is missing instead of a gap in the middle. Only PACKET_RETAIN_ALWAYS stays.
+// packets; compaction rebuilds them. At the limit, the oldest packets are dropped, under any key.
+// Among packets that build on each other, the oldest packet is the base: a reader sees that the
+// base is missing, instead of a gap in the middle. Only PACKET_RETAIN_ALWAYS stays.
 #include "producer/trace/retained_store.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@
 #include "common/memory.h"
 
 #define ALIGNMENT          16
-#define BUCKET_BYTES       512         // of the limit, per bucket
+#define BUCKET_BYTES       512         // bytes of the limit per bucket
 #define DEAD_BYTES_IGNORED (64u << 10) // not worth a compaction
 #define NO_LINK            0
 
@@ -31,7 +31,7 @@ struct entry {
     uint64_t position;
     uint64_t key;
     uint32_t sequence_id;
-    uint32_t size; // of the packet, which follows
+    uint32_t size; // bytes of the packet, which follows
     uint32_t next; // link to an older entry of the bucket
     bool dead;
     bool always; // PACKET_RETAIN_ALWAYS
@@ -43,7 +43,7 @@ static_assert(sizeof(struct entry) % ALIGNMENT == 0, "packets and entries stay a
 struct retained_store {
     uint8_t *memory; // owned, mapped, `limit` bytes
     size_t limit;
-    size_t first; // offset; everything before it is dead
+    size_t first; // offset; all entries before it are dead
     size_t end;
     size_t live; // bytes of live entries, with their headers
     uint64_t n_packets, n_bytes, n_dropped;
@@ -169,7 +169,7 @@ static void compact(struct retained_store *store)
     store->end = to;
 }
 
-// Kills the oldest packets until `bytes` more leave a quarter of the memory free. Returns false if
+// Kills the oldest packets until a quarter of the memory is free beyond `bytes`. Returns false if
 // the rest must stay.
 static bool give_way(struct retained_store *store, size_t bytes)
 {
@@ -185,8 +185,8 @@ static bool give_way(struct retained_store *store, size_t bytes)
     return true;
 }
 
-// Makes room for `bytes` at the end of the log, if necessary at the cost of the oldest packets.
-// Then a quarter of the memory stays free, so that the next compaction is far away.
+// Makes room for `bytes` at the end of the log. If necessary, drops the oldest packets, and leaves
+// a quarter of the memory free, so that the next compaction is far away.
 static bool make_room(struct retained_store *store, size_t bytes)
 {
     if (bytes > store->limit / 4 * 3)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Packets that a ring has passed over but must keep (packet_buffer.h), under keys, in the order of
-// their arrival. Bounded: at the limit the oldest go first. Only packet_buffer.c uses this.
+// their arrival. At the limit, the oldest packets are dropped first. Only packet_buffer.c uses the
+// store.
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 
 struct retained_store;
 
-// Makes a store of `limit_bytes` of address space, touched only as it fills.
+// Makes a store of `limit_bytes` of address space, touched only as the store fills.
 int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct err *err);
 struct retained_store *retained_store_free(struct retained_store *store);
 
@@ -22,16 +23,18 @@ struct retained_store *retained_store_free(struct retained_store *store);
 bool retained_store_take(struct retained_store *store, const struct packet_meta *meta,
                          uint64_t position, const uint8_t *data, size_t size);
 
-// Returns the oldest packet, or false if there is none. Views last until the next take or drop.
+// Sets *ret to the oldest packet. Returns false if the store is empty. Views last until the next
+// take or drop.
 bool retained_store_peek(struct retained_store *store, struct packet_view *ret);
 void retained_store_drop_first(struct retained_store *store);
 
-// Returns the first packet at or behind cursor->position and moves the cursor behind it.
+// Sets *ret to the first packet at or behind cursor->position, and moves the cursor behind this
+// packet. Returns false at the end.
 bool retained_store_next(const struct retained_store *store, struct packet_cursor *cursor,
                          struct packet_view *ret);
 
 struct retained_store_stats {
     uint64_t packets, bytes; // at present
-    uint64_t dropped;        // lost to the limit, in total
+    uint64_t dropped;        // dropped at the limit, in total
 };
 struct retained_store_stats retained_store_get_stats(const struct retained_store *store);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets are copied, framed, into one output buffer, and go from there to the descriptor in large
-// writes. The copy makes slow readers harmless: the packet has left the ring, and a write that was
-// cut short continues where it stopped. The buffer is reset only when everything in it is written.
-// So its beginning is always a packet border, and the last border before any point is found by a
-// walk over the frames: no list of borders is kept. The buffer is address space for the largest
-// packet; only the used part is ever touched.
+// Packets are framed and copied into one output buffer, and written to the descriptor in large
+// pieces. The copy makes slow readers harmless: the packet has left the ring, and a short write
+// continues where it stopped. The buffer is reset only when everything in it is written. Therefore
+// its beginning is always a packet border, and a walk over the frames finds the last border before
+// any point: no list of borders is kept. The buffer is address space for the largest packet; only
+// the used part is touched.
 //
 // Deflate works in the same buffer, behind the finished frames. A frame's header precedes data of
-// unknown length, so its two lengths are written with a fixed number of bytes. Each chunk is a zlib
-// stream of its own, with at most CHUNK_MAX bytes of packets: a reader can start at any chunk, and
-// a cut costs at most one.
+// unknown length, and therefore has two lengths of a fixed number of bytes. Each chunk is a
+// separate zlib stream with at most CHUNK_MAX bytes of packets: a reader can start at any chunk,
+// and a cut costs at most one chunk.
 #include "producer/trace/trace_file.h"
 
 #include <assert.h>
@@ -37,10 +37,10 @@
 #include "producer/trace/disk.h"
 #include "protos/fields.h"
 
-#define WRITE_BYTES     ((size_t)128 << 10) // gathered before a write
-#define CHUNK_MAX       ((size_t)256 << 10) // of packets in one compressed packet
+#define WRITE_BYTES     ((size_t)128 << 10) // bytes gathered before a write
+#define CHUNK_MAX       ((size_t)256 << 10) // bytes of packets in one compressed packet
 #define FRAME_MAX       (1 + WIRE_VARINT_MAX)
-#define TRACE_FILE_MODE 0600 // a trace has names and memory of all users' programs
+#define TRACE_FILE_MODE 0600 // a trace has names and memory of the programs of all users
 #define LENGTH_BYTES    4    // of the fixed-size lengths of a chunk
 #define CHUNK_HEADER    (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
 #define DEFLATE_LEVEL   6
@@ -55,7 +55,7 @@ struct trace_file {
     bool is_regular;
     bool was_linked;   // a name has led to the file
     bool would_block;  // neither regular nor non-blocking
-    uint64_t start;    // offset in a regular file where our data begins
+    uint64_t start;    // offset of our first byte in a regular file
     uint64_t accepted; // bytes of all finished frames
     int failed;        // the error that ended writing
     bool full;
@@ -63,15 +63,15 @@ struct trace_file {
     uint8_t *out; // owned, mapped
     size_t capacity;
     size_t used;  // bytes of finished frames
-    size_t sent;  // the part of these that is written
-    bool copying; // `out` holds pieces of another trace, not whole frames
+    size_t sent;  // written part of `used`
+    bool copying; // `out` has pieces of another trace, not whole frames
 
-    // In the disk thread: bytes from `sent` on. Later packets go behind them.
+    // The job of the disk thread: bytes from `sent` on. Later packets go behind these bytes.
     struct disk_job job;
     size_t job_size, job_written;
     bool job_syncs;
     int job_result;
-    uint64_t synced; // of stats.bytes_written
+    uint64_t synced; // the part of stats.bytes_written that is on the disk
     int no_room;     // reason of the last TRACE_FILE_NO_ROOM
     void (*ready)(void *userdata);
     void *userdata;
@@ -127,8 +127,9 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
     return 0;
 }
 
-// A file without a name may never have had one (memfd_create(), O_TMPFILE), or was deleted directly
-// after it was made. In the first case `path` is a link below /proc and still leads to the file.
+// A file without a name may never have had a name (memfd_create(), O_TMPFILE), or was deleted
+// directly after its creation. In the first case `path` is a link below /proc and still leads to
+// the file.
 static bool has_had_name(const struct stat *st, const char *path)
 {
     struct stat now;
@@ -278,13 +279,14 @@ static size_t last_border(const struct trace_file *file)
     return (size_t)(border - start);
 }
 
-// Returns whether the failure may pass: somebody may make room, or make a folder writable again.
+// Returns whether the failure may pass, for example when a user frees space or makes a file system
+// writable again.
 static bool may_pass(int r)
 {
     return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EROFS;
 }
 
-// If there is no room, the message needs the full path.
+// Returns the full path of a regular file, for messages about its file system; otherwise its name.
 static const char *full_name(const struct trace_file *file, char ret[PATH_MAX])
 {
     char self[64];
@@ -296,7 +298,7 @@ static const char *full_name(const struct trace_file *file, char ret[PATH_MAX])
     return ret;
 }
 
-// Ends writing for good. Takes back a half written packet if possible.
+// Ends writing for good. Cuts off a half-written packet if possible.
 static int fail(struct trace_file *file, int r, struct err *err)
 {
     file->failed = r;
@@ -325,8 +327,8 @@ static int refuse(const struct trace_file *file, struct err *err)
     return err_errno(err, file->failed, "%s: not written any more", file->name);
 }
 
-// Writes some bytes. Returns their number or a negative errno. A writable pipe takes PIPE_BUF bytes
-// without blocking.
+// Writes some bytes. Returns their number or a negative errno. A pipe that is ready takes PIPE_BUF
+// bytes without blocking.
 static ssize_t write_some(const struct trace_file *file)
 {
     size_t size = file->used - file->sent;
@@ -356,7 +358,7 @@ static int fail_or_wait(struct trace_file *file, int r, struct err *err)
     return TRACE_FILE_NO_ROOM;
 }
 
-// Returns 0 when all finished frames are written, and with `sync` are on the disk.
+// Returns 0 when all finished frames are written, and on the disk if `sync` is set.
 static int drain_on_disk(struct trace_file *file, bool sync, struct err *err)
 {
     if (file->job.busy)
@@ -409,7 +411,7 @@ static void deflate_input(struct trace_file *file, const void *data, size_t size
     file->zlib.next_in = data;
     file->zlib.avail_in = (uInt)size;
     int z = deflate(&file->zlib, flush);
-    // chunk_bound bytes of room are reserved for every chunk, so this cannot fail.
+    // chunk_bound bytes of room are reserved for every chunk, so that deflate() cannot fail.
     assert(z == (flush == Z_FINISH ? Z_STREAM_END : Z_OK) && file->zlib.avail_in == 0);
     (void)z;
 }
@@ -439,7 +441,7 @@ static void close_chunk(struct trace_file *file)
     file->chunk_open = false;
 }
 
-// Returns whether the file stays within its limit with `bytes` more of framed packets.
+// Returns whether the file stays within its limit with `bytes` more bytes of framed packets.
 static bool fits(struct trace_file *file, size_t bytes, bool compress)
 {
     uint64_t limit = file->options.max_size_bytes;
@@ -512,7 +514,7 @@ int trace_file_add(struct trace_file *file, const struct packet_view *packet, st
     if (compress && file->chunk_open && file->chunk_input + framed > CHUNK_MAX)
         close_chunk(file);
     if (!fits(file, framed, compress)) {
-        close_chunk(file); // it turned out smaller than its maximum
+        close_chunk(file); // the chunk turned out smaller than its maximum
         if (!fits(file, framed, compress)) {
             file->full = true;
             return TRACE_FILE_FULL;

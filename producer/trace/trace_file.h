@@ -4,14 +4,14 @@
 // a file, a pipe or a socket.
 //
 // Call trace_file_add() for each packet, then trace_file_flush(); at the end trace_file_finish().
-// If a pipe's reader is slow, add and flush return TRACE_FILE_BLOCKED: repeat them when the
+// If a pipe's reader is slow, both functions return TRACE_FILE_BLOCKED: repeat the call when the
 // descriptor is writable. Except with options.sync, a call costs at most the copy or deflation of
-// one packet and a write of about 128 KiB. So an event loop can decide after each packet whether it
-// has time for another.
+// one packet and a write of about 128 KiB. Therefore an event loop can do other work after each
+// packet.
 //
-// Whatever happens, a regular file ends on a packet border. The first error is final: all further
-// packets are refused with the same code. Descriptors of others are never made non-blocking, and
-// still never block the caller. The program must ignore SIGPIPE and SIGXFSZ.
+// A regular file ends on a packet border, also after an error. The first error is final: all
+// further packets are refused with the same code. Descriptors of other processes are never made
+// non-blocking, and still never block the caller. The program must ignore SIGPIPE and SIGXFSZ.
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@
 enum trace_file_result {
     TRACE_FILE_BLOCKED = 1, // a pipe's reader is slow: wait until trace_file_fd() is writable
     TRACE_FILE_FULL = 2,    // max_size_bytes would be exceeded: no more packets are taken
-    TRACE_FILE_NO_ROOM = 3, // options.waits_for_room: the file system is full: try again later
+    TRACE_FILE_NO_ROOM = 3, // with options.waits_for_room: the file system is full; try again later
 };
 
 struct disk;
@@ -36,7 +36,7 @@ struct trace_file_options {
     uint64_t max_size_bytes; // 0: no limit
     bool deflate;            // several packets at a time, as TracePacket.compressed_packets
     bool sync;               // each trace_file_flush() puts the data on the disk
-    // Regular files only: a full file system does not end the writing (TRACE_FILE_NO_ROOM).
+    // Regular files only: a full file system does not end the trace (TRACE_FILE_NO_ROOM).
     bool waits_for_room;
     // Regular files only: this thread (borrowed) writes and syncs. Calls that would write return
     // TRACE_FILE_BLOCKED, and the function of trace_file_set_ready() is called later. NULL: the
@@ -47,41 +47,41 @@ struct trace_file_options {
 struct trace_file_stats {
     uint64_t start;             // offset of our first byte in a regular file
     uint64_t bytes_written;     // to the descriptor
-    uint64_t packets;           // taken
-    uint64_t packets_too_large; // larger than TRACE_FILE_PACKET_MAX, left out
-    uint64_t bytes_waiting;     // taken, but not written
+    uint64_t packets;           // accepted packets
+    uint64_t packets_too_large; // packets beyond TRACE_FILE_PACKET_MAX, which were left out
+    uint64_t bytes_waiting;     // accepted, but not written
 };
 
 #define TRACE_FILE_PACKET_MAX ((size_t)16 << 20)
 
 struct trace_file;
 
-// Creates (mode 0644 less umask) or truncates `path`; "-" is standard output. With `no_clobber` an
-// existing file fails with -EEXIST. The caller owns *ret_fd.
+// Creates `path` with mode 0600, or truncates it; "-" is standard output. With `no_clobber`, an
+// existing file fails with -EEXIST. The caller owns *ret_fd. Returns 0 or a negative errno.
 int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err);
 
 // Takes over `fd` on success. All memory is allocated here.
 int trace_file_new(int fd, const struct trace_file_options *options, struct trace_file **ret,
                    struct err *err);
 
-// Closes the file without writing held-back packets; see trace_file_finish().
+// Closes the file. Packets that are not written yet are lost; see trace_file_finish().
 struct trace_file *trace_file_free(struct trace_file *file);
 
-// Takes one packet. Returns 0; TRACE_FILE_BLOCKED or TRACE_FILE_FULL, with the packet not taken; or
-// a negative errno.
+// Takes one packet. Returns 0; TRACE_FILE_BLOCKED, TRACE_FILE_FULL or TRACE_FILE_NO_ROOM, with the
+// packet not taken; or a negative errno.
 int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err);
 
-// Before any packet: takes some bytes of another trace, whole packets from *offset to `end` of
-// `from_fd` (borrowed), and moves *offset behind them. Returns 0; TRACE_FILE_BLOCKED, with nothing
-// taken; or a negative errno: -EIO if there are fewer bytes.
+// Before any packet: copies some bytes of another trace, whole packets from *offset to `end` of
+// `from_fd` (borrowed), and moves *offset behind them. Returns 0; TRACE_FILE_BLOCKED or
+// TRACE_FILE_NO_ROOM, with nothing copied; or a negative errno: -EIO if `from_fd` has fewer bytes.
 int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint64_t end,
                     struct err *err);
 
-// Passes everything that was taken to the descriptor. Returns 0, TRACE_FILE_BLOCKED or a negative
-// errno: -ENOENT if the file was deleted.
+// Writes all accepted packets to the descriptor. Returns 0, TRACE_FILE_BLOCKED, TRACE_FILE_NO_ROOM
+// or a negative errno: -ENOENT if the file was deleted.
 int trace_file_flush(struct trace_file *file, struct err *err);
 
-// Flushes, puts everything on the disk, and drops it from the page cache.
+// Flushes, syncs the file to the disk, and drops it from the page cache.
 int trace_file_sync(struct trace_file *file, struct err *err);
 
 // Flushes without the disk thread: waits for the thread and writes the rest.
@@ -92,13 +92,13 @@ void trace_file_set_ready(struct trace_file *file, void (*ready)(void *userdata)
 
 bool trace_file_has_disk(const struct trace_file *file); // options.disk, and a regular file
 
-// Returns whether the disk thread works for the file: `ready` will be called.
+// Returns whether the disk thread works for the file. If so, `ready` will be called.
 bool trace_file_is_busy(const struct trace_file *file);
 
-// Returns why the last result was TRACE_FILE_NO_ROOM: a negative errno.
+// Returns the reason of the last TRACE_FILE_NO_ROOM, a negative errno.
 int trace_file_no_room(const struct trace_file *file);
 
-// Flushes, waits up to `timeout` for a slow reader (-ETIMEDOUT), and closes the descriptor.
+// Flushes, waits up to `timeout` ns for a slow reader (then -ETIMEDOUT), and closes the descriptor.
 int trace_file_finish(struct trace_file *file, nsec_t timeout, struct err *err);
 
 int trace_file_fd(const struct trace_file *file); // -1 after trace_file_finish()

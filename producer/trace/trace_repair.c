@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A killed process cuts the packet that it was writing. A machine that loses power may leave more
-// damage: blocks that belong to the file but were never written read as zeros. So frames are not
-// only counted: the content of a packet must be well-formed fields, as far as it fits into the
-// window. The first malformed packet ends the trace.
+// A killed process cuts its last packet. A loss of power may leave more damage: blocks that belong
+// to the file but were never written read as zeros. Therefore a frame needs not only a valid
+// length: the content of a packet must be well-formed fields, as far as the window has the content.
+// The first malformed packet ends the trace.
 #include "producer/trace/trace_repair.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define PACKET_TAG (PB_Trace_packet << 3 | WIRE_BYTES)
 #define MARK_MAX   64
 
-// What a compressed packet may need beyond the largest packet.
+// The largest packet, and room for the overhead of a compressed packet.
 #define BODY_MAX (TRACE_FILE_PACKET_MAX + ((size_t)1 << 20))
 
 static ssize_t read_window(int fd, uint8_t *window, uint64_t offset)
@@ -51,8 +51,8 @@ static bool is_well_formed(const uint8_t *body, size_t size)
     return !reader.error;
 }
 
-// Returns the size of the frame at `p`, in a file that has `left` bytes from there; 0 if it is not
-// a frame. `end` is the end of the window.
+// Returns the size of the frame at `p`, in a file that has `left` bytes from there; 0 if no valid
+// frame is there. `end` is the end of the window.
 static uint64_t frame_at(const uint8_t *p, const uint8_t *end, uint64_t left)
 {
     const uint8_t *start = p;
@@ -87,7 +87,7 @@ static int find_end(int fd, uint64_t start, uint64_t size, struct trace_repair *
         }
         if (frame == 0 && (size_t)(end - p) < HEADER_MAX && p > window &&
             at + (uint64_t)(end - p) < size)
-            continue; // perhaps only its header is cut
+            continue; // perhaps the window cuts the header
         if (frame == 0 || n == 0)
             break;
         if (p == window) { // larger than a window

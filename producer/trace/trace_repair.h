@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Repairs the trace file of a dead writer: cuts it behind its last whole packet and marks it.
+// Repairs the trace file of a dead writer: cuts the file behind its last whole packet and appends a
+// mark.
 #pragma once
 
 #include <stdbool.h>
@@ -9,10 +10,10 @@
 struct trace_repair {
     uint64_t bytes;     // of whole packets, without the mark
     uint64_t packets;   // whole packets
-    uint64_t cut_bytes; // that followed the whole packets
+    uint64_t cut_bytes; // bytes behind the whole packets
 };
 
 // Cuts the regular file `fd` (open for reading and writing), whose trace begins at `start`, and
-// adds a RecordingCut packet unless nothing is left. Without room for this packet, it is left out.
-// Returns 0, or a negative errno with the file unchanged.
+// adds a RecordingCut packet unless no packet is left. If the disk has no room for this packet, it
+// is left out. Returns 0, or a negative errno with the file unchanged.
 int trace_repair(int fd, uint64_t start, struct trace_repair *ret);
