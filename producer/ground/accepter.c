@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client that cannot be accepted for lack of descriptors still waits, and would wake the loop
-// again at once. So the socket rests for a moment, and is tried again.
+// If descriptors are short, a client cannot be accepted and still waits, and would wake the loop
+// again at once. Therefore the loop ignores the socket for REST, then tries again.
 #include "producer/ground/accepter.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "producer/ground/loop.h"
 
 struct accepter {
-    int fd;            // owned: the listening socket, which does not block; -1: none
+    int fd;            // owned: the non-blocking listening socket; -1: none
     struct loop *loop; // borrowed; NULL: nothing is accepted yet
     struct loop_io *io;
     struct loop_timer *rest;
@@ -14,9 +14,8 @@ struct accepter {
     void *userdata;
 };
 
-// From here until accepter_close(), calls `comes` with each connection (owned by `comes`, which may
-// close the accepter). Returns 0 or a negative errno; accepter_close() must be called in both
-// cases.
+// Calls `comes` with each connection until accepter_close(). `comes` owns the connection and may
+// close the accepter. Returns 0 or a negative errno; accepter_close() must be called in both cases.
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// setfsuid() does not report failures. So the present ids are read back by setting an id that is
-// never valid. The group is set first, because without the uid's rights it could not be changed
-// back.
+// setfsuid() does not report failures. Therefore the present ids are read back by setting an id
+// that is never valid. The group is set first, because the group cannot be changed back without the
+// uid's rights.
 #include "producer/ground/ids.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All timers share one timerfd, armed for the earliest of them. So the kernel wakes the process for
-// this moment only. The timers are a binary heap over (due, order of creation), so that timers of
-// the same moment fire in the order in which they were added. The heap's array grows when timers
-// are added, never while the loop runs. A disarmed timer leaves the heap but keeps its place in the
+// All timers share one timerfd, armed for the earliest of them. The kernel therefore wakes the
+// process for this moment only. The timers are a binary heap over (due, order of creation): timers
+// of the same moment fire in the order of their creation. The heap's array grows when timers are
+// added, never while the loop runs. A disarmed timer leaves the heap but keeps its place in the
 // array reserved.
 //
-// Callbacks may remove anything, even what the present round has yet to call. So removal only marks
-// and unlinks; the memory is released when no round is running.
+// Callbacks may remove anything, even descriptors and timers with a pending call in the present
+// round. Therefore removal only marks and unlinks. The memory is released when no round is running.
 #include "producer/ground/loop.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define EVENTS_PER_ROUND 32
 #define NOT_IN_HEAP      SIZE_MAX
 
-// What was removed during a round, and is released behind it.
+// An object that was removed during a round. Its memory is released behind the round.
 struct removed {
     struct removed *next;
 };
@@ -55,7 +55,7 @@ struct loop {
     struct timer_heap heap; // of armed timers; has room for all existing timers
     size_t n_timers;
     uint64_t next_order;
-    nsec_t armed; // the time that timer_fd waits for; NSEC_MAX: none
+    nsec_t armed; // time at which timer_fd expires; NSEC_MAX: never
     unsigned depth;
     struct loop_call call;
     bool quit;
@@ -245,7 +245,8 @@ static nsec_t earliest_due(const struct loop *loop)
     return loop->heap.n ? loop->heap.items[0]->due : NSEC_MAX;
 }
 
-// Setting the time also cancels an expiry that was already signalled, so timer_fd is never read.
+// Setting the time also cancels an expiry that was already signalled, so that timer_fd is never
+// read.
 static int arm_timer_fd(struct loop *loop)
 {
     nsec_t earliest = earliest_due(loop);
@@ -253,15 +254,15 @@ static int arm_timer_fd(struct loop *loop)
         return 0;
     struct itimerspec spec = {0};
     if (earliest != NSEC_MAX)
-        spec.it_value = nsec_to_timespec(earliest > 0 ? earliest : 1); // 0 would disarm it
+        spec.it_value = nsec_to_timespec(earliest > 0 ? earliest : 1); // 0 would disarm the timer
     if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL) < 0)
         return -errno;
     loop->armed = earliest;
     return 0;
 }
 
-// First moves a due timer to its next time behind `now`, because its callback may move or remove
-// it.
+// Moves a due timer to its next time behind `now` before the call, because the callback may move or
+// remove the timer.
 static void fire_timer(struct loop_timer *timer, nsec_t now)
 {
     uint64_t n_due = 1;
@@ -277,8 +278,8 @@ static void fire_timer(struct loop_timer *timer, nsec_t now)
     timer->fire(timer->userdata);
 }
 
-// Makes at most as many calls as there were timers: a timer that sets itself into the past must not
-// delay the file descriptors.
+// Makes at most one call per timer: a timer that sets itself into the past must not delay the file
+// descriptors.
 static void fire_due_timers(struct loop *loop)
 {
     if (!loop->heap.n)
@@ -332,8 +333,7 @@ const struct loop_call *loop_get_call(const struct loop *loop)
 
 int loop_run_once(struct loop *loop, nsec_t timeout)
 {
-    // Setting a timer takes 20 us on some virtual machines. If something is due anyway, none is
-    // set.
+    // Setting a timer takes 20 us on some virtual machines. No timer is set if one is due already.
     if (earliest_due(loop) <= nsec_now(CLOCK_BOOTTIME)) {
         timeout = 0;
     } else {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A maps line is `START-END PERMS OFFSET MAJOR:MINOR INODE   PATH`. The path is the rest of the
-// line, with blanks; only newlines in it are escaped, as \012. The kernel does not escape
-// backslashes. So a name that contains the four characters \012 is taken for one with a newline,
-// and opening it fails cleanly.
+// line, with blanks; only newlines are escaped, as \012. The kernel does not escape backslashes. A
+// name with the four characters \012 is therefore read as a name with a newline, and cannot be
+// opened.
 #include "producer/ground/maps.h"
 
 #include <errno.h>
@@ -83,13 +83,13 @@ int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)
     return 0;
 }
 
-// Reads more bytes behind reader->end; sets at_end if there are none.
+// Reads more bytes behind reader->end. Sets at_end at the end of the file.
 static int fill(struct maps_reader *reader)
 {
     memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
     reader->end -= reader->begin;
     reader->begin = 0;
-    if (reader->end == sizeof(reader->buffer)) { // no newline in all of it
+    if (reader->end == sizeof(reader->buffer)) { // no newline in the whole buffer
         reader->end = 0;
         reader->overlong = true;
     }

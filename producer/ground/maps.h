@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads /proc/PID/maps line by line: the files that a process has mapped, and where.
+// Reads /proc/PID/maps line by line: the mappings of a process.
 #pragma once
 
 #include <stdbool.h>
@@ -17,17 +17,17 @@ struct mapping {
     size_t path_size;
 };
 
-// Parses one line without its newline. Returns false if it is not a line of maps.
+// Parses one line without its newline. Returns false for a malformed line.
 bool mapping_parse(const char *line, size_t size, struct mapping *ret);
 
 // Writes the path to `text`, terminated, with the kernel's escapes (\012 for a newline) undone.
-// Returns false if the path is longer than `room` or not absolute ("[heap]", "anon_inode:...").
+// Returns false if the path does not fit into `room` bytes or is not absolute ("[heap]",
+// "anon_inode:...").
 bool mapping_get_path(const struct mapping *mapping, char *text, size_t room);
 
 #define MAPS_BUFFER_SIZE 32768
 
-// Reads a maps file with constant memory. Lines longer than the buffer are skipped. Begin with
-// maps_open(), end with maps_close().
+// Reads a maps file with constant memory. Lines longer than the buffer are skipped.
 struct maps_reader {
     int fd; // owned
     size_t begin, end;

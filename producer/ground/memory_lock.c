@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the kernel reclaims page cache, it takes the pages of programs, too. A recorder that waits
-// until a busy disk has read its own code back misses what it should record. Locking itself costs
-// no memory: MCL_ONFAULT leaves untouched pages alone, which are most pages of a large buffer.
+// Reclaim of page cache also takes the pages of programs. A recorder whose code must be read back
+// from a busy disk misses events meanwhile. Locking itself costs no memory: MCL_ONFAULT leaves
+// untouched pages alone, which are most pages of a large buffer.
 //
 // MCL_FUTURE covers later mappings, for example the buffers of the next session. Under a limit on
-// locked memory, later mappings would fail; so MCL_FUTURE needs the right to ignore the limit.
+// locked memory, later mappings would fail. Therefore MCL_FUTURE is set only if no limit applies.
 //
-// The kernel counts whole mappings against the limit, touched or not, and refuses to lock
-// everything if everything exceeds the limit. Then the mappings are locked one by one, those of
-// files first: reclaim takes code and its data from a program, and without swap nothing else.
+// The kernel counts whole mappings against the limit, touched or not. If all mappings together
+// exceed the limit, mlockall() locks nothing. Then the mappings are locked one by one, mappings of
+// files first: reclaim takes a program's code and file-backed data, and without swap nothing else.
 #include "producer/ground/memory_lock.h"
 
 #include <errno.h>
@@ -38,7 +38,8 @@ static bool is_unlimited(void)
            (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 
-// Locks the mappings of files, or the others. A mapping that exceeds the limit is left out.
+// Locks the mappings with a file (`of_files`) or without. A mapping that exceeds the limit is left
+// out.
 static void lock_mappings(bool of_files)
 {
     char line[MAPS_LINE_MAX], access[8];

@@ -3,8 +3,7 @@
 // Locks a recorder's memory.
 #pragma once
 
-// Locks everything that this process has mapped or will map, as far as it is touched: program,
-// libraries, buffers. Returns 0 if all of it is locked. Returns a negative errno if the limit on
-// locked memory (RLIMIT_MEMLOCK) does not allow that: then as much of the present mappings as the
-// limit allows is locked.
+// Locks all present and future mappings of this process (program, libraries, buffers), each page
+// when it is touched. Returns 0 if all mappings are locked. Returns a negative errno if the limit
+// on locked memory (RLIMIT_MEMLOCK) is too low: then present mappings are locked up to the limit.
 int memory_lock(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// getopt_long() does the parsing. Its error messages are replaced by better ones, which suggest the
-// nearest existing name.
+// getopt_long() parses. Its error messages are replaced: the new messages suggest the nearest
+// existing name.
 #include "producer/ground/options.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool is_end(const struct cli_option *option)
     return !option->short_name && !option->long_name && !option->help;
 }
 
-// The options of the table by number, and behind them --help; NULL: there are no more.
+// Returns option `i` of the table, then --help, then NULL.
 static const struct cli_option *option_at(const struct cli_option *table, size_t i)
 {
     size_t n = 0;
@@ -218,7 +218,8 @@ int cli_command_parse(const struct cli_command *command, int argc, char **argv, 
     return r;
 }
 
-// Prints the text in lines that fit a terminal, from HELP_COLUMN on, where the first line begins.
+// Prints the text in lines that fit a terminal, all at HELP_COLUMN. The cursor is already at
+// HELP_COLUMN.
 static void print_wrapped(const char *text, FILE *out)
 {
     size_t column = HELP_COLUMN;

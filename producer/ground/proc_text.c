@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of the kernel's seq_file kind return at most a page per read, cut between two records. Only
-// a read that returns nothing proves the end. This second read is saved if possible: if a piece
-// leaves more room in its page than the longest record takes, no record can follow.
+// a read that returns nothing proves the end. This second read is avoided if possible: no record
+// follows a piece that leaves more room in its page than the longest record needs.
 #include "producer/ground/proc_text.h"
 
 #include <errno.h>
@@ -137,7 +137,8 @@ void text_file_close(struct text_file *file)
     file->fd = close_fd(file->fd);
 }
 
-// Finds the last line of a text that ends with a newline. Returns false if it does not.
+// Finds the last line of a text that ends with a newline. Returns false if the text does not end
+// with a newline.
 static bool last_line(struct span text, struct span *ret)
 {
     if (text.pos == text.end || text.end[-1] != '\n')

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel sets the flag of an ending task before the task closes its files. So a reader who
-// finds a lock of the process free also finds this flag. Flag and state are those of the main
-// thread. The main thread may end before the other threads: then the process lives.
+// The kernel sets the flag of an ending task before the task closes its files. Therefore a reader
+// that finds a lock of the process free also finds this flag. Flag and state belong to the main
+// thread. The main thread may end before the other threads: then the process still lives.
 #include "producer/ground/process_life.h"
 
 #include <fnmatch.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a process still lives, by /proc/PID/stat. The pid alone is not enough: another process
-// may have the same pid by now. And a process that has ended keeps its pid until its parent asks
-// for the exit code, which some parents never do.
+// Tells from /proc/PID/stat whether a process still lives. The pid alone is not enough: another
+// process may have taken over the pid. Also, an ended process keeps its pid until its parent asks
+// for the exit code, and some parents never ask.
 #pragma once
 
 #include <dirent.h>
@@ -12,14 +12,15 @@
 #include <sys/types.h>
 
 struct process_life {
-    uint64_t start_ticks; // since boot; with the pid, identifies a process
-    bool ended;           // it is ending or waits to be reaped: it runs no code of its own any more
+    uint64_t start_ticks; // start time since boot; with the pid, identifies a process
+    bool ended;           // the process is ending or is a zombie, and runs no code of its own any
+                          // more
 };
 
-// Returns false if `proc` shows no such process.
+// Returns false if `proc` does not show the process.
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret);
 
-// Returns the next process (or thread) of a folder of /proc, 0 at the end. `dir` may be NULL.
+// Returns the next process (or thread) of a folder of /proc, or 0 at the end. `dir` may be NULL.
 int32_t process_next(DIR *dir);
 
 // Returns whether argv[0] of the process, or its part behind the last slash, matches one of the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder of the daemon's lock, of its control sockets, and of the journals that undo changes
-// after a crash. Only root can make entries in its parent folder.
+// The folder of the daemon's lock, control sockets, and journals that undo changes after a crash.
+// Only root can make entries in the parent folder.
 #pragma once
 
 #ifdef __ANDROID__

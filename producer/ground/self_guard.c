@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// While memory is short, a process that needs a page must reclaim it itself, and may wait for the
-// disk. So a recorder takes the memory that it needs beforehand: the buffers (session_buffers.c),
+// While memory is short, a process that needs a page must reclaim memory itself, and may wait for
+// the disk. Therefore a recorder allocates its memory beforehand: the buffers (session_buffers.c),
 // and here a reserve of heap and stack, for example for the name of a new task. malloc() keeps the
 // reserve and does not give it back.
 //
 // The kernel resets the priority in children (SCHED_FLAG_RESET_ON_FORK). Children inherit
-// oom_score_adj, so it is reset for them. The priority of a session applies to all its processes,
-// so children get sessions of their own.
+// oom_score_adj, which self_guard_release() resets. The priority of a session applies to all its
+// processes, so children get sessions of their own.
 #include "producer/ground/self_guard.h"
 
 #include <malloc.h>
@@ -25,11 +25,11 @@
 #define HEAP_RESERVE   (64u << 10)
 #define STACK_RESERVE  (48u << 10) // the deepest call of a recording has 32 KiB of buffers
 #define NICE           (-10)
-#define SLICE_NS       100000 // the minimum since kernel 6.12; others ignore it
+#define SLICE_NS       100000 // the minimum since kernel 6.12; other kernels ignore the value
 #define RESET_ON_FORK  1
 #define PAGE_BYTES_MIN 4096
 
-// As in the system call; the C library's headers have it only in recent versions.
+// Layout of the system call. Only recent headers of the C library have the struct.
 struct scheduling {
     uint32_t size, policy;
     uint64_t flags;
@@ -60,7 +60,7 @@ static void reserve_memory(void)
     touch_stack();
 }
 
-// Without the right to change it, nothing happens: recording goes on.
+// Without the right to change the score, nothing happens: recording continues.
 static void change_score(pid_t pid, int from, int to)
 {
     char path[64];
@@ -88,8 +88,9 @@ static bool raise_priority(void)
 }
 
 // If the kernel distributes processor time by session (sched_autogroup_enabled), a priority counts
-// only among the processes of one session. So the recorder's own session gets the priority, too. A
-// session that the recorder shares with a shell, and perhaps with the recorded programs, does not.
+// only among the processes of a session. Therefore the recorder's own session gets the priority,
+// too. A session that the recorder shares with a shell, and perhaps with the recorded programs,
+// keeps its priority.
 static void raise_session(void)
 {
     if (getsid(0) != getpid())
