@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One fork is enough: the new process has a session of its own and never opens a terminal. The old
-// process stays until the report, so that `mmtrace record -d` fails visibly if the file or a data
-// source is not available. A new process that dies silently closes the pipe, which also counts as a
-// failure.
+// One fork is enough: the new process has a new session and never opens a terminal. The old process
+// stays until the report, so that `mmtrace record -d` fails visibly if the file or a data source is
+// not available. A new process that dies silently closes the pipe, which also counts as a failure.
 #include "producer/cli/background.h"
 
 #include <errno.h>
@@ -77,7 +76,7 @@ void background_report(struct background *background, enum background_report wha
 {
     unsigned char byte = (unsigned char)what;
     if (background->fd >= 0) {
-        // If the reader is gone, nobody needs the report.
+        // A failed write means that the reader is gone.
         ssize_t n = write(background->fd, &byte, 1);
         (void)n;
         background->fd = close_fd(background->fd);

@@ -13,8 +13,8 @@ enum background_report {
 };
 
 struct background {
-    int fd;      // owned: the pipe to the waiting process, or a --notify-fd; -1: nobody waits
-    bool forked; // this is the new process, and standard error is still that of the old one
+    int fd;      // owned: the pipe to the waiting process, or a --notify-fd; -1: no reader
+    bool forked; // this is the new process, with the standard error of the old process
 };
 
 // Forks. In the new process: returns 0, with standard output and input closed; standard error stays
@@ -22,6 +22,6 @@ struct background {
 // prints the pid, waits for the report (at most 30 seconds), and returns the exit code + 1.
 int background_enter(struct background *background, struct err *err);
 
-// Tells the waiting process. Then, if background_enter() made this process, closes standard error.
-// A second call does nothing.
+// Sends the report to the waiting process. Then closes standard error if background_enter() made
+// this process. A second call does nothing.
 void background_report(struct background *background, enum background_report what);

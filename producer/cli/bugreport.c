@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace bugreport`: first /proc, which shows the present moment; then the traces, which take
-// longer; last a short summary of the traces.
+// `mmtrace bugreport`: collects first /proc, which shows the present moment; then the traces, which
+// take longer; last a short summary of the traces.
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -19,8 +19,8 @@
 #include "producer/cli/remote.h"
 #include "producer/cli/verdict_child.h"
 
-// The machine has trouble when a report is made, so all verdicts together have a bounded time.
-// A verdict that comes too late is reported as missing.
+// Reports are made on machines in trouble, so the time of all verdicts together is limited. A
+// verdict that takes longer is reported as missing.
 #define VERDICT_TIME  (10 * NSEC_PER_SEC)
 #define VERDICTS_TIME (20 * NSEC_PER_SEC)
 #include "producer/ground/options.h"
@@ -115,9 +115,9 @@ static int add_verdict(struct strbuf *text, const struct reported_trace *trace, 
     return r;
 }
 
-// Adds summary.txt to the report: what happened in each of its traces. `why` says why there is no
-// trace, if there is none. *ret_main is the verdict on the first trace, one line per sentence;
-// without a verdict it stays unchanged. Fails only if writing the zip fails.
+// Adds summary.txt to the report: the verdict on each trace. `why` is the reason if the report has
+// no trace. *ret_main is the verdict on the first trace, one line per sentence; without a verdict
+// it stays unchanged. Fails only if writing the zip fails.
 static int summary_add(struct bugreport *report, const struct reported_traces *traces,
                        const struct err *why, struct strbuf *ret_main, struct err *err)
 {
@@ -168,7 +168,7 @@ static int write_report(const struct command_line *line, struct err *err)
     return 0;
 }
 
-// Removes the partial report of a process that a signal ended.
+// Removes the partial report of a process that died of a signal.
 static void partial_remove(const struct command_line *line, pid_t pid)
 {
     char path[PATH_MAX];
@@ -177,8 +177,8 @@ static void partial_remove(const struct command_line *line, pid_t pid)
         unlink(path);
 }
 
-// minizip crashes if an allocation for an entry fails. So a separate process writes the report, and
-// its end, whatever the cause, is reported.
+// minizip crashes if an allocation for an entry fails. Therefore a separate process writes the
+// report, and this process reports any abnormal end.
 static int report_apart(void *userdata, struct err *err)
 {
     const struct command_line *line = userdata;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots come through the tracing service like any clone: recording goes on, and if the service
-// does not answer, the report lacks only its snapshots. Each snapshot has a connection of its own,
-// whose end makes the service drop the copy. The snapshot is first read into a file without a name,
-// because the verdict needs a file.
+// Snapshots come through the tracing service like any clone: recording continues, and if the
+// service does not answer, the report lacks only its snapshots. Each snapshot has a separate
+// connection, whose end makes the service drop the copy. The snapshot is first read into a file
+// without a name, because the verdict needs a file.
 //
-// Finished traces are files. The service says which folders have them. A service that runs as
-// another user than root or this user is not trusted, because root would then read where a stranger
-// says. Without a service the daemon's usual folder is searched: after a crash the evidence is
-// there, including a recording that the daemon did not finish.
+// Finished traces are files, in folders that the service names. A service of a user other than root
+// or this user is not trusted: otherwise a stranger could choose the folders that root reads.
+// Without a service, the daemon's usual folder is searched: after a crash the evidence is there,
+// including a recording that the daemon did not finish.
 //
-// Android's tools look at one name only, systrace.pftrace. This entry is the snapshot of the
+// Android's tools look only for the name systrace.pftrace. This entry is the snapshot of the
 // session with the highest bugreport_score, or without a snapshot the newest finished trace with
 // the highest score.
 #include "producer/cli/bugreport_traces.h"
@@ -33,7 +33,7 @@
 #define SILENCE_MAX (30 * NSEC_PER_SEC)
 #define QUOTED_MAX  80
 #define FOLDERS_MAX 256
-// The wait for a trace that is being completed, if there is no other trace.
+// Longest wait for a trace that is being completed, if the report has no other trace.
 #define CLOSING_WAIT (5 * NSEC_PER_SEC)
 #define CLOSING_STEP (100 * NSEC_PER_MSEC)
 
@@ -44,8 +44,8 @@ struct gathering {
     const struct report_options *options;
     struct reported_traces *traces;
     Pb__TracingServiceState *state; // owned; NULL: no service
-    bool state_is_trusted;          // its folders may be read
-    struct err no_snapshot;         // the reason why there is no snapshot
+    bool state_is_trusted;          // the folders of `state` may be read
+    struct err no_snapshot;         // why the report has no snapshot
 };
 
 void bugreport_traces_done(struct reported_traces *traces)
@@ -57,7 +57,7 @@ void bugreport_traces_done(struct reported_traces *traces)
     reported_traces_done(traces);
 }
 
-// Takes over the descriptor.
+// Adds a trace. Takes over the descriptor.
 static int reported_add(struct gathering *gathering, int fd, const char *about, struct err *err)
 {
     struct reported_trace trace = {
@@ -94,7 +94,7 @@ static const char *session_name(const Session *session, char ret[QUOTED_MAX])
     return name && *name ? str_printable(ret, QUOTED_MAX, name, strlen(name)) : "-";
 }
 
-// Reads this connection's clone into `fd`. What was read before a failure stays.
+// Reads this connection's clone into `fd`. The bytes that were read before a failure stay.
 static int read_clone(struct ipc_client *client, int fd, struct err *err)
 {
     uint64_t bytes;
@@ -108,7 +108,7 @@ static bool is_empty(int fd)
     return lseek(fd, 0, SEEK_END) <= 0;
 }
 
-// Adds an entry with the contents of `fd`, which the list of traces takes over.
+// Adds an entry with the contents of `fd`. The list of traces takes over `fd`.
 static int add_entry(struct gathering *gathering, const char *name, int fd, const char *about,
                      const char *problem, struct err *err)
 {
@@ -133,7 +133,7 @@ static int add_session(struct gathering *gathering, const Session *session, stru
     struct err problem = {0};
     char quoted[QUOTED_MAX], about[256];
     bool in_file = false;
-    // For a session that writes into a file: the service copies this file into ours.
+    // If the session writes into a file, the service copies that file into ours.
     int fd CLEANUP(close_fdp) = bugreport_scratch_file(gathering->report);
     struct remote_clone request = {
         .session_id = session->id,
@@ -297,7 +297,8 @@ static int add_finished(struct gathering *gathering, struct finished_trace *trac
     return add_entry(gathering, is_main ? NULL : name, steal_fd(&trace->fd), about, NULL, err);
 }
 
-// Returns the trace for the name that Android's tools read: the newest one with the highest score.
+// Returns the trace for the name that Android's tools read: the newest trace with the highest
+// score.
 static size_t choose_main(const struct trace_history *history)
 {
     size_t best = 0;
@@ -350,8 +351,8 @@ static void explain(const struct gathering *gathering, const struct trace_histor
         err_hint(why, -ENOENT, "--traces DIR names another folder");
 }
 
-// A session that has ended is not a session any more, and not a finished trace until its file is on
-// the disk. A report without any trace waits for that.
+// An ended session is not listed any more, and is not a finished trace until its file is on the
+// disk. A report without any trace waits for the file.
 static int find_history(const struct gathering *gathering,
                         const struct trace_history_folder *folders, size_t n_folders,
                         struct trace_history *ret)

@@ -23,12 +23,13 @@ VEC_DEFINE(reported_traces, struct reported_trace);
 
 struct report_options {
     struct trace_history_limits history;
-    const char *folders[REPORTED_FOLDERS_MAX]; // of finished traces, in place of the usual ones
+    const char *folders[REPORTED_FOLDERS_MAX]; // folders of finished traces, in place of the usual
+                                               // folders
     size_t n_folders;
 };
 
 // Adds the traces to the report, and the findings to the report's index. Fails only if writing the
-// zip fails. If *ret is empty, `why` has the reason and what to do; otherwise `why` is empty.
+// zip fails. If *ret is empty, `why` has the reason and a hint; otherwise `why` is empty.
 int bugreport_traces_add(struct bugreport *report, const struct report_options *options,
                          struct reported_traces *ret, struct err *why, struct err *err);
 void bugreport_traces_done(struct reported_traces *traces); // fit for CLEANUP()

@@ -7,7 +7,7 @@
 
 #define CLI_PROGRAM "mmtrace"
 
-#define CLI_NOT_DETACHED 2 // record --attach, --is_detached: no such session; as for `perfetto`
+#define CLI_NOT_DETACHED 2 // record --attach, --is_detached: unknown session, as in `perfetto`
 
 int cli_bugreport(int argc, char **argv);
 int cli_clone(int argc, char **argv);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace clone`: what `perfetto --clone` and `--clone-by-name` do. The request carries the
-// descriptor of the file, because only the service knows whether the session writes into a file,
-// whose contents the service then copies. Otherwise the copy's buffers are read out here.
+// `mmtrace clone`: as `perfetto --clone` and `--clone-by-name`. The request carries the descriptor
+// of the file. If the session writes into a file, which only the service knows, the service copies
+// that file to the descriptor. Otherwise the buffers of the clone are read here.
 #include "producer/cli/clone.h"
 
 #include <errno.h>

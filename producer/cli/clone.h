@@ -15,5 +15,5 @@ struct clone_options {
     bool quiet; // print nothing about the file
 };
 
-// Returns 0, or a negative errno with text. On failure no empty file stays behind.
+// Returns 0, or a negative errno with text. On failure, no empty file remains.
 int clone_to_file(const struct clone_options *options, struct err *err);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace daemon`: the service with everything that calls it, in one loop of one thread.
+// `mmtrace daemon`: the service with all its clients, in one loop of one thread.
 //
-// The start: first the lock, so that no other daemon works in the same folders. Then changes that a
-// dead daemon left are undone. Then come the service, the armed configs, and last the watch that
-// may fire triggers into them. The end goes in reverse order. Without pressure, clients and
-// changes, only the service manager's watchdog, if there is one, wakes the process.
+// Start: take the lock, so that no other daemon works in the same folders; undo changes that a dead
+// daemon left; make the service; arm the configs; start the watch that may fire triggers. The end
+// goes in reverse order. Without memory pressure, clients and changed configs, only the service
+// manager's watchdog, if configured, wakes the process.
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -38,23 +38,23 @@
 #include "producer/sources/ftrace/tracefs.h"
 #include "producer/sources/heap/heap_host.h"
 
-#define RUN_FOLDER_MODE   0711 // clients reach its sockets by name, and nobody can list it
+#define RUN_FOLDER_MODE   0711 // clients reach the sockets in it by name, but cannot list it
 #define STATE_FOLDER_MODE 0700
 #define NAMES_MAX         256
 #define LOCK_TRIES        10
 #define LOCK_PERIOD_US    50000
 #define FDS_WANTED        4096
 #define END_PERIOD        (20 * NSEC_PER_MSEC)
-#define END_TIMEOUT       (15 * NSEC_PER_SEC)      // the service manager kills after 20 s
-#define READ_PATIENCE     (3 * NSEC_PER_SEC)       // for a client that does not read
-#define PRODUCER_NAME     "perfetto.traced_probes" // the producer of this trigger on Android
+#define END_TIMEOUT       (15 * NSEC_PER_SEC)      // the service manager waits for 20 s
+#define READ_PATIENCE     (3 * NSEC_PER_SEC)       // wait for a client that does not read
+#define PRODUCER_NAME     "perfetto.traced_probes" // producer of this trigger on Android
 
 struct daemon {
     struct daemon_options options;
     struct log log;
     struct recording here;
     int lock_fd;
-    struct loop_timer *watchdog, *end; // `watchdog` is the service manager's
+    struct loop_timer *watchdog, *end; // `watchdog`: for the service manager
     struct watchdog *loop_watchdog;
     nsec_t watchdog_period;
     char *heap_socket; // owned
@@ -66,10 +66,10 @@ struct daemon {
     struct ipc_endpoint *endpoint;
     const char *source_names[NAMES_MAX];
     bool ending, armed_ended;
-    nsec_t deadline; // of the end
+    nsec_t deadline; // of the daemon's end
 };
 
-// If the log goes to the journal, lines begin with the journal's level marks.
+// If the log goes to the journal, each line begins with the journal's level mark.
 static void write_log(void *userdata, enum log_level level, const char *line)
 {
     static const char *const marks[] = {"<3>", "<4>", "<6>", "<7>"};
@@ -81,8 +81,8 @@ static void write_log(void *userdata, enum log_level level, const char *line)
 
 // -- one daemon per folder --
 
-// An existing folder gets the mode, too. A folder of another user is refused: this user could
-// replace our files.
+// Makes the folder. An existing folder gets the mode, too. A folder of another user is refused,
+// because this user could replace our files.
 static int make_folder(const char *path, mode_t mode, struct err *err)
 {
     struct stat st;
@@ -123,7 +123,7 @@ static int take_lock(struct daemon *daemon, struct err *err)
     daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (daemon->lock_fd < 0 || fchmod(daemon->lock_fd, 0600) < 0)
         return err_errno(err, -errno, "%s", path);
-    // A killed daemon holds its lock until its last thread has ended.
+    // A killed daemon holds its lock until its last thread ends.
     for (int tries = 0; flock(daemon->lock_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
         if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
             break;
@@ -139,8 +139,8 @@ static int take_lock(struct daemon *daemon, struct err *err)
 
 // -- the end --
 
-// Checks from time to time whether everything is written, and whether clients have read recordings
-// that exist only in this process.
+// Checks periodically whether everything is written, and whether clients have read recordings that
+// exist only in this process.
 static void end_goes_on(void *userdata)
 {
     struct daemon *daemon = userdata;
@@ -150,7 +150,7 @@ static void end_goes_on(void *userdata)
         armed_get_counts(daemon->armed, &counts);
     bool busy = service_disable_all(daemon->service) > 0 || counts.closing > 0;
     bool writing = busy || (daemon->armed && !daemon->armed_ended);
-    // The wait for room is shorter than the other waits.
+    // A wait for disk space is shorter than the other waits.
     bool late =
         due >= daemon->deadline || (!busy && due >= daemon->deadline - END_TIMEOUT + READ_PATIENCE);
     bool reading = service_count_unread(daemon->service, READ_PATIENCE) > 0;
@@ -261,7 +261,7 @@ static int start_service(struct daemon *daemon, struct err *err)
     return service_new(&env, &daemon->service, err);
 }
 
-// While the daemon ends, nobody waits for a verdict.
+// A daemon that ends does not wait for verdicts.
 static void trace_written(void *userdata, const char *path)
 {
     struct daemon *daemon = userdata;
@@ -296,7 +296,8 @@ static int start_armed(struct daemon *daemon, struct err *err)
     return armed_new(&options, &daemon->armed, err);
 }
 
-// The first folder has all finished traces. Traces of armed configs have a score there, too.
+// Lists the folders with finished traces. The output folder has all of them; the folders of armed
+// configs add scores.
 static size_t list_folders(void *userdata, struct service_trace_folder *ret, size_t n)
 {
     const struct daemon *daemon = userdata;
@@ -324,7 +325,7 @@ static int start_endpoint(struct daemon *daemon, struct err *err)
     return ipc_endpoint_new(&options, &daemon->endpoint, err);
 }
 
-// A machine on which nothing can be watched can still record.
+// Starts the watch. Without any sign that can be watched, the daemon can still record.
 static void start_watch(struct daemon *daemon)
 {
     const struct daemon_options *o = &daemon->options;
@@ -349,7 +350,7 @@ static void start_watch(struct daemon *daemon)
                   err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
 }
 
-// Tests shorten the maximum time of a round.
+// Tests shorten the maximum time of a round by the environment variable.
 static void start_watchdog(struct daemon *daemon)
 {
     const char *text = getenv("MMTRACE_WATCHDOG_MS");
@@ -381,7 +382,7 @@ static void tell_manager(struct daemon *daemon)
 }
 
 // Every client takes a descriptor, and so does every file that a client passes. The usual limit of
-// 1024 is for programs that use select().
+// 1024 exists for programs that use select().
 static void raise_fd_limit(void)
 {
     struct rlimit limit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The defaults are those of a system service. Each folder can be moved, so that a second daemon,
-// for example a test's, never meets the first.
+// The defaults fit a system service. Each folder can be moved, so that a second daemon, for example
+// of a test, does not meet the first.
 #include "producer/cli/daemon_options.h"
 
 #include <errno.h>
@@ -202,8 +202,7 @@ int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, stru
     for (size_t i = 0; memory_watch_default_psi[i]; i++)
         ret->psi[i] = memory_watch_default_psi[i];
     int r = cli_command_parse(&daemon_command, argc, argv, ret, err);
-    if (!ret->events[0] &&
-        ret->psi_is_default) // "none": the default is switched off, on the user's request
+    if (!ret->events[0] && ret->psi_is_default) // "none": the user has switched off the default
         ret->psi[0] = NULL;
     if (r == 0 && !ret->output_folder &&
         asprintf(&ret->output_folder, "%s/traces", ret->state_folder) < 0) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `mmtrace heap`: a heap profile with one command. The session runs in this process, because a
-// program under test needs a recorder of its own, not the machine's.
+// program under test needs its own recorder, not the machine's.
 //
-// The program is started when everything listens, with the library in LD_PRELOAD and the recorder's
-// socket in its environment. The socket has a random name in the abstract namespace, so nothing is
-// left behind. The program gets its signals itself: Ctrl-C reaches both, and the recorder waits for
-// the program's end.
+// The program is started when the recorder listens, with the library in LD_PRELOAD and the
+// recorder's socket in its environment. The socket has a random name in the abstract namespace, so
+// that nothing is left behind. Ctrl-C reaches both the program and the recorder.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +49,7 @@ struct heap_run {
     int child_status;
     char socket_name[64];
     char library[PATH_MAX];
-    int stream_fd; // owned; holds the trace for standard output during the recording; -1: none
+    int stream_fd; // owned; has the trace for standard output during the recording; -1: none
     char stream_path[32];
 };
 
@@ -75,8 +74,8 @@ static void child_ended(struct heap_run *run)
     }
 }
 
-// The first signal ends the recording. A program under test has received the signal, too, and may
-// have more to do: then the recording ends with the program, or at the second signal.
+// The first signal ends the recording. The second signal ends it at once: data that are not written
+// yet are lost. The program under test may continue.
 static void signal_ready(void *userdata)
 {
     struct heap_run *run = userdata;
@@ -97,8 +96,8 @@ static const char *out_name(const struct heap_run *run)
     return run->stream_fd >= 0 ? "<stdout>" : run->options.out_path;
 }
 
-// The summary reads the trace again, which standard output does not allow. So a trace for standard
-// output is kept in a file without a name until the end.
+// The summary reads the trace again, which is not possible on standard output. Therefore a trace
+// for standard output is kept in a file without a name until the end.
 static int open_stream(struct heap_run *run, struct err *err)
 {
     const char *folder = getenv("TMPDIR");
@@ -161,7 +160,8 @@ static int open_session(struct heap_run *run, struct err *err)
     return r;
 }
 
-// VMs load the agent themselves; each prints a line about this on stderr.
+// Adds the agent to the options of Java VMs. Each VM loads the agent itself, and prints a line
+// about it on stderr.
 static int set_java_options(void)
 {
     char library[PATH_MAX];
@@ -281,7 +281,7 @@ static void tell_end(const struct heap_run *run)
                 WEXITSTATUS(status));
 }
 
-// Keeps the text of what a data source could not do; "": nothing.
+// Copies the text about a failed data source, or "".
 static void keep_problem(const struct heap_run *run, char *ret, size_t size)
 {
     struct session_counts counts;
@@ -333,9 +333,9 @@ static int profile(struct heap_run *run, struct err *err)
     return PROGRAM_FAILED;
 }
 
-// A recorder holds a pidfd of every process that it profiles, and /proc/PID/fdinfo shows the pid of
-// a pidfd. So recorders are found without any file, whoever started them. The signal is sent only
-// to a program of this name that waits for it, because it would kill others.
+// Finds running recorders without any file. A recorder holds a pidfd of every process that it
+// profiles, and /proc/PID/fdinfo shows the pid of a pidfd. The signal is sent only to a program of
+// our name that waits for the signal, because the signal would kill others.
 
 static bool read_text(const char *path, char *ret, size_t size)
 {
@@ -364,7 +364,7 @@ static bool is_wanted(const struct heap_pid_vec *pids, uint64_t pid)
     return pids->n == 0;
 }
 
-// Returns the first wanted process of which `recorder` holds a pidfd; 0: none.
+// Returns the first wanted process with a pidfd in `recorder`; 0: none.
 static int profiled_by(int recorder, const struct heap_pid_vec *pids)
 {
     char path[512], text[PROC_TEXT_MAX];
@@ -383,8 +383,8 @@ static int profiled_by(int recorder, const struct heap_pid_vec *pids)
     return found;
 }
 
-// Asks all recorders of heap profiles that this user may ask, or only those that profile one of the
-// processes. Returns an exit code.
+// Requests a dump from all recorders of heap profiles that this user may signal, or only from
+// recorders of one of the given processes. Returns an exit code.
 static int ask_snapshot(const struct heap_options *o, struct err *err)
 {
     DIR *dir = opendir("/proc");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags are those of Perfetto's heap_profile, which some users know by heart. The arguments
-// behind "--" are a program to run. All processes that it starts are profiled too, so its config
-// selects `all` processes: those that come to this recorder.
+// The flags are the flags of Perfetto's heap_profile, which some users know by heart. The arguments
+// behind "--" are a program to run. All its child processes are profiled too: the config selects
+// `all` processes that connect to this recorder.
 #include "producer/cli/heap_options.h"
 
 #include <errno.h>
@@ -119,7 +119,7 @@ static const struct cli_option options_table[] = {
      "goes to standard error then",
      SETS(out_path)},
     {'q', "quiet", NULL, "say nothing but errors", SETS(quiet)},
-    // As in heap_profile. Their effect is the default here.
+    // Flags of heap_profile. Their effect is the default here.
     {0, "output", "FILE", NULL, SETS(out_path)},
     {0, "no-start"},
     {0, "disable-fork-teardown"},
@@ -233,7 +233,7 @@ int heap_options_config(const struct heap_options *o, struct config *ret, struct
     if (o->continuous_ms > 0)
         strbuf_addf(&text, " continuous_dump_config { dump_interval_ms: %" PRIu32 " }",
                     o->continuous_ms);
-    // Perf maps are those of the profiled processes.
+    // The source records the perf maps of the profiled processes.
     strbuf_add_str(&text, " } } }\ndata_sources { config { name: \"linux.perf_map\" } }\n");
     return light_config_load(&text, ret, err);
 }

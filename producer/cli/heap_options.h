@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line of `mmtrace heap`, and the config that it stands for.
+// The command line of `mmtrace heap`, and its config.
 #pragma once
 
 #include <stdbool.h>
@@ -22,12 +22,12 @@ struct heap_options {
     bool no_block, all_heaps, dump_at_max, no_running, no_startup;
     bool snapshot, print_config, quiet;
     const char *out_path;
-    char **command; // borrowed, NULL-terminated; NULL: no program is started
+    char **command; // borrowed, NULL-terminated; NULL: no program
 };
 
-extern const struct cli_command heap_command; // without its work
+extern const struct cli_command heap_command; // without `run`
 
-// Returns what cli_command_parse() returns. Call heap_options_done() in each case.
+// Returns the result of cli_command_parse(). Call heap_options_done() in each case.
 int heap_options_parse(int argc, char **argv, struct heap_options *ret, struct err *err);
 void heap_options_done(struct heap_options *options);
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table is made from the trace file alone, because the file is the result. A dump has the
-// totals since the profile began. When the next dump begins, the totals gathered so far are
-// dropped, so at the end those of the last dump remain. Interned data stays as long as the state of
-// the sequence.
+// The table is made from the trace file alone, because the file is the result. Each dump has the
+// totals since the beginning of the profile. At the beginning of a dump, the totals of the previous
+// dump are dropped, so that the totals of the last dump remain. Interned data stay as long as the
+// state of the sequence.
 //
-// A function gets the allocations made in it and in the functions that it called, once per stack
-// however often it occurs there. Its own allocations are those of stacks that end in it.
+// The total of a function counts the allocations of the function itself and of the functions that
+// it called: each stack once, however often the function occurs in it. The own allocations of a
+// function are the stacks that end in the function.
 //
-// A program that frees most of what it allocates has little live memory to show. Then there is a
-// second table, of all allocations.
+// A program that frees most of its allocations has little live memory. Then a second table shows
+// all allocations.
 #include "producer/cli/heap_summary.h"
 
 #include <dlfcn.h>
@@ -36,13 +37,13 @@
 #define TRACE_MAX  ((size_t)1 << 31)
 #define ROWS       20
 #define ROWS_FEW   3
-#define SMALL_PART 100 // one part in so many
+#define SMALL_PART 100 // a small part is less than 1/100
 #define NAME_SHOWN 200
 
 struct row {
     uint64_t function; // index in names
     uint64_t self, total, self_allocated, allocated;
-    uint64_t rank, rank_total; // its place in the table
+    uint64_t rank, rank_total; // sort keys
     size_t last_stack;
 };
 
@@ -54,7 +55,7 @@ struct heap_total {
 };
 VEC_DEFINE(heap_total_vec, struct heap_total);
 
-// Messages of InternedData stay where they are in the trace, and are found by their id.
+// Messages of InternedData stay in place in the trace, and are found by their id.
 enum { FUNCTIONS, PATHS, MAPPINGS, FRAMES, CALLSTACKS, N_INTERNED };
 
 static const struct {
@@ -69,7 +70,7 @@ static const struct {
 
 struct summary {
     struct text_vec messages;
-    struct map64 index[N_INTERNED]; // in `messages`, by id
+    struct map64 index[N_INTERNED]; // index in `messages`, by id
     struct strset names, heaps;
     struct row_vec rows;
     struct heap_total_vec totals; // by heap
@@ -77,7 +78,7 @@ struct summary {
     uint64_t lost_flags;
     size_t n_stacks_seen;
     struct map64 pids;
-    bool is_whole; // the gathered dump is complete: the next data begin another dump
+    bool is_whole; // the dump is complete: the next data belong to another dump
     bool at_max;
 };
 
@@ -117,7 +118,8 @@ struct wanted {
     uint64_t *value;
 };
 
-// Reads numbers of a message. Ends with number 0. A field that is missing leaves its value alone.
+// Reads numbers of a message. `wanted` ends with number 0. A missing field leaves its value
+// unchanged.
 static void read_numbers(struct text message, const struct wanted *wanted)
 {
     struct wire_reader reader = wire_reader_over(message.at, message.size);
@@ -149,7 +151,7 @@ static int read_interned(struct summary *s, const struct wire_field *data)
     return r;
 }
 
-// Returns the message, empty if there is none.
+// Returns the message, or an empty text.
 static struct text message_of(const struct summary *s, unsigned kind, uint64_t iid)
 {
     const uint64_t *index = map64_find(&s->index[kind], iid);
@@ -167,8 +169,8 @@ static struct text string_of(const struct summary *s, unsigned kind, uint64_t ii
     return text;
 }
 
-// Returns "function (file)", or the file and the place in it if the function has no name; followed
-// by the heap's name unless it is malloc's.
+// Returns the id of "function (file)", or of "file+offset" if the function has no name. The name of
+// any heap except malloc's follows.
 static uint32_t name_of(struct summary *s, uint64_t frame_id)
 {
     struct text frame = message_of(s, FRAMES, frame_id);
@@ -219,7 +221,8 @@ static int add_to_row(struct summary *s, uint64_t frame_id, const struct sample 
     return 0;
 }
 
-// Adds the sample to the functions of its stack, whose frames go from the outermost in.
+// Adds the sample to the functions of its stack. The frames are ordered from the outermost to the
+// innermost.
 static int add_to_rows(struct summary *s, uint64_t callstack, const struct sample *sample)
 {
     struct text stack = message_of(s, CALLSTACKS, callstack);
@@ -343,7 +346,7 @@ static int by_rank(const void *left, const void *right)
 }
 
 // Sorts by the function's own bytes if they are more than a small part of the whole, then by the
-// bytes of the function with all that it called.
+// bytes of the function with all called functions.
 static void sort_rows(struct summary *s, bool allocated, uint64_t whole)
 {
     vec_foreach(&s->rows, row) {
@@ -377,8 +380,8 @@ static void print_totals(const struct summary *s, FILE *out)
     }
 }
 
-// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded with the
-// first name, because recording does not need it.
+// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded for the
+// first name, because recording does not need the runtime.
 struct demangler {
     void *library; // owned; all zero at the beginning
     mangled_read_fn read;
@@ -403,7 +406,7 @@ static void demangler_load(struct demangler *demangler)
     }
 }
 
-// Returns a readable form of `name`, which the caller frees, or NULL if there is none.
+// Returns a readable form of `name` (owned by the caller), or NULL.
 static char *demangler_read(struct demangler *demangler, const char *name)
 {
     if (name[0] != '_')
@@ -413,7 +416,7 @@ static char *demangler_read(struct demangler *demangler, const char *name)
     return demangler->read ? mangled_read(name, demangler->read) : NULL;
 }
 
-// Prints a row's name, cut if it would fill more than a few lines.
+// Prints a row's name. Names of more than a few lines are cut.
 static void print_name(struct summary *s, uint64_t function, struct demangler *demangler, FILE *out)
 {
     char printable[NAME_SHOWN];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The short summary of a heap profile: the functions that allocated most, read from the trace.
+// The short summary of a heap profile: the functions that allocated most.
 #pragma once
 
 #include <stdio.h>

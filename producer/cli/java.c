@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace java`: what jcmd PID JVMTI.agent_load does, without a JDK on the machine, and the way to
-// end it.
+// `mmtrace java`: loads the agent into a VM, as jcmd PID JVMTI.agent_load, but without a JDK on the
+// machine; also stops the agent.
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -99,7 +99,7 @@ static int library_find(char *ret, size_t size, struct err *err)
     return err_hint(err, -ENOENT, "build it where a JDK is installed: -Djava=enabled");
 }
 
-// Makes the log's path as the VM sees it: with the VM's own pid, and from the VM's root.
+// Makes the log's path as the VM sees the path: with the VM's own pid, and from the VM's root.
 static int out_path(const struct java_options *o, char *ret, size_t size, bool *ret_is_elsewhere,
                     struct err *err)
 {
@@ -151,7 +151,8 @@ static void pass(int number)
     (void)number;
 }
 
-// From here on signals end the program only during its waits, so that it leaves nothing behind.
+// From here on, signals end the program only during its waits, so that the program leaves nothing
+// behind.
 static void signals_keep(sigset_t *ret_waiting)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -164,11 +165,11 @@ static void signals_keep(sigset_t *ret_waiting)
     sigprocmask(SIG_BLOCK, &set, ret_waiting);
 }
 
-// Waits until the time is over or a signal ends it. Returns true if the VM ended: then another
-// process may have its pid.
+// Waits until `duration` is over or a signal comes. Returns true if the VM ended: another process
+// may have its pid then.
 static bool wait_for_end(int pidfd, nsec_t duration, const sigset_t *waiting)
 {
-    struct pollfd vm = {.fd = pidfd, .events = POLLIN}; // without a pidfd, poll() ignores it
+    struct pollfd vm = {.fd = pidfd, .events = POLLIN}; // without a pidfd, poll() ignores the entry
     struct timespec time = {
         .tv_sec = (time_t)(duration / NSEC_PER_SEC),
         .tv_nsec = (long)(duration % NSEC_PER_SEC),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring that drops old packets does what it was asked for. This is shown separately from data that
-// were lost.
+// A ring is meant to drop old packets. Their number is therefore shown separately from lost data.
 #include "producer/cli/progress.h"
 
 #include <inttypes.h>
@@ -58,7 +57,8 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
     if (counts->events_lost + counts->packets_discarded + counts->packets_overwritten == 0)
         strbuf_add_str(out, ", nothing lost");
     add_part(out, counts->events_lost, " events lost");
-    if (counts->events_lost == 0) // otherwise the sources count refused packets among these
+    if (counts->events_lost == 0) // otherwise the sources count refused packets among the lost
+                                  // events
         add_part(out, counts->packets_discarded, " packets refused by full buffers");
     add_part(out, counts->packets_overwritten, " old packets overwritten");
 }
@@ -80,7 +80,7 @@ void progress_print_end(const char *name, const struct session_counts *counts, u
 void progress_show_text(const char *text)
 {
     struct winsize window = {0};
-    // A line that wraps could not be erased.
+    // A line that wraps cannot be erased.
     ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
     int width = window.ws_col > 1 ? window.ws_col - 1 : 79;
     fprintf(stderr, "\r%.*s\033[K", width, text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `record` tells people: one line that is rewritten during the recording, and one sentence at
-// the end.
+// Status of `record` on stderr: one line that is rewritten during the recording, and one sentence
+// at the end.
 #pragma once
 
 #include "common/str.h"
@@ -9,10 +9,11 @@
 
 #define PROGRESS_PERIOD (250 * NSEC_PER_MSEC)
 
-// Appends "12.3 s, 1,234,567 events, 3.4 MB, nothing lost". `bytes` gives the megabytes.
+// Appends "12.3 s, 1,234,567 events, 3.4 MB, nothing lost". `bytes` is the printed size.
 void progress_format(const struct session_counts *counts, uint64_t bytes, struct strbuf *out);
 
-// The number of events if another process counts them and does not tell: the number is left out.
+// Number of events if another process counts them and does not report them: the number is not
+// printed.
 #define PROGRESS_EVENTS_UNKNOWN UINT64_MAX
 
 // Prints the sentence about the trace `name` to stderr, with `note` behind it. `counts` may be

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perfetto's service compresses what is read from it; mmtrace's daemon leaves compression to its
-// client. The first packet shows which service it is, so the file is made when this packet arrives.
-// Unread replies wait in the socket: a slow output slows down the service's replies, and nothing
-// piles up here.
+// Perfetto's service compresses the packets for its clients; mmtrace's daemon leaves compression to
+// the client. The first packet tells the kind of service, so the trace file is made when this
+// packet arrives. Unread replies wait in the socket: a slow output slows down the service's
+// replies, and nothing piles up here.
 #include "producer/cli/readout.h"
 
 #include <errno.h>
@@ -23,10 +23,10 @@
 #define SILENCE_MAX (30 * NSEC_PER_SEC)
 
 struct readout {
-    int fd; // until there is a file
+    int fd; // until the trace file takes it over
     struct trace_file_options options;
     struct trace_file *file;
-    struct err err; // of the file
+    struct err err; // error of the file
     int failed;
 };
 

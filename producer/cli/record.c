@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace record`: one session from a config or from flags to a file, in this process or in a
-// tracing service (record_remote.h).
+// `mmtrace record`: records one session, from a config or from flags, to a file, in this process or
+// in a tracing service (record_remote.h).
 //
-// Everything that can fail comes before anything that changes the system: config, data sources,
-// then the file, then the start. SIGINT and SIGTERM arrive in the loop like any other event, so
-// they cannot cut a packet. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a file-size limit
-// are write errors with a text.
+// All steps that can fail precede the steps that change the system: config, data sources, file,
+// start. SIGINT and SIGTERM arrive in the loop like any other event, so that they cannot cut a
+// packet. SIGPIPE and SIGXFSZ are ignored: a closed pipe and a file-size limit are write errors
+// with a text.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,9 +53,9 @@ struct record {
     struct loop_timer *progress;
     const char *config_name; // for messages; NULL: flags
     const char *out_name;    // for messages
-    const char *created;     // the file to remove if it stays empty
-    const char *made;        // borrowed: the same file, after the recording has begun
-    bool interrupted;        // a second signal ended it
+    const char *created;     // file to remove if it stays empty
+    const char *made;        // borrowed: the same file, once the recording has begun
+    bool interrupted;        // a second signal ended the recording
     bool is_whole;           // the trace is complete, even if a data source failed
 };
 
@@ -105,7 +105,7 @@ static int load_config(struct record *record, struct err *err)
 
 #define NAMES_MAX 256
 
-// The data sources of whoever records.
+// Lists the data sources of the recording process: the service or this process.
 static void list_sources(const struct record *record, const char **names)
 {
     if (!record->service) {
@@ -151,7 +151,7 @@ static int open_output(struct record *record, int *ret_fd, struct err *err)
 {
     const struct record_options *o = &record->options;
     const char *path = o->out_path ? o->out_path : record->config.trace->output_path;
-    // A path from the config must not overwrite anything.
+    // A path from the config must not overwrite an existing file.
     int r = readout_open(path, o->no_clobber || !o->out_path, ret_fd, err);
     if (r < 0)
         return r;
@@ -218,15 +218,15 @@ static void progress_due(void *userdata)
 static int watch_signals(struct record *record, struct err *err)
 {
     struct sigaction hangup;
-    // Under nohup SIGHUP is ignored; if it were blocked, signalfd would still report it.
+    // nohup ignores SIGHUP, but signalfd reports even an ignored signal once it is blocked.
     bool hangs_up = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN;
     const int ends[] = {SIGINT, SIGTERM, hangs_up ? SIGHUP : 0, 0};
     const int others[] = {record->client ? 0 : SIGUSR1, 0};
     return signals_watch(&record->here.signals, ends, others, err);
 }
 
-// Waits for the config's cmd_trace_start_delay. Nothing runs yet, so only a signal can interrupt
-// the wait.
+// Waits for the config's cmd_trace_start_delay. No data source runs yet, so only a signal can
+// interrupt the wait.
 static int delay_start(const struct record *record, struct err *err)
 {
     const Pb__TraceConfig__CmdTraceStartDelay *delay = record->config.trace->cmd_trace_start_delay;
@@ -261,7 +261,7 @@ static int prepare(struct record *record, struct err *err)
         .roots = &record->here.roots,
         .classes = source_classes,
         .ignore_triggers = true,
-        // Flags can only ask for events. A trace with process names alone would be useless.
+        // Flags only select events. A trace with process names alone would be useless.
         .required_source = record->options.config_path ? NULL : "linux.ftrace",
         .ended = session_ended,
         .userdata = record,
@@ -277,7 +277,7 @@ static bool reports_start(const struct record_options *o)
     return o->background_wait || o->notify_fd >= 0;
 }
 
-// Names the file in full, and its size.
+// Explains a full disk with the file's full name and its size.
 static void explain_no_room(const struct record *record, int r, struct err *err)
 {
     struct session_counts counts;
@@ -326,7 +326,7 @@ static int run(struct record *record, struct err *err)
     return r;
 }
 
-// Prints what a data source could not do, for a trace that is kept.
+// Reports the failure of a data source, for a trace that is kept.
 static int tell_problem(const struct record *record, struct err *err)
 {
     struct session_counts counts;
@@ -392,7 +392,7 @@ static int record_there(struct record *record, struct err *err)
     return code;
 }
 
-// A recording in the background gets no verdict here. `mmsql verdict` makes one at any time.
+// A recording in the background gets no verdict here. `mmsql verdict` gives a verdict at any time.
 static void print_verdict(const struct record *record)
 {
     const struct record_options *o = &record->options;
@@ -402,7 +402,8 @@ static void print_verdict(const struct record *record)
     verdict_print(record->out_name);
 }
 
-// The service must see the new process as its client from now on.
+// Enters the background. The new process connects again, because the service must see it as its
+// client.
 static int enter_background(struct record *record, struct err *err)
 {
     const struct record_options *o = &record->options;
@@ -431,7 +432,8 @@ static int record_trace(struct record *record, struct err *err)
         code = record->client ? record_there(record, err) : record_here(record, err);
     if (code == PROGRAM_DONE || record->is_whole)
         print_verdict(record);
-    // The caller prints errors after this, when standard error is closed. So they are printed here.
+    // The caller prints errors when standard error is closed already. Therefore errors are printed
+    // here.
     if (code != PROGRAM_DONE && err->text[0])
         err_print(err, CLI_PROGRAM);
     *err = (struct err){0};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names, letters and units are those of the `perfetto` command, so that its users need not relearn.
-// Flags of `perfetto` that have no meaning here are known too, so that the error can say why.
+// Names, letters and units are the same as in the `perfetto` command, so that its users need not
+// relearn. Flags of `perfetto` without a meaning here are known too, so that the error can give the
+// reason.
 #include "producer/cli/record_options.h"
 
 #include <errno.h>
@@ -257,7 +258,7 @@ void record_options_done(struct record_options *o)
     *o = (struct record_options){.notify_fd = -1};
 }
 
-// The config that flags stand for is written as text, and loaded like the config of a file.
+// The config of the flags is written as text, and loaded like the config of a file.
 
 static int duration_ms(nsec_t duration, uint32_t *ret, struct err *err)
 {
@@ -330,8 +331,8 @@ int light_config_override(const struct light_config *light, struct config *confi
     if (light->duration > 0) {
         r = duration_ms(light->duration, &trace->duration_ms, err);
         trace->has_duration_ms = true;
-        // A config has either a duration or triggers, and recording starts at once in any case. The
-        // effect of the trigger_config on buffers stays.
+        // A config has either a duration or triggers, and recording starts at once in both cases.
+        // The effect of the trigger_config on buffers stays.
         for (size_t i = 0; i < trace->n_buffers; i++) {
             Pb__TraceConfig__BufferConfig *buffer = trace->buffers[i];
             buffer->keep_first_kb = config_keep_first_kb(trace, buffer);

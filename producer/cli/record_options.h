@@ -13,9 +13,9 @@
 #include "producer/ground/options.h"
 #include "producer/service/config/config.h"
 
-// The config that -t, -b, -s and bare event names stand for if no config file is given.
+// The config of -t, -b, -s and bare event names, if no config file is given.
 struct light_config {
-    nsec_t duration;         // 0: not given
+    nsec_t duration;         // ns; 0: not given
     uint64_t buffer_bytes;   // 0: the default, 32 MiB
     uint64_t max_file_bytes; // 0: everything stays in the buffer until the end
     char **events;           // borrowed: "group/name", "group/*"
@@ -27,21 +27,21 @@ struct light_config {
 
 int light_config_make(const struct light_config *light, struct config *ret, struct err *err);
 
-// Appends ` FIELD: "VALUE"` to the text of a config, with escapes where they are needed.
+// Appends ` FIELD: "VALUE"` to the text of a config, with the necessary escapes.
 void light_config_add_string(struct strbuf *text, const char *field, const char *value);
 
-// Loads the text of a config that options stand for.
+// Loads the text of a config that options describe.
 int light_config_load(const struct strbuf *text, struct config *ret, struct err *err);
 
-// Applies -t, -b and -s to the config of a file. -t replaces the config's triggers. -b needs a
+// Applies -t, -b and -s to the config of a file. -t replaces the config's triggers. -b requires a
 // config with one buffer. Returns 0, or a negative errno with text.
 int light_config_override(const struct light_config *light, struct config *config, struct err *err);
 
-// What to do. Only RECORD_ACTION_RECORD takes a config.
+// The action of the command line. Only RECORD_ACTION_RECORD takes a config.
 enum record_action {
     RECORD_ACTION_RECORD,
     RECORD_ACTION_ATTACH,      // attach to the session with `key` and wait for its end
-    RECORD_ACTION_IS_DETACHED, // tell whether there is a session with `key`
+    RECORD_ACTION_IS_DETACHED, // tell whether a session with `key` exists
     RECORD_ACTION_CLONE,
     RECORD_ACTION_QUERY,
     RECORD_ACTION_QUERY_RAW,
@@ -49,7 +49,7 @@ enum record_action {
 
 struct record_options {
     enum record_action action;
-    const char *config_path; // "-": stdin; NULL: flags say what to record
+    const char *config_path; // "-": stdin; NULL: flags describe the config
     bool text;               // --txt
     const char *out_path;    // "-": stdout; NULL: output_path of the config
     bool no_clobber;
@@ -57,11 +57,11 @@ struct record_options {
     bool check; // parse, check and print the config, record nothing
     bool quiet;
     bool no_daemon;         // record in this process, even if a service runs
-    bool background;        // return as soon as everything is ready to start
+    bool background;        // return as soon as the recording is ready to start
     bool background_wait;   // the same, but return when the data sources have started
     int notify_fd;          // written to when the data sources have started; -1: none
     const char *detach_key; // leave the session to the service; NULL: do not
-    const char *key;        // of ATTACH and IS_DETACHED
+    const char *key;        // for ATTACH and IS_DETACHED
     bool stop;              // ATTACH: end the session
     uint64_t clone_id;      // CLONE; 0: by clone_name
     const char *clone_name;
@@ -69,8 +69,8 @@ struct record_options {
     struct light_config light; // owns its events
 };
 
-extern const struct cli_command record_command; // without its work
+extern const struct cli_command record_command; // without `run`
 
-// Returns what cli_command_parse() returns.
+// Returns the result of cli_command_parse().
 int record_options_parse(int argc, char **argv, struct record_options *ret, struct err *err);
 void record_options_done(struct record_options *options);

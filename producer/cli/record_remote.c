@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EnableTracing is answered when the session is over. Everything else happens on the same
-// connection in the meantime. The connection must stay open, otherwise the service drops the
-// session. Requests are handled in order: the answer to a later request means that EnableTracing
-// was accepted, or that its answer has arrived and says why not.
+// EnableTracing is answered at the end of the session. All other requests use the same connection
+// meanwhile. The connection must stay open, otherwise the service drops the session. Requests are
+// handled in order: when a later request is answered, either EnableTracing was accepted, or its
+// answer has arrived with the reason of the failure.
 //
-// The client opens the output file, and only its descriptor goes to the service, so that the file
+// The client opens the output file and passes only its descriptor to the service, so that the file
 // is written with the user's own rights. Therefore output_path is never sent.
 #include "producer/cli/record_remote.h"
 
@@ -43,7 +43,7 @@ static bool is_registered(const Pb__TracingServiceState *state, const char *name
     return false;
 }
 
-// Returns a data source that only this process has, or NULL.
+// Returns a data source of this process that the service does not have, or NULL.
 static const char *missing_there(const Pb__TracingServiceState *state, const Pb__TraceConfig *trace)
 {
     for (size_t i = 0; i < trace->n_data_sources; i++) {
@@ -96,18 +96,18 @@ struct run {
     struct signals *signals;       // borrowed
     uint64_t enable_id;
     bool stopping;
-    bool started; // the data sources have started, and the background's parent is not told yet
+    bool started; // the data sources have started, and the background's parent has no report yet
     bool ended;
-    bool shows;      // the progress line, on a terminal
-    bool asked;      // the statistics were requested and have not arrived yet
+    bool shows;      // shows the progress line, on a terminal
+    bool asked;      // statistics were requested and have not arrived yet
     nsec_t next_ask; // CLOCK_MONOTONIC
     nsec_t began;    // CLOCK_MONOTONIC
     size_t n_snapshots;
-    char problem[ERR_TEXT_MAX]; // of a data source; empty: none
+    char problem[ERR_TEXT_MAX]; // failure of a data source; empty: none
     struct err *err;
 };
 
-// Calls a method that is answered at once. Its answer has nothing that is needed.
+// Calls a method that is answered at once. The answer is dropped.
 static int call(struct run *run, uint32_t method, const ProtobufCMessage *request, struct err *err)
 {
     return ipc_client_call(run->client, method, request, -1, REMOTE_TIMEOUT, NULL, err);
@@ -119,7 +119,7 @@ static void send_stop(struct run *run)
     Pb__DisableTracingRequest disable = PB__DISABLE_TRACING_REQUEST__INIT;
     flush.has_timeout_ms = true;
     run->stopping = true;
-    // If the flush is refused, the stop goes on.
+    // The stop continues even if the flush is refused.
     call(run, IPC_CONSUMER_FLUSH, &flush.base, NULL);
     ipc_client_send(run->client, IPC_CONSUMER_DISABLE_TRACING, &disable.base, -1, NULL, NULL);
 }
@@ -150,8 +150,8 @@ static void handle_events(struct run *run, const Pb__ObservableEvents *events)
         save_snapshot(run, events->clone_trigger_hit);
 }
 
-// Returns the progress of the session: from our own service as in this process; from another
-// service what its buffers hold.
+// Returns the progress of the session. mmtrace's service sends the same counts as a session in this
+// process; for another service, the counts come from the statistics of its buffers.
 static struct session_counts read_counts(const struct run *run,
                                          const Pb__GetTraceStatsResponse *response)
 {
@@ -193,7 +193,8 @@ static void show_progress(struct run *run, const Pb__GetTraceStatsResponse *resp
     progress_show(&counts);
 }
 
-// Requests the statistics when they are due. Returns the milliseconds until then; -1: for ever.
+// Requests the statistics when they are due. Returns the milliseconds until the next request; -1:
+// forever.
 static int ask_for_progress(struct run *run)
 {
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
@@ -262,8 +263,7 @@ static void keep_problem(struct run *run, const Pb__GetTraceStatsResponse *respo
         str_printable(run->problem, sizeof(run->problem), problem, strlen(problem));
 }
 
-// Gets the session's final counts, as for a recording in this process. Returns false if they are
-// unknown.
+// Gets the session's final counts. Returns false if they are unknown.
 static bool ask_counts(struct run *run, struct session_counts *ret)
 {
     Pb__GetTraceStatsRequest request = PB__GET_TRACE_STATS_REQUEST__INIT;
@@ -287,7 +287,7 @@ static int tell_problem(const struct run *run)
     return run->problem[0] ? err_set(run->err, -EREMOTEIO, "%s", run->problem) : 0;
 }
 
-// Warns early of what the trace will lack, if the user waits for the end.
+// Warns the waiting user early of data sources that will be missing in the trace.
 static void warn_of_problem(struct run *run)
 {
     struct session_counts counts;
@@ -297,7 +297,8 @@ static void warn_of_problem(struct run *run)
         fprintf(stderr, CLI_PROGRAM ": %s\n", run->problem);
 }
 
-// The parent of a background recording waits for all data sources, and fails without one.
+// Reports the start to the parent of a background recording: a success only if no data source has
+// failed.
 static void report_start(struct run *run)
 {
     struct session_counts counts;
@@ -330,7 +331,7 @@ static int wait_for_end(struct run *run)
     return r;
 }
 
-// Reads the settings of the config. The service refuses a config that cannot be read.
+// Reads the settings of the config. The service refuses an invalid config.
 static struct session_settings settings_of(const Pb__TraceConfig *trace)
 {
     struct session_settings settings = {0};
@@ -410,7 +411,7 @@ static int finish(struct run *run)
     if (r < 0)
         return r;
     if (bytes == 0 && run->n_snapshots > 0)
-        return tell_problem(run); // each source has been named
+        return tell_problem(run); // each source has been printed
     if (remote->out_path && bytes == 0)
         fprintf(stderr, CLI_PROGRAM ": %s: no trace%s\n", remote->out_name,
                 trace->trigger_config ? ": no trigger came" : "");
@@ -441,8 +442,8 @@ static int run_session(struct run *run)
     return r < 0 ? r : finish(run);
 }
 
-// Explains that the service died during the recording. The part that it had written is in the file,
-// which is closed here; the part in memory is lost.
+// Explains that the service died during the recording. The written part is in the file, which is
+// repaired here; the part in memory is lost.
 static void explain_loss(const struct run *run, int r)
 {
     const struct record_remote *remote = run->remote;
@@ -496,7 +497,7 @@ static int attach(struct run *run, const char *key)
     return call(run, IPC_CONSUMER_ATTACH, &request.base, run->err);
 }
 
-// Asks to be notified of the end.
+// Requests a notification of the session's end.
 static int watch_end(struct run *run)
 {
     Pb__EnableTracingRequest request = PB__ENABLE_TRACING_REQUEST__INIT;

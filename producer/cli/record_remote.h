@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `record` with a tracing service that does the recording.
+// `record` in a tracing service.
 #pragma once
 
 #include "common/err.h"
@@ -13,9 +13,9 @@
 
 struct ipc_client;
 
-// Connects to a service that can record everything in `config`. *ret stays NULL if this process is
-// to record. *ret_state is what the service said (owned), for config_check(). A missing service is
-// an error only with --detach.
+// Connects to a service that can record everything in `config`. *ret stays NULL if this process
+// shall record. *ret_state is the state of the service (owned), for config_check(). A missing
+// service is an error only with --detach.
 int record_remote_find(const struct record_options *options, const struct config *config,
                        const struct log *log, struct ipc_client **ret,
                        Pb__TracingServiceState **ret_state, struct err *err);
@@ -23,9 +23,10 @@ int record_remote_find(const struct record_options *options, const struct config
 struct record_remote {
     const struct record_options *options;
     const struct config *config;
-    struct background *background; // told when the data sources have started
-    struct signals *signals;       // borrowed: the first stops the recording, the second gives up
-    int output_fd;                 // owned: of the trace
+    struct background *background; // gets the report when the data sources have started
+    struct signals *signals;       // borrowed: the first signal stops the recording, the second
+                                   // gives up
+    int output_fd;                 // owned: descriptor of the trace
     const char *out_name;          // for messages
     const char *out_path;          // NULL: standard output
     bool is_whole; // set to true if the trace is complete, even if a data source failed

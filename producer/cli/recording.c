@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // timeout(1) sends its signal to the command and then to the process group, which includes the
-// command. So do some supervisors and terminals. The command gets the signal twice within a
-// millisecond, and the second one does not mean that the recording should be dropped. A person who
-// presses Ctrl-C again because the end takes too long does so later.
+// command. Some supervisors and terminals do the same. The command gets the signal twice within a
+// millisecond. The second signal must not drop the recording. A person who presses Ctrl-C again
+// because the end takes too long does this later.
 #include "producer/cli/recording.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the commands share that record in their own process: signals as events of the loop, helpers,
-// and heap profiles.
+// The common parts of commands that record in their own process: signals as events of the loop,
+// helpers, and heap profiles.
 #pragma once
 
 #include <signal.h>
@@ -15,20 +15,19 @@
 
 struct heap_host_options;
 
-// The first signal that ends a command ends it in order, a second one at once.
+// The first end signal ends a command in order, the second at once.
 struct signals {
     int fd;                // owned; a signalfd; -1: signals are not watched
-    sigset_t ends, former; // those that end the command; those that were blocked before
-    nsec_t first;          // when the first signal came that ends the command; 0: none has come
+    sigset_t ends, former; // end signals; signals that were blocked before
+    nsec_t first;          // time of the first end signal, by CLOCK_MONOTONIC; 0: none yet
 };
 
-// Blocks the signals that end the command, and others (0 ends each list). Opens the descriptor that
-// receives them. From then on a closed pipe and a file-size limit are write errors. Returns 0 or a
-// negative errno with text.
+// Blocks `ends`, the signals that end the command, and `others` (0 ends each list). Opens the
+// descriptor that receives them. Afterwards a closed pipe and a file-size limit are write errors.
+// Returns 0 or a negative errno with text.
 int signals_watch(struct signals *signals, const int *ends, const int *others, struct err *err);
 
-// Returns the number of the next signal that has arrived; 0: none. A signal that only repeats the
-// first one that ends the command is skipped.
+// Returns the number of the next signal, or 0. Skips an end signal that only repeats the first.
 int signals_take(struct signals *signals);
 
 // Undoes signals_watch() in a child process.
@@ -50,8 +49,8 @@ struct recording {
 int recording_open(struct recording *recording, loop_fn signal_ready, void *userdata,
                    struct err *err);
 
-// Makes helpers and heap profiles, and notes them in `roots`. `options` is completed. Returns 0 or
-// a negative errno with text.
+// Makes helpers and heap profiles, and stores them in `roots`. Completes `options`. Returns 0 or a
+// negative errno with text.
 int recording_help(struct recording *recording, struct heap_host_options *options, struct err *err);
 
 void recording_done(struct recording *recording);

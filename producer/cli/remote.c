@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests are small and answered at once, except cloning, which waits for a flush.
+// Requests are small and answered at once, except for CloneSession, which waits for a flush.
 #include "producer/cli/remote.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int connect_to(const struct kind *kind, const char *socket_name, struct i
     return r;
 }
 
-// Connects to the daemon's own socket. *ret_only: no other socket is to be tried.
+// Connects to the daemon's own socket. *ret_only: no other socket may be tried.
 static int connect_to_control(const struct kind *kind, struct ipc_client **ret, bool *ret_only,
                               struct err *err)
 {
@@ -78,7 +78,7 @@ int remote_connect_consumer(struct ipc_client **ret, struct err *err)
     if (only || (r != -EACCES && !remote_nobody_there(r)))
         return r;
     int r_other = connect_to(&consumer_kind, ipc_consumer_socket_name(), ret, &other);
-    // A missing service at the other place matters less than one that refuses this user.
+    // The refusal of this user is a better error than a missing service at the other socket.
     if (r == -EACCES && remote_nobody_there(r_other))
         return r;
     *err = other;
@@ -91,12 +91,13 @@ struct telling {
     char *const *names;
     size_t n_names;
     struct remote_trigger_answer *answers;
-    int32_t pids[SERVICES_MAX]; // pids of mmtrace's daemons that were told
+    int32_t pids[SERVICES_MAX]; // pids of mmtrace's daemons that have the triggers
     size_t n_pids, n_told;
 };
 
-// Each of our daemons says its pid. One daemon may have several sockets, and the kernel does not
-// tell its pid if a service manager made them.
+// Returns whether the daemon has the triggers already. Each of our daemons sends its pid. One
+// daemon may have several sockets, and the kernel does not tell the daemon's pid if a service
+// manager made the sockets.
 static bool was_told(struct telling *telling, const Pb__InitializeConnectionResponse *hello)
 {
     for (size_t i = 0; hello->has_service_pid && i < telling->n_pids; i++)
@@ -171,8 +172,8 @@ int remote_activate_triggers(char *const *names, size_t n_names,
     bool only;
     memset(ret_answers, 0, n_names * sizeof(ret_answers[0]));
     int r = tell_daemon(&telling, &only, err);
-    // Another user's process behind one of the other names must not prevent the daemon from being
-    // told.
+    // Another user's process behind one of the other names must not keep the triggers from the
+    // daemon.
     for (size_t i = 0; !only && (r == 0 || r == -EPERM || remote_nobody_there(r)) &&
                        ipc_socket_list_get(sockets, i, name, sizeof(name));
          i++)

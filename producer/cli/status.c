@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace status`: the state of the tracing service. Everything in Perfetto's protocol comes from
-// any service. Losses, triggers and buffer use of all sessions come only from mmtrace's daemon,
-// because GetTraceStats only covers the asking connection's own session. Memory is read from /proc,
-// by the pid of the socket's other end.
+// `mmtrace status`: the state of the tracing service. Any service sends the fields of Perfetto's
+// protocol. Losses, triggers and buffer use of all sessions come only from mmtrace's daemon,
+// because GetTraceStats only covers the connection's own session. Memory is read from /proc, by the
+// pid of the socket's other end.
 #include <errno.h>
 #include <stdio.h>
 
@@ -43,7 +43,7 @@ static uint64_t resident_bytes(pid_t pid)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// Shared pages count in proportion, and so do locked shared pages.
+// Reads the proportional set size and its locked part.
 static void read_locked(pid_t pid, struct status *status)
 {
     char path[64], line[128];

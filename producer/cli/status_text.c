@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table is laid out in two passes over the same cells: widths first. Strings come from configs
-// and other processes. So they are made printable for a terminal and escaped in JSON.
+// and other processes. Therefore they are made printable for a terminal and escaped in JSON.
 #include "producer/cli/status_text.h"
 
 #include <inttypes.h>
@@ -76,7 +76,7 @@ static void set_time(struct row *row, enum column column, nsec_t time)
     add_time(row->cells[column], time);
 }
 
-// "kmem_activity 12s ago". A long name is cut, the time is not.
+// "kmem_activity 12s ago". A long name is cut, but not the time.
 static void set_trigger(struct row *row, const struct status *status, const Details *details)
 {
     char *cell = row->cells[COLUMN_LAST_TRIGGER];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `mmtrace trigger`: fires triggers as `trigger_perfetto` does, and prints their effect. A mistyped
-// name loses the evidence that the trigger was meant to save. So a trigger that no session waits
-// for is a failure. Only mmtrace's daemon tells the effect; traced does not.
+// name loses the evidence that the trigger was meant to save. Therefore a trigger that no session
+// waits for is a failure. Only mmtrace's daemon reports the effect; traced does not.
 #include "producer/cli/trigger.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@
 
 // -- the effect of a trigger --
 
-// Suggests the nearest trigger that a session hears. Only users who may record are told.
+// Suggests the nearest trigger that a session waits for. Only users who may record get a
+// suggestion.
 static void suggest(const char *name, struct err *err)
 {
     struct ipc_client *client CLEANUP(ipc_client_freep) = NULL;
@@ -130,7 +131,7 @@ static int run(void *userdata, struct err *err)
     const struct trigger_options *o = userdata;
     int r = trigger_tell(o->names, o->n_names, o->optional, err);
     if (r >= 0)
-        *err = (struct err){0}; // of a service that needs not be there
+        *err = (struct err){0}; // text of a service that may be missing
     return r <= 0 ? r : PROGRAM_FAILED;
 }
 

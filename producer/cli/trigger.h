@@ -10,8 +10,8 @@
 
 #define TRIGGER_UNHEARD 1
 
-// Tells all services, and prints the fate of each trigger that did nothing. Returns 0;
-// TRIGGER_UNHEARD if no session waits for one of the triggers, as far as the services tell; or a
-// negative errno with text. `optional`: an unheard trigger is not a failure, and nothing is
+// Fires the triggers in all services, and prints the fate of each trigger without effect. Returns
+// 0; TRIGGER_UNHEARD if a service reports that no session waits for one of the triggers; or a
+// negative errno with text. With `optional`, an unheard trigger is not a failure, and nothing is
 // printed.
 int trigger_tell(char *const *names, size_t n_names, bool optional, struct err *err);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The converter has the verdict's rules and the code that reads traces. mmtrace has neither, and
-// runs `mmsql verdict` as a child. The daemon is root, and a trace contains data of other users. So
-// the child gives up root's rights before it reads (`--confined`). The trace is the child's
-// standard input, so that it needs no right to open the file.
+// runs `mmsql verdict` as a child. The daemon is root, and a trace contains data of other users.
+// Therefore the child gives up root's rights before it reads (`--confined`). The trace is the
+// child's standard input, so that the child needs no right to open the file.
 //
 // Invariant: root runs no program that another user placed. mmsql is searched beside this program
-// and in the system's folders. Beside this program it must belong to root or to this program's
-// owner, in a folder of theirs that nobody else can write to. The file that was checked is the file
-// that runs.
+// and in the system's folders. Beside this program, mmsql and its folder must belong to root or to
+// this program's owner, and must not be writable by others. The checked file is the file that runs.
 #include "producer/cli/verdict_child.h"
 
 #include <errno.h>
@@ -49,7 +48,7 @@ static bool may_be_run(int fd, uid_t owner, mode_t type)
     return geteuid() != 0 || ((st.st_uid == 0 || st.st_uid == owner) && !(st.st_mode & S_IWOTH));
 }
 
-// Finds mmsql in the folder `name` of `at`. Returns an O_PATH descriptor, or -1.
+// Finds mmsql in the folder `name` below `at`. Returns an O_PATH descriptor, or -1.
 static int find_in(int at, const char *name, uid_t owner)
 {
     CLEANUP(close_fdp)
@@ -62,7 +61,7 @@ static int find_in(int at, const char *name, uid_t owner)
     return close_fd(fd);
 }
 
-// Finds mmsql beside this program: where both are installed, or in the build folder.
+// Finds mmsql beside this program, or in the build folder.
 static int find_beside(void)
 {
     char path[PATH_MAX];
@@ -108,8 +107,8 @@ static void child_close(struct child *child)
     child->errors = close_fd(child->errors);
 }
 
-// The child gets a session of its own: it does not read the terminal's keys, and does not share the
-// priority that a recorder takes for its session (self_guard.c).
+// The child gets a new session: it does not read the terminal's keys, and does not share the
+// priority of the recorder's session (self_guard.c).
 static int spawn(int program, const struct verdict_request *request, int out, int errors,
                  pid_t *ret)
 {
@@ -171,7 +170,7 @@ static int child_start(const struct verdict_request *request, struct child *ret,
     return r < 0 ? err_errno(err, r, "mmsql") : 0;
 }
 
-// Reads what is available. Closes the descriptor at the end.
+// Reads the available output. Closes the descriptor at the end.
 static void take(int *fd, struct strbuf *to)
 {
     char chunk[1024];
@@ -207,7 +206,7 @@ static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struc
     return 0;
 }
 
-// Waits for the child. A child that its trace has taken over may close its output and keep running.
+// Waits for the child. A malicious trace may make the child close its output and keep running.
 // Returns 0, or -ETIMEDOUT or -ECANCELED if the child has not ended.
 static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline, int *ret_status)
 {
@@ -225,7 +224,7 @@ static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline,
     }
 }
 
-// At SIGTERM the child removes its temporary files, for which it gets a short time.
+// At SIGTERM the child removes its temporary files, and gets a short time for this.
 static void child_stop(struct child *child)
 {
     struct strbuf rest CLEANUP(strbuf_done) = {0};

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verdict on a trace, in at most five lines: the output of `mmsql verdict`.
+// The verdict on a trace, in at most five lines, by `mmsql verdict`.
 #pragma once
 
 #include "common/err.h"
 #include "common/nsec.h"
 #include "common/str.h"
 
-// Larger traces are not judged: reading them would take too long.
+// Larger traces get no verdict: reading them would take too long.
 #define VERDICT_TRACE_MAX ((uint64_t)64 << 20)
 
 struct verdict_request {
-    int fd;             // of the trace: a regular file that is open for reading; borrowed
-    nsec_t timeout;     // of the child; ending the child takes a little longer
+    int fd;             // the trace: a regular file that is open for reading; borrowed
+    nsec_t timeout;     // for the child; ending the child takes a little longer
     uint64_t max_bytes; // of the trace; 0: VERDICT_TRACE_MAX
-    int cancel_fd;      // the child is ended when this descriptor becomes readable; -1: none
-    bool stands_back;   // the child gets the lowest priority, because nobody waits for it
+    int cancel_fd;      // ends the child when readable; -1: none
+    bool stands_back;   // the child gets the lowest priority
 };
 
 // Runs `mmsql verdict` and appends its lines, each with a newline, fit for printing. A trace
-// without memory pressure gives no lines. Blocks until the child has ended. Returns 0 or a negative
+// without memory pressure gives no lines. Blocks until the child ends. Returns 0 or a negative
 // errno with text:
 //   -ENOENT     there is no mmsql, or none that root may run
 //   -ENODATA    the file is empty
@@ -29,7 +29,7 @@ struct verdict_request {
 //   others      mmsql could not read the trace, or could not be run
 int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, struct err *err);
 
-// For the end of a command: prints the verdict on the file to standard error, each line indented.
-// For a trace that would delay the prompt, prints a line that names `mmsql verdict` instead.
-// Without mmsql, prints nothing.
+// Prints the verdict on the file to standard error at the end of a command, each line indented. For
+// a trace that would delay the prompt, prints a line that names `mmsql verdict` instead. Without
+// mmsql, prints nothing.
 void verdict_print(const char *path);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starting a program can take seconds on a machine that is short of memory, and posix_spawn()
-// blocks its caller until the program runs. So a thread starts the child and reads its output. The
-// thread lives as long as there are traces to judge. It reports its end to the loop by an eventfd,
-// and the loop logs the lines.
+// The start of a program can take seconds on a machine that is short of memory, and posix_spawn()
+// blocks its caller until the program runs. Therefore a thread starts the child and reads its
+// output. Each trace has its own thread. The thread reports its end to the loop by an eventfd, and
+// the loop logs the lines.
 //
-// Invariant: the thread touches only its own job, and not after it has reported its end.
-// after it has told its end.
+// Invariant: the thread touches only its own job, and nothing after it has reported its end.
 #include "producer/cli/verdict_queue.h"
 
 #include <errno.h>
@@ -38,7 +37,7 @@ struct verdict_queue {
     struct loop *loop;     // borrowed
     const struct log *log; // borrowed
     struct job jobs[VERDICT_QUEUE_MAX];
-    size_t n; // the first one is being judged
+    size_t n; // jobs[0] is in work while `runs`
     bool runs;
     pthread_t thread;
     int ended_fd, cancel_fd; // owned; eventfds
