@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A processor's ring buffer gives its events in order, so a run is usually read straight from the
-// trace while it is merged with the others, and nothing is stored per event. Only a run that was
-// found out of order is read into memory and sorted, stably, as if each of its events had been
-// sorted by itself.
+// A processor's ring buffer has its events in order, so a run is usually read directly from the
+// trace during the merge, without memory for its events. Only an unsorted run is read into memory
+// and sorted. The sort is stable, as if each event were sorted by itself.
 #include "converter/decode/bundle.h"
 
 #include <stdlib.h>
@@ -37,17 +36,17 @@ VEC_DEFINE(record_vec, struct run_record);
 struct run {
     enum run_kind kind;
     bool damaged;
-    struct wire_reader bundle;             // RUN_EVENTS: what is left of it
+    struct wire_reader bundle;             // RUN_EVENTS: the rest of the bundle
     struct wire_reader columns[N_COLUMNS]; // compact runs
     bool has_flags;
-    int64_t ts; // of the last record, for differences
+    int64_t ts; // of the last record; time stamps are differences
     struct comm_vec comms;
     struct record_vec sorted; // owned; used instead of the above if not empty
     size_t next_sorted;
 };
 
-// The time stamp is the first field of an event that Perfetto writes, and passed over there; any
-// place is accepted.
+// Reads the time stamp. Perfetto writes the time stamp as the first field of an event; *event is
+// then moved behind the field. Any other place is accepted, too.
 static bool event_ts(struct wire_reader *event, int64_t *ret)
 {
     uint64_t value;
@@ -200,7 +199,7 @@ static bool compact_next(struct run *run, struct run_record *ret)
     for (size_t i = 0; i < n; i++)
         n_read += wire_next_varint(&run->columns[i], &v[i]);
     if (n_read < n || v[COLUMN_COMM] >= run->comms.n) {
-        run->damaged |= n_read > 0; // columns of different length, or a name that is not there
+        run->damaged |= n_read > 0; // columns of different length, or a missing name
         return false;
     }
     run->ts = (int64_t)((uint64_t)run->ts + v[COLUMN_TS]);
@@ -233,7 +232,7 @@ bool run_next(struct run *run, struct run_record *ret)
     return run->kind == RUN_EVENTS ? event_next(run, ret) : compact_next(run, ret);
 }
 
-// Merge sort from `from` to `to` by way of `other`: stable, unlike qsort().
+// Merge sort of `items` with the buffer `other`: stable, unlike qsort().
 static void records_sort(struct run_record *items, struct run_record *other, size_t n)
 {
     if (n < 2)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FtraceEventBundle: the events of one processor, in up to three runs of their own order: single
-// events, and the compact forms of sched_switch and sched_waking. A run is measured once
-// (bundle_measure) and walked later (run_open, run_next).
+// FtraceEventBundle: the events of one processor in up to three runs: single events, and the
+// compact forms of sched_switch and sched_waking. Each run has its own order. bundle_measure()
+// measures a run once; run_open() and run_next() walk the run later.
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,6 @@
 
 #include "common/wire.h"
 #include "protos/fields.h"
-
-// Fields of FtraceEvent that are not an event.
 
 enum run_kind { RUN_SWITCH, RUN_WAKING, RUN_EVENTS, N_RUN_KINDS };
 
@@ -26,15 +24,15 @@ struct bundle_measure {
     bool has_cpu, lost_events, damaged;
     uint32_t cpu;
     uint32_t clock;      // FtraceClock; 0: boot time
-    bool has_clock_pair; // the two below are set
-    int64_t clock_value; // what that clock showed ...
-    int64_t boot_value;  // ... when CLOCK_BOOTTIME showed this
+    bool has_clock_pair; // clock_value and boot_value are set
+    int64_t clock_value; // reading of the bundle's clock
+    int64_t boot_value;  // reading of CLOCK_BOOTTIME at the same moment
     bool has_start;      // start is set
-    int64_t start;       // from where on this processor's data is complete
+    int64_t start;       // time from which this processor's data is complete
     bool has_descriptors;
     uint64_t n_untimed; // events without time stamp, which are left out
     struct run_measure runs[N_RUN_KINDS];
-    struct wire_reader messages[N_RUN_KINDS]; // what run_open() takes for each
+    struct wire_reader messages[N_RUN_KINDS]; // argument of run_open() for each run
 };
 
 // Reads a whole bundle without storing anything.
@@ -66,10 +64,11 @@ struct run_record {
 
 struct run;
 
-// `message` and `sorted` are as measured; a run that is not sorted is read into memory and sorted.
-// NULL: no memory.
+// Opens a run. `message` and `sorted` come from bundle_measure(). An unsorted run is read into
+// memory and sorted. Returns NULL if memory is out.
 struct run *run_open(struct wire_reader message, enum run_kind kind, bool sorted);
 
-// False at the end, also where the run breaks (bundle_measure() has told that).
+// Reads the next record. Returns false at the end, and at damage, which bundle_measure() has
+// reported.
 bool run_next(struct run *run, struct run_record *ret);
 struct run *run_free(struct run *run);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of RemoteClockSync: the two machines read their clocks in turn: one, host, one, host. Two pairs
-// make a round, and each round estimates the offset twice, once from either side's round trip. The
-// estimates of all rounds are averaged. Pairs that are further apart than rounds are belong to
+// RemoteClockSync: the two machines read their clocks in turn: client, host, client, host. Two
+// pairs make a round. Each round has two estimates of the offset, one from each side's round trip.
+// The offset is the average over all rounds. Two pairs that are ROUND_NS or more apart belong to
 // different rounds.
 #include "converter/decode/clock_packets.h"
 
@@ -53,7 +53,7 @@ struct pair_clock {
 struct clock_pairs {
     struct pair_clock clocks[CLOCK_READINGS_MAX];
     size_t n;
-    size_t n_remote; // of them, in `remote`, in the order of the message
+    size_t n_remote; // items of `remote`, in the order of the message
     struct pair_clock remote[CLOCK_READINGS_MAX];
 };
 
@@ -65,7 +65,7 @@ struct estimate {
 };
 
 struct remote_sync {
-    struct wire_reader next; // of remote_sync_next()
+    struct wire_reader next; // position of remote_sync_next()
     struct estimate estimates[CLOCK_READINGS_MAX];
     size_t n_estimates;
 };

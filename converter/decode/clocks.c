@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots of the same clocks form a group: one source took them, one after the other, so each
-// clock's readings in a group are in order and the nearest snapshot is found by binary search.
-// Snapshots of different sources are not compared with each other, because their place in the file
-// says nothing about their time. The way over several clocks is searched breadth first from the
-// trace clock, once for all clocks until a snapshot changes what is connected: however many clocks
-// there are, a conversion costs no search. Packets mostly use few clocks, so the last answers are
-// remembered together with the range in which each holds.
+// Snapshots of the same clocks form a group. One source took them one after the other, so the
+// readings of a clock in a group are in order, and binary search finds the nearest snapshot.
+// Snapshots of different groups are not compared, because their place in the file says nothing
+// about their time. A breadth-first search from the trace clock finds the paths over several
+// clocks. One search serves all clocks until a snapshot changes the connections, so most
+// conversions need no search. Packets mostly use few clocks, so the last conversions are remembered
+// with their ranges.
 //
-// A clock that was seen going back cannot be converted from (one reading may mean two moments),
-// only to. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
+// A clock that ran backwards can only be a target of conversions, because one reading may mean two
+// moments. Arithmetic wraps on purpose: absurd readings give absurd times, never undefined
 // behaviour.
 #include "converter/decode/clocks.h"
 #include "common/elements.h"
@@ -28,9 +28,8 @@ struct clock_series {
     int64_t unit_ns;
     int64_t last_ns; // of incremental clocks
     bool incremental;
-    struct clock_group_vec groups; // that have it; items borrowed
-    // What the last search found: the next clock on the way to the trace clock, and the group to
-    // use.
+    struct clock_group_vec groups; // groups with this clock; items borrowed
+    // Result of the last search: the next clock on the path to the target, and the group to use.
     bool seen;
     struct clock_series *next;      // borrowed
     const struct clock_group *over; // borrowed
@@ -40,7 +39,7 @@ struct clock_group {
     size_t n;                                        // clocks
     struct clock_series *clocks[CLOCK_READINGS_MAX]; // borrowed
     bool backwards[CLOCK_READINGS_MAX];
-    struct ns_vec readings; // a row of n per snapshot
+    struct ns_vec readings; // a row of n readings for each snapshot
 };
 
 static int64_t wrap_add(int64_t a, int64_t b)
@@ -94,7 +93,7 @@ static struct clock_series *series_get(struct clocks *clocks, const struct clock
     return series;
 }
 
-// Whether the group is of these clocks, in this order.
+// True if the group has these clocks in this order
 static bool group_fits(const struct clock_group *group, const struct clock_reading *readings,
                        size_t n)
 {
@@ -115,7 +114,7 @@ static struct clock_group *group_find(const struct clocks *clocks,
     return NULL;
 }
 
-// A group that could not be made leads nowhere from its clocks.
+// Removes an incomplete group from its first `n` clocks.
 static void group_unmake(struct clocks *clocks, struct clock_group *group, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -183,11 +182,11 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
     if (!group && !(group = group_make(clocks, readings, n)))
         return -ENOMEM;
     int r = ns_vec_reserve(&group->readings, group->readings.n + n);
-    if (r < 0 && !group->readings.n) // made just now; a group without a row leads nowhere
+    if (r < 0 && !group->readings.n) // a new group without a row must not stay
         group_unmake(clocks, group, n);
     for (size_t i = 0; r == 0 && i < n; i++) {
         int64_t ns = wrap_mul(readings[i].timestamp, readings[i].unit_ns);
-        // The row before begins n items back, whatever was pushed of this one.
+        // The same column of the row before is n items back.
         if (group->readings.n >= n && ns < group->readings.items[group->readings.n - n] &&
             !group->backwards[i]) {
             group->backwards[i] = true;
@@ -207,7 +206,7 @@ static size_t group_column(const struct clock_group *group, const struct clock_s
     return column;
 }
 
-// From the target outwards, so that each clock that is found knows its way.
+// Searches from the target, so that each clock that is found knows its next clock.
 static void paths_find(struct clocks *clocks, clock_key_t to)
 {
     struct clock_series *queue[CLOCKS_MAX], *target = series_find(clocks, to);
@@ -243,8 +242,8 @@ static bool path_search(struct clocks *clocks, const struct clock_series *from, 
     return from->seen;
 }
 
-// The row whose reading in `column` is the last at or before `ns`, or else the first row. The
-// answer holds for times from *ret_min to before *ret_max.
+// Returns the row with the last reading in `column` at or before `ns`, or else the first row. The
+// row holds for times from *ret_min to before *ret_max.
 static const int64_t *group_row(const struct clock_group *group, size_t column, int64_t ns,
                                 int64_t *ret_min, int64_t *ret_max)
 {
@@ -272,7 +271,7 @@ static bool convert_along(struct clocks *clocks, struct clock_series *series, in
         const int64_t *row = group_row(hop->over, column, at, &min, &max);
         at = wrap_add(at, wrap_sub(row[group_column(hop->over, hop->next)], row[column]));
     }
-    // Remembered only over one hop, where the range is known.
+    // Only a conversion over one hop is remembered, because its range is known.
     if (series->next && !series->next->next)
         *shift_at(clocks, series->clock) = (struct clock_shift){series, min, max, wrap_sub(at, ns)};
     *ret = at;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EtwTraceEventBundle: events of the kernel of Windows, of any processors and in any order. Each is
-// an item of the timeline with a time of its own, which is trace time as it is. They are few,
-// beside those of ftrace.
+// EtwTraceEventBundle: events of the Windows kernel, of any processors and in any order. Each event
+// is an item of the timeline. Its time stamp is trace time already. The events are few in
+// comparison with ftrace events.
 #include "converter/decode/message.h"
 #include "converter/decode/reader.h"
 #include "protos/fields.h"

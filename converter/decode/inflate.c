@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both libraries work piece by piece, so the memory that is needed does not depend on what the
-// packets come to. A zstd frame says how much of what it has told is to be kept at hand; more than
-// its format wants every decoder to take is refused.
+// Both libraries work in chunks, so the memory does not depend on the inflated size. A zstd frame
+// names the window that the decoder must keep. A window above 8 MiB, the size that the format
+// recommends for every decoder, is refused.
 #include "converter/decode/inflate.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static int zstd_inflate(const struct wire_field *packets, uint64_t max, uint8_t 
         return -ENOMEM;
     ZSTD_inBuffer in = {.src = packets->data, .size = packets->size};
     size_t start = to->size;
-    bool is_whole = false; // after a frame
+    bool is_whole = false; // at the end of a frame
     for (;;) {
         ZSTD_outBuffer out = {.dst = chunk, .size = CHUNK};
         size_t code = ZSTD_decompressStream(zstd, &out, &in);

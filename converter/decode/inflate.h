@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets that were compressed together.
+// Inflation of compressed packets.
 #pragma once
 
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include "common/wire.h"
 #include "converter/ground/spill.h"
 
-// Appends what `packets` holds, a TracePacket's compressed_packets or zstd_compressed_packets, to
-// `to`. -EBADMSG: it is damaged, or holds more than `max` bytes; what came before that (one piece
-// of 64 KiB more at most) is there. -EOPNOTSUPP: this build has no zstd. Other errors are those of
-// `to`, or of memory.
+// Inflates `packets`, a TracePacket's compressed_packets or zstd_compressed_packets, and appends
+// the bytes to `to`. Returns 0 or a negative errno: -EBADMSG if the data is damaged or has more
+// than `max` bytes (the bytes before are appended, and at most 64 KiB more than `max`); -EOPNOTSUPP
+// if this build has no zstd; -ENOMEM; the errors of `to`.
 int packets_inflate(const struct wire_field *packets, uint64_t max, struct spill *to,
                     struct err *err);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one look for damage inside packets. Importers read what they can of a message and stop where
-// it breaks; none of them has to notice. The schema says which fields hold messages, so damage is
-// found at any depth, also in what is interned and read later, often or never, and it is counted
-// once, while the place of the packet in the file is known.
+// The only check for damage inside packets. Importers read a message up to the damage and need not
+// notice the damage. The schema says which fields have messages, so the check finds damage at any
+// depth, also in interned data that is read later or never. Damage is counted once, while the
+// packet's place in the file is known.
 //
-// Every byte of the trace but ftrace events passes here, so only lengths are looked at: values are
-// not assembled.
+// Every byte of the trace passes here, so only lengths are checked: values are not decoded.
 #include "converter/decode/intact.h"
 
 #include <endian.h>
 
-#define DEPTH_MAX 100 // of messages in messages, as in protobuf; what is deeper is not looked at
+#define DEPTH_MAX 100 // of nested messages, as in protobuf; deeper messages are not checked
 #define TOP_BITS  UINT64_C(0x8080808080808080)
 
 uint16_t field_kind_of(uint16_t kind, uint32_t number)
@@ -37,7 +36,7 @@ static inline bool varint_skip(const uint8_t **pos, const uint8_t *end)
     return wire_get_varint(pos, end, &word);
 }
 
-// Numbers are at most ten bytes long, so that of eight bytes on end seldom all go on.
+// The fast path skips eight numbers of one byte at once.
 static bool varints_are_whole(const uint8_t *pos, const uint8_t *end)
 {
     uint64_t word;
@@ -57,8 +56,9 @@ static bool varints_are_whole(const uint8_t *pos, const uint8_t *end)
     return true;
 }
 
-// Passes over the next field; *ret_number is 0 unless it has bytes, which end at *pos then. What is
-// out of the ordinary, as groups, is the wire reader's.
+// Skips the next field. If the field has bytes, *ret_number is its number and the bytes are from
+// *ret_bytes to *pos; otherwise *ret_number is 0. The wire reader handles other wire types, for
+// example groups.
 static inline bool field_skip(const uint8_t **pos, const uint8_t *end, uint32_t *ret_number,
                               const uint8_t **ret_bytes)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the bytes of a message are whole.
+// The check that the bytes of a message are complete.
 #pragma once
 
 #include <stdbool.h>
@@ -9,9 +9,9 @@
 #include "common/wire.h"
 #include "protos/shapes.h"
 
-// What a field of a message of that kind holds; see shapes.h. TracePacket is of packet_kind.
+// Returns the kind of a field in a message of `kind`; see shapes.h. TracePacket has packet_kind.
 uint16_t field_kind_of(uint16_t kind, uint32_t number);
 
-// False: a field of the message, or of a message of the schema in it, cannot be read, or a packed
-// field ends in the middle of a number. `kind` is that of the field that has the message.
+// Returns false if a field of the message cannot be read, also in nested messages of the schema, or
+// if a packed field ends within a number. `kind`: the kind of the field that has the message.
 bool message_is_intact(struct wire_reader message, uint16_t kind);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each machine costs memory wherever state is kept, so there is a limit that no sane trace meets.
-// What a processor's first bundle says counts, and 4096 bytes remember who had one.
+// Many modules have state for each machine, so the number of machines is limited. Real traces are
+// far below the limit. Only a processor's first bundle has the start of its data; SEEN_CPUS bytes
+// note which processors had a bundle.
 #include "converter/decode/machine_numbers.h"
 #include "common/memory.h"
 
@@ -28,7 +29,7 @@ uint32_t machines_get(struct trace_machines *machines, uint32_t raw_id, bool is_
         machines->host_seen |= !is_marker;
         return 0;
     }
-    // A trace that begins with another machine has nothing of the host: that one takes its place.
+    // A trace that begins with another machine has nothing of the host: this machine gets number 0.
     if (!machines->settled && !machines->host_seen)
         first->raw_id = raw_id;
     machines->settled = true;
@@ -62,7 +63,7 @@ bool machine_connect(struct clocks *clocks, uint32_t machine, struct clock_readi
         from = real;
         to = trace_real;
     } else if (clocks->has_default && clock_id_of(trace) != CLOCK_ID_BOOTTIME) {
-        return false; // other clocks than that have nothing in common
+        return false; // only boot-time clocks are assumed to be equal
     }
     ret_readings[0] = (struct clock_reading){.clock = from, .unit_ns = 1};
     ret_readings[1] = (struct clock_reading){.clock = to, .unit_ns = 1};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machines of a trace. The tracing service runs on one, the host; others are connected to it,
-// and their packets carry a number. Here they are numbered in order of appearance; 0 is the host,
-// or the only machine of a trace that has nothing of the host.
+// The machines of a trace. The tracing service runs on the host. Other machines are connected to
+// the service, and their packets carry an id. Here, machines are numbered in order of appearance; 0
+// is the host, or the first machine of a trace without packets of the host.
 #pragma once
 
 #include <stdbool.h>
@@ -14,17 +14,17 @@
 #define MACHINES_MAX 64
 
 struct trace_machine {
-    uint32_t raw_id;           // as the trace has it; 0: the host
-    uint32_t default_clock;    // of packets that name none; 0: the trace's
+    uint32_t raw_id;           // machine id in the trace; 0: the host
+    uint32_t default_clock;    // clock of packets that name no clock; 0: trace clock
     bool has_conversions;      // see machine_connect()
-    int64_t last_ftrace_clock; // of the clock pair added last
-    uint8_t *seen_cpus;        // owned, a byte each; NULL: none
+    int64_t last_ftrace_clock; // clock value of the last added clock pair
+    uint8_t *seen_cpus;        // owned, a byte for each processor; NULL: none
     bool has_ftrace_start;
-    int64_t ftrace_start; // moment from which all processors' ftrace data is complete
+    int64_t ftrace_start; // trace time from which all processors' ftrace data is complete
 };
 VEC_DEFINE(trace_machine_vec, struct trace_machine);
 
-// All zero has none.
+// All zero: no machines.
 struct trace_machines {
     struct trace_machine_vec items;
     bool host_seen, settled;
@@ -32,8 +32,8 @@ struct trace_machines {
 
 #define MACHINE_NONE UINT32_MAX
 
-// The machine of a packet. MACHINE_NONE: there are too many, or memory is out. `is_marker` is for
-// packets that say nothing of who wrote them.
+// Returns the machine of a packet; MACHINE_NONE if the machines are too many or memory is out.
+// `is_marker`: the packet is a synchronization marker, which does not name its machine.
 uint32_t machines_get(struct trace_machines *machines, uint32_t raw_id, bool is_marker);
 
 static inline struct trace_machine *machine_at(const struct trace_machines *machines,
@@ -42,12 +42,13 @@ static inline struct trace_machine *machine_at(const struct trace_machines *mach
     return &machines->items.items[machine];
 }
 
-// Whether this is the first packet of that processor.
+// Returns true for the first bundle of a processor.
 bool machine_cpu_first(struct trace_machine *machine, uint32_t cpu);
 
-// To be called before the first conversion of a machine's times: if nothing relates its clocks to
-// the trace's, the real time is taken to be the same on both, or else the time since boot. True:
-// *ret_readings are the two that were set equal, as snapshot *ret_id.
+// Called before the first conversion of a machine's times. If no snapshot connects the machine's
+// clocks with the trace clock, the real-time clocks of both machines are assumed to be equal, or
+// else the boot-time clocks. Returns true then: *ret_readings are the equal readings, *ret_id is
+// their snapshot.
 bool machine_connect(struct clocks *clocks, uint32_t machine, struct clock_reading ret_readings[2],
                      uint32_t *ret_id);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small messages as their fields, for code that is not hot: the last occurrence of each, as
-// protobuf wants it, with number 0 where the field is absent.
+// A small message as an array of fields, for code that is not hot. As in protobuf, the last
+// occurrence of a field counts. An absent field has number 0.
 #pragma once
 
 #include <stdbool.h>
@@ -14,17 +14,18 @@
 #include "common/wire.h"
 #include "protos/messages.h"
 
-// Reads fields of numbers below `n`; others are skipped. If the message is damaged, what was read
-// before stays.
+// Reads the fields with numbers below `n` and skips the others. In a damaged message, the fields
+// before the damage are read.
 void message_read(struct wire_reader reader, struct wire_field *fields, size_t n);
 
-// Declares `name`, a message of the schema ("Outer_Inner" for nested ones), read from `field`:
-// name.text is the field "text", name.at[n] that of number n. Damage in it is the reader's to tell.
+// Declares `name` and reads a message of the schema ("Outer_Inner" for nested messages) from
+// `field`. name.text is the field "text", name.at[n] is field number n. The reader reports damage
+// in the message.
 #define MESSAGE(name, message, field)                                                              \
     union message_##message name;                                                                  \
     message_read(wire_sub(field), name.at, ELEMENTS(name.at))
 
-// The last occurrence of one field; number 0 where it is absent.
+// Returns the last occurrence of a field; number 0 if the field is absent.
 struct wire_field message_field(struct wire_reader reader, uint32_t number);
 
 static inline bool field_present(const struct wire_field *field)
@@ -63,7 +64,7 @@ static inline struct text field_words(const struct wire_field *field)
     return (struct text){field_text(field), field->size};
 }
 
-// The fields of one number of a message, one behind the other:
+// Iteration over the fields with one number in a message:
 //
 //     for (struct fields each = fields_of(message, PB_Shelf_books); fields_next(&each);)
 //         book_read(&each.field);
@@ -86,7 +87,8 @@ static inline bool fields_next(struct fields *fields)
     return false;
 }
 
-// Values of a repeated number of a message, packed or not: begin with reader, number and type.
+// Iteration over the values of a repeated field, packed or not. Begins with reader, number and
+// type.
 struct values {
     struct wire_reader reader;
     struct wire_field field;

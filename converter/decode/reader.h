@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside of trace_read(): the state of the two walks, and how packets get their time (times.c).
+// Internals of trace_read(): the state of both walks, and the times of packets (times.c).
 #pragma once
 
 #include "converter/decode/clock_packets.h"
@@ -11,14 +11,14 @@
 #include "converter/ground/scratch.h"
 #include "converter/ground/spill.h"
 
-#define DATA_FIELDS_MAX 8 // of one packet; Perfetto writes one
+#define DATA_FIELDS_MAX 8 // of one packet; Perfetto writes one field
 
 struct deferred {
     struct wire_reader fields;
     uint32_t sequence_id, generation;
 };
 
-// The fields of a packet that say where it belongs, and those that a handler wants.
+// The fields of a packet that decide its place and time, and the fields that the handler wants.
 struct header {
     struct wire_reader fields;
     bool has_timestamp, cleared, dropped, is_first, needs_state;
@@ -31,7 +31,7 @@ struct header {
     struct wire_field data[DATA_FIELDS_MAX];
     enum field_interest interest[DATA_FIELDS_MAX];
     size_t n_data;
-    uint32_t left_out; // number of a field with data that is not among them; 0: none
+    uint32_t left_out; // number of a data field that is not in `data`; 0: none
 };
 
 struct reader {
@@ -42,22 +42,22 @@ struct reader {
     struct sequences sequences;
     struct timeline timeline;
     const char *folder;      // borrowed, for temporary files
-    struct scratch deferred; // struct deferred, in file order
+    struct scratch deferred; // array of struct deferred, in file order
     size_t n_deferred;
     struct trace_result *result;
     struct err *err;
-    uint64_t packet_offset; // of the outermost packet at hand
-    bool damage_noted;      // of that packet
+    uint64_t packet_offset; // of the current outermost packet
+    bool damage_noted;      // damage of this packet is counted
     int64_t latest_ts;
-    bool latest_is_event; // of ftrace
+    bool latest_is_event; // latest_ts is the time of a kernel event
     struct trace_machines machines;
-    uint32_t machine;            // at hand
-    size_t since_forget;         // bytes read since pages were let go
-    uint64_t n_steps, steps_due; // value of n_steps at which it is asked
-    bool final;                  // no more snapshots will come
+    uint32_t machine;            // current machine
+    size_t since_forget;         // bytes read since pages were released
+    uint64_t n_steps, steps_due; // steps_due: value of n_steps at the next pause
+    bool final;                  // all snapshots are read
     struct budget *budget;       // borrowed; NULL: none
     enum budget_stage stage;
-    size_t due; // value of since_forget at which it is asked
+    size_t due; // value of since_forget at the next pause
 };
 
 static inline void reader_problem(struct reader *reader, enum trace_problem kind, uint32_t detail)
@@ -70,7 +70,7 @@ static inline struct trace_machine *reader_machine(const struct reader *reader)
     return machine_at(&reader->machines, reader->machine);
 }
 
-// The machine of what follows. 0 or a negative errno.
+// Makes `machine` the current machine. Returns 0 or a negative errno.
 static inline int reader_enter(struct reader *reader, uint32_t machine)
 {
     if (machine == reader->machine)
@@ -80,24 +80,26 @@ static inline int reader_enter(struct reader *reader, uint32_t machine)
                                     reader_machine(reader)->raw_id);
 }
 
-// The events of an EtwTraceEventBundle. 0 or a negative errno.
+// Adds the events of an EtwTraceEventBundle to the timeline. Returns 0 or a negative errno.
 int etw_events_place(struct reader *reader, const struct wire_field *field, uint32_t generation);
 
-// A ClockSnapshot, a RemoteClockSync. 0 or -ENOMEM.
+// Handle a ClockSnapshot and a RemoteClockSync. Return 0 or -ENOMEM.
 int reader_snapshot(struct reader *reader, const struct header *header, uint32_t generation);
 int reader_remote_sync(struct reader *reader, const struct header *header);
 
-// The packet's trace time; false: its clock is unknown.
+// *ret: the packet's trace time. Returns false if the packet's clock, *ret_clock, is unknown.
 bool reader_packet_time(struct reader *reader, const struct header *header,
                         const struct generation *state, int64_t *ret, clock_key_t *ret_clock);
 void reader_clock_problem(struct reader *reader, clock_key_t clock);
 
-// The clock of a bundle, and what it says of it. False: it is not a known one.
+// *ret: the clock of a bundle. Adds the bundle's clock pair as a snapshot. Returns false for an
+// unknown clock.
 bool reader_bundle_clock(struct reader *reader, const struct bundle_measure *bundle,
                          uint32_t sequence, clock_key_t *ret);
 
-// `timestamp` of a clock of the machine at hand; false: nothing connects it with the trace's.
+// Converts `timestamp` of a clock of the current machine to trace time. Returns false if no
+// snapshots connect the clock with the trace clock.
 bool reader_time(struct reader *reader, clock_key_t clock, int64_t timestamp, int64_t *ret);
 
-// The clock that a run's times are of.
+// Returns the clock of a run's times.
 clock_key_t reader_item_clock(const struct reader *reader, const struct timeline_item *item);

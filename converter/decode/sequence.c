@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries are references into the trace, so interned data costs 64 bytes an entry however long its
-// texts are. New defaults make a new generation that shares the interned table with the one before.
+// Entries are references into the trace, so an entry takes 64 bytes, however long its text is. New
+// defaults make a new generation that shares the interned table with the generation before.
 #include "converter/decode/sequence.h"
 #include "common/memory.h"
 #include "protos/fields.h"
@@ -11,7 +11,7 @@
 
 #define UNINDEXED_MAX  8
 #define LONG_BYTES     4096
-#define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, given to those who read them
+#define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, returned by generation_find()
 
 static uint64_t interned_key(uint32_t field, uint64_t iid)
 {
@@ -91,7 +91,7 @@ static struct interned *table_find(const struct interned_table *table, uint32_t 
     }
     if (table->entries.n <= UNINDEXED_MAX)
         return NULL;
-    // Mixed keys may coincide; the entry itself tells, and the next key is tried.
+    // Hashed keys may collide: the entry is compared, and the next key is tried.
     uint64_t key = interned_key(field, iid);
     const uint64_t *index;
     for (; (index = map64_find(&table->index, key)); key++) {
@@ -102,7 +102,7 @@ static struct interned *table_find(const struct interned_table *table, uint32_t 
     return NULL;
 }
 
-// The entry at `at` can be found by its number.
+// Adds the entry at `at` to the index.
 static int table_index(struct interned_table *table, size_t at)
 {
     const struct interned *entry = &table->entries.items[at];
@@ -112,7 +112,7 @@ static int table_index(struct interned_table *table, size_t at)
     return map64_set(&table->index, key, at);
 }
 
-// A few are found without an index: traces that start over very often have many small tables.
+// Small tables have no index: a trace that starts over very often has many small tables.
 static int table_push(struct interned_table *table, struct interned entry)
 {
     int r = interned_vec_push(&table->entries, entry);

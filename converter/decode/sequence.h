@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What packets of one sequence share: interned data and defaults. Both hold until the sequence says
-// that it starts over. Packets are looked at twice, first in file order and later in order of time,
-// so each remembers the generation of the state that was in force where it stood.
+// The incremental state of a sequence: interned data and defaults. The state holds until the
+// sequence starts over. Packets are read twice, first in file order and later in order of time, so
+// each packet remembers the generation of the state at its place in the file.
 #pragma once
 
 #include <stdbool.h>
@@ -19,20 +19,20 @@ struct interned {
     const uint8_t *data; // borrowed from the trace: the whole entry, iid included
     uint32_t size;
     uint32_t field; // of InternedData
-    int64_t made;   // kept for whoever makes something of the entry, to do so once; 0 at first
+    int64_t made;   // for the user of the entry: a value that is made once; initially 0
 };
 VEC_DEFINE(interned_vec, struct interned);
 
 // All zero is empty.
 struct interned_table {
     struct interned_vec entries;
-    struct map64 index; // mixed field and iid -> entry
+    struct map64 index; // hash of field and iid -> index of the entry
 };
 
-// How often entries were asked for, all sequences together.
+// Counts of look-ups, all sequences together.
 struct interned_use {
-    uint64_t n_missing;    // in vain, or they have no number
-    uint64_t n_long_bytes; // of long entries that were given
+    uint64_t n_missing;    // look-ups of missing entries, and entries without iid
+    uint64_t n_long_bytes; // bytes of long entries that were returned
     uint64_t n_withheld;
 };
 
@@ -40,7 +40,7 @@ struct generation {
     uint32_t sequence_id;
     uint32_t sequence; // unique over machines
     uint32_t machine;
-    uint32_t epoch;                  // counts how often all sequences together started over
+    uint32_t epoch;                  // number of the state: new after each start over, unique
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
     struct interned_use *use;        // borrowed, of the sequences
@@ -50,7 +50,7 @@ VEC_DEFINE(generation_vec, struct generation);
 VEC_DEFINE(interned_table_vec, struct interned_table *);
 
 struct sequence {
-    uint32_t generation; // index of the present one
+    uint32_t generation; // index of the current generation
     bool valid;          // its incremental state is complete
     bool seen;
     bool has_first; // see generation
@@ -58,7 +58,7 @@ struct sequence {
 };
 VEC_DEFINE(sequence_vec, struct sequence);
 
-// All zero is empty. Not to be moved once it is in use.
+// All zero is empty. Must not be moved after the first use, because generations point to `use`.
 struct sequences {
     struct map64 by_id; // machine and sequence id -> index in items
     struct sequence_vec items;
@@ -68,24 +68,25 @@ struct sequences {
     struct interned_use use;
 };
 
-// The sequence of that id, made if it is new. NULL: no memory. Valid until the next call.
+// Returns the sequence with this id, and makes a new sequence if needed. NULL: memory is out. Valid
+// until the next call.
 struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, uint32_t sequence_id);
 
-// Start over: nothing is known. 0 or -ENOMEM.
+// Starts the state of the sequence over. Returns 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);
 
-// The packet at hand is the first that was written on it.
+// Notes that the current packet is the first packet of the sequence.
 void sequence_set_first(struct sequences *sequences, struct sequence *sequence);
 
 int sequence_set_defaults(struct sequences *sequences, struct sequence *sequence,
                           struct wire_reader defaults);
 
-// Adds every entry of an InternedData message.
+// Adds every entry of an InternedData message. Returns 0 or -ENOMEM.
 int sequence_intern(struct sequences *sequences, struct sequence *sequence,
                     struct wire_reader interned_data);
 
-// For interned data that has another place and life than a sequence's: adds every entry of a
-// message, all of its submessages. Those without a number count in `use`, which may be NULL.
+// For interned data outside of sequences: adds every submessage of a message as an entry. `use`
+// counts the entries without iid and may be NULL. Returns 0 or -ENOMEM.
 int interned_table_read(struct interned_table *table, struct wire_reader interned_data,
                         struct interned_use *use);
 void interned_table_done(struct interned_table *table);
@@ -96,17 +97,17 @@ static inline const struct generation *sequences_generation(const struct sequenc
     return &sequences->generations.items[index];
 }
 
-// The entry of InternedData's field `field` with that iid, or NULL. For those who read it whenever
-// it is used: a long one is withheld when very many bytes were given so, for a few bytes of trace
-// can use it, and each use costs its whole length again.
+// Returns the entry with `iid` of InternedData's field `field`, or NULL. For users that read the
+// entry at each use. A few bytes of trace can use a long entry, and each use reads the whole entry,
+// so long entries are withheld after very many bytes.
 struct interned *generation_find(const struct generation *generation, uint32_t field, uint64_t iid);
 
-// The same for those who keep what they made of it, and never withheld. Either is valid until the
-// sequence gets another entry.
+// The same for users that keep the result in `made`; an entry is never withheld. Both pointers are
+// valid until the sequence gets another entry.
 struct interned *generation_entry(const struct generation *generation, uint32_t field,
                                   uint64_t iid);
 
-// An entry as a message; empty if there is none.
+// An entry as a message; empty if `entry` is NULL.
 static inline struct wire_field interned_message(const struct interned *entry)
 {
     return entry ? (struct wire_field){.number = entry->field,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Differences only make sense in the order of the file, so the clock is kept while the trace is
-// read for the first time, and what comes out is the packet's time from then on.
+// Differences are valid only in file order, so the first walk keeps the clock, and the result is
+// the packet's time from then on.
 #include "converter/decode/thread_clock.h"
 
 #include "common/nsec.h"

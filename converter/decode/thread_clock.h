@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clock of sequences that one thread writes: a ThreadDescriptor sets it, and track events and
-// streamed stack samples say by how much it went on. Chrome wrote times this way before packets had
-// clocks of their own. It shows CLOCK_MONOTONIC.
+// The clock of a sequence that one thread writes. A ThreadDescriptor sets the clock; track events
+// and streamed stack samples have differences. Chrome wrote times in this way before packets had
+// clocks of their own. The clock is CLOCK_MONOTONIC.
 #pragma once
 
 #include <stdbool.h>
@@ -10,9 +10,10 @@
 
 #include "common/wire.h"
 
-// All zero: not set. To be zeroed when packets were lost or the sequence starts over.
+// All zero: not set. The caller zeroes the clock when packets were lost or the sequence starts
+// over.
 struct thread_clock {
-    bool is_set, is_used; // used: the descriptor has a time
+    bool is_set, is_used; // is_used: the descriptor has a time
     int64_t now_ns;
 };
 
@@ -23,17 +24,17 @@ enum thread_time {
     THREAD_TIME_NEGATIVE, // before the clock began
 };
 
-// A ThreadDescriptor, by itself or in a TrackDescriptor.
+// Sets the clock from a ThreadDescriptor, by itself or in a TrackDescriptor.
 void thread_clock_set(struct thread_clock *clock, const struct wire_field *descriptor);
 
-// When a TrackEvent was.
+// Reads the time of a TrackEvent.
 enum thread_time thread_clock_event(struct thread_clock *clock, const struct wire_field *event,
                                     int64_t *ret);
 
-// The time that the first sample of a StreamingProfilePacket is relative to; moves the clock behind
-// the last one.
+// Reads the time to which the first sample of a StreamingProfilePacket is relative, and moves the
+// clock to the last sample.
 enum thread_time thread_clock_profile(struct thread_clock *clock, const struct wire_field *profile,
                                       int64_t *ret);
 
-// Microseconds on top of `ts`, neither wrapping around.
+// Adds microseconds to nanoseconds; saturates at overflow.
 int64_t nsec_after_usec(int64_t ts, int64_t usec);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace is not in order of time. Buffers are read out one behind the other, each processor has
-// its own ftrace bundles, and packets of one sequence may be late. No window is surely wide enough:
-// a ring buffer that is read at the end holds everything before the next buffer begins. So items
-// are collected for the whole trace, small and without their contents: one per packet, at most
-// three per ftrace bundle of hundreds of events. They are sorted in pieces of fixed size, which go
-// into a temporary file, so that a trace of many small packets takes no more memory than another.
-// Pieces are merged by a heap while they are walked (each has a copy of its next item, so that a
-// piece whose time has not come takes no memory: what a process touches of a file, the kernel maps
-// with much around it), and so are runs that overlap in time, of which
-// there is about one per processor.
+// A trace is not in order of time. Buffers are read one after the other, each processor has its own
+// ftrace bundles, and packets of one sequence may be late. No sorting window is wide enough: a ring
+// buffer that is read at the end comes completely before the next buffer. Therefore items are
+// collected for the whole trace, small and without their contents: one for each packet, at most
+// three for each ftrace bundle of hundreds of events. Items are sorted in pieces of fixed size. The
+// pieces are in a temporary file, so a trace of many small packets takes no more memory. A heap
+// merges the pieces during the walk. Each piece has a copy of its next item, so that a piece whose
+// time has not come takes no memory: the kernel maps many bytes around a byte that is read. Another
+// heap merges runs that overlap in time, about one for each processor.
 //
-// Equal times are ordered by queue (packets before ftrace, lower processors first), then by place
-// in the file: the order in which Perfetto handles them.
+// Equal times are ordered as in Perfetto: by queue (packets before ftrace, lower processors first),
+// then by place in the file.
 #include "converter/decode/timeline.h"
 #include "common/memory.h"
 
@@ -53,7 +52,7 @@ static int piece_push(struct timeline *timeline, const struct timeline_item *ite
     return timeline_piece_vec_push(&timeline->pieces, piece);
 }
 
-// The file has another address now.
+// Moves the pieces to the new address of the file.
 static void pieces_move(struct timeline *timeline, const uint8_t *before)
 {
     const uint8_t *now = timeline->scratch.bytes;
@@ -64,7 +63,7 @@ static void pieces_move(struct timeline *timeline, const uint8_t *before)
     }
 }
 
-// Makes room for the next piece.
+// Moves the items into the file as a sorted piece.
 static int piece_put_away(struct timeline *timeline)
 {
     size_t size = timeline->items.n * sizeof(*timeline->items.items);
@@ -119,7 +118,7 @@ int timeline_sort(struct timeline *timeline)
     return r;
 }
 
-// The first item is begun: on to the next one.
+// Moves the first piece to its next item.
 static void pieces_advance(struct timeline *timeline)
 {
     struct timeline_piece_vec *heap = &timeline->pieces;
@@ -212,7 +211,7 @@ static int run_begin(struct timeline *timeline, const struct timeline_item *item
     return r;
 }
 
-// The run at the top was used: on to its next record.
+// Moves the run at the top to its next record.
 static void heap_advance(struct timeline *timeline)
 {
     struct open_run_vec *heap = &timeline->runs;
@@ -227,7 +226,7 @@ static void heap_advance(struct timeline *timeline)
 int timeline_next(struct timeline *timeline, const struct timeline_item **ret_item,
                   const struct run_record **ret_record, int64_t *ret_ts)
 {
-    // The record that was handed out last stays in place until now.
+    // The record that was returned last is valid until this call.
     if (timeline->used_top)
         heap_advance(timeline);
     timeline->used_top = false;

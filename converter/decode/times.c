@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What packets say of clocks, and when packets are. Times of the host that name no clock are trace
-// time already; those of other machines are of the clock that the host's trace is in, read there.
+// Clock packets, and the times of packets. A time stamp without a clock id is trace time on the
+// host, and a time of the machine's default clock on another machine.
 #include <errno.h>
 
 #include "converter/decode/message.h"
@@ -13,7 +13,8 @@ static clock_key_t own_clock(const struct reader *reader, uint32_t clock_id)
     return clock_key(clock_id, 0, reader->machine);
 }
 
-// Of clocks that were read at one moment, the first that can be converted says when that was.
+// Reports a snapshot. Its time is the reading of the trace clock, or else the first reading that
+// can be converted.
 static void snapshot_tell(struct reader *reader, uint32_t id, const struct clock_reading *readings,
                           size_t n)
 {
@@ -51,7 +52,7 @@ int reader_snapshot(struct reader *reader, const struct header *header, uint32_t
     struct clocks *clocks = reader->clocks;
     if (snapshot.default_clock) {
         reader_machine(reader)->default_clock = snapshot.default_clock;
-        // Of other machines only where the host has said nothing.
+        // Another machine sets the trace clock only if no machine has set the clock before.
         if (!reader->machine || !clocks->has_default)
             clocks_set_trace_clock(clocks, own_clock(reader, snapshot.default_clock));
         clocks->has_default = reader->result->has_trace_clock = true;
@@ -59,8 +60,8 @@ int reader_snapshot(struct reader *reader, const struct header *header, uint32_t
     return readings_add(reader, snapshot.readings, snapshot.fits ? snapshot.n : 0);
 }
 
-// What the other machine read of its clocks counts as snapshots; that its clocks are ahead of the
-// host's, as one snapshot for each clock.
+// The other machine's readings of its own clocks are snapshots. Each offset to the host's clock is
+// a snapshot of the two clocks.
 int reader_remote_sync(struct reader *reader, const struct header *header)
 {
     struct remote_sync *sync = remote_sync_read(wire_sub(&header->remote_sync));
@@ -108,7 +109,7 @@ bool reader_time(struct reader *reader, clock_key_t clock, int64_t timestamp, in
 bool reader_packet_time(struct reader *reader, const struct header *header,
                         const struct generation *state, int64_t *ret, clock_key_t *ret_clock)
 {
-    if (header->has_thread_time) { // without snapshots, the trace's clock is this one
+    if (header->has_thread_time) { // without snapshots, this is the trace clock
         *ret = header->thread_time;
         reader_time(reader, own_clock(reader, CLOCK_ID_MONOTONIC), header->thread_time, ret);
         return true;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two walks. The first goes through the file once: it frames packets, inflates compressed ones,
-// follows the state of each sequence, converts time stamps and notes what is to be done when
-// (timeline.h). The second does it in order of time. Neither copies trace data; both let go of the
-// pages behind them, so memory does not grow with the file.
+// The trace is walked twice. The first walk reads the file from the start to the end: it frames
+// packets, inflates compressed packets, follows the state of each sequence, converts time stamps
+// and fills the timeline (timeline.h). The second walk reads the timeline in order of time. Neither
+// walk copies trace data, and both release the pages behind them, so memory does not grow with the
+// file.
 //
-// A packet whose clock is not known yet waits for the end of the first walk: the snapshot may
-// follow. A packet that cannot be read is skipped and counted, because the length in front of it
-// still says where the next one starts. Only when that chain breaks is the rest of the file lost.
+// A packet whose clock is not known yet waits for the end of the first walk: its snapshot may
+// follow. A packet that cannot be read is skipped and counted, because its length still gives the
+// start of the next packet. The rest of the file is lost only if a length is damaged.
 #include "converter/decode/trace.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@
 #define FLAG_STATE_NEEDED  2
 #define CPU_MAX            4095
 #define PACKET_MAX         ((size_t)512 << 20)
-#define INFLATED_MAX       ((size_t)64 << 20) // of one packet's compressed packets
+#define INFLATED_MAX       ((size_t)64 << 20) // inflated bytes of one packet
 #define FORGET_BYTES       ((size_t)16 << 20)
 #define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads them all
 #define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
@@ -35,7 +36,7 @@
 #define NARROWED_STEP_MIN  64
 #define CHECK_BYTES        ((size_t)1 << 20)
 
-// Counted once for each outermost packet, however much is wrong in it.
+// Damage is counted once for each outermost packet.
 static void packet_damaged(struct reader *reader, enum trace_problem kind)
 {
     struct trace_result *result = reader->result;
@@ -63,8 +64,8 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
-// A second try asks more often. Where room is short, all rows are in the file before: how far the
-// thread that writes them has come must not decide what is kept.
+// Checks the budget, more often in a repeated conversion. If room is short, all rows are written
+// first, because the progress of the writing thread must not decide which rows are kept.
 static void budget_ask(struct reader *reader)
 {
     struct trace_result *result = reader->result;
@@ -80,7 +81,8 @@ static void budget_ask(struct reader *reader)
         *stopped = budget_check(reader->budget, reader->stage);
 }
 
-// What is due from time to time; false: the handler wants an end.
+// Periodic work: releases pages, checks the budget, shows progress. Returns false if the handler
+// cancels.
 static bool reader_pause(struct reader *reader, double done)
 {
     if (reader->since_forget >= FORGET_BYTES) {
@@ -99,7 +101,7 @@ static bool reader_pause(struct reader *reader, double done)
     return reader->handler->progress(reader->handler->userdata, done);
 }
 
-// Counts bytes that were read; false: the handler wants an end.
+// Counts bytes that were read. Returns false if the handler cancels.
 static inline bool reader_step(struct reader *reader, size_t n_bytes, double done)
 {
     reader->since_forget += n_bytes;
@@ -175,7 +177,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
             break;
         case PB_TracePacket_trusted_uid:
         case PB_TracePacket_trusted_pid:
-            break; // say nothing of what is in the packet
+            break; // no data of the packet
         default:
             header_data(reader, header, &field);
         }
@@ -200,8 +202,8 @@ static void state_check(struct reader *reader, const struct header *header, bool
         reader_problem(reader, PROBLEM_SEQUENCE_MISSING, PB_TracePacket_interned_data);
 }
 
-// Brings the sequence's state up to this packet; *ret is the generation it belongs to. False: it
-// cannot be understood, because what it builds on was lost.
+// Updates the sequence's state with a packet. *ret: the packet's generation. *ret_usable: false if
+// the packet needs state that was lost. Returns 0 or -ENOMEM.
 static int state_follow(struct reader *reader, const struct header *header, uint32_t *ret,
                         bool *ret_usable)
 {
@@ -244,7 +246,7 @@ static void thread_clock_follow(struct reader *reader, const struct header *head
         reader_problem(reader, PROBLEM_THREAD_TIME_IGNORED, 0);
 }
 
-// What a field says of the packet's time; see thread_clock.h.
+// Reads the packet's time from a field; see thread_clock.h.
 static enum thread_time thread_time_of(struct reader *reader, const struct header *header,
                                        const struct wire_field *field, int64_t *ret)
 {
@@ -272,7 +274,7 @@ static enum thread_time thread_time_of(struct reader *reader, const struct heade
     return THREAD_TIME_NONE;
 }
 
-// False: the packet needs a time that is not known.
+// Returns false if the packet needs a time that is not known.
 static bool thread_time_read(struct reader *reader, struct header *header)
 {
     for (size_t i = 0; i < header->n_data; i++) {
@@ -375,7 +377,7 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
             reader_clock_problem(reader, clock);
             continue;
         }
-        // What comes without a time comes after all events before it.
+        // A packet without a time stamp comes after all events before it.
         int64_t last;
         if (clocks_convert(reader->clocks, clock, run->max_ts, &last) && last > reader->latest_ts) {
             reader->latest_ts = last;
@@ -399,7 +401,8 @@ static int packet_defer(struct reader *reader, const struct header *header, uint
     return r;
 }
 
-// A packet whose state is known: its time, what is wanted now, and what is to come later.
+// Places a packet whose state is known: finds its time, passes fields to the handler, and adds
+// fields for the second walk to the timeline.
 static int packet_place(struct reader *reader, const struct header *header, uint32_t generation)
 {
     const struct generation *state = sequences_generation(&reader->sequences, generation);
@@ -482,8 +485,7 @@ static int compressed_read(struct reader *reader, const struct header *header)
     return r < 0 ? r : packets_walk(reader, wire_reader_over(inflated, size), false);
 }
 
-// Importers read what they can; what they cannot is told here, for all of them. Bundles of ftrace
-// events tell it when they are measured.
+// Reports damage in a field for all importers. bundle_measure() finds damage in ftrace bundles.
 static void field_check(struct reader *reader, const struct wire_field *field)
 {
     if (message_is_intact(wire_sub(field), field_kind_of(packet_kind, field->number)))
@@ -512,8 +514,8 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
         packet_damaged(reader, PROBLEM_PACKET_DAMAGED);
         return 0;
     }
-    bool is_compressed = field_present(&header.packets); // of whatever type
-    if (is_compressed && !outermost)                     // would allow bombs
+    bool is_compressed = field_present(&header.packets); // of any wire type
+    if (is_compressed && !outermost)                     // nesting would allow bombs
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
     else if (is_compressed)
         return compressed_read(reader, &header);
@@ -542,8 +544,8 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
     return r;
 }
 
-// The next packet of a Trace message. 1, 0 at its end, -EBADMSG where it breaks (trace->pos then
-// stays at the start of what is broken).
+// Reads the next packet of a Trace message. Returns 1; 0 at the end; -EBADMSG at damage (trace->pos
+// is then the start of the damage).
 static int packet_frame(struct wire_reader *trace, struct wire_reader *ret)
 {
     struct wire_reader next = *trace;
@@ -584,7 +586,8 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
             return r;
         reader->result->n_packets += outermost;
         if (reader->result->stopped) {
-            reader->result->stopped_offset = (uint64_t)(trace.pos - start); // the outermost is last
+            reader->result->stopped_offset =
+                (uint64_t)(trace.pos - start); // outermost sets it last
             return 0;
         }
     }
@@ -643,7 +646,7 @@ static int packet_sorted(struct reader *reader, const struct timeline_item *item
     return 0;
 }
 
-// `run` is NULL for an event that is an item of its own.
+// `run`: NULL for an ETW event
 static int event_sorted(struct reader *reader, const struct timeline_item *item, int64_t ts,
                         const struct run_record *run)
 {
@@ -673,11 +676,11 @@ static int timeline_walk(struct reader *reader)
     int r = timeline_sort(timeline);
     if (r < 0)
         return r;
-    const uint8_t *behind = NULL; // the packet or run begun last
+    const uint8_t *behind = NULL; // end of the packet or run begun last
     size_t n_begun = 0;
     while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
         if (timeline->n_begun != n_begun) {
-            // Reading here and there takes more memory than the bytes that are read.
+            // Scattered reads map more memory than the bytes that are read.
             if (item->data < behind || (size_t)(item->data - behind) > FAULT_BYTES)
                 reader->since_forget += FAULT_BYTES;
             behind = item->data + item->size;

@@ -5,11 +5,11 @@
 
 #include "converter/decode/trace_handler.h"
 
-// What a problem means for a packet: "its ... cannot be read". NULL for problems that are no
-// damage.
+// Returns the meaning of a problem for a packet: "its ... cannot be read"; NULL for problems that
+// are not damage.
 const char *trace_problem_text(enum trace_problem problem);
 
-// Reads the whole of `input`. `spill_folder` holds inflated packets. A damaged trace is no failure:
-// see *ret.
+// Reads the whole `input`. `spill_folder`: for temporary files. Returns 0 or a negative errno with
+// text. Damage is not a failure: *ret reports the damage.
 int trace_read(struct input *input, const char *spill_folder, const struct trace_handler *handler,
                struct clocks *clocks, struct err *err, struct trace_result *ret);
