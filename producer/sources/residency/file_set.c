@@ -4,11 +4,11 @@
 // process (through its maps). Every iterator can pause, so a slice takes no longer than its
 // deadline plus one step. The slow single steps are one glob() and the reading of one folder.
 //
-// A library that a hundred processes map must not be opened a hundred times per scan. So the device
-// and inode of a maps line are first looked up in `mapped`, which remembers files in the set and,
-// during a scan, refused files. The device in maps is the file system's and can differ from st_dev
-// (btrfs, overlayfs). So these keys have a table of their own, and the set's identity of a file is
-// always that of fstat().
+// A library that a hundred processes map must not be opened a hundred times per scan. Therefore the
+// device and inode of a maps line are first looked up in `mapped`, which remembers files in the set
+// and, during a scan, refused files. The device in maps is the file system's and can differ from
+// st_dev (btrfs, overlayfs): `mapped` has keys of its own, and the set's identity of a file is
+// always by fstat().
 #include "producer/sources/residency/file_set.h"
 
 #include <dirent.h>
@@ -39,7 +39,7 @@ struct file_set {
     struct file_set_options options;
     struct residency_files files;
     struct map64 by_inode; // hash of (st_dev, inode) -> address of the file
-    struct map64 mapped;   // hash of a maps line's device and inode -> see mapped_value()
+    struct map64 mapped;   // hash of a maps line's device and inode -> see REFUSED
     uint32_t last_id;
     size_t n_open, n_open_max;
     bool full_logged;
@@ -228,7 +228,8 @@ static int add_path(struct file_set *set, const char *path)
     return add_opened(set, path, path, fd, &st, true, &file);
 }
 
-// Adds one entry of a folder tree. fts has its stat, so most unwanted files are never opened.
+// Adds one entry of a folder tree. fts has the stat of the entry: most unwanted files are never
+// opened.
 static int add_tree_entry(struct file_set *set, const FTSENT *entry)
 {
     if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
@@ -334,12 +335,13 @@ static int list_pids(struct file_set *set)
     return r;
 }
 
-// In set->mapped: the id of a file, or with REFUSED the scan in which the file was refused.
+// In set->mapped: the address of a file, or REFUSED with the scan in which the file was refused.
 #define REFUSED (UINT64_C(1) << 63)
 
-// Opens the file by its address range first: that leads to the right file even if it was deleted or
-// is in another mount namespace, but needs privileges. Otherwise by its name below the process's
-// root. If the process has mounts made by its user, no file is asked anything: it may never answer.
+// Opens a mapped file. Its address range (map_files) leads to the right file even if the file was
+// deleted or is in another mount namespace, but needs privileges. Otherwise opens its name below
+// the process's root. If a user has made mounts of the process, no file is opened: the file system
+// may never answer.
 static int open_mapping(const struct file_set *set, int32_t pid, const struct mapping *mapping,
                         const char *path, char *open_path, int *ret_fd, struct stat *st)
 {
@@ -349,7 +351,7 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
              (unsigned long long)mapping->start, (unsigned long long)mapping->end);
     int n = snprintf(open_path, PATH_ROOM, "%s/%d/root%s", proc, pid, path);
     CLEANUP(close_fdp) int held_fd = open(link, O_PATH | O_CLOEXEC);
-    if (foreign_has_own_mounts(proc, pid)) // made meanwhile
+    if (foreign_has_own_mounts(proc, pid)) // mounts made meanwhile
         return -EPERM;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", held_fd);
     if (held_fd >= 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
@@ -441,14 +443,14 @@ static int step_maps(struct file_set *set)
     return 0;
 }
 
-// Does one step; *ret_done if none is left.
+// Does one step. Sets *ret_done if none is left.
 static int step(struct file_set *set, bool *ret_done)
 {
     switch (set->stage) {
     case SCAN_IDLE:
         set->scan++;
         set->position = 0;
-        if (set->mapped.n > MAPPED_MAX) // old refusals are in it, too
+        if (set->mapped.n > MAPPED_MAX) // the map also has old refusals
             map64_clear(&set->mapped);
         set->stage = SCAN_PATHS;
         return 0;
@@ -531,6 +533,6 @@ void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residenc
         swept = true;
     }
     set->files.n = n;
-    if (swept) // it holds addresses
+    if (swept) // the map holds addresses of files
         map64_clear(&set->mapped);
 }

@@ -8,10 +8,10 @@
 //         ... let others work ...
 //     file_set_sweep(set, forget, userdata);
 //
-// Files are kept open as far as RLIMIT_NOFILE allows (the soft limit is raised to the hard one).
+// Files are kept open as far as RLIMIT_NOFILE allows (the soft limit is raised to the hard limit).
 // All others are opened for each look. While a file is open, its inode number cannot be reused. But
-// the space of a deleted file is freed only when the set closes it: at the sweep after the set's
-// user has set `gone`.
+// the space of a deleted file is freed only when the set closes the file: at the first sweep after
+// its `gone` was set.
 #pragma once
 
 #include <stdbool.h>
@@ -32,12 +32,12 @@ struct residency_file {
     char *path;            // owned; the name under which the file was found
     char *open_path;       // owned; the name under which it can be opened
     uint64_t device;       // st_dev
-    uint64_t inode;        //
+    uint64_t inode;        // st_ino
     int fd;                // owned; -1: opened for each look
-    bool by_path;          // the last scan found it by a path, so its deletion ends it
+    bool by_path;          // the last scan found the file by a path: its deletion ends it
     bool by_process;       // a process mapped it in the last scan
     bool gone;             // to be removed by the next sweep
-    uint32_t seen_by_scan; // number of the last scan that met it
+    uint32_t seen_by_scan; // number of the last scan that met the file
     void *user;            // for the set's user
 };
 
@@ -63,9 +63,9 @@ struct file_set;
 int file_set_new(const struct file_set_options *options, struct file_set **ret, struct err *err);
 struct file_set *file_set_free(struct file_set *set); // closes all files; release `user` before
 
-// Begins or continues a scan. Returns 0 if it is complete: files that it did not meet are `gone`.
-// Otherwise returns FILE_SET_E_AGAIN or -ENOMEM. `deadline` is CLOCK_MONOTONIC. The first failure
-// to look something up is logged.
+// Begins or continues a scan. Returns 0 if the scan is complete: all files that it did not meet are
+// `gone`. Otherwise returns FILE_SET_E_AGAIN or -ENOMEM. `deadline` is CLOCK_MONOTONIC. Only the
+// first scan logs its failures.
 int file_set_scan(struct file_set *set, nsec_t deadline);
 
 // Returns the files in the order of discovery. Scans append files; only a sweep removes files.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The counts that decide whether anything changed come from one cachestat; the counts of an exact
-// result come from its runs. If pages move between the two, they disagree, so the next look does
-// not find "the same counts" and probes again: in doubt the rule probes.
+// result come from its runs. If pages move in between, the two disagree: the next look then finds
+// changed counts, and probes again.
 #include "producer/sources/residency/look.h"
 
 #include "common/vec.h"
@@ -68,7 +68,7 @@ static enum look_result begin_walk(struct look *look, struct residency_probe *pr
     return walk(look, probe, options, fd, deadline);
 }
 
-// The counts are unchanged: verifies the runs, or skips that this time.
+// The counts are unchanged: verifies the runs, or skips the verification this time.
 static enum look_result look_closer(struct look *look, struct residency_probe *probe,
                                     const struct look_options *options,
                                     const struct look_memory *memory, int fd, uint32_t stagger,

@@ -12,8 +12,8 @@
 //   cachestat per run: if all runs are full and their sum is the total, no other page can be
 //   resident, and the answer is exact. A file with more runs gets a full probe only at every
 //   `verify_every`-th look. In between, the answer is LOOK_COUNTS, which claims nothing about runs.
-//   So an exchange of pages stays unseen for at most `verify_every` - 1 looks, and never in a
-//   sample that claims to be exact.
+//   An exchange of pages stays unseen for at most `verify_every` - 1 looks, and never in a sample
+//   that claims to be exact.
 //
 // Without cachestat every look is a full probe. "Exact" holds for pages that do not move during the
 // look; a page that moves is seen as of the moment of its own probe.
@@ -30,7 +30,7 @@
 
 enum look_result {
     LOOK_AGAIN,   // the deadline has passed; call look_step() again
-    LOOK_SAME,    // the runs are those of the last look; the counts may differ
+    LOOK_SAME,    // the runs of the last look; the counts may differ
     LOOK_COUNTS,  // only counts are known
     LOOK_RUNS,    // look->fresh has the runs
     LOOK_UNKNOWN, // the kernel does not tell

@@ -2,17 +2,18 @@
 //
 // The costs (measured by tests/bench/residency_probe): a cachestat(2) call takes 0.2 us, and about
 // 8 ns for each entry of the page cache's tree; an entry is a folio of one to thousands of pages. A
-// mincore(2) call takes about 24 ns for each page, whatever the size of the folios. So an answer of
-// "all" or "none" saves at least two thirds of the reading, and usually nearly all. An answer in
-// between is useless, and costs up to a third of the reading that follows.
+// mincore(2) call takes about 24 ns for each page, whatever the size of the folios. An answer of
+// "all" or "none" therefore saves at least two thirds of the reading, and usually nearly all. An
+// answer in between is useless, and costs up to a third of the reading that follows.
 //
-// Hence the walk: from left to right, in spans that are aligned to their size, and with a balance.
-// A uniform span adds what it saved to the balance, and a mixed span subtracts what it cost. A
-// question requires a positive balance. Two uniform spans in a row double the next span. A mixed
-// one makes it four times smaller, down to a leaf of 256 pages, which mincore reads. If the balance
-// is used up, the walk reads chunks without questions, until a chunk ends in a long uniform
-// stretch. So questions never cost more than they have saved, except for a few pages, and the worst
-// mixture costs no more than plain mincore. For the same reason nothing is counted beforehand.
+// The walk therefore goes from left to right, in spans that are aligned to their size, and keeps a
+// balance. A uniform span adds what it saved to the balance, and a mixed span subtracts what it
+// cost. A question requires a positive balance. Two uniform spans in a row double the next span. A
+// mixed span makes the next one four times smaller, down to a leaf of 256 pages, which mincore
+// reads. If the balance is used up, the walk reads chunks without questions, until a chunk ends in
+// a long uniform stretch. Questions never cost more than they have saved, except for a few pages,
+// and the worst mixture costs no more than plain mincore. For the same reason nothing is counted
+// beforehand.
 //
 // The count of a range is never used to infer the state of pages that were not asked for: pages
 // come and go meanwhile, and the difference to an older count would claim something that was never
@@ -24,8 +25,8 @@
 // 6.15), the answer is "unknown". Second, on hugetlbfs mincore reports page tables, not the cache;
 // cachestat refuses (EOPNOTSUPP): again "unknown".
 //
-// The mapping for mincore is PROT_NONE and one window long. So memory and page tables do not grow
-// with the file, and mlockall(MCL_FUTURE) does not read the file in.
+// The mapping for mincore is PROT_NONE and one window long: memory and page tables do not grow with
+// the file, and mlockall(MCL_FUTURE) does not read the file in.
 #include "producer/sources/residency/probe.h"
 
 #include <fcntl.h>
@@ -53,7 +54,7 @@
 #define CHUNK_MAX    16384 // of one mincore
 #define CALM_PAGES   1024  // after a uniform stretch of this length, questions are worthwhile again
 #define GROW_AFTER   2     // uniform spans in a row until the span doubles
-#define OVERFLOW_UID 65534 // how unmapped ids look in a user namespace
+#define OVERFLOW_UID 65534 // the id of unmapped ids in a user namespace
 
 #define WINDOW_BYTES ((uint64_t)(sizeof(void *) > 4 ? 1 << 30 : 1 << 25))
 
@@ -70,7 +71,7 @@ struct residency_probe {
     size_t page_size;
     bool use_cachestat, use_mincore;
     bool has_fowner;     // CAP_FOWNER is effective
-    bool initial_userns; // and applies to every file
+    bool initial_userns; // CAP_FOWNER applies to every file
     struct residency_probe_stats stats;
     uint8_t vector[CHUNK_MAX]; // mincore's answer
 };
@@ -285,7 +286,7 @@ static bool can_read_off(struct walk *walk)
     return at->mincore == RESIDENCY_MINCORE_TRUSTED;
 }
 
-// All pages before `page` have been probed.
+// All pages before `page` have been probed. Returns RESIDENCY_E_AGAIN after the deadline.
 static int advance(struct walk *walk, uint64_t page)
 {
     walk->at->next = page;
@@ -316,7 +317,7 @@ static uint64_t span_end(const struct walk *walk, uint64_t start, uint64_t span)
     return end < walk->at->end ? end : walk->at->end;
 }
 
-// Returns how many of the just probed pages [start, end) are alike up to `end`.
+// Returns the number of equal pages at the end of the just probed pages [start, end).
 static uint64_t last_stretch(const struct page_ranges *ranges, uint64_t start, uint64_t end)
 {
     const struct page_range *last = ranges->n ? &ranges->items[ranges->n - 1] : NULL;
@@ -339,7 +340,7 @@ static int step_chunk(struct walk *walk, uint64_t *ret_end)
     return r;
 }
 
-// All or none of the span at walk->at->next is resident.
+// Passes the span at walk->at->next, of which all or no pages are resident.
 static int pass_uniform(struct walk *walk, uint64_t end, bool resident)
 {
     struct residency_walk *at = walk->at;

@@ -82,7 +82,7 @@ int residency_probe_count(struct residency_probe *probe, int fd, uint64_t *next,
 struct residency_walk {
     uint64_t next; // first page that was not probed yet
     uint64_t end;
-    // What the walk has learned.
+    // Learned during the walk.
     uint64_t span, chunk, balance;
     unsigned n_uniform;
     enum {

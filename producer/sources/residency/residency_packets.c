@@ -3,8 +3,8 @@
 // The keys follow from the packets that a wrapped ring still needs: the introduction of a file
 // (replaced by a new introduction), its last complete list with the differences since (a complete
 // list replaces, differences append; with counts only, the last sample), the descriptor of its
-// track, and the track's last value. So even the end of a ring has the state of a file that has not
-// changed for hours. When a file is gone, one packet per key removes what is kept.
+// track, and the track's last value. Even the end of a ring has the state of a file that has not
+// changed for hours. When a file is gone, one packet per key removes the kept packets.
 //
 // The first part of a list replaces; further parts append under the same key, so that parts stay
 // together.
@@ -16,7 +16,7 @@
 #include "common/page_runs.h"
 #include "protos/fields.h"
 
-// Room of a packet: what a part needs beside its runs, and how much of a ring one packet may take.
+// Bytes of a packet: a part without its runs, the smallest part, and the largest part.
 #define SAMPLE_ROOM 192
 #define PART_MIN    (SAMPLE_ROOM + 64)
 #define PART_MAX    32768
@@ -93,8 +93,8 @@ static void put_head(struct wire_writer *w, const struct residency_sample *sampl
     put_counts(w, &sample->counts);
 }
 
-// Writes one packet with the runs from *first on and advances *first. Returns false if it was
-// refused.
+// Writes one packet with the runs from *first on and advances *first. Returns false if the buffer
+// refused the packet.
 static bool write_part(struct packet_writer *writer, const struct residency_sample *sample,
                        uint32_t part, size_t *first)
 {

@@ -2,8 +2,8 @@
 //
 // Two kinds of work share the loop with other sources: rounds (a look at every file, once per
 // period) and scans (finding the files). Both are cut into slices of a millisecond with pauses in
-// between, and a look at one large file can itself be interrupted. So no other source is delayed. A
-// round goes before a scan. A scan only appends files, so a round may run during a scan. Files are
+// between, and a look at one large file can itself be interrupted: no other source is delayed. A
+// round goes before a scan. A scan only appends files: a round may run during a scan. Files are
 // removed only when no round is in progress.
 //
 // The knowledge of readers is tracked per file: whether the file was introduced, and whether the
@@ -33,7 +33,7 @@
 #define START_SCAN_MAX    (100 * NSEC_PER_MSEC)
 #define FLUSH_MAX         (200 * NSEC_PER_MSEC) // others wait meanwhile
 #define STOP_MAX          NSEC_PER_SEC
-#define LIST_PART_OF_RING 8 // one list of runs never takes more than this part of the buffer
+#define LIST_PART_OF_RING 8 // one list of runs takes at most 1 / 8 of the buffer
 
 // The data of one residency_file (its `user`).
 struct watched {
@@ -126,7 +126,7 @@ static bool write_sample(struct sampler *sampler, struct residency_sample *sampl
     return watched->told;
 }
 
-// Writes the runs, which are in the memory. `difference` (NULL: unknown) leads to them from the
+// Writes the runs in watched->memory. `difference` (NULL: unknown) leads to these runs from the
 // readers' state.
 static void tell_runs(struct sampler *sampler, const struct residency_file *file,
                       struct watched *watched, const struct page_ranges *difference)
@@ -142,8 +142,8 @@ static void tell_runs(struct sampler *sampler, const struct residency_file *file
     watched->n_differences = sample.kind == SAMPLE_CHANGED ? watched->n_differences + 1 : 0;
 }
 
-// Returns whether a list would displace everything else in the buffer. Then only its counts are
-// written.
+// Returns whether a list would displace everything else in the buffer. The caller then writes only
+// its counts.
 static bool is_too_long(struct sampler *sampler, const struct residency_file *file,
                         const struct page_ranges *runs)
 {
@@ -265,7 +265,8 @@ static void forget_file(void *userdata, struct residency_file *file)
     file->user = NULL;
 }
 
-// A file ended by itself. Another may have taken its name: scan soon, but not all the time.
+// Notes that a file is gone. Another file may have taken its name: scans soon, but not all the
+// time.
 static void note_gone(struct sampler *sampler, struct residency_file *file)
 {
     file->gone = sampler->sweep_due = true;
@@ -406,7 +407,7 @@ static void on_rescan(void *userdata)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-// Does a whole round, as far as `most` permits.
+// Does a whole round, within the time `most`.
 static void sample_now(struct sampler *sampler, nsec_t most)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + most;
@@ -459,7 +460,7 @@ static void page_residency_clear_state(struct source *source)
         if (watched)
             watched->introduced = false;
     }
-    // Readers have nothing until the next look. So look now, from the first file on.
+    // Readers have nothing until the next look: look now, from the first file on.
     end_look(sampler);
     begin_round(sampler);
     loop_set_timer(sampler->work_timer, nsec_now(CLOCK_BOOTTIME), 0);
