@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array that is sorted by address: a search halves it, and a program that tells of its code in
-// the order of addresses appends. To add a range cuts away what lies under it.
+// A sorted array with binary search. A program that reports its code in the order of addresses only
+// appends. A new range cuts away the parts of older ranges under it.
 #include "producer/sources/heap/code_map.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-// The first range that ends behind the address.
+// Returns the index of the first range that ends behind the address.
 static size_t place_of(const struct code_map *map, uint64_t address)
 {
     size_t low = 0, high = map->ranges.n;
@@ -21,7 +21,7 @@ static size_t place_of(const struct code_map *map, uint64_t address)
     return low;
 }
 
-// Puts `n` ranges in the place of those in [from, to).
+// Replaces the ranges [from, to) by `n` others.
 static void replace(struct code_map *map, size_t from, size_t to, const struct code_range *ranges,
                     size_t n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which piece of code lies at an address: ranges of addresses, each with a number. Where ranges
-// overlap, the one that was added last counts.
+// Maps addresses to pieces of code: ranges of addresses, each with a number. Where ranges overlap,
+// the range that was added last counts.
 #pragma once
 
 #include <stddef.h>
@@ -22,7 +22,8 @@ struct code_map {
     struct code_range_vec ranges; // by address; they do not overlap
 };
 
-// At most two ranges more than before. 0, or -ENOMEM: nothing has changed. An empty range is none.
+// Adds a range, if it is not empty: the map grows by at most two ranges. Returns 0, or -ENOMEM
+// without a change.
 int code_map_add(struct code_map *map, uint64_t start, uint64_t end, uint32_t number);
 uint32_t code_map_find(const struct code_map *map, uint64_t address); // CODE_MAP_NONE: none
 void code_map_clear(struct code_map *map);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs and VMs that ask for a profile by themselves, at the doors of the host. A program that
-// calls again (it has executed another one) has a new profile.
+// Programs and VMs that ask for a profile themselves, at the sockets of the host. A process that
+// asks again (it has executed another program) gets a new profile.
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static bool is_wanted(struct heap_source *heap, int32_t pid)
            heap_arrivals_may_profile(heap, pid);
 }
 
-// The same process with another program: what was before has ended.
+// Ends the profile of the process's former program.
 static void end_former(struct heap_source *heap, int32_t pid, bool is_java)
 {
     vec_foreach(&heap->clients, client)
@@ -59,7 +59,7 @@ void heap_arrivals_publish(struct heap_source *heap, int32_t pid)
     pid_feed_profiled(heap->env.pids, pid);
 }
 
-// Sends the process that asks over `fd` its ring.
+// Sends a ring to the process that asks over `fd`. Returns 0 or a negative errno.
 int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool from_startup)
 {
     struct heap_client *client = NULL;
@@ -94,8 +94,8 @@ bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool 
     return heap_arrivals_welcome(heap, pid, fd, true) == 0;
 }
 
-// A process that ran before, or one that began later, where they are not wanted. Those that come to
-// a recording's own socket are what it was made for.
+// Returns whether the config does not want the process, because it ran before the recording or
+// began later. Every process at a recording's own socket is wanted.
 static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
 {
     const struct heap_settings *settings = &heap->settings;
@@ -105,7 +105,7 @@ static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
     return ran ? !settings->running : !settings->startup;
 }
 
-// A VM has asked, at its start or later.
+// Called when a VM asks, at its start or later.
 bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
 {
     struct heap_source *heap = userdata;

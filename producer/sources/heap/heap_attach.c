@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The helper ends itself after some seconds. It is not ended earlier, because it may have borrowed
-// a thread. The helper for VMs may wait for half a minute, and ends in order when it is told to. A
-// helper's end closes the socket, so one descriptor reports everything.
+// The helper ends itself after some seconds, and is not killed earlier, because it may have
+// borrowed a thread. The helper for VMs may wait for half a minute, and ends in order on SIGTERM. A
+// helper's end closes the socket: one descriptor reports everything.
 //
 // A helper that does not answer in time hangs in a file system of its process's owner. It is
 // killed, and nothing waits for its end: a thread that it may have borrowed goes on by itself.
@@ -89,7 +89,7 @@ static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct
     return r < 0 ? err_errno(err, r, "%s", file) : 0;
 }
 
-// `argument` is what a VM's agent is to do, or how a native program's helper is to act.
+// `argument`: the options of a VM's agent, or the mode of a native program's helper.
 static int spawn_helper(bool is_java, int32_t pid, const char *argument, int fd, pid_t *ret,
                         struct err *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attaches to running processes, through the helper mmheap-attach, which is a process of its own.
-// Meanwhile the recorder's loop goes on.
+// Attaches to running processes through mmheap-attach, a process of its own, while the recorder's
+// loop goes on.
 #pragma once
 
 #include <stdbool.h>
@@ -28,34 +28,35 @@ struct heap_attach_env {
 typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                                int ring_fd, const char *text);
 
-// Attaches to a native program with `options`. With `java_options`, tells a Java VM to load its
-// agent with them instead: there is no ring then, the agent asks for its ring itself. Returns 0:
-// then `done` will be called from the loop or by heap_attach_finish(). Returns -ENOENT if there is
-// no helper.
+// Attaches to a native program with `options`. With `java_options` (not NULL), makes a Java VM load
+// its agent with these options instead; the agent asks for its ring itself, and `ring_fd` stays -1.
+// Returns 0 if `done` will be called, from the loop or by heap_attach_finish(); -ENOENT without a
+// helper; or another negative errno.
 int heap_attach_begin(const struct heap_attach_env *env, const struct ring_options *options,
                       const char *java_options, int32_t pid, heap_attach_fn done, void *userdata,
                       struct heap_attach **ret, struct err *err);
 
-// Hurries the attachment to a VM, which nobody waits for any more: its end comes soon.
+// Hurries the attachment to a VM, for which no caller waits any more. No effect for a native
+// program.
 void heap_attach_hurry(struct heap_attach *attach);
 
 // Waits for the end, at most five seconds, and calls `done`.
 void heap_attach_finish(struct heap_attach *attach);
 
-// Changes who is told of the end.
+// Replaces the callback.
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata);
 
 int32_t heap_attach_pid(const struct heap_attach *attach);
 
-// Returns how long the borrowed thread stood still.
+// Returns the time for which the borrowed thread stood still.
 nsec_t heap_attach_stopped(const struct heap_attach *attach);
 
-// Call it after the end.
+// Frees the attachment after its end.
 struct heap_attach *heap_attach_free(struct heap_attach *attach);
 
 // Starts a helper that takes the hooks out of a process, unless the process does so itself within
-// some milliseconds; its ring (borrowed) tells. Returns 0 if there is no helper. heap_attach_wait()
-// waits for the helper, at most two seconds; `pidfd` (borrowed) is the helper's, or -1: then its
-// end is not seen.
+// some milliseconds, as its ring (borrowed) shows. Returns the helper's pid, or 0 without a helper.
+// heap_attach_wait() waits for the helper, at most two seconds. `pidfd` (borrowed) is the helper's;
+// -1: no wait.
 pid_t heap_attach_detach(int32_t pid, int ring_fd);
 void heap_attach_wait(struct foreign *foreign, pid_t helper, int pidfd);

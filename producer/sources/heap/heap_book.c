@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An address becomes a frame when it is first seen, by the code that is loaded then; when code goes
-// away the addresses are forgotten and the frames stay. So a site means the same for ever.
+// An address becomes a frame when it first appears, by the code that is loaded then. When code is
+// unloaded, the addresses are forgotten and the frames stay: a site never changes its meaning.
 //
-// A program has few stacks and goes through each many times: the way from a whole stack to its site
-// is remembered by a hash of 64 bits, which only a client that means to confuse its own profile can
-// make collide.
+// A program has few stacks and repeats each many times: a hash of 64 bits leads from a whole stack
+// to its site. Only a client that wants to confuse its own profile can make hashes collide.
 //
-// The peak costs nothing while the heap grows: a site's own numbers are those at the peak until the
-// heap has shrunk, and are copied aside at its first change after that.
+// The peak costs nothing while the heap grows: a site's own numbers are its numbers at the peak.
+// After the heap has shrunk, they are copied aside before the site's first change.
 //
-// A method's number means the same for ever; of one that is defined twice the first name counts.
-// Methods beyond what there is room for have no name.
+// A method's number never changes its meaning: the first name counts. Methods beyond the limits
+// have no name.
 //
-// A program may tell of 65,535 pieces of code, and as often as it likes: each is found by its
-// address (code_map.h) or by all that is told of it, never by a walk over the others. Where pieces
-// overlap, the one that was told last counts.
+// A program may report 65,535 pieces of code, and each as often as it likes: a piece is found by
+// its address (code_map.h) or by a hash of its fields, never by a walk over the others. Where
+// pieces overlap, the last report counts.
 //
 // A live sample is 8 bytes beside its address: 24 bits for the site, 40 for its weight.
 #include "producer/sources/heap/heap_book.h"
@@ -82,7 +81,7 @@ static int push_mapping(struct heap_book *book, struct book_mapping *mapping)
     return 0;
 }
 
-// The number of the one that is the same, which was told of before; BOOK_NO_MAPPING: none.
+// Returns the number of the equal mapping of an earlier report, or BOOK_NO_MAPPING.
 static uint32_t known_mapping(const struct heap_book *book, const struct book_mapping *mapping)
 {
     const uint64_t *number = map64_find(&book->mapping_of, hash_mapping(mapping));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The knowledge about one heap: the tree of call sites, what each site allocated and freed, the
-// live samples, and where code lies.
+// The data of one heap: the tree of call sites with their allocated and freed bytes, the live
+// samples, and the loaded code.
 #pragma once
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ struct book_mapping {
 };
 
 // The memory use of all heaps of one process together. The process's heaps share the recorder's
-// limits, so a process with many heaps gets no more than another.
+// limits: many heaps get no more than one.
 struct book_room {
     uint64_t text_bytes, n_mappings, n_sites, n_live;
 };
@@ -39,7 +39,8 @@ struct book_frame {
     uint32_t mapping; // BOOK_NO_MAPPING: code without a known mapping
     uint64_t rel_pc; // address as in the file's symbol table; the address itself without a mapping;
                      // for a method its number, 0 if unknown
-    uint32_t name;   // of a method: in the book's texts; of other code: in those of heap_names.h
+    uint32_t name;   // of a method: in the book's texts; of other code: in the texts of
+                     // heap_names.h
     uint64_t iid;    // for use by the writer
 };
 
@@ -47,7 +48,7 @@ struct book_site {
     uint32_t parent; // 0 is the root, which stands for an empty stack
     uint32_t frame;
     uint64_t allocated, freed, n_allocs, n_frees;
-    // The values when the heap was at its largest; valid for the book's peak of this number.
+    // The values at the heap's peak; valid if `peak` is the book's.
     uint64_t bytes_at_peak, n_at_peak;
     uint32_t peak;
     uint32_t iid; // for use by the writer
@@ -62,9 +63,9 @@ struct heap_book {
     struct book_room *room; // borrowed; NULL: only the book's own limits apply
     struct strset texts;    // paths, build ids
     struct book_mapping_vec mappings;
-    struct map64 mapping_of; // by a hash of all that the program tells of it
-    struct code_map code;    // numbers of the mappings that are there now
-    uint32_t n_forgotten;    // how often the program has begun to tell anew where its code is
+    struct map64 mapping_of; // by a hash of all reported fields
+    struct code_map code;    // numbers of the currently loaded mappings
+    uint32_t n_forgotten;    // how often the program began to report its code anew
     struct book_frame_vec frames;
     struct book_site_vec sites;
     struct map64 frame_of_pc;   // of the currently loaded code
@@ -85,12 +86,11 @@ struct heap_book {
 
 // Adds a record. Returns 0 or -ENOMEM.
 int heap_book_add(struct heap_book *book, const struct ring_record *record);
-// Frees the samples that are no longer alive although no FREE came for them. Returns 0 or -ENOMEM.
+// Frees the samples that are no longer live but whose FREE was lost. Returns 0 or -ENOMEM.
 typedef bool (*book_is_live_fn)(void *userdata, uint64_t address);
 int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *userdata);
 
-// Copies the mappings of another book of the same process. Call it before all else. Returns 0 or
-// -ENOMEM.
+// Copies the mappings of another book of the same process. Call it first. Returns 0 or -ENOMEM.
 int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from);
 void heap_book_done(struct heap_book *book);
 

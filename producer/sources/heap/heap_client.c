@@ -3,9 +3,9 @@
 // A malformed ring ends its client's profile (buffer_corrupted). The ring of an ended process is
 // read to its end and kept until the recording stops, so its profile is in every dump.
 //
-// If a free found no room in the ring, its sample would live for ever. So after losses the book is
-// compared with the client's table: before each dump, and between dumps for at most a part of the
-// time.
+// A free that finds no room in the ring would leave its sample alive for ever. After losses the
+// book is therefore compared with the client's table: before each dump, and between dumps during a
+// limited part of the time.
 #include "producer/sources/heap/heap_client.h"
 
 #include <errno.h>
@@ -217,7 +217,7 @@ static void read_records(struct heap_client *client, bool is_last, nsec_t until)
     }
 }
 
-// The sample of a lost free is read here at the latest, if everything is read.
+// Reads records. If it reads all, it has read the samples of all frees lost so far.
 static void drain(struct heap_client *client, bool is_last, nsec_t until)
 {
     const struct heap_header *header = client->ring.header;
@@ -253,7 +253,7 @@ static nsec_t until_of(nsec_t max)
     return max == NSEC_MAX ? NSEC_MAX : nsec_now(CLOCK_MONOTONIC) + max;
 }
 
-// Records that the threads of a live process are just writing are not waited for.
+// Does not wait for records that the threads of a live process are just writing.
 void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
 {
     nsec_t until = until_of(max);
@@ -269,7 +269,7 @@ void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
     client->socket_fd = close_fd(client->socket_fd);
     client->ended = true;
     client->disconnected = disconnected || exited;
-    // If hooks must still be taken out, the ring tells when that is done.
+    // The ring of a process with hooks stays open, because it reports their removal.
     if (client->disconnected)
         ring_reader_close(&client->ring);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One profiled process, from the recorder's view: its ring, and the book of what came through it. A
-// Java VM's heap has a ring of its own, and is a client beside the client for the native heaps of
-// the same process. Whatever the process does can end only its own profile.
+// One profiled process, from the recorder's view: its ring, and the books of its records. A Java
+// VM's heap has a ring of its own, and is a client beside the client for the native heaps of the
+// same process. Whatever a process does can end only its own profile.
 #pragma once
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ struct client_heap {
 struct heap_client {
     int32_t pid;
     int pidfd;     // owned; -1: the process has ended, or the kernel has no pidfds
-    int socket_fd; // owned; of a VM, which sees it closed when the profile ends; or -1
+    int socket_fd; // owned; of a VM: closed when the profile ends; otherwise -1
     struct ring_reader ring;
     struct client_names names;
     struct client_share share;
@@ -38,42 +38,43 @@ struct heap_client {
     struct heap_book book;                     // of malloc
     struct client_heap *heaps[HEAP_HEAPS_MAX]; // owned; by number, without malloc
     nsec_t start_coarse;
-    uint64_t n_samples, n_failed;   // records that came, and those lost for lack of memory
+    uint64_t n_samples, n_failed;   // received samples; records lost for lack of memory
     struct malloc_info malloc_info; // the last one received
-    uint64_t n_lost_frees;          // of samples that have been read
-    uint64_t n_settled;             // those of them for which the table has been checked
+    uint64_t n_lost_frees;          // lost frees whose samples have been read
+    uint64_t n_settled;             // lost frees at the last comparison with the table
     nsec_t reconcile_due;
     nsec_t smaps_due; // boot time; earlier dumps have no smaps
     bool is_java;
     bool from_startup;
-    bool is_awaited;   // the ring was sent, but the process has not used it yet
+    bool is_awaited;   // the ring was sent, but the process does not use it yet
     bool ended;        // no more data will come
-    bool disconnected; // the process ended before the recording
-    bool rejected;     // another recorder profiles it; there is no ring
+    bool disconnected; // the profile ended before the recording
+    bool rejected;     // another recorder profiles the process; there is no ring
 };
 
 VEC_DEFINE(heap_client_vec, struct heap_client *);
 
-// Makes a client. `ring_fd` (owned, also on failure) is the memory of an attached process. -1: the
-// memory is made now, and the process asks for it at its startup.
+// Makes a client. `ring_fd` (owned, also on failure) is the memory of an attached process. -1:
+// makes the memory, which the process asks for at its startup.
 int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd,
                     struct heap_client **ret, struct err *err);
-// Sends a ring to a VM that asks over `socket_fd` (borrowed).
+// Makes a client for a VM that asks over `socket_fd` (borrowed), and sends the VM its ring.
 int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int socket_fd,
                          struct heap_client **ret, struct err *err);
-// Makes a client that only puts into the trace that another recorder profiles the process. Returns
-// NULL if memory ran out.
+// Makes a client without a ring, for the note in the trace that another recorder profiles the
+// process. Returns NULL if memory ran out.
 struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java);
 struct heap_client *heap_client_free(struct heap_client *client);
 
 // Reads new records for at most `max` (NSEC_MAX: until there are none), makes up for lost frees,
 // and ends the profile if the process has ended.
 void heap_client_look(struct heap_client *client, nsec_t max);
-// Reads the rest and tells the process to end its profile. `disconnected`: the process ended it.
+// Reads the rest and tells the process to end its profile. `disconnected`: the process ended the
+// profile.
 void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max);
 
-// Returns true, once, if a process that was sent its ring has not begun to use it and perhaps never
-// will.
+// Returns true, once, if a process that was sent its ring has not begun to use the ring and perhaps
+// never will.
 bool heap_client_stays_silent(struct heap_client *client, bool is_last);
 
 bool heap_client_has_exited(const struct heap_client *client);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose profiles a recording has, and what each of them may take. A profile that ended stays, for
-// the dumps that follow; its share of what runs is free again.
+// The profiles of a recording, and the share of each. A profile that ended stays for later dumps,
+// but its share of the running profiles is free again.
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <unistd.h>
@@ -45,7 +45,7 @@ int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct 
     return 0;
 }
 
-// A process that was refused a profile: once by its name, and later by their number.
+// Logs the first process that is refused a profile, and counts all.
 void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char *text)
 {
     if (heap->n_refused++ == 0)
@@ -85,7 +85,7 @@ void heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_j
     heap_shares_gone(&heap->shares, &share);
 }
 
-// There is a profile now after all.
+// Drops the rejection: the process has a profile after all.
 void heap_clients_forget_rejected(struct heap_source *heap, int32_t pid, bool is_java)
 {
     for (size_t i = 0; i < heap->clients.n; i++) {
@@ -128,8 +128,8 @@ void heap_clients_log_silence(struct heap_source *heap, struct heap_client *clie
                     client->pid, HEAP_LIBRARY_FILE);
 }
 
-// Memory that is not shared, and resident. So the rings, which are shared with the programs and
-// sized by the config, do not count.
+// Returns the KiB of resident memory that is not shared. The rings, which are shared with the
+// programs and sized by the config, do not count.
 static uint64_t own_memory_kb(void)
 {
     char text[256];
@@ -174,7 +174,7 @@ void heap_clients_check_guard(struct heap_source *heap, nsec_t now)
 void heap_clients_look_at(struct heap_source *heap, struct heap_client *client)
 {
     nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
-    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID); // others may have the processor meanwhile
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID); // not the time of others on the processor
     if (max > 0)
         heap_client_look(client, max);
     heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before);

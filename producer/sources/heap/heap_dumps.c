@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop looks at the rings: ten times a second while little happens, more often the fuller they
-// are found, so a client never has to make a system call to be heard. A dump writes what all
-// profiles have come to.
+// The loop reads the rings ten times a second, and more often the fuller they are: a client never
+// needs a system call to wake the recorder. A dump writes the state of all profiles.
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <errno.h>
@@ -14,11 +13,11 @@
 
 #define LOOK_SLOW        (100 * NSEC_PER_MSEC)
 #define ASK_EVERY        NSEC_PER_SEC
-#define ASK_AHEAD        (10 * NSEC_PER_MSEC)  // of a dump that cannot wait for answers
-#define ANSWER_TIME      (50 * NSEC_PER_MSEC)  // that a dump waits for answers where it can
-#define NAMES_WAIT       (300 * NSEC_PER_MSEC) // of a dump, for names
+#define ASK_AHEAD        (10 * NSEC_PER_MSEC)  // before a dump that cannot wait for answers
+#define ANSWER_TIME      (50 * NSEC_PER_MSEC)  // maximum wait of a dump for answers
+#define NAMES_WAIT       (300 * NSEC_PER_MSEC) // maximum wait of a dump for names
 #define NAMES_WAIT_ALONE (30 * NSEC_PER_SEC)
-#define SMAPS_REST       20 // times what a look takes, between two looks
+#define SMAPS_REST       20 // pause between two readings of smaps, in multiples of the time of one
 
 VEC_DEFINE(profile_process_vec, struct profile_process);
 
@@ -34,7 +33,7 @@ static nsec_t period_for(const struct heap_source *heap)
     return slower < LOOK_SLOW ? slower : LOOK_SLOW;
 }
 
-// A dump has the answer that came last.
+// Asks all allocators for their state. A dump has the last answers.
 static void ask_all(struct heap_source *heap)
 {
     vec_foreach(&heap->clients, client)
@@ -58,7 +57,7 @@ static void wait_for_answers(const struct heap_source *heap)
         nanosleep(&(struct timespec){.tv_nsec = NSEC_PER_MSEC}, NULL);
 }
 
-// What the allocators hold is to be of the moment of the dump.
+// Gets answers for the moment of the dump, if the recorder may wait.
 void heap_dumps_hear_answers(struct heap_source *heap)
 {
     if (!heap_host_is_alone(heap->host))
@@ -73,8 +72,7 @@ static void write_malloc_infos(struct heap_source *heap)
         malloc_info_write(&(*client)->malloc_info, heap->env.writer, (*client)->pid);
 }
 
-// Before each dump, so that its answer is of the same moment; in between for dumps that are asked
-// for.
+// Returns the time of the next question: just before a dump, and each second for dumps on request.
 static nsec_t next_question(const struct heap_source *heap, nsec_t now)
 {
     nsec_t before_dump = heap->dump_due == NSEC_MAX ? NSEC_MAX : heap->dump_due - ASK_AHEAD;
@@ -110,8 +108,8 @@ const char *heap_dumps_name(void *userdata, const struct book_frame *frame)
     return heap_names_text(&heap->names, frame);
 }
 
-// A bounded wait for names that have not come yet. A recorder with other things to do does not wait
-// for long; most have come while samples did.
+// Waits for missing names. A recorder with other recordings does not wait for long; most names come
+// while samples do.
 static void hear_names(struct heap_source *heap, bool is_last)
 {
     nsec_t wait = heap_host_is_alone(heap->host) ? NAMES_WAIT_ALONE
@@ -122,8 +120,8 @@ static void hear_names(struct heap_source *heap, bool is_last)
     foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + wait);
 }
 
-// Beside what the profile says, what the process has. The kernel walks all of a process's memory
-// for that, while the process waits for it in mmap(): so it is at most a twentieth of the time.
+// Writes the mappings of each process beside its profile. The kernel walks over all memory of a
+// process for smaps, and the process waits for this in mmap(): at most a twentieth of the time.
 static void write_smaps(struct heap_source *heap, bool is_last)
 {
     vec_foreach(&heap->clients, item) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stopping a recording is quick; borrowing a thread in another process is not. Helper processes do
-// the latter, and the loop handles their ends as events. Only heap_host_free() waits for them, so
-// that a recorder that has ended leaves nothing behind.
+// Stopping a recording is quick; borrowing a thread in another process is not. Helper processes
+// borrow the threads, and the loop handles the helpers' ends as events. Only heap_host_free() waits
+// for them: a recorder that has ended leaves nothing behind.
 //
 // Native programs and Java VMs have sockets of their own: one process may use both, and has a
-// profile for each. A program that finds no socket continues without a wait and wakes nobody. So a
-// socket exists only while a recording wants programs.
+// profile for each. A program that finds no socket continues without a wait and wakes nobody.
+// Therefore a socket exists only while a recording wants programs.
 #include "producer/sources/heap/heap_host.h"
 
 #include <errno.h>

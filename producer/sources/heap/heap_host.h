@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all heap profiles of one recorder share, and what outlives a single profile: the sockets at
-// which preloaded programs and Java VMs ask for a profile, and the helpers that take hooks out of
-// processes while the recorder goes on.
+// Shared by all heap profiles of one recorder: the sockets at which preloaded programs and Java VMs
+// ask for a profile, and the helpers that take hooks out of processes while the recorder goes on.
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +16,8 @@ struct foreign;
 struct heap_attach;
 struct heap_host;
 
-// Returns where preloaded programs look for a recorder that did not start them:
-// MMTRACE_HEAP_SOCKET, or a path. Borrowed from the environment, or constant.
+// Returns the socket at which preloaded programs look for a recorder that did not start them: the
+// value of MMTRACE_HEAP_SOCKET, or a path. Borrowed from the environment, or constant.
 const char *heap_host_socket_name(void);
 
 struct heap_host_options {
@@ -45,16 +44,16 @@ bool heap_host_is_alone(const struct heap_host *host);
 // true to take the program.
 typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
 
-// From here until heap_host_leave(), `asks` is called for each program, or Java VM. The socket
-// exists while anyone has joined. Fails only if the socket is private and cannot be made.
+// Until heap_host_leave(), calls `asks` for each program, or Java VM, that asks. The socket exists
+// while anyone has joined. Fails only if the socket is private and cannot be made.
 int heap_host_join(struct heap_host *host, bool is_java, heap_host_fn asks, void *userdata,
                    struct err *err);
 void heap_host_leave(struct heap_host *host, const void *userdata);
 
-// Has the hooks taken out of a process that does not do so itself soon. `ring_fd` is borrowed.
+// Takes the hooks out of a process that does not do so itself soon. `ring_fd` is borrowed.
 void heap_host_detach(struct heap_host *host, int32_t pid, int ring_fd);
 // Returns whether the hooks are still being taken out.
 bool heap_host_is_detaching(struct heap_host *host, int32_t pid);
 
-// Takes over an attachment that nobody waits for any more. Its process is released at once.
+// Takes over an attachment for which no profile waits any more. Releases its process at its end.
 void heap_host_adopt(struct heap_host *host, struct heap_attach *attach);

@@ -9,7 +9,7 @@
 #include "producer/trace/packet_writer.h"
 
 struct malloc_info {
-    nsec_t time; // boot time; 0: nothing came, or it has been written
+    nsec_t time; // boot time; 0: no unwritten answer
     uint64_t mapped_bytes, n_mapped;
     uint32_t n_arenas;
     struct heap_arena arenas[HEAP_ARENAS_MAX];
@@ -18,5 +18,5 @@ struct malloc_info {
 // `arenas` has been checked (ring_reader.h).
 void malloc_info_keep(struct malloc_info *info, const struct heap_arenas *arenas, nsec_t time);
 
-// Writes what came since the last call, if anything.
+// Writes the answer that came since the last call, if there is one.
 void malloc_info_write(struct malloc_info *info, struct packet_writer *writer, int32_t pid);

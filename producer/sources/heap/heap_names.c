@@ -218,7 +218,7 @@ static size_t write_question(const struct names_asked *asked, uint8_t *bytes)
     return (size_t)(at - bytes) + id->size + path->size;
 }
 
-// Sets the frames from `from` on.
+// Sets the names of the asked frames from `from` on.
 static void set_all(const struct names_asked *asked, uint32_t from, uint32_t name)
 {
     for (uint32_t i = from; i < asked->n; i++)
@@ -325,7 +325,7 @@ static bool send_question(struct names_asked *asked, const struct foreign_ask *a
     return false;
 }
 
-// Passes the root to the helper. Returns false if the helper must do without it.
+// Passes the root to the helper. Returns false if the helper could not be asked.
 static bool send_root(struct names_asked *asked, const struct names_root *root)
 {
     struct client_names *own = &asked->client->names;

@@ -56,8 +56,8 @@ void heap_names_init(struct heap_names *names, struct foreign_helper *helper, co
                      const char *proc, const struct heap_settings *settings);
 void heap_names_done(struct heap_names *names); // all zero is permitted
 
-// Begins with a client, while its process lives. Its files are looked up in the root that the
-// process has now.
+// Prepares a client while its process lives. The client's files are looked up in the present root
+// of the process.
 void heap_names_begin(struct heap_names *names, struct heap_client *client);
 // Asks for the names of new frames.
 void heap_names_ask(struct heap_names *names, struct heap_client *client);

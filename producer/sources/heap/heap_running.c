@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that run already, or start later without asking: they are looked for by the settings,
-// woken where they wait for a signal, and attached to otherwise.
+// Processes that run already, or start later without asking. The settings select them. A process
+// that waits for a signal is woken; any other is attached to.
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     heap_attach_free(attach);
     attach_next(heap);
     if (result == -EBUSY && heap_clients_know(heap, pid, false))
-        return; // it came by itself meanwhile
+        return; // the process asked by itself meanwhile
     if (result == 0 &&
         !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile
         ring_fd_stop(ring_fd);
@@ -114,7 +114,7 @@ static void attach_or_wait(struct heap_source *heap, int32_t pid)
         attach_begin(heap, pid);
 }
 
-// One has ended.
+// Called when an attachment has ended.
 static void attach_next(struct heap_source *heap)
 {
     if (heap->waiting.n == 0 || heap->attaches.n >= ATTACHES_MAX)
@@ -125,8 +125,8 @@ static void attach_next(struct heap_source *heap)
     attach_begin(heap, pid);
 }
 
-// A process that waits for an allocation can be attached to meanwhile, if that is allowed. One that
-// does not wait for a signal has to be.
+// A process that does not wait for a signal must be attached to. A process that is late may still
+// ask at its next allocation, but is attached to meanwhile, if permitted.
 static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int result, int fd)
 {
     struct heap_source *heap = userdata;
@@ -140,7 +140,7 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
     else if (result == -EBUSY && !is_known_now)
         attach_failed(heap, pid, result, "it is being profiled already");
-    else if (result == -ESRCH && !is_being_attached(heap, pid)) // which says so, too
+    else if (result == -ESRCH && !is_being_attached(heap, pid)) // the attachment reports the same
         attach_failed(heap, pid, result, "it has ended");
     else if (result == -EPROTO)
         attach_failed(heap, pid, result,
@@ -166,7 +166,7 @@ static void wake_begin(struct heap_source *heap, int32_t pid)
         attach_failed(heap, pid, r, err.text);
 }
 
-// Returns false if the process is to be looked at again.
+// Returns false if the process must be examined again.
 static bool target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;
@@ -189,15 +189,17 @@ void heap_running_look(void *userdata)
     if (!heap->guard.hit && heap->settings.java_named)
         all_done &= heap_vms_look(heap);
     heap->passing_over = false;
-    // Those that start later are found a little later. Where they are not wanted one look is all.
+    // The timer finds processes that start later. If these are not wanted, one complete look is
+    // enough.
     if (!heap->settings.startup && all_done)
         loop_set_timer(heap->target_timer, NSEC_MAX, 0);
 }
 
-// What an attach that is not done would have to tell comes too late for the dump.
+// Gives up wakes and waiting attachments. Waits for running attachments if the recorder may wait;
+// otherwise leaves them to the host, because their results come too late for the dump.
 void heap_running_end(struct heap_source *heap)
 {
-    // Those that are looked at are attached to, if they have to be.
+    // A process whose examination ends now may still be attached to.
     if (heap_host_is_alone(heap->host))
         foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + HEAP_NAMES_WAIT_LAST);
     pid_vec_clear(&heap->waiting);

@@ -15,7 +15,7 @@
 
 struct heap_settings {
     struct ring_options ring;         // of native programs
-    bool native;                      // some of their heaps are wanted
+    bool native;                      // some heaps of native programs are wanted
     uint64_t java_interval_bytes;     // of the Java heap; 0: not sampled
     bool java_named;                  // running VMs are attached to
     nsec_t dump_phase, dump_interval; // 0: one dump, at the end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs of one user, and those of all users, may take of a recording: the number of
-// profiles, and time of the recorder's loop.
+// Limits for the programs of one user, and of all users: the number of profiles, and the time of
+// the recorder's loop.
 #pragma once
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ struct heap_shares {
 
 // Sets the limits above, or lower ones if there are few descriptors.
 void heap_shares_init(struct heap_shares *shares);
-void heap_shares_done(struct heap_shares *shares); // fit for all zero
+void heap_shares_done(struct heap_shares *shares); // all zero is permitted
 
 // Returns who pays for a process that runs as `uid`, as payer.h does. Returns 0 also for the
 // recorder's own user, and for all processes of a recording that was made for them (`is_private`).
@@ -45,7 +45,7 @@ void heap_shares_ended(struct heap_shares *shares,
                        struct client_share *share); // may be called twice
 void heap_shares_gone(struct heap_shares *shares, struct client_share *share);
 
-// Returns how long the loop may work for this client now; 0: not at all. There is no limit if all
+// Returns the time that the loop may work for this client now; 0: none. There is no limit if all
 // profiles belong to one user and the recorder has nothing else to do (`is_alone`).
 nsec_t heap_shares_time(struct heap_shares *shares, const struct client_share *share,
                         bool is_alone);

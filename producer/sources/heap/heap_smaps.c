@@ -3,7 +3,7 @@
 // glibc maps an arena as 64 aligned MiB, whose end may not be accessible yet. A thread's stack has
 // a guard at its lower end. Both are one mmap() whose parts the kernel lists side by side. The
 // mapping behind a mapping decides whether it is an arena, so a mapping is counted when the next
-// one begins.
+// mapping begins.
 //
 // The text can be long, and the kernel makes it line by line. It is read in pieces, and only the
 // sums are kept.

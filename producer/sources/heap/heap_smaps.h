@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/PID/smaps as a SmapsPacket: what a process has mapped and how much of it is in memory,
-// summed by name.
+// /proc/PID/smaps as a SmapsPacket: the mappings of a process and their resident memory, summed by
+// name.
 //
 // The kernel gives no name to anonymous mappings of glibc. Their shapes identify two kinds:
 // [anon:malloc arena] and [anon:thread stack]. All others are [anon].
@@ -37,7 +37,7 @@ struct smaps_row {
 };
 VEC_DEFINE(smaps_row_vec, struct smaps_row);
 
-// A mapping. Its name is known when the next mapping is seen.
+// A mapping. The next mapping decides its name.
 struct smaps_mapping {
     bool is_open, is_anonymous, is_guard; // guard: a mapping without any access
     uint64_t start, end;

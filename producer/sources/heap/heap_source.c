@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing that a client does can end the recording. Nothing here waits for another process, unless
-// this recording is all that its recorder does (heap_host_is_alone()).
+// No client can end the recording. Nothing here waits for another process, unless this recording is
+// the recorder's only work (heap_host_is_alone()).
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static int start_timers(struct heap_source *heap, nsec_t now)
         r = loop_add_timer(heap->env.loop, heap->dump_due, settings->dump_interval, heap_dumps_due,
                            heap, &heap->dump_timer);
     }
-    // A program that is started for the profile comes by itself.
+    // A program that is started for the profile asks by itself.
     heap->passing_over = !settings->running;
     if (r == 0 && (settings->running || !heap_host_is_private(heap->host)))
         r = loop_add_timer(heap->env.loop, now, TARGETS_EVERY, heap_running_look, heap,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of the heap source share: heap_source.c (its life), heap_clients.c (whose profiles
-// are made), heap_dumps.c (when rings are read, and profiles written), heap_arrivals.c (processes
-// that ask for a profile) and heap_running.c (processes that are looked for). Nobody else includes
-// this.
+// Shared by the files of the heap source, and included only there: heap_source.c (its life),
+// heap_clients.c (the profiles and their shares), heap_dumps.c (reading rings, writing profiles),
+// heap_arrivals.c (processes that ask for a profile), heap_running.c (processes that are looked
+// for) and heap_vms.c (Java VMs).
 #pragma once
 
 #include "producer/sources/heap/heap_attach.h"
@@ -19,7 +19,7 @@
 #include "producer/sources/source.h"
 
 #define HEAP_LOOK_FAST       (5 * NSEC_PER_MSEC)
-#define HEAP_NAMES_WAIT_LAST NSEC_PER_SEC // of the last dump, for names
+#define HEAP_NAMES_WAIT_LAST NSEC_PER_SEC // maximum wait of the last dump for names
 
 VEC_DEFINE(heap_attach_vec, struct heap_attach *);
 VEC_DEFINE(heap_wake_vec, struct heap_wake *);
@@ -32,13 +32,13 @@ struct vm_look {
     int32_t pid;
     struct foreign_call *call; // NULL: no call is under way
     bool is_seen;              // found at the last look at all processes
-    bool is_done;              // it was told to ask, or is not a VM and will not become one
+    bool is_done;              // the process was told to ask, or will not become a VM
 };
 VEC_DEFINE(vm_look_vec, struct vm_look *);
 
 struct heap_vms {
     struct heap_targets targets;
-    struct heap_vm_vec vms;   // owned; those that have not asked yet
+    struct heap_vm_vec vms;   // owned; VMs that have not asked yet
     struct vm_look_vec looks; // owned
 };
 
@@ -59,41 +59,42 @@ struct heap_source {
     struct heap_client_vec clients; // owned
     struct heap_targets targets;
     struct heap_vms vms;
-    struct heap_attach_vec attaches; // owned; those that are under way
-    struct heap_wake_vec wakes;      // owned; of processes that have not come yet
-    struct pid_vec waiting;          // for an attach to end
+    struct heap_attach_vec attaches; // owned; under way
+    struct heap_wake_vec wakes;      // owned; of processes that have not asked yet
+    struct pid_vec waiting;          // pids that wait for an attachment to end
     struct loop_timer *look_timer, *dump_timer, *target_timer;
     nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
     bool running, loss_logged;
-    char problem[256]; // why the first process that was asked for is not profiled
-    bool passing_over; // what runs already is not wanted
+    char problem[256]; // why the first requested process is not profiled
+    bool passing_over; // processes that run already are not wanted
     uint64_t n_lost, n_refused, n_silent;
 };
 
 // heap_clients.c
 
-// A share in the recording for one profile more. 0, -EDQUOT: `err` says which limit.
+// Takes a share in the recording for one more profile. Returns 0, or -EDQUOT with the limit in
+// `err`.
 int heap_clients_take_share(struct heap_source *heap, int32_t pid, struct err *err,
                             struct client_share *ret);
-// A profile of a native process; `ring_fd` (taken over) as for heap_client_new(). *ret is the
-// source's. 0, -EDQUOT as above, or another negative errno.
+// Adds a profile of a native process. `ring_fd` (owned, also on failure) as for heap_client_new().
+// The source owns *ret. Returns 0, -EDQUOT as above, or another negative errno.
 int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
                      struct err *err);
 void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char *text);
-// Whether the process is being profiled.
+// Returns whether the process is being profiled.
 bool heap_clients_know(const struct heap_source *heap, int32_t pid, bool is_java);
-// Whether it has or had a native profile.
+// Returns whether the process has or had a native profile.
 bool heap_clients_have_native(const struct heap_source *heap, int32_t pid);
-// Somebody else has its profile.
+// Notes that another recorder profiles the process.
 void heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_java);
 void heap_clients_forget_rejected(struct heap_source *heap, int32_t pid, bool is_java);
-// Reads what is in its ring, as long as its user has time left.
+// Reads the client's ring, in the time that its user has left.
 void heap_clients_look_at(struct heap_source *heap, struct heap_client *client);
 void heap_clients_end(struct heap_source *heap, struct heap_client *client, bool disconnected);
 void heap_clients_start_guard(struct heap_source *heap);
-// Ends all profiles when the recorder needs more than its settings allow.
+// Ends all profiles if the recorder needs more than its settings allow.
 void heap_clients_check_guard(struct heap_source *heap, nsec_t now);
-// Said when there is something to say; of loss and silence once.
+// Log a loss, the end in a jail, or the silence of a client, if any; loss and silence once.
 void heap_clients_log_loss(struct heap_source *heap, const struct heap_client *client);
 void heap_clients_log_jail(const struct heap_source *heap, const struct heap_client *client);
 void heap_clients_log_silence(struct heap_source *heap, struct heap_client *client, bool is_last);
@@ -103,42 +104,43 @@ void heap_clients_log_silence(struct heap_source *heap, struct heap_client *clie
 // Timers of the source.
 void heap_dumps_look(void *userdata);
 void heap_dumps_due(void *userdata);
-// What the allocators hold, of the moment of the dump that comes next.
+// Gets the state of the allocators for the next dump, if the recorder may wait.
 void heap_dumps_hear_answers(struct heap_source *heap);
 // Writes all profiles as they are now.
 void heap_dumps_write(struct heap_source *heap, bool is_last);
-// For the profile writer.
+// Returns the name of a frame, for the profile writer.
 const char *heap_dumps_name(void *userdata, const struct book_frame *frame);
 
 // heap_arrivals.c
 
-// Guests of the host's doors: a process asks for its ring over `fd`, which stays the caller's.
+// Callbacks of the host: a process asks for its ring over `fd` (borrowed).
 bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
 bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
-// Whether a VM that is found is to be left alone.
+// Returns whether a found VM must be left alone.
 bool heap_arrivals_vm_is_left(const struct heap_source *heap, int32_t pid);
-// Sends the process that asks over `fd` its ring. 0 or a negative errno, which is told.
+// Sends a ring to the process that asks over `fd`. Returns 0 or a negative errno, which is logged.
 int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool from_startup);
-// Other sources of the session hear of it.
+// Reports a profiled process to the other sources of the session.
 void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
-// Whether who records may trace the process; it is told where not.
+// Returns whether the user of the recording may trace the process. Logs a refusal.
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
-// The first of these is the source's problem (source.h), unless others are profiled.
+// Logs why a process is not profiled. The first reason is the source's problem (source.h), unless
+// another process is profiled.
 void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why);
 
 // heap_running.c
 
 // A timer of the source: looks for processes that run already, and for VMs.
 void heap_running_look(void *userdata);
-// Nothing more comes. What is under way is given up, or left to the host.
+// Ends the search. Work under way is finished, given up, or left to the host.
 void heap_running_end(struct heap_source *heap);
 
-// heap_vms.c: the Java VMs among the processes that a config selects, running ones and later ones.
-// Each is told to ask for a ring.
+// heap_vms.c: the Java VMs among the processes that a config selects, running or later. Each VM is
+// told to ask for a ring.
 
 // Returns false if some processes may become VMs soon.
 bool heap_vms_look(struct heap_source *heap);
-// The process has got its ring in another way.
+// Forgets a process that has got its ring in another way.
 void heap_vms_forget(struct heap_source *heap, int32_t pid);
 // VMs that have not asked go on without a profile. A second call is permitted.
 void heap_vms_done(struct heap_source *heap);

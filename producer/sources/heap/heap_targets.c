@@ -40,7 +40,7 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
         !heap_settings_match(settings, pid, text)) // kernel threads have none
         return false;
     if (str_ends_with(text, "/" HEAP_ATTACH_HELPER) ||
-        str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // with `all`
+        str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // selected by `all`
         return false;
     return settings->min_anonymous_kb == 0 || anonymous_kb(proc, pid) >= settings->min_anonymous_kb;
 }

@@ -16,7 +16,7 @@ struct heap_targets {
 };
 
 // Calls `found` for each process that the config selects, until `found` returns true for it.
-// Returns false if it returned false for some.
+// Returns false if `found` returned false for any process.
 bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
                        const char *proc, bool (*found)(void *userdata, int32_t pid),
                        void *userdata);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A helper makes the VM load its agent, which may take long. The VM itself uses the socket. So the
-// VM may connect before the helper has ended; then the helper's result no longer matters. A helper
-// that nobody waits for is left to the host.
+// A helper makes the VM load its agent, which may take long. The VM itself uses the socket, and may
+// connect before the helper has ended: the helper's result then no longer matters. A helper for
+// which no caller waits is left to the host.
 #include "producer/sources/heap/heap_vm.h"
 
 #include <errno.h>

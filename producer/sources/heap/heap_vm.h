@@ -29,7 +29,7 @@ struct heap_vm_env {
     const char *proc;
 };
 
-// Returns 0: then the loop will call `done`. Otherwise a negative errno.
+// Returns 0 if the loop will call `done`, or a negative errno.
 int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, void *userdata,
                   struct heap_vm **ret, struct err *err);
 
@@ -38,7 +38,8 @@ int32_t heap_vm_pid(const struct heap_vm *vm);
 // Frees the request. A VM that has not asked goes on without a profile.
 struct heap_vm *heap_vm_free(struct heap_vm *vm);
 
-// Jobs of the helper. Request: a pid. The answer's result is the state, or the place is opened.
+// Jobs of the helper. Request: a pid. vm_state_job() answers with the state of the process as the
+// result; vm_open_job() makes the socket.
 void vm_state_job(struct foreign_worker *worker, struct foreign_request *request,
                   struct foreign_answer *ret);
 void vm_open_job(struct foreign_worker *worker, struct foreign_request *request,

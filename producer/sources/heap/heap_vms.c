@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process becomes a VM some time after its start, perhaps late, by executing one. Processes that
-// are named are examined as long as they are not VMs; if all processes are selected, only young
-// ones are. A VM that takes no agents may still be starting. An old one is asked nevertheless, so
-// that the error says what is wrong.
+// A process becomes a VM some time after its start, perhaps late, by executing a VM. Named
+// processes are examined until they are VMs; if all processes are selected, only young processes
+// are examined. A VM that takes no agents may still be starting. An old VM is asked nevertheless:
+// the error says what is wrong.
 //
 // An agent that was present from the start asks by itself within a second.
 #include "producer/sources/heap/heap_source_private.h"
@@ -49,7 +49,7 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
         heap_vms_forget(heap, pid);
 }
 
-// Returns false if it must be tried later.
+// Returns false if the caller must try again later.
 static bool vm_begin(struct heap_source *heap, int32_t pid)
 {
     const struct source_roots *roots = heap->env.roots;
@@ -115,7 +115,7 @@ static struct vm_look *look_of(struct heap_source *heap, int32_t pid)
     return look;
 }
 
-// Returns false if the process is to be looked at again.
+// Returns false if the process must be examined again.
 static bool target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;

@@ -3,7 +3,7 @@
 // The helper examines the process and sends the signal (wake_job.h). The signal is sent a second
 // time, because a process that is just taking its hooks out cannot follow the first.
 //
-// A busy helper sends late. So the time of a process begins when the signal is sent, not when the
+// A busy helper sends late: the time of a process begins when the signal is sent, not when the
 // helper is asked.
 #include "producer/sources/heap/heap_wake.h"
 

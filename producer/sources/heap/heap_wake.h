@@ -27,7 +27,7 @@ struct heap_wake_env {
     const char *proc;
 };
 
-// Returns 0: then the loop will call `done`. Otherwise a negative errno with the reason in `err`.
+// Returns 0 if the loop will call `done`, or a negative errno with the reason in `err`.
 int heap_wake_begin(const struct heap_wake_env *env, int32_t pid, heap_wake_fn done, void *userdata,
                     struct heap_wake **ret, struct err *err);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process may see different files under the same paths than the recorder (containers), and may
-// have ended. So its root is held from its beginning on, and its files are looked up only there. A
-// stripped file has its symbols in a debug file: in the process's root, or in this machine's own
-// folder, whose files are found by build id only.
+// A process may see other files than the recorder under the same paths (containers), and may have
+// ended. Therefore its root is held from its beginning on, and its files are looked up only there.
+// A stripped file has its symbols in a debug file: in the process's root, or in this machine's own
+// folder, where files are found by build id only.
 //
 // Files are identified by device and inode, not by name, and are opened with the rights of the
 // process. Cached symbols are dropped when others need the room. A file with another build id than
@@ -205,7 +205,7 @@ static bool is_of_build(const struct symbol_file *file, const struct names_quest
             memcmp(symbols->build_id, q->id, q->ask->id_size) == 0);
 }
 
-// Opens a file below `root_fd`, as `ids` (NULL: as this process).
+// Opens a file below `root_fd`. `as_process`: with the ids of the process's user.
 static int file_open(struct names_state *state, const struct names_question *q, int root_fd,
                      const char *path, bool as_process, struct symbol_file **ret)
 {

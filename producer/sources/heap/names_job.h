@@ -13,7 +13,7 @@
 #define NAMES_TEXT_MAX   32768 // bytes of one name; longer names are dropped
 #define NAMES_NONE       UINT16_MAX
 
-// A result: this program may not act as the process's user.
+// A result: this program may not take the ids of the process's user.
 #define NAMES_REFUSED (-EOPNOTSUPP)
 
 #define NAMES_TABLE_MAX (UINT64_C(128) << 20) // bytes of one table, for files that are not root's

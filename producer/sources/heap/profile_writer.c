@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interned data comes first, for all processes, then the samples. So a reader that goes through the
+// Interned data comes first, for all processes, then the samples: a reader that goes through the
 // packets once has everything that a sample refers to. A dump is split where a packet is full; all
-// but its last ProfilePacket say that it continues.
+// but its last ProfilePacket say that the dump continues.
 //
 // Samples are totals since the profile began. trace_processor subtracts the totals of the previous
-// dump, and drops these totals where the sequence's state begins anew. So the state begins once per
-// recording: the ids of texts, mappings, frames and callstacks stay, and a dump has only the
-// interned data that no dump before had. A ring keeps all interned data beside itself.
+// dump, and drops these totals where the sequence's state begins anew. The state therefore begins
+// once per recording: the ids of texts, mappings, frames and callstacks stay, and a dump has only
+// the interned data that no earlier dump had. A ring keeps all interned data beside itself.
 //
-// The state must begin anew in two cases. After a loss, readers ignore everything until then. And
-// the interned data may outgrow its part of the room beside the ring: it would displace the process
-// names of other sources, and its own beginning. Packets beyond this part are not kept, and the
-// next dump begins anew.
+// The state must begin anew in two cases. After a loss, readers ignore everything until a new
+// state. And the interned data may outgrow its part of the room beside the ring: it would displace
+// the process names of other sources, and its own beginning. Packets beyond this part are not kept,
+// and the next dump begins a new state.
 #include "producer/sources/heap/profile_writer.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@
 #define PACKET_ROOM     (64u << 10)
 #define PACKET_ROOM_MIN 16384 // for one callstack or one path
 #define KEY_INTERNED    1     // key of the data that survive the ring
-#define PART_OF_STORE   2     // maximum part of the room beside the ring
+#define PART_OF_STORE   2     // interned data take at most 1 / 2 of the room beside the ring
 #define SITE_IIDS       (UINT32_MAX / 2)
 
 static const uint32_t text_fields[PROFILE_TEXT_KINDS] = {
@@ -60,7 +60,7 @@ static uint64_t interned_max(const struct profile_writer *profile)
     return retainable / PART_OF_STORE;
 }
 
-// Counts the open packet.
+// Counts the bytes of the open packet. Returns its rule.
 static enum packet_retain retain_rule(struct dump *dump)
 {
     struct profile_writer *profile = dump->profile;
@@ -83,7 +83,7 @@ static void end_interned(struct dump *dump)
     dump->w = NULL;
 }
 
-// Calls `write` until its output is in a packet, which is a new one at the second try.
+// Runs a statement until its output is in a packet: a new packet at the second try.
 #define WRITE_INTERNED(dump, ...)                                                                  \
     for (int try_ = 0; try_ < 2 && ((dump)->w || begin_interned(dump)); try_++) {                  \
         size_t checkpoint_ = wire_checkpoint((dump)->w);                                           \
@@ -354,7 +354,7 @@ static void put_sample(const struct dump *dump, struct wire_writer *w, const str
 }
 
 // Writes one ProfilePacket from site *at on, and moves *at behind its last site. Returns false if
-// it is refused.
+// the buffer refuses the packet.
 static bool write_part(struct dump *dump, const struct profile_process *process, size_t *at,
                        bool is_last_process)
 {
@@ -411,7 +411,8 @@ static void begin_state(struct profile_writer *profile)
     packet_writer_clear_state(profile->writer);
 }
 
-// The writer may have dropped packets of other users of its sequence.
+// Returns whether readers can still use the state. A lost packet may also be of another user of the
+// sequence.
 static bool is_state_good(const struct profile_writer *profile)
 {
     return profile->state && !profile->failed && profile->n_sites < SITE_IIDS &&

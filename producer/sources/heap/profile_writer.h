@@ -37,8 +37,8 @@ struct profile_writer {
     // Returns the function of a frame that is in a mapping, or NULL. The pointer may be NULL.
     const char *(*name)(void *userdata, const struct book_frame *frame);
     void *userdata;
-    // When the numbers of the next dump were taken, in boot time and in CLOCK_MONOTONIC_COARSE; 0:
-    // they are taken when they are written.
+    // Time of the next dump's numbers, in boot time and in CLOCK_MONOTONIC_COARSE; 0: the time of
+    // the dump.
     nsec_t taken, taken_coarse;
 
     // Since the sequence's state began:
@@ -51,10 +51,10 @@ struct profile_writer {
     bool failed;         // the last dump is incomplete
 };
 
-// Freezes the numbers of the next dump.
+// Takes the time of the next dump's numbers.
 void profile_take(struct profile_writer *profile);
 
-// Returns false if the buffer refused something: the dump is incomplete.
+// Returns false if the buffer refused a packet: the dump is incomplete.
 bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
                    size_t n);
 void profile_writer_done(struct profile_writer *profile);

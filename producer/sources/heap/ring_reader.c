@@ -328,7 +328,7 @@ void ring_reader_close(struct ring_reader *ring)
     struct heap_header *copy =
         ring->closed ? NULL : aligned_alloc(_Alignof(struct heap_header), sizeof(*copy));
     if (!copy)
-        return; // later, together with the rest
+        return; // ring_reader_done() unmaps the memory
     memcpy(copy, ring->header, sizeof(*copy));
     munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
     ring->header = copy;

@@ -22,7 +22,7 @@ struct ring_reader {
     uint32_t table_shift;
     uint64_t bytes, pos;
     uint64_t given_back; // the client may write again up to here
-    nsec_t busy_since;   // since when a reserved record is incomplete; 0: none
+    nsec_t busy_since;   // start of the wait for an incomplete record; 0: none
     uint64_t n_skipped;  // records that were never completed
     bool corrupted;      // the content is malformed: no more records are returned
     bool closed;         // only a copy of the header remains of the client's memory
@@ -83,11 +83,11 @@ bool ring_reader_is_answered(const struct ring_reader *ring);
 // Returns whether a sample that was read is alive, even if the record of its free was lost.
 bool ring_reader_is_live(const struct ring_reader *ring, uint64_t address);
 
-// Tells the client behind `fd`, whose ring nobody reads, to end its profile.
+// Tells the client of the memfd `fd`, whose ring has no reader, to end its profile.
 void ring_fd_stop(int fd);
 
 // Gives the memory back to the system, even if other processes have it mapped. Nothing can be read
 // afterwards.
 void ring_reader_release(struct ring_reader *ring);
-// After that: closes the descriptor and unmaps the memory. The header stays readable.
+// After the release: closes the descriptor and unmaps the memory. The header stays readable.
 void ring_reader_close(struct ring_reader *ring);

@@ -3,10 +3,10 @@
 // A connecting process is checked by its pid. The socket is closed here before the helper releases
 // its folder, so that the helper has the last reference to another user's mount.
 //
-// The folder belongs to the process, in mounts that the process may have made. A moment later the
-// socket's name may lead to anything. So no operation uses this name. The socket has its owner and
-// mode before it has a name: it is made with the process's file-system ids, which have only the
-// process's rights. Its mode is that of the socket's descriptor, without the umask.
+// The folder belongs to the process, in mounts that the process may have made: a moment later, the
+// socket's name may lead to anything. No later operation follows this name. The socket has its
+// owner and mode before it has a name: it is made with the process's file-system ids, which have
+// only the process's rights. Its mode is that of the socket's descriptor, without the umask.
 //
 // The folder is held until the recorder has closed the socket, so that the recorder never has the
 // last reference to another user's mount.
@@ -48,7 +48,7 @@ static struct place_vec *places_of(struct foreign_worker *worker)
     return *worker->state;
 }
 
-// Binds in place->folder_fd, with this process's ids. *ret_fd is owned.
+// Binds a socket in place->folder_fd, with the ids that the helper has taken. *ret_fd is owned.
 static int bind_there(const struct place *place, int *ret_fd)
 {
     char path[64];
@@ -73,7 +73,7 @@ static int open_folder(int root_fd, const char *name)
     return foreign_open(root_fd, name + 1, O_PATH | O_DIRECTORY, &folder, NULL);
 }
 
-// What happens until the ids are returned is done as the process's user.
+// Takes the ids of the process's user, until foreign_ids_return().
 static int become(const struct summons_request *asked, struct foreign_ids *ret_own)
 {
     *ret_own = (struct foreign_ids){geteuid(), getegid()};
@@ -139,7 +139,7 @@ static void remove_place(struct place *place)
     place->folder_fd = close_fd(place->folder_fd);
 }
 
-// Removes the name of a helper that no longer exists.
+// Removes a name that an earlier helper made.
 static void remove_strange(const struct foreign_worker *worker, const struct summons_place *at)
 {
     struct foreign_ids own;

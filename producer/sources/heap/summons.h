@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The recorder's end of a socket that a helper made in a folder of another process's root. The
-// process finds it there whatever mount, pid or network namespace it is in.
+// process finds the socket there, in any mount, pid or network namespace.
 #pragma once
 
 #include <stdint.h>
@@ -37,12 +37,13 @@ struct summons {
     void *userdata;
 };
 
-// From here until summons_close(), calls `comes` with each connection of the process itself (owned
-// by `comes`). Returns 0 or a negative errno.
+// Until summons_close(), calls `comes` with each connection of the process itself (owned by
+// `comes`). Returns 0 or a negative errno.
 int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void *userdata, int fd),
                  void *userdata);
 
-// Does not wait. Also for a struct that is all zero except accepter.fd, which is -1.
+// Closes the socket without a wait. Permitted for a struct that is all zero except accepter.fd
+// (-1).
 void summons_close(struct summons *summons);
 
 // The helper's part: makes the socket.
@@ -56,5 +57,5 @@ int summons_place_open(struct foreign_worker *worker, const struct summons_reque
 void summons_close_job(struct foreign_worker *worker, struct foreign_request *request,
                        struct foreign_answer *ret);
 
-// Removes the names that are left when the helper ends.
+// Removes the remaining names when the helper ends.
 void summons_end(void *state);

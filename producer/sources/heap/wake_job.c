@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program may lose its handler at any moment, by executing another program. Then the default
-// signal has no effect, but other signals would kill the program. So the signal goes to one thread,
-// directly after two checks: the process shows that the handler is the library's, and the kernel
-// shows that the thread does not block the signal. A running thread is preferred, because a thread
-// that waits in poll() or a similar call gets EINTR.
+// A program may lose its handler at any moment, by executing another program. The default signal
+// then has no effect, but other signals would kill the program. Therefore the signal goes to one
+// thread, directly after two checks: the process shows that the handler is the library's, and the
+// kernel shows that the thread does not block the signal. A running thread is preferred, because a
+// thread that waits in poll() or a similar call gets EINTR.
 //
 // A program in a seccomp jail of its own is left alone: its jail may forbid the system calls of a
-// profile. The filter that a container puts around all its processes is not such a jail: the
+// profile. The filter that a container puts around all its processes is no jail of this kind: the
 // container's first process has the same filter. The container controls its own /proc, but false
 // data there can only wake its own processes.
 //
@@ -39,7 +39,7 @@
 struct thread_status {
     char state;
     uint64_t tracer, seccomp, filters, blocked, caught;
-    uint32_t uid, gid; // those for opening files
+    uint32_t uid, gid; // ids for opening files
 };
 
 static uint64_t take_hex(struct span span)
@@ -84,7 +84,7 @@ static int read_status(const char *proc, const char *below, struct thread_status
     return parse_status(text_file_span(text, sizeof(text), proc, "%s", below), ret);
 }
 
-// Reads the first process that `pid` sees.
+// Reads the status of the process that `pid` sees as process 1.
 static int read_first(const char *proc, int32_t pid, struct thread_status *ret)
 {
     static const struct foreign_want regular = {.type = S_IFREG};
@@ -115,8 +115,8 @@ static void read_mark(const struct mapping *mapping, size_t at, int *ret_number,
         *ret_number = 0;
 }
 
-// Returns the signal that the process waits for, or 0. *ret_version is its library's version, 0 for
-// old ones.
+// Returns the signal that the process waits for, or 0. *ret_version is the version of its library,
+// 0 for old libraries.
 static int marked_signal(const char *proc, int32_t pid, int *ret_version)
 {
     static const char mark[] = "/memfd:" HEAP_DORMANT_NAME;
