@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The places, and the list of entries (armed_entry.h). Entries are released only in run_due(). So a
-// caller never holds an entry or a session that is gone.
+// The places, and the list of entries (armed_entry.h). Entries are released only in run_due().
+// Therefore a caller never holds a released entry or session.
 //
-// A look at a place compares the results of stat() with the previous ones. inotify only says when
-// to look. The look follows a moment later, when a config that is being copied is complete.
+// A look at a place compares the results of stat() with the previous results. inotify only starts a
+// look. The look follows a moment later, when a config that is being copied is complete.
 #include "producer/service/armed/armed.h"
 
 #include <dirent.h>
@@ -48,7 +48,7 @@ static struct entry *find_entry(const struct armed *armed, const char *name)
     return NULL;
 }
 
-// Returns 0, or -ENOMEM if another look is needed.
+// Looks at one config. Returns 0, or -ENOMEM if another look is needed.
 static int look_at(struct armed *armed, const char *folder, const char *name, const struct stat *st)
 {
     struct entry *entry = find_entry(armed, name);
@@ -65,7 +65,7 @@ static int look_at(struct armed *armed, const char *folder, const char *name, co
         entry_load(entry);
         return 0;
     }
-    if (entry->seen) // in an earlier place
+    if (entry->seen) // the config has the same name in an earlier place
         return 0;
     entry->seen = true;
     if (!str_eq(entry->folder, folder))
@@ -90,7 +90,8 @@ static int look_for(struct armed *armed, int folder_fd, const char *folder, cons
     return r;
 }
 
-// Returns 0 or -ENOMEM. A config that disappeared in the meantime is skipped.
+// Looks at all configs of a folder. Returns 0 or -ENOMEM. A config that disappeared meanwhile is
+// skipped.
 static int look_through(struct armed *armed, DIR *dir, const char *folder)
 {
     struct dirent *file;
@@ -103,8 +104,8 @@ static int look_through(struct armed *armed, DIR *dir, const char *folder)
     return r;
 }
 
-// Sets *ret_folder (owned by the caller) and *ret_name: the name of the only config there, or NULL
-// for all.
+// Sets *ret_folder (owned by the caller) and *ret_name: the file name of the place's only config,
+// or NULL for a folder.
 static int split_place(const struct armed_place *place, char **ret_folder, const char **ret_name)
 {
     const char *slash = strrchr(place->path, '/');
@@ -145,7 +146,8 @@ static int open_place(const struct armed_place *place, struct opened_place *ret)
     return place->optional && (r == -ENOENT || r == -ENOTDIR) ? 0 : r;
 }
 
-// If a place may be readable a moment later, nothing is concluded from missing configs.
+// Looks at all places. If a place cannot be read now but perhaps a moment later, missing configs
+// stay armed.
 static int look(struct armed *armed)
 {
     struct opened_place opened[ARMED_PLACES_MAX] = {0};
@@ -186,7 +188,8 @@ static void folder_ready(void *userdata)
     armed_wake_up(armed);
 }
 
-// The same folder under the same name is watched once, however often this is called.
+// Watches the folders. The same folder under the same name is watched once, however often the
+// function is called.
 static int watch_places(struct armed *armed)
 {
     int r = 0;
@@ -231,9 +234,9 @@ static void run_entry(struct armed *armed, size_t index)
     } else if (entry->then == THEN_LOAD && !armed->ending) {
         entry_load(entry);
     } else if (!entry_is_idle(entry)) {
-        entry->due = NSEC_MAX; // until it is written
+        entry->due = NSEC_MAX; // due again when everything is written
     } else if (entry->then == THEN_GO || armed->ending) {
-        entry->state = ALONE; // its session is gone
+        entry->state = ALONE; // the session is gone
         log_info(armed->options.log, "%s: not armed any more", entry->title);
         memmove(&armed->entries.items[index], &armed->entries.items[index + 1],
                 (armed->entries.n - index - 1) * sizeof(armed->entries.items[0]));
@@ -242,7 +245,7 @@ static void run_entry(struct armed *armed, size_t index)
     }
 }
 
-// Returns all places, for messages: the error rarely says which place it is.
+// Returns all places, for messages: an error rarely names its place.
 static const char *places_text(const struct armed *armed, char ret[PLACES_TEXT_MAX])
 {
     size_t used = 0;
@@ -253,7 +256,7 @@ static const char *places_text(const struct armed *armed, char ret[PLACES_TEXT_M
     return ret;
 }
 
-// A folder that was missing may be a different one now.
+// Watches the places again and looks at them. A missing folder may exist by now.
 static void look_again(struct armed *armed)
 {
     char text[PLACES_TEXT_MAX];

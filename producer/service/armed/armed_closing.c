@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fsync() may take seconds. So the disk thread does it, and the config is armed again meanwhile.
-// "wrote" is logged when the data and the name would survive a power failure.
+// fsync() may take seconds. Therefore the disk thread calls it, and the config is armed again
+// meanwhile. "wrote" is logged when the data and the name survive a power failure.
 #include "producer/service/armed/armed_closing.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ struct armed_closing {
     int result;
 };
 
-// One more trace is complete and on the disk.
+// Reports a trace that is complete and on the disk.
 static void trace_is_written(struct armed *armed, const char *title, const char *path,
                              uint64_t n_lost)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is short of memory or descriptors for a while must not lose a config because of
-// that. A config counts as gone only if its folder or file does not exist, and as wrong only if it
-// can be read.
+// A temporary lack of memory or descriptors must not cost a config. A config counts as removed only
+// if its folder or file does not exist, and as wrong only if the file can be read.
 //
-// The service reports the end of a session during a call, perhaps one of ours. Then only the
-// entry's due time is set, and no session is made.
+// The service reports the end of a session during a call, perhaps during a call of this module.
+// Then only the entry's due time is set, and no session is made.
 #include "producer/service/armed/armed_entry.h"
 
 #include <errno.h>
@@ -32,8 +31,8 @@ static time_t real_now(const struct armed *armed)
     return (time_t)(clock_read(armed->options.clock, CLOCK_REALTIME) / NSEC_PER_SEC);
 }
 
-// The text may end with lines that show the place of an error in a config. So consequence and hint
-// go into its first line.
+// Logs a failure once. The text may end with lines that show the place of an error in a config.
+// Therefore consequence and hint go into its first line.
 static void complain(struct entry *entry, const struct err *err, const char *consequence)
 {
     if (entry->complaint && str_eq(entry->complaint, err->text))
@@ -62,8 +61,8 @@ static struct armed_folder folder_of(const struct entry *entry)
     };
 }
 
-// Prunes the session's own files and, unless a snapshot is being written, the snapshots of each
-// trigger.
+// Prunes the session's own files, and the snapshots of each trigger unless a snapshot is being
+// written.
 static void prune(const struct entry *entry)
 {
     const Pb__TraceConfig__TriggerConfig *triggers = entry->config.trace->trigger_config;
@@ -109,7 +108,7 @@ static void publish(struct entry *entry)
         complain(entry, &err, "");
 }
 
-// Returns the number of lost events of the session whose trace was written.
+// Returns the number of lost events of a session.
 static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
 {
     Pb__TracingServiceState__SessionDetails *details =
@@ -122,7 +121,7 @@ static uint64_t events_lost(const struct entry *entry, uint64_t session_id)
     return lost;
 }
 
-// Returns false if the recording is not in a file with a name.
+// Completes the file of a session. Returns false if the recording is not in a file with a name.
 static bool finish_file(struct entry *entry, struct armed_file *file, time_t since,
                         uint64_t session_id)
 {
@@ -146,7 +145,7 @@ static bool finish_file(struct entry *entry, struct armed_file *file, time_t sin
 // -- recordings that cannot be written yet --
 
 // Keeps the stopped session with its recorded data. An older held recording is dropped, because
-// memory is limited and the newest data are worth most.
+// memory is limited and the newest data are the most valuable.
 static void hold(struct entry *entry)
 {
     struct service *service = entry->armed->options.service;
@@ -158,7 +157,7 @@ static void hold(struct entry *entry)
                   entry->title);
         struct trace_repair repair;
         service_give_up(service, held->session_id);
-        trace_repair(held->file.fd, 0, &repair); // marks the file
+        trace_repair(held->file.fd, 0, &repair); // appends the mark
         finish_file(entry, &held->file, held->since, held->session_id);
         armed_file_close(&held->second);
     }
@@ -235,7 +234,7 @@ bool entry_is_idle(const struct entry *entry)
     return !entry->held.session_id && !entry->snapshots;
 }
 
-// The entry goes on without its session.
+// Continues without the session.
 static void go_on(struct entry *entry, bool failed)
 {
     struct armed *armed = entry->armed;
@@ -265,7 +264,7 @@ static void session_ended(struct entry *entry, int result, const char *text)
     }
     bool is_safe = had_file ? finish_file(entry, &entry->file, entry->recorded_since,
                                           entry->session_id)
-                            : result != 0; // SESSION_E_NO_TRACE, or nothing was recorded
+                            : result != 0; // SESSION_E_NO_TRACE, or an empty recording
     armed_file_close(&entry->second);
     if (is_safe) {
         service_destroy(service, entry->session_id);
@@ -285,7 +284,7 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-// Searches the snapshots of each trigger, too.
+// Finds the oldest file of the config, including the snapshots of each trigger.
 static bool find_oldest(const struct entry *entry, struct armed_oldest *oldest)
 {
     const Pb__TraceConfig__TriggerConfig *triggers =
@@ -301,7 +300,8 @@ static bool find_oldest(const struct entry *entry, struct armed_oldest *oldest)
     return found;
 }
 
-// Removes the oldest trace of all configs that is in the output folder, on the same file system.
+// Removes the oldest trace of all configs below the output folder, if it is on the file system of
+// the entry's folder.
 static bool make_room(void *userdata, uint64_t session_id, int why)
 {
     const struct entry *entry = userdata;
@@ -412,7 +412,7 @@ void entry_finish_snapshots(struct entry *entry)
     }
 }
 
-// An older snapshot that waits for room is dropped in favour of this one.
+// Notes that a snapshot waits for room. An older snapshot that waits for room is dropped.
 static void snapshot_waits(struct entry *entry, struct armed_snapshot *snapshot, const char *why)
 {
     for (struct armed_snapshot *other = entry->snapshots; other; other = other->next) {
@@ -422,7 +422,7 @@ static void snapshot_waits(struct entry *entry, struct armed_snapshot *snapshot,
                   "%s: an older snapshot is lost: there is no room for it", entry->title);
         struct trace_repair repair;
         service_give_up(entry->armed->options.service, other->session_id);
-        trace_repair(other->file.fd, 0, &repair); // marks the file
+        trace_repair(other->file.fd, 0, &repair); // appends the mark
         armed_snapshot_written(other, 0, "");
         armed_wake_up(entry->armed);
     }
@@ -479,7 +479,7 @@ static void file_is_written(struct entry *entry)
         log_info(entry->armed->options.log, "%s: there is room again", entry->title);
     else if (triggers &&
              triggers->trigger_mode == PB__TRACE_CONFIG__TRIGGER_CONFIG__TRIGGER_MODE__STOP_TRACING)
-        entry->recorded_since = real_now(entry->armed); // the time of the trigger
+        entry->recorded_since = real_now(entry->armed); // time of the trigger
     entry->no_room = false;
     publish(entry);
 }
@@ -529,7 +529,8 @@ static void notify(void *userdata, uint64_t session_id, enum service_event event
         notify_session(entry, event, result, text, trigger);
 }
 
-// If there can be no file now, the recording waits for one in memory.
+// Opens the file for the next session. If no file can be made now, a recording waits in memory for
+// a file.
 static int open_file(struct entry *entry, struct err *err)
 {
     struct armed_folder folder = folder_of(entry);
@@ -603,7 +604,7 @@ static int read_config(const char *path, struct stamp *stamp, struct strbuf *ret
     return r < 0 ? err_errno(err, r, "config") : 0;
 }
 
-// Takes the folder and the start of the file names from output_path.
+// Takes the folder and the beginning of the file names from output_path.
 static int choose_output(struct entry *entry)
 {
     const char *path = entry->config.trace->output_path;
@@ -782,7 +783,7 @@ bool entry_has_changed(const struct entry *entry, const struct stat *st)
            nsec_from_timespec(&stamp->changed) != nsec_from_timespec(&st->st_mtim);
 }
 
-// While snapshots are being written, all other work of the entry waits.
+// Returns the next due time. While snapshots are being written, all other work of the entry waits.
 nsec_t entry_due(const struct entry *entry)
 {
     for (struct armed_snapshot *snapshot = entry->snapshots; snapshot; snapshot = snapshot->next)

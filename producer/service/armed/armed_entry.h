@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One armed config, for the armed*.c files alone: its file, its session and its snapshots. Its
+// One armed config, only for the armed*.c files: its file, its session and its snapshots. The
 // states:
 //
 //     WAITING   due at some time      -> LIVE, or WAITING with a longer delay
@@ -25,13 +25,13 @@ struct stamp {
     struct timespec changed;
 };
 
-// A recording that is over but not yet written. Its session holds the data.
+// A finished recording that is not written yet. Its session holds the data.
 struct held {
     uint64_t session_id; // 0: none
     struct armed_file file, second;
     time_t since;
-    nsec_t due;   // the next attempt if there is no file; NSEC_MAX: waits for room in `file`
-    nsec_t delay; // the delay after that attempt
+    nsec_t due;   // the next attempt without a file; NSEC_MAX: waits for room in `file`
+    nsec_t delay; // delay after this attempt
 };
 
 struct entry {
@@ -44,20 +44,20 @@ struct entry {
     char *output_folder, *output_stem; // owned
     struct service_consumer consumer;
     enum { WAITING, LIVE, ENDING, ALONE } state;
-    enum { THEN_LOAD, THEN_GO } then; // what follows ENDING
-    bool seen;                        // found by the present look at the folder
+    enum { THEN_LOAD, THEN_GO } then; // action after ENDING
+    bool seen;                        // found by the present look at the places
     nsec_t due;                       // while WAITING
-    nsec_t delay;                     // the next delay if the attempt fails
+    nsec_t delay;                     // the next delay after a failure
     uint64_t session_id;              // 0: no session
     nsec_t live_since;
     time_t recorded_since;
     struct armed_file file;
-    struct armed_file second; // a file that may take its place
-    bool no_room;             // there was no room for the file, and the log says so
+    struct armed_file second; // a file that may replace `file`
+    bool no_room;             // no room for the file; the log says this already
     struct held held;
     struct armed_snapshot *snapshots; // owned; being written
-    char *complaint;                  // owned: the last failure, logged only once
-    bool told;                        // the log says that the config is armed
+    char *complaint;                  // owned: last failure, logged only once
+    bool told;                        // the log says already that the config is armed
 };
 
 VEC_DEFINE(entry_vec, struct entry *);
@@ -71,7 +71,7 @@ struct armed {
     nsec_t look_due; // NSEC_MAX: no look is due
     uint64_t n_files, n_recovered;
     struct armed_closing *closings; // owned
-    bool unreadable;                // a place cannot be read, and the log says so
+    bool unreadable;                // a place cannot be read; the log says this already
     bool ending;
     void (*done)(void *userdata);
     void *done_userdata;
@@ -82,7 +82,7 @@ static inline nsec_t armed_now(const struct armed *armed)
     return clock_read(armed->options.clock, CLOCK_BOOTTIME);
 }
 
-// Returns whether `r` is an error that has nothing to do with the file or folder and may pass.
+// Returns whether `r` is a temporary error that has nothing to do with the file or folder.
 static inline bool armed_may_pass(int r)
 {
     return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -EIO || r == -EAGAIN;
@@ -100,11 +100,11 @@ struct entry *entry_free(struct entry *entry);
 
 void entry_load(struct entry *entry);        // reads the config
 void entry_try_session(struct entry *entry); // makes the config's session
-// Ends the entry's session, if there is one. armed_run_due() continues with `then`.
+// Ends the entry's session, if any. armed_run_due() continues with `then`.
 void entry_end(struct entry *entry, int then);
-void entry_finish_snapshots(struct entry *entry); // finishes the snapshots that are written
-void entry_write_held(struct entry *entry);       // tries to write held recordings again
-bool entry_is_idle(const struct entry *entry); // true: nothing of the entry remains to be written
+void entry_finish_snapshots(struct entry *entry); // finishes the written snapshots
+void entry_write_held(struct entry *entry);       // tries again to write the held recording
+bool entry_is_idle(const struct entry *entry); // true: nothing of the entry is left to be written
 
 bool entry_has_changed(const struct entry *entry, const struct stat *st);
 nsec_t entry_due(const struct entry *entry); // NSEC_MAX: nothing is due

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A session gets its file when it is armed, and most sessions never record anything. O_TMPFILE
-// makes a file without a name, which needs no cleanup however the process ends. The file is linked
-// into the folder when it has data. On file systems without O_TMPFILE the file has a name from the
-// start. After a crash it is left empty, and the next start finds it.
+// makes a file without a name, which needs no cleanup after a crash. The file is linked into the
+// folder when it has data. On file systems without O_TMPFILE, the file has a name from the start: a
+// crash leaves an empty file, which the next start finds.
 //
-// Until it is complete, a file has the name of a part, and a lock that ends with the process. So an
-// unlocked part means that its writer is dead, even if another process has its pid, or if two
-// daemons write into one folder.
+// Until it is complete, a file has the name of a part, and a lock that ends with the process.
+// Therefore an unlocked part proves that its writer is dead, even if another process has the
+// writer's pid, or if two daemons write into one folder.
 #include "producer/service/armed/armed_file.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@
 #include "common/vec.h"
 
 #define FILE_MODE   0600
-#define MARK        S_ISVTX // has no effect on a file, and every file system stores it
+#define MARK        S_ISVTX // has no effect on a file, and every file system stores this bit
 #define FOLDER_MODE 0700
 #define NAMES_MAX   1000               // per second
 #define TIME_FORM   "ddddddddTddddddZ" // d: a digit
@@ -39,7 +39,7 @@ static int make_folder(const char *path, struct err *err)
     return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
-// Returns the `n`th name for the time `when`.
+// Returns name number `n` for the time `when` (owned by the caller), or NULL.
 static char *name_of(const struct armed_folder *folder, time_t when, unsigned n)
 {
     struct tm tm;
@@ -54,7 +54,7 @@ static char *name_of(const struct armed_folder *folder, time_t when, unsigned n)
     return path;
 }
 
-// Tries names until `make` finds a free one.
+// Tries names until `make` succeeds with a free name.
 static int take_name(const struct armed_folder *folder, time_t when,
                      int (*make)(int fd, const char *path), int fd, char **ret_path,
                      struct err *err)
@@ -72,7 +72,7 @@ static int take_name(const struct armed_folder *folder, time_t when,
     return err_set(err, -EEXIST, "%s: too many files of one second", folder->path);
 }
 
-// Makes the name of the part that will become `path`.
+// Makes the name of the part of `path`.
 static int part_of(const char *path, char ret[PATH_MAX])
 {
     int n = snprintf(ret, PATH_MAX, "%s" ARMED_PART_SUFFIX, path);
@@ -185,7 +185,8 @@ static int sync_folder_of(const char *path)
     return fd < 0 || (fsync(fd) < 0 && errno != EINVAL) ? -errno : 0;
 }
 
-// Never replaces an existing file. File systems without RENAME_NOREPLACE get a check before.
+// Renames a part, but never replaces an existing file. Without RENAME_NOREPLACE, a check precedes
+// the rename.
 static int rename_part(const char *part, const char *path)
 {
     if (renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
@@ -356,7 +357,8 @@ bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_ol
     return found;
 }
 
-// Files that a user other than root can cause again and again do not displace the others.
+// Prunes marked or unmarked files. A user other than root can cause any number of marked files, so
+// that these must not displace others.
 static void prune_kind(const struct armed_folder *folder, const struct old_files *files,
                        bool marked, int dir_fd, const struct log *log)
 {

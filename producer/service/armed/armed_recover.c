@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder may be open to users other than root. So a part must be a regular file of this user with
-// a single name: a part is cut and marked, which must not happen to a file that another user has
-// linked into the folder. A part is opened by its name in the folder, without following links. The
-// lock distinguishes the part of a dead writer from one that a daemon is writing. A writer that has
-// just completed its file no longer holds the lock, but then the file has another name.
+// Users other than root may have access to the folder. A part is cut and marked, which must not
+// happen to a file that another user has linked into the folder. Therefore a part must be a regular
+// file of this user with a single name. A part is opened by its name in the folder, without
+// following links. The lock tells a part of a dead writer from a part of a running daemon. A writer
+// that has just completed its file no longer holds the lock, but then the file has another name.
 #include "producer/service/armed/armed_recover.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@
 #include "producer/service/armed/armed_file.h"
 #include "producer/trace/trace_repair.h"
 
-// Returns the final name of the part; NULL: it is not one of ours.
+// Returns the final name of the part (owned by the caller), or NULL if the name is not a part's.
 static char *final_name(const char *name)
 {
     if (*name == '.' || !str_ends_with(name, ARMED_FILE_SUFFIX ARMED_PART_SUFFIX))
@@ -37,7 +37,7 @@ static char *final_name(const char *name)
     return NULL;
 }
 
-// Returns whether it is the second file of a journal, which has not replaced the first one.
+// Returns whether `name` is the second file of a journal, which has not replaced the first file.
 static bool is_second(const char *name)
 {
     const char *dash = strrchr(name, '-');
@@ -51,11 +51,11 @@ static bool is_named(int dir_fd, const char *name, struct stat *ret)
            ret->st_uid == geteuid() && ret->st_nlink == 1;
 }
 
-// Opens and locks a file that no process writes. Returns a descriptor, or -1.
+// Opens and locks a file without a writer. Returns a descriptor, or -1.
 static int open_part(int dir_fd, const char *name)
 {
     struct stat st, named;
-    if (!is_named(dir_fd, name, &st)) // checked before it is opened, because devices notice an open
+    if (!is_named(dir_fd, name, &st)) // checked before the open, which devices would notice
         return -1;
     CLEANUP(close_fdp)
     int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

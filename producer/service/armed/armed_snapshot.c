@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service writes the copy, a little in each round of the loop. The file gets its name at the
-// end; before that it would be a trace without its last packets.
+// The service writes the copy, a little in each round of the loop.
 #include "producer/service/armed/armed_snapshot.h"
 
 #include <ctype.h>
@@ -92,7 +91,7 @@ int armed_snapshot_take(struct service *service, const struct service_consumer *
         armed_file_mark(&snapshot->file);
     if (r == 0)
         armed_file_publish(&snapshot->file, &own, now,
-                           NULL); // if this fails, it is repeated at the end
+                           NULL); // on failure, armed_snapshot_finish() tries again
     if (r < 0)
         return err_prefix(err, r, "snapshot");
     *ret = STEAL(snapshot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot of an armed session (CLONE_SNAPSHOT) that is being written into a file of its own.
+// A snapshot of an armed session (CLONE_SNAPSHOT), while its file is being written.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 struct armed_snapshot {
     struct armed_snapshot *next; // next in the owner's list
     struct service *service;     // borrowed
-    uint64_t session_id;         // of the copy; 0: none
+    uint64_t session_id;         // session of the copy; 0: none
     time_t taken;
     char *stem; // owned: stem of the file's name, with the trigger's name
     struct armed_file file;
@@ -24,10 +24,10 @@ struct armed_snapshot {
     struct err err;
 };
 
-// Copies the session's buffers now and starts writing them. `trigger` is the trigger that asked for
-// the snapshot. Its name follows folder->stem in the file's name. The folder's limits hold for the
-// snapshots of each trigger separately, so that frequent triggers do not displace rare ones. The
-// consumer learns the end by the copy's id and calls armed_snapshot_written().
+// Copies the session's buffers now and starts to write them. `trigger` is the trigger of the
+// snapshot. Its name follows folder->stem in the file's name. The folder's limits hold for the
+// snapshots of each trigger separately, so that frequent triggers do not displace rare triggers.
+// The consumer gets the end of the writing with the copy's id, and calls armed_snapshot_written().
 int armed_snapshot_take(struct service *service, const struct service_consumer *consumer,
                         uint64_t session_id, const struct service_trigger_hit *trigger,
                         const struct armed_folder *folder, time_t now, struct armed_snapshot **ret,
@@ -35,15 +35,14 @@ int armed_snapshot_take(struct service *service, const struct service_consumer *
 
 void armed_snapshot_written(struct armed_snapshot *snapshot, int result, const char *text);
 
-// Finishes a written snapshot: gives the file its name, or fails with the reason why the file is
-// not complete.
+// Finishes a written snapshot. Returns 0 when the file has a name, or the failure of the writing.
 int armed_snapshot_finish(struct armed_snapshot *snapshot, const struct armed_folder *folder,
                           struct err *err);
 
 // Returns true for snapshots of the config with this `stem`: STEM-TRIGGER-TIME.pftrace.
 bool armed_snapshot_is_ours(const char *name, const char *stem);
 
-// Returns STEM-TRIGGER, fit for a file name. The caller frees it. NULL: memory ran out.
+// Returns STEM-TRIGGER, fit for a file name (owned by the caller), or NULL if memory ran out.
 char *armed_snapshot_stem(const char *stem, const char *trigger);
 
 // Frees the snapshot. A file without a name disappears. Takes NULL, returns NULL.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// minizip streams: an entry's bytes are deflated as they come, so memory is a deflate state and a
-// buffer, whatever the size of a trace. minizip seeks back to fill in sizes. So the zip is always a
-// regular file of ours, and goes to standard output only when it is complete.
+// minizip streams: an entry's bytes are deflated as they come, so that memory is limited to a
+// deflate state and a buffer. minizip seeks back to write sizes. Therefore the zip is always a
+// regular file of ours, and is copied to standard output only when it is complete.
 //
-// Two kinds of failure are kept apart. If a source cannot be read, its entry is missing and the
-// index has a line. If the zip cannot be written, the report ends. minizip only says that its
-// output failed, so write_failed keeps the errno.
+// Two kinds of failure are distinguished. If a source cannot be read, its entry is missing and the
+// index has a line. If the zip cannot be written, the report ends. minizip does not report the
+// reason of a failed write, so write_failed keeps the errno.
 #include "producer/service/armed/bugreport_zip.h"
 
 #include <errno.h>
@@ -43,10 +43,10 @@ static const char *const proc_files[] = {
 #define N_PROC_FILES ELEMENTS(proc_files)
 struct bugreport {
     char *path;      // owned; NULL: standard output
-    char *temporary; // owned; NULL: it has no name
+    char *temporary; // owned; NULL: no name
     int fd;
     zipFile zip;
-    int write_failed; // -errno of the output, 0: none
+    int write_failed; // -errno of the output; 0: none
     struct strbuf entries;
     struct strbuf notes;
     uint64_t entry_bytes;
@@ -129,7 +129,7 @@ static int write_error(const struct bugreport *report, struct err *err)
 
 // Making and ending.
 
-// Some file systems do not support files without names.
+// Makes a file without a name. Some file systems do not support O_TMPFILE.
 static int temporary_in(const char *dir)
 {
     char name[256];
@@ -239,7 +239,7 @@ struct bugreport *bugreport_free(struct bugreport *report)
         return NULL;
     int saved = errno;
     if (report->zip) {
-        report->write_failed = -ECANCELED; // minizip writes its directory whenever it closes
+        report->write_failed = -ECANCELED; // minizip writes its directory at each close
         zipClose(report->zip, NULL);
     }
     report->fd = close_fd(report->fd);
@@ -392,7 +392,8 @@ static bool name_taken(const struct bugreport *report, const char *name)
     return false;
 }
 
-// The name comes from a config: folders, control characters and hidden names are removed.
+// Makes a safe entry name. `wanted` comes from a config: folders, control characters and hidden
+// names are removed.
 static void choose_name(const struct bugreport *report, const char *wanted, char *ret,
                         size_t ret_size)
 {
@@ -559,7 +560,7 @@ static void add_time(struct strbuf *out, nsec_t time)
     strbuf_add_str(out, text);
 }
 
-// mmsql reads this line. It gives the trace time of the files of /proc.
+// Adds the line that gives the trace time of the files of /proc. mmsql reads this line.
 static void add_proc_time(struct strbuf *out, const struct bugreport *report)
 {
     char time[64];

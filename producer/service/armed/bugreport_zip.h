@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A bugreport: one zip with traces, the memory files of /proc, the end of the kernel log, and
-// index.txt, which lists the contents and the gaps. This module knows nothing of sessions: the
-// caller hands over each trace packet by packet.
+// index.txt, which lists the contents and the gaps. This module does not know sessions: the caller
+// passes each trace as packets or as a file.
 //
-// If reading fails, the index says so, and the report goes on. If writing fails, the report fails
-// and leaves no file behind.
+// If a source cannot be read, the index says so, and the report continues. If the zip cannot be
+// written, the report fails and leaves no file behind.
 #pragma once
 
 #include <stddef.h>
@@ -29,19 +29,19 @@ struct bugreport;
 // -ENAMETOOLONG.
 int bugreport_partial_path(char *to, size_t size, const char *path, pid_t pid);
 
-// Makes a file without a name in TMPDIR or the usual folder. Returns a descriptor, which the caller
-// owns, or a negative errno.
+// Makes a file without a name in TMPDIR or the usual folder. Returns a descriptor (owned by the
+// caller) or a negative errno.
 int bugreport_temporary_file(void);
 
 // Creates the zip in the folder of `path`, under a temporary name, readable by its owner only. For
-// "-", creates it in a temporary folder, and copies it to standard output at the end. `version` is
-// the program's version. Returns 0 or a negative errno with text: -EEXIST if `path` is not a
+// "-", the zip is made in a temporary folder, and copied to standard output at the end. `version`
+// is the program's version. Returns 0 or a negative errno with text: -EEXIST if `path` is not a
 // regular file.
 int bugreport_new(const char *path, const char *version, struct bugreport **ret, struct err *err);
 struct bugreport *bugreport_free(struct bugreport *report); // takes NULL, returns NULL
 
-// Makes a file without a name beside the zip if possible: /tmp may be in memory, which may be
-// short.
+// Makes a file without a name, beside the zip if possible: /tmp may be in memory, which may be
+// short. Returns a descriptor (owned by the caller) or a negative errno.
 int bugreport_scratch_file(const struct bugreport *report);
 
 // Adds vmstat, meminfo and similar files from `proc_root` ("/proc"), and the kernel messages of the
@@ -50,23 +50,22 @@ int bugreport_add_machine(struct bugreport *report, const char *proc_root, const
                           struct err *err);
 
 // Begins a trace. `file_name` comes from the session's config (NULL or empty: systrace.pftrace).
-// The name is made safe, and unique in the zip.
+// The entry's name is made safe and unique.
 int bugreport_trace_begin(struct bugreport *report, const char *file_name, struct err *err);
-// Adds a packet, without its framing. -EFBIG: the trace has reached its maximum size and the packet
-// is not added; the trace can still be ended.
+// Adds a packet, without its framing. Returns -EFBIG if the trace has reached its maximum size: the
+// packet is not added, and the trace can still be ended.
 int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err);
-// Adds a trace file, from its beginning. -EFBIG: the file is too large and was cut behind the last
-// packet that fits.
+// Adds a trace file, from its beginning. Returns -EFBIG if the file is too large: the entry ends
+// behind the last packet that fits.
 int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
-// Ends the trace. For the index, `about` describes the trace and `problem` says what is wrong with
-// it (NULL: nothing).
+// Ends the trace. The index shows `about`, a description of the trace, and `problem` (NULL: none).
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,
                         struct err *err);
 
-// Returns the name in the zip of the last entry that was begun.
+// Returns the name of the last begun entry in the zip.
 const char *bugreport_entry_name(const struct bugreport *report);
 
-// Adds a text as a file of its own.
+// Adds a text as a separate file.
 int bugreport_add_text(struct bugreport *report, const char *name, const char *text, size_t size,
                        struct err *err);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The log is read twice. The first pass only counts, so that the second pass knows how much to
-// leave out at the start: the latest records fit into the limit, and no more memory than one record
-// is used. The second pass stops where the first did. The first stops after RECORDS_MAX, because a
-// chatty kernel could keep it going.
+// The log is read twice. The first pass only counts, so that the second pass can skip the oldest
+// records: the latest records fit into the limit, and memory is limited to one record. The second
+// pass stops where the first did. The first pass stops after RECORDS_MAX, because a chatty kernel
+// could prolong it without end.
 #include "producer/service/armed/kernel_log.h"
 
 #include <errno.h>
@@ -45,12 +45,13 @@ struct pass {
     int fd;
     const char *path;
     nsec_t since;
-    uint64_t last_sequence; // of the first pass
+    uint64_t last_sequence; // last record of the first pass
     uint64_t n_bytes;
     struct strbuf line;
 };
 
-// Returns 1 with the next record that counts in pass->line, or 0 at the end.
+// Reads the next record that is not too old. Returns 1 with its text in pass->line, or 0 at the
+// end.
 static int next_line(struct pass *pass, uint64_t *ret_sequence, struct err *err)
 {
     char record[RECORD_MAX];

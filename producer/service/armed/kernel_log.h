@@ -11,8 +11,9 @@
 #include "common/str.h"
 
 struct kernel_log_range {
-    nsec_t since;       // kernel log time (CLOCK_MONOTONIC) of the first record; 0: all
-    uint64_t max_bytes; // of text; the latest records are kept
+    nsec_t since;       // time of the first record, by the kernel log's clock (CLOCK_MONOTONIC); 0:
+                        // all
+    uint64_t max_bytes; // bytes of text; the latest records are kept
 };
 
 // Calls `take` for each line, formatted as "<6>[  123.456789] text" with a newline. The first
@@ -23,6 +24,6 @@ int kernel_log_read(const char *path, const struct kernel_log_range *range,
                     void *userdata, struct err *err);
 
 // Formats one record of /dev/kmsg, `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT\n KEY=VALUE`, into
-// `line`, whose old content is replaced. Returns 0, or -EINVAL if it is not a record.
+// `line`, whose old content is replaced. Returns 0, -EINVAL for a malformed record, or -ENOMEM.
 int kernel_log_format(const char *record, size_t size, struct strbuf *line, uint64_t *ret_sequence,
                       nsec_t *ret_time);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An instance's `trace_pipe` is the file to wait on: it covers all CPUs, and the first event wakes
-// its reader whatever `buffer_percent` says. (The files of single CPUs wait until their buffer is
-// filled to that part.) Its text also says which event it was, and when. Nothing else is written
-// into the instance, so nothing else wakes the reader.
+// The watch waits for an instance's `trace_pipe`: this file covers all CPUs, and the first event
+// wakes its reader whatever `buffer_percent` says. (The files of single CPUs wait until their
+// buffer is filled to this percentage.) The text also has the event's name and time. Nothing else
+// is written into the instance, so that nothing else wakes the reader.
 //
 // After a hit, `tracing_on` switches the instance off. The events stay enabled, because switching
 // events patches kernel code on all CPUs. `tracing_on` is opened beforehand, because memory is
-// short when a hit comes. Before the watch goes on, the buffer is read empty; emptying it through
-// `trace` would wait for the kernel, for about 20 ms.
+// short at a hit. Before the watch continues, the buffer is emptied by reads. A write into `trace`
+// would wait for the kernel for about 20 ms.
 //
 // PSI triggers live as long as their file is open. They are closed during the rest, so that the
-// kernel does not measure in vain.
+// kernel does not measure for nothing.
 #include "producer/service/armed/kmem_watch.h"
 
 #include <errno.h>
@@ -33,14 +33,14 @@
 #define PSI_STEP_USEC  2000000ull
 #define READS_MAX      100000 // enough to empty the buffer, which is off and cannot grow
 #define BUFFER_SIZE_KB "4"    // of each CPU
-#define HITS_KEPT      24     // the rest cannot double more often
+#define HITS_KEPT      24     // limits the doublings of the rest
 
 struct psi_threshold {
     struct kmem_watch *watch;
     const char *text; // borrowed
     int fd;           // -1 during the rest
     struct loop_io *io;
-    bool failed; // it failed, and the log says so
+    bool failed; // the log says already that it failed
 };
 
 struct kmem_watch {
@@ -64,8 +64,8 @@ DEFINE_CLEANUP(watch_freep, struct kmem_watch, kmem_watch_free);
 
 // -- parsing the kernel's texts --
 
-// Parses "... [001] .....  6592.385189: mm_compaction_begin: ...". A task's name stands in front
-// and may contain anything.
+// Parses "... [001] ..... 6592.385189: mm_compaction_begin: ...". The task's name in front may
+// contain anything.
 static bool parse_line(const char *line, const char *end, nsec_t earliest, nsec_t latest,
                        nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
 {
@@ -83,7 +83,7 @@ static bool parse_line(const char *line, const char *end, nsec_t earliest, nsec_
         const char *name = cursor + 2;
         const char *colon = memchr(name, ':', (size_t)(end - name));
         nsec_t time = (nsec_t)sec * NSEC_PER_SEC + (nsec_t)usec * NSEC_PER_USEC;
-        // The text has whole microseconds.
+        // The text has only whole microseconds.
         if (!colon || colon == name || time < earliest - NSEC_PER_USEC || time > latest)
             continue;
         *ret_time = time < earliest ? earliest : time;
@@ -108,8 +108,8 @@ bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t lat
     return false;
 }
 
-// The kernel's part is text[0..*ret_size). *ret_path is the file that follows, or NULL for all
-// tasks.
+// Splits the text of a threshold. The kernel's part is text[0..*ret_size). *ret_path is the file
+// behind it, or NULL for all tasks.
 static bool parse_psi(const char *text, uint64_t *ret_stall, uint64_t *ret_window, size_t *ret_size,
                       const char **ret_path)
 {
@@ -166,7 +166,7 @@ static void close_psi(struct psi_threshold *psi)
     psi->fd = close_fd(psi->fd);
 }
 
-// Returns how long to rest after the latest hit.
+// Returns the time to rest after the latest hit.
 static nsec_t rest_after(const struct kmem_watch *watch, nsec_t now)
 {
     nsec_t rest = watch->options.rest;
@@ -179,7 +179,8 @@ static nsec_t rest_after(const struct kmem_watch *watch, nsec_t now)
     return rest;
 }
 
-// The PSI triggers come last, because closing one waits for the kernel, for about 15 ms.
+// Stops the watch for a while. The caller closes the PSI triggers later, because a close waits for
+// the kernel, for about 15 ms.
 static void fall_silent(struct kmem_watch *watch, nsec_t until)
 {
     watch->resting = true;
@@ -212,7 +213,7 @@ void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until)
     close_all_psi(watch);
 }
 
-// Takes the parts around the time from "  a task-12  [001] .....  6592.385189: mark_victim: pid=12
+// Copies the parts around the time out of " a task-12 [001] ..... 6592.385189: mark_victim: pid=12
 // comm=a task". `name` points at the event's name in the line.
 static void describe(const char *text, const char *end, const char *name, size_t name_size,
                      char ret[KMEM_WATCH_DETAIL_MAX])
@@ -361,7 +362,7 @@ static int enable_event(struct kmem_watch *watch, const char *event)
     return r;
 }
 
-// The text must have times, and a reader must be able to wait.
+// Sets the options of the instance: the text must have times, and a reader must be able to wait.
 static void set_options(struct kmem_watch *watch)
 {
     static const char *const options[][2] = {

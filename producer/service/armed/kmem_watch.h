@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Detects that memory gets short, by kernel events in a tracefs instance of its own, and by
-// thresholds of /proc/pressure/memory. The watch sleeps in the kernel until a hit. After a hit it
-// rests for a while: then nothing is watched and nothing wakes up. The rest doubles with each
-// further hit of the last hour, so that signs that persist all day hit at longer and longer
-// intervals.
+// Detects a shortage of memory, by kernel events in a separate tracefs instance, and by thresholds
+// of /proc/pressure/memory. The watch sleeps in the kernel until a hit. After a hit it rests:
+// nothing is watched and nothing wakes the process. The rest doubles with each further hit of the
+// last hour, so that permanent signs cause fewer and fewer hits.
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +35,7 @@ struct kmem_watch_options {
     struct loop *loop;
     const struct log *log;
     const struct source_roots *roots;
-    const char *instance;      // an existing instance of tracefs; NULL: one of our own
+    const char *instance;      // an existing instance of tracefs; NULL: a private instance
     const char *const *events; // "group/name", NULL-terminated; NULL: none
     // "some STALL_USEC WINDOW_USEC" or "full ...", optionally followed by the pressure file of a
     // cgroup. NULL-terminated; NULL: none.
@@ -52,25 +51,25 @@ struct kmem_watch_options {
 
 struct kmem_watch;
 
-// Starts the watch. Events that this kernel does not have are logged and left out. Fails only if
-// nothing is left to watch. Does not call `hit` itself.
+// Starts the watch. Events that this kernel does not have are logged and left out. Returns 0 or a
+// negative errno with text. Fails only if nothing is left to watch. Does not call `hit` itself.
 int kmem_watch_new(const struct kmem_watch_options *options, struct kmem_watch **ret,
                    struct err *err);
 struct kmem_watch *kmem_watch_free(struct kmem_watch *watch); // takes NULL, returns NULL
 
-// Rests at least until `until` (boot time), because another sign has fired already.
+// Rests at least until `until` (boot time), because another group has fired already.
 void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until);
 
 // Returns whether the watch rests, and the number of its hits.
 bool kmem_watch_resting(const struct kmem_watch *watch);
 uint64_t kmem_watch_hits(const struct kmem_watch *watch);
 
-// Checks a text for kmem_watch_options.psi. Returns 0, or -EINVAL with text. If this process may
-// not use every window, the watch uses the next larger permitted window, with the stall time in
-// proportion.
+// Checks a text for kmem_watch_options.psi. Returns 0, or -EINVAL with text. If the window needs a
+// right that this process lacks, the watch uses the next larger permitted window, with the stall
+// time in proportion.
 int kmem_watch_check_psi(const char *text, struct err *err);
 
-// Finds the first event in the `size` bytes of `text`, as trace_pipe prints events, whose time is
-// within [earliest, latest]. *ret_name points into `text`. Returns false if there is none.
+// Finds the first event with a time within [earliest, latest] in the `size` bytes of `text`, in the
+// format of trace_pipe. *ret_name points into `text`. Returns false without an event.
 bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t latest,
                       nsec_t *ret_time, const char **ret_name, size_t *ret_name_size);

@@ -7,10 +7,10 @@
 //     stalls      a task must reclaim before its allocation succeeds; tasks wait for memory (PSI)
 //     kills       the OOM killer has chosen a victim, of the machine or of a cgroup
 //
-// A group has a tracefs instance of its own, because a resting group switches its instance off.
+// Each group has a separate tracefs instance, because a resting group switches its instance off.
 // Reclaim in cgroups is watched by its event, on cgroups v1 and v2 alike: the pressure files of
-// cgroups are many, come and go, and exist only in v2. The kernel counts stalls in cgroups in
-// /proc/pressure/memory, too.
+// cgroups are many, come and go, and exist only in v2. /proc/pressure/memory counts stalls in
+// cgroups, too.
 #include "producer/service/armed/memory_watch.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static int start_group(struct group *group, bool has_psi, struct err *err)
     return kmem_watch_new(&options, &group->kmem, err);
 }
 
-// If a group cannot be watched, this is logged, and the others go on.
+// If a group cannot be watched, the log says so, and the other groups are watched.
 int memory_watch_new(const struct memory_watch_options *options, struct memory_watch **ret,
                      struct err *err)
 {
@@ -141,7 +141,8 @@ struct memory_watch *memory_watch_free(struct memory_watch *watch)
 
 VEC_DEFINE(name_vec, const char *);
 
-// Turns "group:name" lines into "group/name", and cuts the text into them.
+// Lists the events of the kernel: turns "group:name" lines into "group/name", and cuts the text
+// into them.
 static int list_events(const char *tracefs, struct strbuf *text, struct name_vec *ret)
 {
     int r = tracefs_read_at(text, "%s/available_events", tracefs);
@@ -159,7 +160,7 @@ static int list_events(const char *tracefs, struct strbuf *text, struct name_vec
     return 0;
 }
 
-// Returns the nearest name: by the whole name, or by the event's name alone in any group.
+// Returns the nearest name: by the whole name, or by the event's name in any group.
 static const char *nearest(const struct name_vec *known, const char *event)
 {
     const char *found = str_nearest(event, known->items, known->n);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The triggers that the daemon fires itself: kmem_activity if the kernel reclaims memory or tasks
-// stall for memory, and oom_kill if the kernel kills a process because memory ran out. There are
-// three groups of signs: background work, stalls, and kills. Each group rests on its own. So a
+// stall for memory, and oom_kill if the kernel kills a process because memory ran out. The signs
+// have three groups: background work, stalls, and kills. Each group rests separately. Therefore a
 // cgroup that reclaims all day at its limit does not hide stalls of the machine.
 #pragma once
 
@@ -18,7 +18,7 @@
 extern const char *const memory_watch_default_events[];
 extern const char *const memory_watch_default_psi[];
 
-// All borrowed. Must outlive the watch.
+// All members are borrowed and must outlive the watch.
 struct memory_watch_options {
     struct loop *loop;
     const struct log *log;
@@ -41,7 +41,7 @@ int memory_watch_new(const struct memory_watch_options *options, struct memory_w
                      struct err *err);
 struct memory_watch *memory_watch_free(struct memory_watch *watch); // takes NULL, returns NULL
 
-// Returns 0, or -EINVAL, with text and the nearest name, if this kernel does not have an event.
-// Returns 0 if the kernel lists no events.
+// Returns 0, or -EINVAL with text and the nearest name if this kernel does not have an event.
+// Returns 0 if the kernel's list of events cannot be read.
 int memory_watch_check_events(const struct source_roots *roots, const char *const *events,
                               struct err *err);

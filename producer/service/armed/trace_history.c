@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folders are the source of truth: the daemon may have died since, but its files stay. First
-// the files are only listed; then the few that are wanted are opened. So a folder with many files
-// costs only a look at their names and times.
+// The folders are the source of truth: the daemon may be dead, but its files stay. The files are
+// listed first; then only the wanted files are opened. Therefore a folder with many files costs
+// only their names and times.
 //
-// This may run as root in a folder that another user can write to. A file is judged by its open
-// descriptor: it must be a regular file with a single name, of an owner who is trusted with this
-// report.
+// The caller may be root, and another user may have write access to the folder. A file is judged by
+// its open descriptor: it must be a regular file with a single name, of a trusted owner.
 //
-// The writer of a part holds a lock on it. The lock is tried and released at once, because a daemon
-// that starts meanwhile needs it.
+// The writer of a part holds a lock on the part. The lock is tried and released at once, because a
+// starting daemon needs the lock.
 #include "producer/service/armed/trace_history.h"
 
 #include <dirent.h>
@@ -82,7 +81,7 @@ static void listed_done(struct listed_vec *all)
     listed_vec_done(all);
 }
 
-// If the same file is in two folders of the list, the one with the higher score counts.
+// Returns whether the list has the file already, from another folder. The higher score counts.
 static bool merge_same(struct listed_vec *all, const struct stat *st, int32_t score)
 {
     vec_foreach(all, listed) {
@@ -126,7 +125,7 @@ static int list_add(struct trace_history *history, struct listed_vec *all,
     return -ENOMEM;
 }
 
-// A missing folder has no traces yet.
+// Lists the files of a folder. A missing folder has no traces yet.
 static int folder_list(struct trace_history *history, const struct trace_history_folder *folder,
                        bool parts, nsec_t oldest, struct listed_vec *all)
 {

@@ -20,14 +20,14 @@ struct trace_history_folder {
     const char *path;
     const char
         *stem;     // files are STEM-TIME.pftrace or STEM-TRIGGER-TIME.pftrace; NULL: all *.pftrace
-    int32_t score; // bugreport_score of the sessions that make them
+    int32_t score; // bugreport_score of the sessions of these files
 };
 
 struct trace_history_limits {
-    nsec_t age;     // since the last write to the file
-    uint64_t bytes; // of all files together; the newest may be larger
-    uint32_t files; // 0: none
-    bool parts;     // also parts that a dead daemon left unfinished, if no process writes them
+    nsec_t age;     // most time since the last write, in ns
+    uint64_t bytes; // limit of all files together; the newest may be larger
+    uint32_t files; // limit; 0: none
+    bool parts;     // also unfinished parts of a dead daemon, if no process writes them
 };
 
 struct finished_trace {
@@ -44,14 +44,14 @@ struct trace_history {
     struct finished_traces traces; // newest first
     struct strbuf problems;        // a line for each folder or file that cannot be read
     uint32_t n_old,
-        n_beyond;          // left out because of their age; because of the limits on number or size
-    uint32_t n_unfinished; // without limits.parts: files named as parts
-    nsec_t newest_old;     // of those that are too old: the latest write
+        n_beyond;          // left out because of age; because of the limits on number or size
+    uint32_t n_unfinished; // without limits.parts: number of parts
+    nsec_t newest_old;     // last write to the files that are too old
 };
 
-// Finds traces. Takes only files of root, of this user and of the folder's owner, and no file with
-// a second link: in a folder where others can write, a link could lead anywhere. `now` is the real
-// time. Returns 0 or -ENOMEM.
+// Finds the newest traces within `limits`. Accepts only files of root, of this user and of the
+// folder's owner, and no file with a second link: in a folder of other users, a link could lead
+// anywhere. `now` is the real time. Returns 0 or -ENOMEM.
 int trace_history_find(const struct trace_history_folder *folders, size_t n_folders,
                        const struct trace_history_limits *limits, nsec_t now,
                        struct trace_history *ret);
