@@ -162,6 +162,30 @@ class JavaTrace(unittest.TestCase):
         self.assertEqual((before.poll(), later.poll()), (None, None))
         self.assertEqual(list(pathlib.Path("/tmp").glob(f".attach_pid{before.pid}")), [])
 
+    def test_a_vm_that_is_still_starting(self):
+        """A VM takes requests before it gives JVMTI to agents. An agent of its own holds it there for three seconds."""
+        source, agent = self.dir / "slow.c", self.dir / "libslow.so"
+        source.write_text("#include <jvmti.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+                          "static void JNICALL on_start(jvmtiEnv *jvmti, JNIEnv *jni)\n"
+                          '{\n    puts("starting");\n    fflush(stdout);\n    sleep(3);\n}\n'
+                          "jint Agent_OnLoad(JavaVM *vm, char *options, void *reserved)\n{\n    jvmtiEnv *jvmti;\n"
+                          "    jvmtiEventCallbacks callbacks = {.VMStart = on_start};\n"
+                          "    (*vm)->GetEnv(vm, (void **)&jvmti, JVMTI_VERSION_1_2);\n"
+                          "    (*jvmti)->SetEventCallbacks(jvmti, &callbacks, sizeof(callbacks));\n"
+                          "    return (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_START, NULL);\n}\n")
+        include = pathlib.Path(shutil.which("javac")).resolve().parent.parent / "include"
+        built = run(os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-I{include}", f"-I{include}/linux", source, "-o", agent)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        vm = self.start("java", f"-agentpath:{agent}", "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
+        self.addCleanup(end_vm, vm)
+        self.assertEqual(vm.stdout.readline(), "starting\n")
+        recorder = self.record(f"pid: {vm.pid}", 120000, "android.heapprofd")
+        self.assertEqual(vm.stdout.readline(), "ready\n")
+        self.wait_sampled(vm)
+        recorder.send_signal(signal.SIGINT)
+        self.assertEqual(recorder.wait(60), 0)
+        self.assertEqual(set(self.allocated()), {vm.pid})
+
     def test_only_those_that_run_or_only_those_that_start(self):
         """VMs with the agent connect by themselves at any time; other VMs are asked."""
         for field, of_before, of_later in (("no_running", False, True), ("no_startup", True, False)):

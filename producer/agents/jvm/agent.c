@@ -45,6 +45,8 @@
 _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 
 #define FLUSH_PERIOD_S              1
+#define START_MAX_MS                20000 // of a VM that is asked before its start is complete
+#define START_STEP_MS               10
 #define NAME_USES                   256 // samples after which a thread's name is asked for again
 #define STALE_TRIES                 4   // names are dropped every 64 MB
 #define SMALL_INTERVAL              (256 << 10)
@@ -591,6 +593,19 @@ static void stopped_init(pthread_cond_t *stopped)
     pthread_condattr_destroy(&attr);
 }
 
+// A VM loads agents on request before its start is complete, and has no JVMTI for them until then.
+// The request has a thread of its own, so the start goes on.
+static jvmtiEnv *jvmti_get(JavaVM *vm)
+{
+    jvmtiEnv *jvmti = NULL;
+    jint r;
+    for (int i = 0; (r = (*vm)->GetEnv(vm, (void **)&jvmti, JVMTI_VERSION_1_2)) == JNI_EDETACHED &&
+                    i < START_MAX_MS / START_STEP_MS;
+         i++)
+        nanosleep(&(struct timespec){.tv_nsec = START_STEP_MS * 1000000L}, NULL);
+    return r == JNI_OK ? jvmti : NULL;
+}
+
 // Returns an agent that is ready to begin, or NULL after a message.
 static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
 {
@@ -605,7 +620,7 @@ static struct agent *agent_new(JavaVM *vm, const struct agent_options *options)
         .DynamicCodeGenerated = on_dynamic_code,
     };
     struct agent *agent = calloc(1, sizeof(*agent));
-    if (!agent || (*vm)->GetEnv(vm, (void **)&agent->jvmti, JVMTI_VERSION_1_2) != JNI_OK) {
+    if (!agent || !(agent->jvmti = jvmti_get(vm))) {
         say("this VM has no JVMTI; allocations are not recorded");
         free(agent);
         return NULL;
