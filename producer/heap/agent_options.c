@@ -4,8 +4,7 @@
 // option can stand anywhere. Anything else is refused: a misspelt option that is ignored would only
 // be noticed after the run.
 //
-// The socket has the name that native programs know. The socket for VMs has a name of its own
-// beside it.
+// The option names the socket of native programs. The socket for VMs has this name with a suffix.
 #include "producer/heap/agent_options.h"
 
 #include <errno.h>

@@ -30,7 +30,7 @@ struct agent_options {
     bool inlined;         // with perf_map: also methods that were inlined into others
     uint64_t perf_map_max_bytes;
     bool trace;   // samples go to recorders, with their intervals
-    bool once;    // only to the present recorder, if there is one
+    bool once;    // only to the present recorder, if any
     bool stop;    // end what runs, begin nothing
     bool has_log; // SAMPLE_RATE or LOG_PATH is given
     char log_path[PATH_MAX];

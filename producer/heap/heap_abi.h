@@ -6,9 +6,9 @@
 // reserves a FREE before the address can be handed out again, and an ALLOC before the program has
 // seen the address.
 //
-// The table says which samples live, even if records were lost. An address enters the table before
-// its ALLOC is complete, and leaves the table before its FREE is reserved. So a sample that the
-// recorder has read and that is not in the table has been freed. This holds for a process that
+// The table tells which samples live, even if records were lost. An address enters the table before
+// its ALLOC is complete, and leaves the table before its FREE is reserved. Therefore a sample that
+// the recorder has read has been freed if it is not in the table. This holds for a process that
 // stands still or has ended, too.
 //
 // Positions count bytes from the beginning and never wrap. A record does not cross the ring's end;
@@ -48,7 +48,7 @@
 
 // A Java VM has a ring of its own with one heap. Its frames are method numbers.
 #define HEAP_JAVA_NAME   "com.android.art"
-#define HEAP_JAVA        1       // its number
+#define HEAP_JAVA        1       // number of this heap
 #define HEAP_METHOD_MAX  2048    // bytes of a method's name
 #define HEAP_JAVA_SUFFIX ".java" // of the socket's name at which VMs ask
 
@@ -59,17 +59,18 @@
 
 #define HEAP_TIME_BUCKETS 16 // of unwinding: less than 1 us, 2 us, 4 us ...
 
-// How a preloaded program finds its recorder: the name of a socket, with `@` for an abstract name.
-// The recorder sends one byte and the memfd. If it does not want the program, it hangs up.
+// A preloaded program finds its recorder by the name of a socket, with `@` for an abstract name.
+// The recorder sends one byte and the memfd, or hangs up if it does not want the program.
 #define HEAP_SOCKET_VARIABLE "MMTRACE_HEAP_SOCKET"
 #define HEAP_SOCKET_FOLDER   "/run/mmtrace"
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable names another socket
 
-// How a recorder wakes a preloaded program that runs without a profile. The program has mapped an
-// empty memfd whose name contains a signal number and HEAP_ABI_VERSION. The recorder sends this
+// A recorder wakes a preloaded program without a profile by a signal. The program has mapped an
+// empty memfd whose name contains the signal number and HEAP_ABI_VERSION. The recorder sends this
 // signal with a value, the summons. At its next allocation the program connects to a socket whose
-// folder and name follow from the summons, and sends one of these bytes. From there on everything
-// is as at a start. A program that no longer has this mapping uses the signal itself.
+// folder and name follow from the summons, and sends HEAP_SUMMONS_READY or HEAP_SUMMONS_BUSY. From
+// there on everything is as at a start. A program that no longer has this mapping uses the signal
+// itself.
 #define HEAP_DORMANT_NAME    "mmheap-dormant-"
 #define HEAP_DORMANT_FORMAT  HEAP_DORMANT_NAME "%d-abi%d"
 #define HEAP_SIGNAL_VARIABLE "MMTRACE_HEAP_SIGNAL" // in the program's environment; 0: none
@@ -101,7 +102,7 @@ struct heap_header {
     uint64_t ring_bytes; // a power of two, in whole pages
     uint32_t flags;
     uint32_t block_timeout_us;        // 0: no limit
-    uint64_t adaptive_free_bytes;     // the interval doubles while less is free; 0: never
+    uint64_t adaptive_free_bytes;     // the interval doubles while fewer bytes are free; 0: never
     uint64_t adaptive_interval_bytes; // the interval stops doubling at this value
     uint64_t others_interval_bytes;   // of heaps without an entry in `wanted`; 0: not wanted
     uint32_t n_wanted;
@@ -138,8 +139,8 @@ enum heap_record_kind {
     HEAP_ALLOC,
     HEAP_FREE,
     HEAP_OBJECT,  // a mapping of code was added
-    HEAP_OBJECTS, // mappings may be gone; the present ones follow
-    HEAP_ARENAS,  // how much the allocator holds
+    HEAP_OBJECTS, // mappings may be gone; OBJECT records of the present mappings follow
+    HEAP_ARENAS,  // the state of the allocator
     HEAP_HEAP,    // the number of a heap
     HEAP_METHOD,  // the number of a method
 };
@@ -193,7 +194,7 @@ struct heap_method {
 struct heap_arena {
     uint64_t index;
     uint64_t system_bytes, max_system_bytes; // taken from the kernel
-    uint64_t free_bytes, n_free;             // without those in `fast`
+    uint64_t free_bytes, n_free;             // without the fast chunks
     uint64_t fast_bytes, n_fast;
 };
 

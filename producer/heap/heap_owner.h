@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reader of a ring (heap_abi.h), and whether it still exists.
+// The process that reads a ring (heap_abi.h).
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 struct heap_owner heap_owner_self(void);
 
-// Returns whether the owner is gone, according to `proc` (/proc) and the kernel. Returns false also
-// if that cannot be known: for a recorder in another container, or for another user's recorder that
-// /proc hides.
+// Returns whether the owner is gone, by `proc` (/proc) and the kernel. Returns false also if the
+// answer is unknown: for a recorder in another container, or for another user's recorder that /proc
+// hides.
 bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner);

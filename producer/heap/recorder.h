@@ -13,6 +13,6 @@ int recorder_connect(const char *name);
 // does not want the program.
 int recorder_receive(int socket_fd);
 
-// Checks and reads the header of the memory behind `fd`. Returns 0, or -EINVAL or -EPROTO if the
-// memory is not as it should be.
+// Checks and reads the header of the memory behind `fd`. Returns 0; -EINVAL if the header cannot be
+// read; or -EPROTO if the memory is malformed or of another version.
 int recorder_check(int fd, struct heap_header *ret);

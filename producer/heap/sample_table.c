@@ -18,7 +18,7 @@
 #define PLACES       (TABLE_LINE_SLOTS * (1 + WINDOWS * WINDOW_LINES))
 #define GOLDEN       UINT64_C(0x9e3779b97f4a7c15)
 #define REGION_BITS  26                            // arenas are 64 MiB apart and begin alike
-#define RANGE_LARGE  (1u << (TABLE_LINE_BITS - 2)) // stretches: then all slots are scanned
+#define RANGE_LARGE  (1u << (TABLE_LINE_BITS - 2)) // stretches from which on all slots are scanned
 
 static uint64_t stretch_of(uint32_t shift, uint64_t address)
 {

@@ -2,15 +2,15 @@
 //
 // A VM begins to listen on /tmp/.java_pidPID when it is first asked to: by a file
 // /tmp/.attach_pidPID and SIGQUIT. Without this file a VM prints its threads on SIGQUIT, and other
-// programs die of the signal. So the signal goes only to a process that maps a VM's library and
-// catches the signal. PID and /tmp are those of the VM's own namespaces.
+// programs die of the signal. Therefore the signal goes only to a process that maps a VM's library
+// and catches the signal. PID and /tmp are those of the VM's own namespaces.
 //
-// The owner of the VM's /tmp may put any socket there. So the kernel is asked which process
-// listens.
+// The owner of the VM's /tmp may put any socket there. Therefore the kernel is asked for the
+// process that listens.
 //
-// A second copy of the agent would be a separate agent. It would know nothing of the first one and
-// could not get the VM's samples. The loader identifies a library by the name it was loaded with,
-// even if the file no longer exists. So a VM is given the same name again.
+// A second copy of the agent would be a separate agent, without knowledge of the first and without
+// the VM's samples. The loader identifies a library by the name of its load, even if the file no
+// longer exists: the VM is given the same name again.
 #include "producer/heap/vm_attach.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ struct request {
     const sigset_t *waiting;
 };
 
-// As poll(); may return -EINTR.
+// As poll(); returns a negative errno on failure, also -EINTR.
 static int wait_for(const struct request *request, struct pollfd *ready, int ms)
 {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
@@ -98,7 +98,7 @@ static int vm_signal(const struct vm_process *vm, int number)
     return r < 0 ? -errno : 0;
 }
 
-// A file that was left there may belong to any user; the VM would not accept it.
+// Replaces a file that was left there: it may belong to any user, and the VM would not accept it.
 static int mark_make(const struct vm_process *vm, const char *file)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;

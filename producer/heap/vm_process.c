@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The owner of a container controls the files of a VM in it. So the VM's folders are held by
+// The owner of a container controls the files of a VM in it. Therefore the VM's folders are held by
 // descriptors and looked up as the VM itself would look them up; links in them cannot lead
 // elsewhere.
 //
-// Outside root is unknown inside a user namespace. A VM judges a client by its user. So the VM is
-// asked as its own user.
+// A VM judges a client by its user, and root of the outside is unknown inside a user namespace.
+// Therefore the VM is asked as its own user.
 #include "producer/heap/vm_process.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process with a Java VM in it, seen from outside: whether it takes agents, and its files, which
-// may differ from ours.
+// A process with a Java VM, seen from outside: its readiness for agents, and its files, which may
+// differ from ours.
 #pragma once
 
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "common/err.h"
 
 enum vm_state {
-    VM_NONE,  // no VM, or nothing of it may be read
+    VM_NONE,  // no VM, or not readable
     VM_DEAF,  // takes no agents (now): it starts or ends, or runs with -Xrs
     VM_READY, // takes agents
 };
@@ -21,16 +21,16 @@ enum vm_state vm_process_state(pid_t pid);
 
 struct vm_process {
     pid_t pid, own_pid; // own_pid is the pid in the innermost of its namespaces
-    uid_t uid;          // user that it runs as; gid too
+    uid_t uid;          // effective user; gid too
     gid_t gid;
     int pidfd;            // owned; -1: the kernel has no pidfds
     int root_fd, tmp_fd;  // owned: its root, and /tmp there
-    char agent[PATH_MAX]; // path of its loaded agent, as it sees it; "": none
+    char agent[PATH_MAX]; // path of its loaded agent, as the VM sees it; "": none
 };
 
 // Opens the process. Returns 0: then vm_process_close() must be called; -ESRCH if there is no such
-// process; -ENOEXEC if it is not a VM, or is one that the request would kill; or another negative
-// errno.
+// process; -ENOEXEC if the process is no VM, or a VM that the request would kill; or another
+// negative errno.
 int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err);
 void vm_process_close(struct vm_process *vm);
 
@@ -41,6 +41,7 @@ bool vm_process_sees(const struct vm_process *vm, const char *path);
 // the folder's name there in *ret (constant), or a negative errno.
 int vm_process_folder(const struct vm_process *vm, const char **ret);
 
-// What happens between these two calls is done as the VM's user. For the only thread of a process.
+// Take the effective ids of the VM's user, and return to the own ids. For the only thread of a
+// process.
 void vm_process_become(const struct vm_process *vm);
 void vm_process_become_self(void);
