@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits on what the processes of one user, and those of all users together, may cost the recorder.
+// Limits on the recorder's costs for the processes of one user, and of all users together.
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct budget_limits {
 struct budget_account {
     uint64_t payer, held;
     double tokens; // may be taken at once
-    nsec_t filled; // when `tokens` was computed
+    nsec_t filled; // time at which `tokens` was computed
 };
 VEC_DEFINE(budget_account_vec, struct budget_account);
 
@@ -45,12 +45,12 @@ void budget_done(struct budget *budget);
 // -EDQUOT with a sentence in `err` that names the limit and its number; then nothing is taken.
 // Payer 0 (root) has all_max and all_burst for itself: no other payer can use them up.
 int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, struct err *err);
-// Takes what has been spent already, in a budget that has only rates. The payer may get into debt.
-// Returns false if the payer has used up its share. Root never does.
+// Counts `n` that have been spent already, in a budget that has only rates. The payer may get into
+// debt. Returns false if the payer has used up its share. Root never does.
 bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now);
-// Returns what the payer may spend at once at time `now`: 0 for nothing, UINT64_MAX for no limit.
+// Returns the amount that the payer may spend at once at time `now`; UINT64_MAX means no limit.
 uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now);
-// Gives back what is no longer held. Rates are not given back.
+// Gives back `n` of the held amount. Rates are not given back.
 void budget_give(struct budget *budget, uint64_t payer, uint64_t n);
-// Returns what the payer holds now. Payers that share an account hold it together.
+// Returns the amount that the payer holds now. Payers that share an account hold it together.
 uint64_t budget_held(const struct budget *budget, uint64_t payer);

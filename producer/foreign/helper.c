@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGKILL does not always end a process: one that waits for a FUSE server, which has read the
-// request already, waits on. So the recorder never waits for a helper. It closes its end of the
-// socket, keeps a pidfd, and reaps the process when the pidfd reports the end.
+// SIGKILL does not always end a process: a process waits on if a FUSE server has already read its
+// request. Therefore the recorder never waits for a helper. It closes its end of the socket, keeps
+// a pidfd, and reaps the process when the pidfd reports the end.
 //
-// A helper that is no longer needed sees the end of its socket, and removes what it left in the
+// A helper that is no longer needed sees the end of its socket, and removes its files in the
 // folders of others. If this takes too long, it is killed.
 //
-// A helper has at most one request. So if it does not answer in time, that request is the cause.
+// A helper has at most one request: if it does not answer in time, this request is the cause.
 #include "producer/foreign/helper.h"
 
 #include <errno.h>
@@ -308,8 +308,8 @@ static struct foreign_call *call_free(struct foreign_call *call)
     return NULL;
 }
 
-// Counts the time that the job reports, or, if the job cost the helper its life, all the time since
-// its start.
+// Counts the time that the job reports. If the job killed the helper, the time counts from its
+// start.
 static void count_time(struct foreign_helper *helper, uint64_t payer, uint64_t taken_us)
 {
     struct foreign *foreign = helper->foreign;
@@ -342,7 +342,7 @@ static void call_end(struct foreign_helper *helper, struct foreign_call *call, i
         helper->in_callback = false;
 }
 
-// Returns the next call: the first one of the payer behind the last payer.
+// Returns the next call: the first call of the payer behind the last payer.
 static size_t next_call(const struct foreign_helper *helper)
 {
     size_t best = 0;
@@ -366,7 +366,7 @@ static struct foreign_call *take_call(struct foreign_helper *helper, size_t at)
     return call;
 }
 
-// For which a job may stand still, or be about anything.
+// Returns the time of the first check whether the job makes progress.
 static nsec_t first_time(const struct foreign_call *call)
 {
     return call->time_max < FOREIGN_TIME ? call->time_max : FOREIGN_TIME;
@@ -408,7 +408,7 @@ static void advance(struct foreign_helper *helper)
         }
         helper->last_payer = call->payer;
         int r = is_refused(helper->foreign, call->payer) ? -ETIMEDOUT : send_current(helper);
-        if (r == -EPIPE || r == -ECONNRESET) { // it had died
+        if (r == -EPIPE || r == -ECONNRESET) { // the process had died
             end_process(helper, 0, true);
             r = send_current(helper);
         }
@@ -476,7 +476,7 @@ static bool gets_on(struct foreign_helper *helper)
     return true;
 }
 
-// The running call has used up its time.
+// Ends the running call, which has used up its time.
 static void be_late(struct foreign_helper *helper)
 {
     const struct foreign_call *call = helper->current;

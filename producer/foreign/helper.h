@@ -32,10 +32,10 @@
 #include "producer/foreign/job.h"
 #include "producer/ground/loop.h"
 
-#define FOREIGN_TIME      (2 * NSEC_PER_SEC) // that a job may take, or stand still
-#define FOREIGN_SHARE     30000000 // microseconds that a payer may have at once, and per minute
-#define FOREIGN_REST      (60 * NSEC_PER_SEC)   // for which a payer is refused after a late job
-#define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // for helpers that are no longer needed
+#define FOREIGN_TIME      (2 * NSEC_PER_SEC) // for a job, or for a job without progress
+#define FOREIGN_SHARE     30000000 // microseconds of one payer's jobs, at once and per minute
+#define FOREIGN_REST      (60 * NSEC_PER_SEC)   // refusal of a payer after a late job
+#define FOREIGN_GRACE     (300 * NSEC_PER_MSEC) // time to end for helpers that are no longer needed
 #define FOREIGN_WAITING   1024                  // jobs of one payer that may wait in one session
 #define FOREIGN_LEFT_EACH 2                     // hanging helpers of one payer
 #define FOREIGN_LEFT_ALL  16 // hanging helpers in all; beyond that only root's jobs are done

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a helper can do. A job is a function that runs in the helper's process, where it may block,
-// and one row in foreign_jobs[] (jobs.c).
+// The jobs of a helper. A job is a function that runs in the helper's process, where it may block,
+// and one row in foreign_jobs[] (producer/sources/foreign_jobs.c).
 #pragma once
 
 #include <stddef.h>

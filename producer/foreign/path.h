@@ -11,10 +11,10 @@
 
 // The requirements on a file.
 struct foreign_want {
-    mode_t type;               // S_IFREG, S_IFDIR ...
-    uint64_t max_bytes;        // 0: any size
-    const uid_t *owners;       // borrowed; permitted owners; NULL: any
-    size_t n_owners;           //
+    mode_t type;         // S_IFREG, S_IFDIR ...
+    uint64_t max_bytes;  // 0: any size
+    const uid_t *owners; // borrowed; permitted owners; NULL: any
+    size_t n_owners;
     int64_t modified_earliest; // seconds of the real-time clock; 0: any time
 };
 
@@ -31,7 +31,6 @@ int foreign_root(const char *proc, int32_t pid);
 // be NULL. Returns the descriptor or a negative errno: -EPERM if the file does not meet `want`,
 // -EFBIG if the file is too large.
 //
-// Where openat2 is missing (before Linux 5.6) or a filter refuses it, a path that has links is not
-// opened.
+// Without openat2 (before Linux 5.6, or if a filter refuses it), a path with links is not opened.
 int foreign_open(int root_fd, const char *path, int flags, const struct foreign_want *want,
                  struct stat *ret_st);

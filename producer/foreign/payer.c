@@ -71,8 +71,8 @@ int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret)
     return 0;
 }
 
-// Returns the user who made the outermost namespace between `fd` (taken over) and that of this
-// process. Returns `otherwise` if they are the same, or `fd` is not below ours.
+// Returns the user who made the outermost namespace between `fd` (owned) and the namespace of this
+// process. Returns `otherwise` if the two are the same, or `fd` is not below ours.
 static uid_t owner_of(int fd, uid_t otherwise)
 {
     struct stat own;

@@ -20,6 +20,6 @@ int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret);
 
 // Returns whether a user other than root can make mounts in the process's mount namespace. Files
 // that the process has open or mapped may then be served by that user's file system. A process
-// cannot get rid of such mounts. So ask after the file is held, and before any operation on the
-// file. Never blocks.
+// cannot get rid of these mounts: ask after the file is held, and before any operation on the file.
+// Never blocks.
 bool foreign_has_own_mounts(const char *proc, int32_t pid);

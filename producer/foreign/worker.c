@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A helper shares nothing with its recorder but its rights: no descriptor except the socket, no
-// memory, no supplementary groups. So it may be killed at any moment. Everything that it holds of
-// others (a root folder, a file) ends with its own process.
+// memory, no supplementary groups. It may be killed at any moment: everything that it holds of
+// others (a root folder, a file) ends with its process.
 //
 // The helper measures its jobs itself. A measurement by the waiting recorder would include how busy
 // the machine is: a job waits for a processor, and so does its answer.
@@ -137,7 +137,7 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     struct bench bench = {.worker = {.proc = proc}, .jobs = jobs};
     become_nobodys();
     bench.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
-    // Its time begins now: on a busy machine the start may have taken long.
+    // The time of a job begins now: on a busy machine the start may have taken long.
     const struct foreign_message hello = {.number = FOREIGN_HELLO,
                                           .queued = (uint64_t)time_queued(&bench)};
     foreign_message_send(FOREIGN_SOCKET_FD, &hello, NULL, 0, -1);
