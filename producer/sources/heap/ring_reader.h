@@ -58,8 +58,8 @@ struct ring_record {
 };
 
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err);
-// Makes a reader for a memfd with such a header that was made elsewhere. Takes `fd` over in every
-// case. Returns 0 or a negative errno with text: -EPROTO if the memory is not as it should be.
+// Makes a reader for a memfd of another process. Owns `fd` in every case. Returns 0 or a negative
+// errno with text: -EPROTO if the size or the seals of the memfd are wrong.
 int ring_reader_over(int fd, const struct ring_options *options, struct ring_reader *ret,
                      struct err *err);
 void ring_header_fill(const struct ring_options *options, struct heap_header *ret);
