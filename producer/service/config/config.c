@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control bytes distinguish binary from text: every useful binary config has some (the tag of a
-// buffer's size is 0x08), and a text has none. A text with a stray control byte gets the text
-// parser's error, which points at the byte. If many bytes are unprintable, the file is neither.
+// Control bytes distinguish binary from text: every useful binary config has control bytes (the tag
+// of a buffer's size is 0x08), and a text has none. A text with a stray control byte gets the text
+// parser's error, which points at the byte. A file with many unprintable bytes is neither.
 //
-// The bytes of a binary config stay as they are, so that unknown fields reach the trace.
+// The bytes of a binary config stay unchanged, so that unknown fields reach the trace.
 #include "producer/service/config/config.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "common/pbtext.h"
 #include "common/wire.h"
 
-#define FIRST_PART 4 // 1/4 of a ring keeps the packets that come first
+#define FIRST_PART 4 // 1/4 of a ring keeps the first packets
 
 static size_t count_control_bytes(const uint8_t *bytes, size_t size)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace config, from the bytes of a file to a struct. config_check.h judges the values.
+// A trace config, from the bytes of a file to a struct. config_check.h checks the values.
 #pragma once
 
 #include <stdbool.h>
@@ -26,16 +26,16 @@ struct config {
     size_t size;
 };
 
-// Loads a config from `bytes`. `name` is the name of the bytes in errors. Returns 0, -EINVAL if the
+// Loads a config from the bytes `data`. `name` is their name in errors. Returns 0, -EINVAL if the
 // bytes are not a config, -E2BIG above CONFIG_SIZE_MAX, or -ENOMEM.
 int config_load(const char *name, const void *bytes, size_t size, enum config_format format,
                 struct config *ret, struct err *err);
 
-// Makes a config from a message that a program has put together. Takes over `trace`, also on
-// failure.
+// Makes a config from a message of the program. Takes over `trace`, also on failure. Returns 0 or
+// -ENOMEM.
 int config_from_message(Pb__TraceConfig *trace, struct config *ret, struct err *err);
 
-// Returns a copy, which the caller frees. NULL: memory ran out.
+// Returns a copy (owned by the caller), or NULL if memory ran out.
 Pb__TraceConfig *config_copy_message(const Pb__TraceConfig *trace);
 
 // Encodes `trace` into `bytes` again, after a change.
@@ -47,15 +47,17 @@ void config_mend_texts(uint8_t *bytes, size_t size);
 
 void config_done(struct config *config);
 
-// Finds the buffer that a data source of `trace` writes to, by name or number. Returns 0 with the
-// index, or -ENOENT.
+// Finds the buffer of a data source of `trace`, by name or number. Returns 0 with the index, or
+// -ENOENT.
 int config_target_buffer(const Pb__TraceConfig *trace, const Pb__DataSourceConfig *source,
                          uint32_t *ret);
 
-// Returns the part of a buffer's size_kb that keeps the first packets and is never overwritten; 0:
-// none. The default is a quarter for a RING_BUFFER of a session with START_TRACING, 0 for others.
+// Returns the size in kB of the part of a buffer that keeps the first packets and is never
+// overwritten; 0: none. The default is a quarter for a RING_BUFFER of a session with START_TRACING,
+// 0 for others.
 uint32_t config_keep_first_kb(const Pb__TraceConfig *trace,
                               const Pb__TraceConfig__BufferConfig *buffer);
 
-// Returns the time between two writes into the file: at least 100, and 5000 if the config has none.
+// Returns the time between two writes into the file in ms: at least 100, and 5000 if the config has
+// none.
 uint32_t config_file_write_period_ms(const Pb__TraceConfig *trace);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever Perfetto refuses is an error here, too, so that a config behaves alike in both. Settings
-// that Perfetto accepts and ignores cause a warning, with two exceptions. Triggers without a mode
-// are an error, because Perfetto would record at once. A trace filter is an error, because filters
-// are not implemented, and unfiltered data must not get into the file.
+// Configs that Perfetto refuses are an error here, too, so that a config behaves alike in both.
+// Settings that Perfetto accepts and ignores cause a warning, with two exceptions. Triggers without
+// a mode are an error, because Perfetto would record at once. A trace filter is an error, because
+// filters are not implemented, and unfiltered data must not get into the file.
 //
-// Strings of a binary config may have any bytes. So every text from the config passes through
-// str_printable() before a person sees it.
+// Strings of a binary config may have any bytes. Therefore every text from the config passes
+// through str_printable() before a person sees it.
 #include "producer/service/config/config_check.h"
 
 #include <errno.h>
@@ -124,7 +124,7 @@ static int check_buffer_sum(const struct check *check)
 static int check_buffers(const struct check *check)
 {
     const Pb__TraceConfig *trace = check->trace;
-    // A config may do nothing but fire triggers of other sessions.
+    // A config may only fire triggers of other sessions.
     if (!trace->n_buffers && (!trace->n_activate_triggers || trace->n_data_sources)) {
         FAIL(check, "buffers: there is none");
         return err_hint(check->err, -EINVAL, "add: buffers { size_kb: 16384 }");
@@ -182,7 +182,7 @@ static void check_source_name(const struct check *check, size_t i, const char *n
          near ? "\"?" : "");
 }
 
-// Data sources that only Perfetto has, and the fields with their configs.
+// Data sources of Perfetto that do not exist here, and the fields of their configs.
 static const struct {
     const char *source;
     const char *field;
@@ -193,7 +193,7 @@ static const struct {
     {"track_event", "track_event_config"},
 };
 
-#define FIRST_SOURCE_CONFIG 100 // fields of DataSourceConfig from here on belong to one source each
+#define FIRST_SOURCE_CONFIG 100 // first of the fields of DataSourceConfig that belong to one source
 
 static bool is_own_config(const ProtobufCFieldDescriptor *field)
 {
@@ -201,8 +201,8 @@ static bool is_own_config(const ProtobufCFieldDescriptor *field)
            !str_eq(field->name, "interceptor_config") && !str_eq(field->name, "for_testing");
 }
 
-// Warns of a config that belongs to another source. A source that is neither in the list above nor
-// in this program may have any config.
+// Warns of a config that belongs to another source. A source that is unknown here and not in the
+// list above may have any config.
 static void check_own_config(const struct check *check, size_t i,
                              const Pb__DataSourceConfig *source, const struct source_class *class)
 {

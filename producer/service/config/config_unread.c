@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Configs are written for many machines and for Perfetto, so a field without effect is no error.
-// The log has a line only if the recording differs from the config's wish. Fields for Android's
-// services, or for shared memory between processes, are passed over in silence.
+// The log has a line only if the recording differs from the config's intent. Fields for Android's
+// services, or for shared memory between processes, cause no warning.
 //
 // Every field is read or is in a list: the fields of a data source's own config in the list of the
-// class, all others here. tests/unit/config_unread.c compares the list here with the descriptors,
+// class, all others in `rows`. tests/unit/config_unread.c compares `rows` with the descriptors,
 // tests/e2e/test_architecture.py the lists of the classes with their code.
 #include "producer/service/config/config_unread.h"
 
@@ -70,7 +70,8 @@ static const struct config_unread rows[] = {
 
 #define N_ROWS ELEMENTS(rows)
 
-// A config that only Perfetto's data sources read. config_check() warns if a source has it anyway.
+// A config that only Perfetto's data sources read. config_check() warns if a source has this
+// config.
 static const struct config_unread foreign = {SOURCE, NULL, false, "is read by no data source here"};
 
 #define FIRST_SOURCE_CONFIG 100
@@ -92,7 +93,8 @@ const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor 
 
 struct walk {
     const struct log *log;
-    const struct config_unread *said[SAID_MAX]; // what comes after so many may be said again
+    const struct config_unread *said[SAID_MAX]; // rows with a warning; further rows may cause
+                                                // several warnings
     size_t n_said;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fields of a trace config that are accepted and not read, each with the reason. A field gets a
+// Fields of a trace config that are accepted and not read, each with the reason. A field causes a
 // warning if its lack of effect would show only in the trace.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include "producer/sources/source.h"
 #include "protos/config/trace_config.pb-c.h"
 
-// Returns the reason why `field` of `message` is not read; NULL: the field is read.
+// Returns the reason why `field` of `message` is not read, or NULL if the field is read.
 const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor *message,
                                                const ProtobufCFieldDescriptor *field);
 
-// Warns of fields that have a value and no effect, once for each field.
+// Warns of fields that have a value and no effect, once per field.
 void config_unread_warn(const Pb__TraceConfig *trace, const struct log *log);
