@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One consumer of consumer_port.c and its two streams: the packets that it reads and the events
-// that it observes.
+// One consumer of consumer_port.c and its two streams: packets and events.
 #pragma once
 
 #include "producer/service/ipc/consumer_port.h"
@@ -9,7 +8,7 @@
 struct consumer {
     const struct consumer_port *port;  // borrowed
     struct ipc_peer *peer;             // borrowed
-    struct service_consumer as_client; // how the service knows the consumer
+    struct service_consumer as_client; // the consumer as the service knows it
     uint64_t session_id;               // 0: none
     bool started, ended;               // state of the session
     struct ipc_ticket enabling;        // EnableTracing, answered when the session ends
@@ -18,7 +17,7 @@ struct consumer {
     uint32_t observed; // mask of ObservableEvents.Type
 
     struct ipc_ticket reading;
-    uint8_t *packet; // owned: a packet larger than a frame that is being sent
+    uint8_t *packet; // owned: a packet larger than a frame, while being sent
     size_t packet_size, packet_sent;
 
     struct ipc_ticket cloning; // CloneSession into a file, answered when the file is written
@@ -27,8 +26,8 @@ struct consumer {
     struct consumer_save *save; // owned; a running SaveTraceForBugreport
 };
 
-// Logs a line about this consumer's actions. A user other than root has a limited number per
-// minute.
+// Logs a line about this consumer's actions. A user other than root and this process's user has a
+// limited number of lines per minute.
 __attribute__((format(printf, 2, 3))) void consumer_log(const struct consumer *consumer,
                                                         const char *format, ...);
 
@@ -38,8 +37,8 @@ void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
 
 // consumer_read.c
 void consumer_read(struct consumer *consumer, const struct ipc_call *call);
-void consumer_read_on(struct consumer *consumer);  // continues when there is room
-void consumer_read_end(struct consumer *consumer); // ends the reading with what was sent so far
+void consumer_read_on(struct consumer *consumer);  // continues when the connection has room
+void consumer_read_end(struct consumer *consumer); // ends the reading behind the sent packets
 
 // consumer_observe.c
 void consumer_observe(struct consumer *consumer, const struct ipc_call *call);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A consumer that begins to observe late is told at once what has already happened: a client that
-// asks after the sources have started must not wait for ever. All data sources here belong to this
-// program. They start together and stop together. A source that was left out is not mentioned.
+// A consumer that observes late gets the past events at once: a client that asks after the start of
+// the sources must not wait forever. All data sources here belong to this program. They start and
+// stop together. A source that was left out is not mentioned.
 #include "producer/service/ipc/consumer.h"
 
 #define OUR_NAME "mmtrace"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service answers everything at once, so each method but four is a call and a reply.
-// EnableTracing is answered when the session has ended (or could not begin), so that the consumer
-// learns of the end. CloneSession into a file is answered when the file is written. ReadBuffers and
-// ObserveEvents are streams, in files of their own.
+// The service answers at once, so that most methods are a call and a reply. EnableTracing is
+// answered when the session has ended (or could not begin), so that the consumer learns of the end.
+// CloneSession into a file is answered when the file is written. SaveTraceForBugreport, ReadBuffers
+// and ObserveEvents have separate files.
 //
-// The service may report an event of a session during the call that makes the session. So the
-// request is stored before the call, and everything about the session is in the consumer, not on
+// The service may report an event of a session during the call that makes the session. Therefore
+// the request is stored before the call, and the state of the session is in the consumer, not on
 // the stack.
 //
-// Where Perfetto's service ignores an invalid request, this one fails it, so that no client waits
-// in vain.
+// This service fails invalid requests that Perfetto's service ignores, so that no client waits in
+// vain.
 #include "producer/service/ipc/consumer_port.h"
 
 #include <fcntl.h>
@@ -107,7 +107,7 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     }
 }
 
-// The consumer has no session from here on.
+// Separates the consumer from its session.
 static void let_go(struct consumer *consumer)
 {
     consumer_read_end(consumer);
@@ -353,7 +353,7 @@ static int clone(struct consumer *consumer, const Pb__CloneSessionRequest *reque
 }
 
 // The copy is read through ReadBuffers. If the session writes into a file, the copy goes into the
-// file that came with the request, and the answer follows when it is complete.
+// file that came with the request, and the answer follows when the file is complete.
 static void clone_session(struct consumer *consumer, const struct ipc_call *call)
 {
     struct err err = {0};

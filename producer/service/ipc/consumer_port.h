@@ -18,6 +18,6 @@ struct consumer_port {
         *save_folder; // borrowed: folder for SaveTraceForBugreport; NULL: the call is refused
 };
 
-// Everything borrowed must outlive the port. The port must outlive the server.
+// The borrowed objects must outlive the port. The port must outlive the server.
 void consumer_port_init(struct consumer_port *port, struct service *service,
                         const struct config_check_env *check, const struct log *log);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A packet is copied once, from the session's buffer into the message, and is then removed from the
+// A packet is copied once, from the session's buffer into the message, and then removed from the
 // session. Packets that the connection does not take stay in the session: reading continues when
-// there is room, and recording goes on meanwhile. Only a packet larger than a message is kept here,
-// because the buffer may overwrite it before all of it is sent.
+// the connection has room, and recording continues meanwhile. Only a packet larger than a message
+// is copied to the consumer, because the buffer may overwrite the packet before all of it is sent.
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static int keep_packet(struct consumer *consumer, const struct packet_view *view
     return 0;
 }
 
-// Fills one message. Returns 1 if there is more, 0 at the end, or -ENOMEM.
+// Fills one message. Returns 1 if more data follow, 0 at the end, or -ENOMEM.
 static int fill_message(struct consumer *consumer, struct wire_writer *w)
 {
     struct service *service = consumer->port->service;

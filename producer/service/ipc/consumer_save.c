@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SaveTraceForBugreport, for clients older than CloneSession: the service itself writes the trace
-// of the session with the highest bugreport_score. It is an ordinary snapshot, of a consumer that
-// exists only for this purpose. The file gets its name when it is complete. When the client is
-// answered, nothing else is left.
+// of the session with the highest bugreport_score. The trace is an ordinary snapshot, for a
+// consumer that exists only for this purpose. The file gets its name when it is complete. When the
+// client is answered, no other file is left.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     if (r == 0 && rename(save->part_path, save->path) < 0)
         r = err_errno(&err, -errno, "%s", save->path);
     if (r < 0)
-        unlink(save->part_path); // nothing else is left when the client is answered
+        unlink(save->part_path); // no other file is left when the client is answered
     struct consumer *consumer = save->consumer;
     struct ipc_ticket ticket = save->ticket;
     CLEANUP(freep) char *path = STEAL(save->path);

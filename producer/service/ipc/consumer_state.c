@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The state of the service can be larger than a frame. As in Perfetto, the answer comes in parts.
-// Each part is a TracingServiceState, and the parts joined are the whole. Lists are cut between
+// Each part is a TracingServiceState; the joined parts are the whole message. Lists are cut between
 // items.
 #include "common/elements.h"
 #include "producer/service/ipc/consumer.h"
@@ -13,7 +13,7 @@
 struct cut {
     struct consumer *consumer;
     const struct ipc_ticket *ticket;
-    Pb__TracingServiceState part; // borrows everything
+    Pb__TracingServiceState part; // all borrowed
     size_t size;
 };
 
@@ -26,7 +26,7 @@ static void send_part(struct cut *cut, bool has_more)
     cut->size = 0;
 }
 
-// Makes room for one more item. Returns false if the item fits into no part and is left out.
+// Makes room for one more item. Returns false if the item is larger than a part and is left out.
 static bool make_room(struct cut *cut, const ProtobufCMessage *item)
 {
     size_t size = protobuf_c_message_get_packed_size(item) + ITEM_AROUND;
@@ -50,7 +50,8 @@ static bool make_room(struct cut *cut, const ProtobufCMessage *item)
         (cut)->part.n_##list++;                                                                    \
     }
 
-// A user who may not copy a session does not see it.
+// Removes the sessions of other users, unless `uid` is root. A user who may not copy a session must
+// not see it.
 static void leave_out_others(Pb__TracingServiceState *state, uid_t uid)
 {
     size_t n = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// protobuf-c recurses for each message inside a message, as deep as the sender likes: some data
-// source descriptors contain themselves, and a frame has room for tens of thousands of levels. So
-// the depth is measured first, along the fields that protobuf-c would follow.
+// protobuf-c recurses for each message inside a message, to any depth that the sender chooses: some
+// data source descriptors contain themselves, and a frame has room for tens of thousands of levels.
+// Therefore the depth is measured first, along the fields that protobuf-c would follow.
 #include "producer/service/ipc/decode.h"
 
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recording shows what other processes do, so the consumer socket is for root and one group.
-// Anybody may be a producer: producers can only fire triggers that a config waits for.
+// A recording shows the activity of other processes, so the consumer socket is for root and one
+// group. Any user may be a producer: producers can only fire triggers that a config waits for.
 //
-// Sockets that the service manager made stay at the end, so that clients that connect while the
-// daemon restarts just wait. Sockets made here are removed.
+// Sockets of the service manager stay at the end, so that clients that connect during a restart of
+// the daemon just wait. Sockets made here are removed.
 #include "producer/service/ipc/endpoint.h"
 
 #include <grp.h>

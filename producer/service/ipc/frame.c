@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both boxes are one block of memory each. The inbox grows to the size of the announced frame,
-// never beyond IPC_FRAME_MAX; the length is checked before it is used. Whole frames are taken out
-// before more is received. So a peer can make it hold no more than one frame. The owner of the
-// outbox limits how much may gather there.
+// Inbox and outbox are one block of memory each. The inbox grows to the size of the announced
+// frame, never beyond IPC_FRAME_MAX; the length is checked before use. Whole frames are taken out
+// before more is received. Therefore a peer can make the inbox hold no more than one frame. The
+// owner of the outbox limits its size.
 #include "producer/service/ipc/frame.h"
 #include "common/unix_socket.h"
 

@@ -21,20 +21,20 @@ static inline Pb__IPCFrame ipc_frame(uint64_t request_id, Pb__IPCFrame__MsgCase 
     return frame;
 }
 
-// Received bytes. All zero is empty. Holds memory only while it has bytes.
+// Received bytes. All zero is empty. An empty inbox holds no memory.
 struct ipc_inbox {
     uint8_t *bytes; // owned
     size_t start, end, capacity;
 };
 
-// Returns where to receive the next bytes. Returns 0; -ENOMEM; or -ENOBUFS if whole frames must be
+// Sets *ret to the room for the next bytes. Returns 0; -ENOMEM; or -ENOBUFS if whole frames must be
 // taken out first. Invalidates the message of ipc_inbox_next().
 int ipc_inbox_room(struct ipc_inbox *inbox, uint8_t **ret, size_t *ret_size);
 void ipc_inbox_received(struct ipc_inbox *inbox, size_t size);
 
 // Takes out the next whole frame that is not empty. Returns 1 with its message in *ret (borrowed);
-// 0 if the frame is incomplete; or -EMSGSIZE if it is longer than IPC_FRAME_MAX: then nothing more
-// can be read.
+// 0 if the frame is incomplete; or -EMSGSIZE if the frame is longer than IPC_FRAME_MAX: then
+// nothing more can be read.
 int ipc_inbox_next(struct ipc_inbox *inbox, const uint8_t **ret, size_t *ret_size);
 
 // Returns whether the inbox has part of a frame, or whole frames that were not taken out.
@@ -45,13 +45,13 @@ static inline bool ipc_inbox_pending(const struct ipc_inbox *inbox)
 
 void ipc_inbox_done(struct ipc_inbox *inbox);
 
-// Bytes to send. All zero is empty. Holds memory only while it has bytes.
+// Bytes to send. All zero is empty. An empty outbox holds no memory.
 struct ipc_outbox {
     uint8_t *bytes; // owned
     size_t start, end, capacity;
 };
 
-// Appends a frame. Returns 0; -EMSGSIZE if it is longer than IPC_FRAME_MAX; or -ENOMEM.
+// Appends a frame. Returns 0; -EMSGSIZE if the frame is longer than IPC_FRAME_MAX; or -ENOMEM.
 int ipc_outbox_add(struct ipc_outbox *outbox, const Pb__IPCFrame *frame);
 
 static inline size_t ipc_outbox_size(const struct ipc_outbox *outbox)

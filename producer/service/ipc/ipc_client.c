@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client trusts the service more than a server trusts a peer, but not blindly: its frames have
-// the same limits as ours, and replies to unknown requests are dropped. Replies that arrive during
-// a wait for another reply are kept in order. Observed streams send few; the limit protects against
-// a faulty service.
+// The client trusts the service more than a server trusts a peer, but not blindly: the service's
+// frames have the same limits as ours, and replies to unknown requests are dropped. Replies that
+// arrive during a wait for another reply are kept in order. Observed streams send few replies; the
+// limit protects against a faulty service.
 //
-// Method ids are those of the service, by the names in its answer to the binding: an older or newer
+// Method ids come from the service, by the names in its answer to BindService: an older or newer
 // service may have different ids.
 #include "producer/service/ipc/ipc_client.h"
 
@@ -42,7 +42,7 @@ struct ipc_client {
                                       // the method
     uint64_t last_request_id;
     struct ipc_inbox inbox;
-    struct requests requests; // that still expect replies
+    struct requests requests; // requests that expect replies
     struct replies replies;   // received, oldest first; messages owned
 };
 
@@ -99,7 +99,7 @@ static int send_frame(struct ipc_client *client, const Pb__IPCFrame *frame, int 
     while (r == 0 && ipc_outbox_size(&outbox)) {
         int64_t sent = ipc_outbox_send(&outbox, client->fd, fd);
         if (sent > 0)
-            fd = -1; // it went with the first byte
+            fd = -1; // the descriptor went with the first byte
         else if (sent == -EAGAIN)
             r = ipc_socket_wait(client->fd, POLLOUT, deadline);
         else
@@ -328,7 +328,7 @@ int ipc_client_receive(struct ipc_client *client, uint64_t request_id, nsec_t ti
     return r < 0 ? lost(client, r, err) : 0;
 }
 
-// The same without interruptions by signals.
+// Receives a reply without interruptions by signals.
 static int await_reply(struct ipc_client *client, uint64_t request_id, nsec_t deadline,
                        struct ipc_reply *ret, struct err *err)
 {
@@ -360,7 +360,7 @@ int ipc_client_call(struct ipc_client *client, uint32_t method, const ProtobufCM
 }
 
 struct gluing {
-    struct strbuf packet; // an incomplete packet
+    struct strbuf packet; // bytes of an incomplete packet
     int (*packet_done)(void *userdata, const void *bytes, size_t size);
     void *userdata;
 };
@@ -416,7 +416,7 @@ int ipc_client_read_buffers(struct ipc_client *client, nsec_t timeout,
     return r;
 }
 
-// The parts of a message, joined, are the message.
+// Appends a part of the message. The joined parts are the message.
 static int append_state(struct strbuf *bytes, const struct ipc_reply *reply)
 {
     const Pb__QueryServiceStateResponse *response = (const void *)reply->message;

@@ -4,17 +4,17 @@
 // send. The rest waits for the next round, behind all other peers.
 //
 // A user other than root has a limited number of frames per minute. Further frames wait in the
-// sockets and cost no time meanwhile.
+// sockets and cost no processor time.
 //
 // Back pressure goes through the outbox. Above OUTBOX_ROOM bytes, streams pause and no more
-// requests are taken in, so that a peer that does not read makes only itself wait. Only unrequested
-// messages of the service can exceed this limit, up to OUTBOX_MAX. Beyond that, or if the peer
-// takes nothing for `write_timeout`, the peer is disconnected.
+// requests are taken in, so that a peer that does not read delays only itself. Only unrequested
+// messages of the service can exceed this limit, up to OUTBOX_MAX. Beyond OUTBOX_MAX, or if the
+// peer takes nothing for `write_timeout`, the peer is disconnected.
 //
-// A peer is freed only at the end of its own callback: replies may be sent during any call of the
-// service, and may fail.
+// A peer is freed only at the end of its own callback, because any call of the service may send
+// replies, and sending may fail.
 //
-// Timeouts count on CLOCK_MONOTONIC, so that a suspend makes nobody late.
+// Timeouts use CLOCK_MONOTONIC, so that a suspend makes no peer late.
 #include "producer/service/ipc/peer.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@
 #define OUTBOX_ROOM ((size_t)128 << 10)
 #define OUTBOX_MAX  ((size_t)1 << 20)
 
-#define THE_SERVICE_ID 1 // there is one service behind a socket
+#define THE_SERVICE_ID 1 // the only service behind a socket
 
 static void run_timer(struct ipc_peer *peer)
 {
@@ -91,7 +91,7 @@ static nsec_t deadline_of(const struct ipc_peer *peer)
     return earlier(deadline, peer->stalled, limits->write_timeout);
 }
 
-// Sets what the loop must do next for this peer.
+// Sets the events and the time of the peer's next callback.
 static void settle_waits(struct ipc_peer *peer)
 {
     uint32_t events = ipc_outbox_size(&peer->outbox) ? EPOLLOUT : 0;
@@ -187,7 +187,7 @@ static void send_error(struct ipc_peer *peer, uint64_t request_id, const char *t
     add_frame(peer, &frame);
 }
 
-// The following bytes cannot be trusted: sends an error and disconnects.
+// Sends an error and disconnects, because the following bytes cannot be trusted.
 static void refuse(struct ipc_peer *peer, const char *text)
 {
     ipc_server_complain(peer->server, peer, "%s", text);
@@ -234,7 +234,7 @@ static void invoke_method(struct ipc_peer *peer, uint64_t request_id,
     if (method)
         request =
             ipc_message_decode(method->request, invoke->args_proto.data, invoke->args_proto.len);
-    // As Perfetto's service does, even if no reply was requested.
+    // Perfetto's service also sends this reply if no reply was requested.
     if (!request) {
         send_reply(peer, request_id, false, NULL, 0, false);
         return;
@@ -261,8 +261,8 @@ static void handle_frame(struct ipc_peer *peer, const uint8_t *bytes, size_t siz
         bind_service(peer, id, frame->msg_bind_service);
     else if (frame->msg_case == PB__IPCFRAME__MSG_MSG_INVOKE_METHOD && frame->msg_invoke_method)
         invoke_method(peer, id, frame->msg_invoke_method);
-    else if (frame->msg_case != PB__IPCFRAME__MSG_SET_PEER_IDENTITY) // the kernel's identity of the
-                                                                     // peer is used instead
+    else if (frame->msg_case != PB__IPCFRAME__MSG_SET_PEER_IDENTITY) // the peer's identity comes
+                                                                     // from the kernel
         send_error(peer, id, "unknown request");
     pb__ipcframe__free_unpacked(frame, NULL);
 }

@@ -12,30 +12,30 @@
 struct ipc_peer {
     struct ipc_server *server;   // borrowed
     const struct ipc_port *port; // borrowed
-    void *state;                 // the port's
+    void *state;                 // state of the port
     int fd;                      // owned
     int passed_fd;               // owned, -1: none
     struct loop_io *io;          // owned
     struct loop_timer *timer;    // owned
-    uint32_t events;             // that `io` waits for
+    uint32_t events;             // awaited by `io`
     struct ipc_inbox inbox;
     struct ipc_outbox outbox;
     struct ipc_credentials credentials;
     char name[IPC_PEER_NAME_MAX];
-    struct ipc_peer *next, *prev; // of the server's list
+    struct ipc_peer *next, *prev; // in the server's list
 
-    bool closing;      // will be freed at the end of the callback, or by the timer
-    bool last_words;   // will close as soon as the outbox is empty
-    bool in_callback;  // in its own callback; sending waits for the callback's end
+    bool closing;      // freed at the end of the callback, or by the timer
+    bool last_words;   // closes as soon as the outbox is empty
+    bool in_callback;  // in its own callback; sending waits for the end of the callback
     bool frames_left;  // the inbox has frames for the next round
-    nsec_t rests;      // boot time until which no frame is handled, because its user sent too many
+    nsec_t rests;      // boot time until which no frame is handled, because the user sent too many
     bool wants_room;   // drained() is due once there is room
     nsec_t connected;  // CLOCK_MONOTONIC; NSEC_MAX once a frame has come
-    nsec_t incomplete; // when an incomplete frame began; NSEC_MAX: none
-    nsec_t stalled;    // when the outbox last stopped moving; NSEC_MAX: it is empty
+    nsec_t incomplete; // start of an incomplete frame; NSEC_MAX: none
+    nsec_t stalled;    // last progress of the outbox; NSEC_MAX: the outbox is empty
 };
 
-// Takes over `fd`, also on failure.
+// Makes a peer. Takes over `fd`, also on failure. Returns 0 or a negative errno.
 int ipc_peer_new(struct ipc_server *server, const struct ipc_port *port, int fd,
                  const struct ipc_credentials *credentials, struct ipc_peer **ret);
 struct ipc_peer *ipc_peer_free(struct ipc_peer *peer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any program may connect here. So only the names of a producer's triggers are believed; its
+// Any program may connect here. Therefore only the names of a producer's triggers are trusted; its
 // identity comes from the kernel. A standard producer that registers its data sources gets the
 // expected answers, keeps its command stream open, and waits, as with a service without recordings.
 #include "producer/service/ipc/producer_port.h"
@@ -18,7 +18,7 @@ struct producer {
     struct ipc_peer *peer;            // borrowed
     bool initialized;
     char name[PRODUCER_NAME_MAX];
-    struct ipc_ticket commands; // GetAsyncCommand; requests of the service would go here
+    struct ipc_ticket commands; // GetAsyncCommand, which is never answered
 };
 
 static void initialize(struct producer *producer, const struct ipc_call *call)
@@ -41,7 +41,7 @@ static void initialize(struct producer *producer, const struct ipc_call *call)
     ipc_peer_reply(producer->peer, &call->ticket, &response.base, false);
 }
 
-// Perfetto's own clients expect an empty answer, and skip unknown fields.
+// Fires triggers. Perfetto's own clients expect an empty answer, and skip the unknown fields.
 static void activate(struct producer *producer, const struct ipc_call *call)
 {
     typedef Pb__ActivateTriggersResponse__Answer Answer;

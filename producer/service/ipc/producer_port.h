@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perfetto's ProducerPort on top of the service, as far as triggers need it. Data sources of other
-// programs may register, but are never started.
+// Perfetto's ProducerPort on top of the service, for triggers only. Data sources of other programs
+// may register, but are never started.
 #pragma once
 
 #include "producer/service/ipc/server.h"
@@ -12,5 +12,5 @@ struct producer_port {
     struct service *service; // borrowed
 };
 
-// Everything borrowed must outlive the port. The port must outlive the server.
+// The borrowed objects must outlive the port. The port must outlive the server.
 void producer_port_init(struct producer_port *port, struct service *service);

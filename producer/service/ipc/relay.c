@@ -2,21 +2,21 @@
 //
 // A descriptor from a client can belong to a file system that the client serves itself (FUSE), or
 // to a socket that lingers. Then a write, and even close(), can take as long as the client likes,
-// in a sleep that no signal ends. So the service never holds such a descriptor: a relay receives
-// it, and gives the service a pipe in its place.
+// in a sleep that no signal ends. Therefore the service never holds a client's descriptor: a relay
+// receives the descriptor, and passes a pipe to the service in its place.
 //
-// A relay is a fork that keeps only its three descriptors and may only make the calls that move
-// bytes. The kernel ends a relay that does not return from a call within STUCK_S. A relay that
-// cannot be ended is counted for its user, and nothing waits for it.
+// A relay is a forked process that keeps only its sockets and may only call functions that move
+// bytes. The kernel kills a relay that stays in a call for STUCK_S. A relay that cannot be killed
+// counts for its user, and nothing waits for it.
 //
-// Invariant: the client's file has all bytes that the service wrote before its answer. So the pipe
-// is emptied before an answer passes.
+// Invariant: before an answer of the service passes, the client's file has all bytes that the
+// service wrote. Therefore the pipe is emptied before an answer passes.
 //
-// After the client has gone, the relay goes on as long as the service writes into the pipe.
+// A relay outlives its client as long as the service writes into the pipe.
 //
 // A refused connection may have unread descriptors, too. A closer receives the connections of one
-// user and closes them, so that many refusals cost one process, which counts for the user. It ends
-// when it has been idle for a while.
+// user and closes them. Many refusals cost one process, which counts for the user. The closer ends
+// when it is idle.
 #include "producer/service/ipc/relay.h"
 
 #include <errno.h>
@@ -41,10 +41,10 @@
 
 #define CHUNK_BYTES 65536
 #define STUCK_S     30
-#define FDS_KEPT    3 // the standard streams, which a relay leaves alone
+#define FDS_KEPT    3 // the standard streams stay unchanged
 #define PIPE_BYTES  (1 << 20)
 
-// Closers that were killed and have not ended count.
+// Killed closers that have not ended count.
 #define CLOSERS_EACH_MAX 4
 #define CLOSERS_ALL_MAX  32
 #define CLOSER_IDLE_MS   10000
@@ -63,15 +63,16 @@ struct way {
 
 struct relay_work {
     struct way in, out;   // from the client to the service, and back
-    int pipe_fd, file_fd; // -1: none
-    int passed_fd;        // the service's end of the pipe, sent with the next bytes; or -1
+    int pipe_fd, file_fd; // client's file and our end of its pipe; -1: none
+    int passed_fd;        // service's end of the pipe, sent with the next bytes; or -1
     bool file_is_regular;
-    bool client_has_ended; // the client will send nothing more
+    bool client_has_ended; // the client sends nothing more
 };
 
-static struct relay_work work; // used in the fork only
+static struct relay_work work; // used only in the forked process
 
-// A pipe's reader may legitimately take any time.
+// Writes to the client's file. The reader of a pipe may take any time, so that only the write
+// itself is limited by the alarm.
 static ssize_t write_some(const char *bytes, size_t size)
 {
     struct pollfd wait = {.fd = work.file_fd, .events = POLLOUT};
@@ -83,8 +84,8 @@ static ssize_t write_some(const char *bytes, size_t size)
     return write(work.file_fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
 }
 
-// Copies bytes from the service into the client's file. Returns false if the service has closed the
-// pipe, or if writing failed, which the service notices by EPIPE.
+// Copies bytes from the service into the client's file: all of them, or one chunk. Returns false if
+// the service has closed the pipe, or if writing failed, which the service notices by EPIPE.
 static bool pump(bool to_the_last)
 {
     static char bytes[CHUNK_BYTES];
@@ -112,9 +113,9 @@ static void end_file(void)
     work.file_fd = close_fd(work.file_fd);
 }
 
-// Makes the pipe that stands for the client's descriptor. The service gets its other end with the
-// bytes that came along. One file at a time. If the client's descriptor is not writable, the
-// service gets an end that is not writable either.
+// Makes the pipe that stands for the client's descriptor. The service gets the other end with the
+// bytes that came with the descriptor. Only one file at a time is accepted. If the client's
+// descriptor is not writable, the service gets an end that is not writable either.
 static void take_file(int fd)
 {
     int ends[2], flags = fcntl(fd, F_GETFL);
@@ -152,13 +153,13 @@ static void receive_from_service(void)
 {
     ssize_t n = recv(work.out.from, work.out.bytes, CHUNK_BYTES, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        // The service has hung up: it takes no more messages, but there may be more data for the
-        // file.
+        // The service has hung up and takes no more messages, but the pipe may have more data for
+        // the file.
         close_fd(work.in.from);
         close_fd(work.in.to);
         work.in.from = work.in.to = work.out.from = work.out.to = -1;
         work.in.size = work.out.size = 0;
-        work.passed_fd = close_fd(work.passed_fd); // perhaps the relay's own pipe, which then ends
+        work.passed_fd = close_fd(work.passed_fd); // ends the pipe if the end was not sent yet
     }
     if (n > 0) {
         work.out.at = 0;
@@ -176,7 +177,7 @@ static void send_rest(struct way *way, int *passed_fd)
     unix_socket_pass(&message, &room, passed_fd ? *passed_fd : -1);
     ssize_t n = sendmsg(way->to, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        way->size = 0; // the receiver is gone; reading from the other side will notice
+        way->size = 0; // the receiver is gone; the next read from the other side notices this
         if (passed_fd)
             *passed_fd = close_fd(*passed_fd);
     }
@@ -198,7 +199,7 @@ static void relay_round(void)
         {.fd = work.out.size ? work.out.to : -1, .events = POLLOUT},
         {.fd = work.pipe_fd, .events = POLLIN},
     };
-    alarm(0); // from here on the relay waits only for peers that may keep silent
+    alarm(0); // from here on, the relay waits only for peers that may be silent
     if (poll(fds, ELEMENTS(fds), -1) < 0)
         return;
     alarm(STUCK_S);
@@ -214,7 +215,8 @@ static void relay_round(void)
         send_rest(&work.out, NULL);
 }
 
-// Closes all descriptors but the three: a relay must not hold the service's files.
+// Closes all descriptors except the standard streams and *a and *b: a relay must not hold the
+// service's files.
 static void keep_only(int *a, int *b)
 {
     int low = FDS_KEPT, other = FDS_KEPT + 1;
@@ -236,7 +238,7 @@ static void enter(int *a, int *b)
     sigset_t alarms;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
-    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // all other signals stay with the service
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // all other signals stay blocked, as in the service
     keep_only(a, b);
     int r = sandbox_shuffles();
     if (r < 0 && !sandbox_is_unavailable(r))
@@ -278,7 +280,7 @@ struct relay {
     uid_t uid;
     int pid_fd; // owned; -1: the kernel has no pidfds
     bool is_closer;
-    int closer_fd; // owned: takes sockets to close; -1: takes none
+    int closer_fd; // owned: the closer's socket, for connections to close; -1: none
     struct loop_io *io;
     struct relays *relays; // borrowed
     struct relay *next;
@@ -292,7 +294,7 @@ struct unclosed {
 struct relays {
     struct loop *loop;                      // borrowed
     struct relay *first;                    // owned
-    struct unclosed unclosed[UNCLOSED_MAX]; // for lack of closers
+    struct unclosed unclosed[UNCLOSED_MAX]; // waiting for a closer
     size_t n_unclosed;
 };
 
@@ -343,7 +345,8 @@ struct relays *relays_free(struct relays *relays)
     return NULL;
 }
 
-// Returns how many processes of one kind the user, and all users together, have.
+// Returns the number of processes of one kind of the user; *ret_all is the number
+// for all users together.
 static size_t count(const struct relays *relays, uid_t uid, bool closers, size_t *ret_all)
 {
     size_t n = 0, n_of_uid = 0;
@@ -374,7 +377,7 @@ static int start_process(struct relays *relays, uid_t uid, void (*child)(int a, 
     relay->next = relays->first;
     relays->first = *ret = relay;
     relay->pid_fd = (int)syscall(NR_PIDFD_OPEN, pid, 0);
-    if (relay->pid_fd < 0) // its end is noticed when the next process starts
+    if (relay->pid_fd < 0) // the start of the next process notices the end
         return 0;
     fcntl(relay->pid_fd, F_SETFD, FD_CLOEXEC);
     loop_add_io(relays->loop, relay->pid_fd, EPOLLIN, relay_ended, relay, &relay->io);
@@ -402,12 +405,13 @@ int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
         relays_close_socket(relays, fd, uid);
         return r;
     }
-    close_fd(fd); // the relay holds it too, so this close does not end it
+    close_fd(fd); // the relay holds the socket too
     *ret_fd = ends[0];
     return 0;
 }
 
-// A closer that takes no more is killed: its end closes whatever it has.
+// Passes a socket to the user's closer. A closer that takes no more sockets is killed: its end
+// closes all its sockets.
 static bool pass_to_closer(struct relays *relays, int fd, uid_t uid)
 {
     for (struct relay *relay = relays->first; relay; relay = relay->next) {
@@ -446,7 +450,7 @@ static bool close_socket(struct relays *relays, int fd, uid_t uid)
     if (!pass_to_closer(relays, fd, uid) &&
         (!start_closer(relays, uid) || !pass_to_closer(relays, fd, uid)))
         return false;
-    close_fd(fd); // the closer holds it too
+    close_fd(fd); // the closer holds the socket too
     return true;
 }
 
@@ -466,7 +470,7 @@ void relays_close_socket(struct relays *relays, int fd, uid_t uid)
         close_fd(fd);
         return;
     }
-    shutdown(fd, SHUT_RDWR); // the client does not wait for the close
+    shutdown(fd, SHUT_RDWR); // so that the client does not wait for the close
     if (!close_socket(relays, fd, uid) && relays->n_unclosed < UNCLOSED_MAX)
         relays->unclosed[relays->n_unclosed++] = (struct unclosed){fd, uid};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Access is decided before anything is read: by the kernel's identity of the peer, and by the
-// number of connections. Anybody may be a producer, and one user may have many uids. So producers
-// have relays of their own, and at most three quarters of the connections; the rest is for
+// number of connections. Any user may be a producer, and one user may have many uids. Therefore
+// producers have separate relays, and at most three quarters of the connections; the rest is for
 // consumers. Connections above the limit are closed at once, so that a listening socket never stays
 // readable without service. If accept() fails for lack of descriptors or memory, listening pauses
 // instead of spinning.
@@ -45,10 +45,11 @@ struct ipc_server {
     struct ipc_peer *peers;     // owned
     size_t n_peers;
     nsec_t complained;        // CLOCK_MONOTONIC
-    uint64_t n_silent;        // complaints that were not logged since then
-    struct relays *relays[2]; // owned; for ports that take no descriptors, and for ports that do
+    uint64_t n_silent;        // complaints without a log line since then
+    struct relays *relays[2]; // owned; [false]: for ports that take no descriptors, [true]: for
+                              // ports that do
     nsec_t frames_told;       // CLOCK_MONOTONIC, 0: never
-    struct budget frames;     // of users who are not trusted
+    struct budget frames;     // frames of users who are not trusted
 };
 
 static void fill_limits(struct ipc_server_limits *limits)
@@ -123,7 +124,8 @@ static size_t count_uid(const struct ipc_server *server, uid_t uid)
     return n;
 }
 
-// Root, and the user whose rights this process has, may pass descriptors directly to this process.
+// Returns whether the user may pass descriptors directly to this process: root, or the user of this
+// process.
 static bool is_trusted(uid_t uid)
 {
     return uid == 0 || uid == geteuid();
@@ -149,8 +151,8 @@ static bool too_many(const struct ipc_server *server, const struct ipc_port *por
            count_port(server, port) >= (limits->max_peers - PEERS_FOR_ROOT) * 3 / 4;
 }
 
-// Descriptors from other users never enter this process: where descriptors are expected, or the
-// kernel cannot refuse them, a relay receives them instead.
+// Keeps descriptors from other users out of this process: if the port takes descriptors, or if the
+// kernel cannot refuse them, a relay receives the descriptors instead.
 static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, uid_t uid, int *fd)
 {
     if (is_trusted(uid)) {
@@ -237,7 +239,7 @@ int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access
     struct listener *listener = calloc(1, sizeof(*listener));
     if (!listener)
         return -ENOMEM;
-    unix_socket_refuse_fds(fd, true); // accepted sockets inherit this
+    unix_socket_refuse_fds(fd, true); // inherited by accepted sockets
     *listener = (struct listener){.server = server, .port = port, .access = *access, .fd = -1};
     int r = loop_add_io(server->env.loop, fd, EPOLLIN, on_connection, listener, &listener->io);
     if (r == 0)

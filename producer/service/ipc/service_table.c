@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lists in the header are the only source: ids, names and message types come from them. The
-// unit test compares them with the published list.
+// The lists in the header are the only source of ids, names and message types. The unit test
+// compares them with the published list.
 #include "producer/service/ipc/service_table.h"
 
 #include "common/str.h"

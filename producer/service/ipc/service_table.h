@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The two services and their methods. A method's id on the wire is its position in the list,
-// counted from 1, as in every Perfetto version so far. Clients use the ids that the answer to
-// BindService lists by name.
+// counted from 1, as in every Perfetto version so far. Clients use the ids in the answer to
+// BindService, which lists them by name.
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names follow Perfetto's rules, so that both sides find each other without configuration.
+// The names follow Perfetto's rules, so that clients and services find each other without
+// configuration.
 #include "producer/service/ipc/socket.h"
 
 #include <fcntl.h>
@@ -58,8 +59,8 @@ const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only)
     return perfetto && *perfetto ? NULL : RUN_FOLDER;
 }
 
-// A service may have a user of its own, as traced has on Android, where only init makes sockets in
-// its folder. Elsewhere the user of the command says whom to trust.
+// Returns whether a service of this user is trusted. traced on Android has its own user; only init
+// makes sockets in that folder. Elsewhere the user of the command names a trusted user.
 static bool is_trusted(const char *name, uid_t uid)
 {
     const char *text = getenv(IPC_SERVER_UID_VARIABLE);
@@ -162,7 +163,8 @@ int ipc_socket_wait(int fd, short events, nsec_t deadline)
     return r == 0 ? -ETIMEDOUT : 0;
 }
 
-// A connection waits only for a full backlog; the kernel does not report when there is room again.
+// Connects, with retries if the backlog is full: the kernel does not report new room in the
+// backlog.
 static int connect_until(int fd, const struct sockaddr_un *address, socklen_t size, nsec_t deadline)
 {
     while (connect(fd, (const struct sockaddr *)address, size) < 0) {
@@ -217,7 +219,8 @@ int ipc_socket_credentials(int fd, struct ipc_credentials *ret)
     requester->is_limited = credentials.uid != 0 && credentials.uid != geteuid();
     requester->uid = credentials.uid;
     requester->gid = credentials.gid;
-    // If the user has more groups than fit, none are used: that shows less, never more.
+    // A user with more groups than fit counts as without groups: the recording shows less, never
+    // more.
     size = sizeof(requester->groups);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, requester->groups, &size) == 0)
         requester->n_groups = size / sizeof(gid_t);
