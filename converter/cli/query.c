@@ -28,6 +28,8 @@
 #include "converter/cli/verdict_print.h"
 #include "converter/functions/functions.h"
 #include "converter/ground/spill.h"
+#include "converter/perfetto_sql/engine.h"
+#include "converter/perfetto_sql/packages.h"
 #include "converter/tables/defend.h"
 
 static const char help[] =
@@ -45,6 +47,13 @@ static const char help[] =
     "                    sets are an array of these arrays\n"
     "      --json-lines  one object for each row, on a line of its own\n"
     "      --timing      print how long each statement took\n"
+    "      --add-sql-package DIR[@NAME]\n"
+    "                    add the .sql files below DIR as modules of the package NAME\n"
+    "                    (the name of DIR); may be repeated\n"
+    "      --override-sql-package DIR[@NAME]\n"
+    "                    the same, in place of a package of that name\n"
+    "      --override-stdlib DIR\n"
+    "                    take the standard library from DIR: each folder is a package\n"
     "      --functions   list the functions beside SQLite's own\n"
     "  -q, --quiet       do not print the losses of the trace\n"
     "      --max-memory SIZE\n"
@@ -67,6 +76,8 @@ struct query {
     const char *file; // NULL: none
     enum format format;
     bool timing, quiet, functions;
+    const char *stdlib; // NULL: the library that is built in
+    struct option_texts added, overridden;
     struct limits limits;
 };
 
@@ -183,6 +194,25 @@ static bool query_sandbox(const struct query *query)
     return own_sandbox_enter(&sandbox);
 }
 
+DEFINE_CLEANUP(engine_freep, struct sql_engine, sql_engine_free);
+
+// The library, and the packages that the options name.
+static bool packages_fill(struct sql_packages *packages, const struct query *query)
+{
+    struct err err = {0};
+    int r = query->stdlib ? packages_override_all(packages, query->stdlib, &err)
+                          : packages_add_library(packages);
+    vec_foreach(&query->added, path)
+        r = r < 0 ? r : packages_add(packages, *path, false, &err);
+    vec_foreach(&query->overridden, path)
+        r = r < 0 ? r : packages_add(packages, *path, true, &err);
+    if (r < 0 && !err.text[0])
+        err_errno(&err, r, "packages");
+    if (r < 0)
+        err_print(&err, "mmsql");
+    return r == 0;
+}
+
 static int query_run(const struct query *query)
 {
     if (!query_sandbox(query))
@@ -207,12 +237,37 @@ static int query_run(const struct query *query)
         say("functions: %s", sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
-    const char *sql = read ? read : query->sql;
+    CLEANUP(packages_done) struct sql_packages packages = {0};
+    CLEANUP(engine_freep) struct sql_engine *engine = NULL;
+    if (!packages_fill(&packages, query) || sql_engine_new(handle, &packages, &engine) < 0)
+        return EXIT_FAILED;
+    const char *sql = read ? read : query->sql, *name = read ? query->file : "";
     const struct result_form form = {.format = query->format};
     struct result_sets sets = {.form = &form};
-    int result = sql ? statements_run(handle, sql, &sets, query->timing)
-                     : shell_run(handle, query->path, query->format, query->timing);
+    int result = sql ? statements_run(engine, name, sql, &sets, query->timing)
+                     : shell_run(handle, engine, query->path, query->format, query->timing);
     return result == EXIT_DONE && sql && is_cut ? EXIT_FAILED : result;
+}
+
+// Reads the operands behind the options, and runs the query.
+static int operands_read(struct query *query, int argc, char **argv)
+{
+    int n = argc - optind;
+    if (n < 1)
+        return usage_error("query", "a database or a trace is needed");
+    if (query->file ? n != 1 : n > 2)
+        return usage_error("query", query->file
+                                        ? "SQL comes from the file; nothing may follow the database"
+                                        : "SQL is one argument behind the database");
+    query->path = argv[optind];
+    query->sql = n == 2 ? argv[optind + 1] : NULL;
+    if (query->sql && str_eq(query->sql, "-"))
+        query->file = "-";
+    if (str_eq(query->path, "-") && !query->sql && !query->file)
+        return usage_error("query", "SQL is needed where standard input has the database or trace");
+    if (str_eq(query->path, "-") && query->file && str_eq(query->file, "-"))
+        return usage_error("query", "standard input can be read once only: '-' is there twice");
+    return query_run(query);
 }
 
 static int run_query(int argc, char **argv)
@@ -224,6 +279,9 @@ static int run_query(int argc, char **argv)
         {"timing", OPTION_FLAG, offsetof(struct query, timing)},
         {"functions", OPTION_FLAG, offsetof(struct query, functions)},
         {"file", OPTION_TEXT, offsetof(struct query, file), 'f'},
+        {"add-sql-package", OPTION_TEXTS, offsetof(struct query, added)},
+        {"override-sql-package", OPTION_TEXTS, offsetof(struct query, overridden)},
+        {"override-stdlib", OPTION_TEXT, offsetof(struct query, stdlib)},
         {"quiet", OPTION_FLAG, offsetof(struct query, quiet), 'q'},
         LIMIT_OPTIONS(struct query),
         {0},
@@ -232,24 +290,10 @@ static int run_query(int argc, char **argv)
     int code;
     if (!verb_options_read("query", help, rows, argc, argv, &query, &code))
         return code;
-    if (query.functions)
-        return functions_print();
-    int n = argc - optind;
-    if (n < 1)
-        return usage_error("query", "a database or a trace is needed");
-    if (query.file ? n != 1 : n > 2)
-        return usage_error("query", query.file
-                                        ? "SQL comes from the file; nothing may follow the database"
-                                        : "SQL is one argument behind the database");
-    query.path = argv[optind];
-    query.sql = n == 2 ? argv[optind + 1] : NULL;
-    if (query.sql && str_eq(query.sql, "-"))
-        query.file = "-";
-    if (str_eq(query.path, "-") && !query.sql && !query.file)
-        return usage_error("query", "SQL is needed where standard input has the database or trace");
-    if (str_eq(query.path, "-") && query.file && str_eq(query.file, "-"))
-        return usage_error("query", "standard input can be read once only: '-' is there twice");
-    return query_run(&query);
+    code = query.functions ? functions_print() : operands_read(&query, argc, argv);
+    option_texts_done(&query.added);
+    option_texts_done(&query.overridden);
+    return code;
 }
 
 const struct program_verb verb_query = {

@@ -33,7 +33,8 @@
 VEC_DEFINE(word_vec, const char *);
 
 struct shell {
-    sqlite3 *handle; // borrowed
+    sqlite3 *handle;           // borrowed
+    struct sql_engine *engine; // borrowed
     struct result_form form;
     struct result_sets sets; // of all statements, if standard input is a file or a pipe
     bool timing, pages, failed, asks;
@@ -207,12 +208,13 @@ static void pager_end(struct shell *shell)
     clearerr(stdout); // the pager may have ended early
 }
 
-static void statement_execute(struct shell *shell, const char *sql)
+// `name`: the file that the SQL is from, or "".
+static void statement_execute(struct shell *shell, const char *name, const char *sql)
 {
     struct result_sets sets = {.form = &shell->form};
     interrupted = 0;
     int code =
-        statements_run(shell->handle, sql, shell->asks ? &sets : &shell->sets, shell->timing);
+        statements_run(shell->engine, name, sql, shell->asks ? &sets : &shell->sets, shell->timing);
     shell->failed |= code != EXIT_DONE;
     pager_end(shell);
     words_gather_temporary(shell);
@@ -238,7 +240,7 @@ static void file_execute(struct shell *shell, const char *path)
 {
     CLEANUP(freep) char *text = text_read(path);
     if (text)
-        statement_execute(shell, text);
+        statement_execute(shell, path, text);
     else
         say("%s: %s", path, strerror(errno));
 }
@@ -327,7 +329,7 @@ static bool line_take(struct shell *shell, char *line)
     if (shell->statement.failed || !sqlite3_complete(shell->statement.text))
         return true;
     statement_remember(shell);
-    statement_execute(shell, shell->statement.text);
+    statement_execute(shell, "", shell->statement.text);
     strbuf_clear(&shell->statement);
     return true;
 }
@@ -340,10 +342,12 @@ static void shell_close(struct shell *shell)
     word_vec_done(&shell->words);
 }
 
-int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool timing)
+int shell_run(struct sqlite3 *handle, struct sql_engine *engine, const char *name,
+              enum format format, bool timing)
 {
     CLEANUP(shell_close)
     struct shell shell = {.handle = handle,
+                          .engine = engine,
                           .form = {.format = format, .userdata = &shell},
                           .timing = timing,
                           .pages = true,
@@ -377,7 +381,7 @@ int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool
         goes_on = line_take(&shell, line);
     }
     if (shell.statement.size) // a last statement without a semicolon
-        statement_execute(&shell, shell.statement.text);
+        statement_execute(&shell, "", shell.statement.text);
     if (goes_on && shell.asks)
         putchar('\n');
     return shell.failed && !shell.asks ? EXIT_FAILED : EXIT_DONE;

@@ -7,7 +7,10 @@
 
 #include "converter/cli/result.h"
 
+struct sql_engine;
 struct sqlite3;
 
-// Runs the prompt until the end of input, or .quit. Returns an exit code.
-int shell_run(struct sqlite3 *handle, const char *name, enum format format, bool timing);
+// Runs the prompt until the end of input, or .quit. `engine` belongs to `handle`. Returns an exit
+// code.
+int shell_run(struct sqlite3 *handle, struct sql_engine *engine, const char *name,
+              enum format format, bool timing);

@@ -7,106 +7,116 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
-#include "converter/cli/dialect.h"
 #include "converter/cli/say.h"
 #include "converter/functions/functions.h"
 #include "converter/ground/spill.h"
+#include "converter/perfetto_sql/engine.h"
+#include "converter/perfetto_sql/token.h"
 
-// Prints SQLite's error, and the line of SQL with a caret under the place.
-static void sql_error_print(sqlite3 *handle, const char *sql, const char *statement)
+static bool more_follows(const struct sql_text *text, size_t at)
 {
-    int offset = -1;
-#if SQLITE_VERSION_NUMBER >= 3038000
-    offset = sqlite3_error_offset(handle);
-#endif
-    say("%s", sqlite3_errmsg(handle));
-    // The offset of an error in a view refers to the view's text.
-    if (offset < 0 || (size_t)offset > strlen(statement))
-        return;
-    const char *at = statement + offset, *line = at;
-    while (line > sql && line[-1] != '\n')
-        line--;
-    int number = 1;
-    for (const char *c = sql; c < line; c++)
-        number += *c == '\n';
-    int prefix = fprintf(stderr, "  line %d: ", number);
-    fprintf(stderr, "%.*s\n%*s^\n", (int)strcspn(line, "\n"), line, prefix + (int)(at - line), "");
-}
-
-static bool more_follows(const char *rest)
-{
-    while (*(rest = sql_blanks_skip(rest)) == ';')
+    const char *end = text->sql + text->size, *rest = text->sql + at;
+    while ((rest = sql_blanks_skip(rest, end)) < end && *rest == ';')
         rest++;
-    return *rest;
+    return rest < end;
 }
 
-// True for VACUUM: only this statement writes a named file although the database is read-only.
-static bool is_vacuum(const char *statement)
+// The only statement that writes a file with a name although the database is open for reading only.
+static bool is_vacuum(const char *sql)
 {
     static const char mark[] = "\xef\xbb\xbf", word[] = "VACUUM"; // SQLite takes the mark for blank
-    const char *at = statement, *before;
+    const char *at = sql, *before, *end = sql + strlen(sql);
     do {
         before = at;
-        at = sql_blanks_skip(at);
+        at = sql_blanks_skip(at, end);
         at += *at == ';' ? 1 : str_starts_with(at, mark) ? strlen(mark) : 0;
     } while (at != before);
     return strncasecmp(at, word, strlen(word)) == 0;
 }
 
-// Runs the plain SQL at *rest. Returns 1; 0 if only blanks are left; -1 after an error, which is
-// printed to stderr.
-static int statement_run(sqlite3 *handle, const char *sql, const char **rest,
-                         struct result_sets *sets)
+// Results without rows for people: of functions that only have an effect, and of a column whose
+// name says so.
+static bool is_silent(sqlite3_stmt *statement)
 {
-    sqlite3_stmt *statement = NULL;
-    const char *begin = *rest;
-    int code = sqlite3_prepare_v2(handle, begin, -1, &statement, rest);
-    if (code != SQLITE_OK) {
-        sql_error_print(handle, sql, begin);
-        return -1;
-    }
-    if (!statement)
-        return 0;
-    if (is_vacuum(begin)) {
+    static const char *const calls[] = {"create_function(", "create_view_function(",
+                                        "experimental_memoize(", "import("};
+    if (sqlite3_column_count(statement) != 1)
+        return false;
+    const char *name = sqlite3_column_name(statement, 0);
+    bool is = name && strcasecmp(name, "suppress_query_output") == 0;
+    for (size_t i = 0; i < ELEMENTS(calls) && name; i++)
+        is |= strncasecmp(name, calls[i], strlen(calls[i])) == 0;
+    return is;
+}
+
+// The message, and the places on lines of their own.
+static void error_print(const char *text)
+{
+    size_t n = strcspn(text, "\n");
+    say("%.*s", (int)n, text);
+    CLEANUP(freep) char *places = text[n] ? strdup(text + n + 1) : NULL;
+    if (places)
+        str_make_printable(places, true);
+    if (places)
+        fprintf(stderr, "%s\n", places);
+}
+
+// Runs plain SQL. Returns 0 or -1; an error is printed to stderr.
+static int statement_run(sqlite3_stmt *statement, struct result_sets *sets, bool more)
+{
+    sqlite3 *handle = sqlite3_db_handle(statement);
+    int code = SQLITE_ROW;
+    if (is_vacuum(sqlite3_sql(statement))) {
         sqlite3_finalize(statement);
         say("VACUUM: a query writes no files ('mmsql convert FILE -o DB' makes a database, cp "
             "copies one)");
         return -1;
     }
-    if (!sqlite3_column_count(statement))
-        code = sqlite3_step(statement);
+    if (sqlite3_column_count(statement) && !is_silent(statement))
+        code = result_sets_print(sets, statement, more);
     else
-        code = result_sets_print(sets, statement, more_follows(*rest));
+        while (code == SQLITE_ROW)
+            code = sqlite3_step(statement);
     int why = errno;
     sqlite3_finalize(statement);
     if (code == SQLITE_DONE)
-        return 1;
+        return 0;
     if (sets->failed)
         say("temporary file in %s: %s (TMPDIR names another folder)", temporary_folder(NULL),
             strerror(why));
+    else if (code == SQLITE_NOMEM)
+        say("out of memory");
     else
-        say("%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(handle));
+        error_print(sqlite3_errmsg(handle));
     return -1;
 }
 
-static int all_run(sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing)
+static int all_run(struct sql_engine *engine, const struct sql_text *text, struct result_sets *sets,
+                   bool timing)
 {
-    const char *rest = sql;
-    while (*rest && !ferror(stdout)) {
+    size_t at = 0;
+    while (!ferror(stdout)) {
         nsec_t start = nsec_now(CLOCK_MONOTONIC);
-        int r = dialect_run(handle, &rest);
-        if (r > 0)
-            continue;
-        if (r == 0)
-            r = statement_run(handle, sql, &rest, sets);
+        sqlite3_stmt *statement = NULL;
+        int r = sql_engine_next(engine, text, &at, &statement);
         if (r < 0)
+            error_print(sql_engine_error(engine));
+        if (r <= 0)
+            return r < 0 ? EXIT_FAILED : EXIT_DONE;
+        if (!statement)
+            continue;
+        if (statement_run(statement, sets, more_follows(text, at)) < 0)
             return EXIT_FAILED;
-        if (timing && r > 0) {
+        if (timing) {
             fflush(stdout);
             fprintf(sets->form->begin ? stdout : stderr, "%.3f s\n",
                     (double)(nsec_now(CLOCK_MONOTONIC) - start) / (double)NSEC_PER_SEC);
@@ -115,12 +125,16 @@ static int all_run(sqlite3 *handle, const char *sql, struct result_sets *sets, b
     return EXIT_DONE;
 }
 
-int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing)
+int statements_run(struct sql_engine *engine, const char *name, const char *sql,
+                   struct result_sets *sets, bool timing)
 {
-    int code = all_run(handle, sql, sets, timing);
+    const struct sql_text *text = sql_engine_text(engine, name, sql);
+    if (!text)
+        say("out of memory");
+    int code = text ? all_run(engine, text, sets, timing) : EXIT_FAILED;
     result_sets_finish(sets);
     if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
-        sets->form->begin) // a pager may end early
+        sets->form->begin) // a pager may go when it likes
         return code;
     say("standard output: %s", strerror(errno));
     return EXIT_FAILED;

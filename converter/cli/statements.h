@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQL of a user: several statements, some of them in Perfetto's dialect.
+// SQL of a user: several statements, in PerfettoSQL.
 #pragma once
 
 #include <stdbool.h>
 
 #include "converter/cli/result_sets.h"
 
-struct sqlite3;
+struct sql_engine;
 
 // Runs the statements of `sql`, prints their rows, and finishes `sets`. Returns an exit code; an
-// error is printed to stderr. `timing`: prints the duration of each statement to stderr, or after
-// the rows if the form has begin().
-int statements_run(struct sqlite3 *handle, const char *sql, struct result_sets *sets, bool timing);
+// error is printed to stderr. `name` is for errors: the file that the SQL is from, or "". `timing`:
+// prints the duration of each statement to stderr, or after the rows if the form has begin().
+int statements_run(struct sql_engine *engine, const char *name, const char *sql,
+                   struct result_sets *sets, bool timing);
 
 // Prints the functions beside SQLite's own. Returns EXIT_DONE.
 int functions_print(void);

@@ -28,6 +28,10 @@ static int option_take(const char *verb, const struct verb_option *option, int a
     case OPTION_TEXT:
         *(const char **)at = optarg;
         break;
+    case OPTION_TEXTS:
+        if (option_texts_push(at, optarg) < 0)
+            return usage_error(verb, "--%s: out of memory", option->name);
+        break;
     case OPTION_NUMBER:
     case OPTION_NATURAL:
         if (str_parse_i64(optarg, &number) < 0 || (option->kind == OPTION_NATURAL && number < 0))

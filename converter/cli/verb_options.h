@@ -7,12 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/vec.h"
 #include "converter/ground/budget.h"
+
+VEC_DEFINE(option_texts, const char *); // borrowed texts
 
 enum verb_option_kind {
     OPTION_FLAG,    // takes no value; a bool becomes true
     OPTION_CHOICE,  // takes no value; an enum becomes `value`
     OPTION_TEXT,    // const char *, borrowed
+    OPTION_TEXTS,   // struct option_texts; each time it is given, one is added
     OPTION_NUMBER,  // int64_t
     OPTION_NATURAL, // int64_t, not negative
     OPTION_SIZE,    // uint64_t, a size of at least `value` bytes

@@ -10,6 +10,7 @@
 
 #include "common/elements.h"
 #include "converter/functions/arg_sets.h"
+#include "converter/functions/value_table.h"
 
 SQLITE_EXTENSION_INIT3
 
@@ -255,5 +256,9 @@ int table_functions_register(sqlite3 *handle)
         code = table_function_add(handle, table_functions[i].name, table_functions[i].sql, 1);
     if (code == SQLITE_OK)
         code = span_join_register(handle);
+    if (code == SQLITE_OK)
+        code = value_table_register(handle);
+    if (code == SQLITE_OK)
+        code = interval_functions_register(handle);
     return code == SQLITE_OK ? args_table_register(handle) : code;
 }

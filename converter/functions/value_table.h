@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tables as values of SQL: a function returns one, and __intrinsic_table_ptr(value) has its rows.
+//
+//     SELECT c0 AS ts, c1 AS dur FROM __intrinsic_table_ptr(__intrinsic_interval_create(...))
+//     WHERE __intrinsic_table_ptr_bind(c0, 'ts') AND __intrinsic_table_ptr_bind(c1, 'dur')
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+#include "sqlite3ext.h"
+
+VEC_DEFINE(int64_vec, int64_t);
+VEC_DEFINE(double_vec, double);
+VEC_DEFINE(byte_vec, uint8_t);
+VEC_DEFINE(value_vec, sqlite3_value *);
+
+enum value_column_kind {
+    VALUES_NULL, // no value has been added yet, or all are NULL
+    VALUES_INT,
+    VALUES_REAL,
+    VALUES_ANY,
+};
+
+// One column. Rows without a value at the end are NULL.
+struct value_column {
+    char name[64];
+    enum value_column_kind kind;
+    struct int64_vec ints;
+    struct double_vec reals;
+    struct value_vec values; // borrowed from `kept` of the table
+    struct byte_vec nulls;   // 1: NULL; shorter than the column if there is none behind it
+};
+
+struct value_table {
+    int n_columns;
+    struct value_column *columns; // owned
+    size_t n_rows;
+    struct value_vec kept; // owned
+    bool failed;           // memory ran out: nothing was added since
+};
+
+// NULL: out of memory. All columns are NULL until values are added.
+struct value_table *value_table_new(int n_columns, const char *const *names);
+void value_table_free(void *table); // a destructor for SQLite
+
+// Appends to a column. The caller counts the rows in `n_rows`. Without memory the table has failed.
+// A column takes integers or reals or values; NULL goes into each kind.
+void value_table_add_int(struct value_table *table, int column, int64_t value);
+void value_table_add_real(struct value_table *table, int column, double value);
+void value_table_add_null(struct value_table *table, int column);
+// `value` must be kept by the table: see value_table_keep().
+void value_table_add_value(struct value_table *table, int column, sqlite3_value *value);
+
+// Returns a copy that lives as long as the table; NULL: out of memory.
+sqlite3_value *value_table_keep(struct value_table *table, const sqlite3_value *value);
+
+// Makes the table the result of a function, or an error if it has failed. Takes it over.
+void value_table_result(sqlite3_context *context, struct value_table *table);
+
+// __intrinsic_table_ptr and its functions. Returns an SQLite code.
+int value_table_register(sqlite3 *handle);
+
+// The families of functions that make and take such values.
+int interval_functions_register(sqlite3 *handle);
+
+// What aggregates pass on: a pointer with a type, which only functions of this folder understand.
+#define VALUE_TABLE     "TABLE"
+#define VALUE_INTERVALS "INTERVAL_TREE_PARTITIONS"
+#define VALUE_TIMES     "SORTED_TIMESTAMPS"
+#define VALUE_COUNTERS  "COUNTER_TRACK_PARTITIONS"
+#define VALUE_GRAPH     "GRAPH"
+#define VALUE_ROWS      "ROW_DATAFRAME"
+#define VALUE_ARRAY     "ARRAY<LONG>"

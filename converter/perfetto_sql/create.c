@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The database is open for reading only, so everything is made in the schema temp. There a name
+// hides the same name of the database.
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/cleanup.h"
+#include "converter/functions/functions.h"
+#include "converter/perfetto_sql/engine_state.h"
+#include "converter/perfetto_sql/token.h"
+
+#define PART(part) (int)(part).size, (part).text
+
+static bool part_is(struct sql_part part, const char *word)
+{
+    return part.size == strlen(word) && strncasecmp(part.text, word, part.size) == 0;
+}
+
+static int rope_add_part(struct sql_rope *ret, const struct sql_rope *rope, struct sql_part part)
+{
+    size_t begin = (size_t)(part.text - rope->sql.text);
+    return rope_add(ret, rope, begin, begin + part.size);
+}
+
+static void statement_finalizep(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+
+// Compares the columns that the statement declares with those of the relation.
+static int columns_check(struct sql_engine *engine, const struct sql_rope *rope,
+                         const struct sql_definition *definition)
+{
+    CLEANUP(rope_done) struct sql_rope sql = {0};
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    int r = rope_add_made(&sql, "SELECT * FROM temp.");
+    if (r == 0)
+        r = rope_add_part(&sql, rope, definition->name);
+    if (r == 0)
+        r = engine_prepare(engine, &sql, &statement);
+    int n = r == 0 ? sqlite3_column_count(statement) : 0;
+    vec_foreach(&definition->columns, field)
+    {
+        bool found = false;
+        for (int i = 0; i < n && !found; i++)
+            found = part_is(field->name, sqlite3_column_name(statement, i));
+        if (r == 0 && !found)
+            r = engine_fail(engine, -EINVAL, rope, field->name.text,
+                            "%.*s: the SQL has no column %.*s, which is declared",
+                            PART(definition->name), PART(field->name));
+    }
+    for (int i = 0; i < n && r == 0 && definition->columns.n; i++) {
+        bool found = false;
+        vec_foreach(&definition->columns, field)
+            found |= part_is(field->name, sqlite3_column_name(statement, i));
+        if (!found)
+            r = engine_fail(engine, -EINVAL, rope, definition->name.text,
+                            "%.*s: the SQL has a column %s, which is not declared",
+                            PART(definition->name), sqlite3_column_name(statement, i));
+    }
+    return r;
+}
+
+// Removes what has the name already, whether table or view.
+static int relation_drop(struct sql_engine *engine, struct sql_part name)
+{
+    char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.%.*s", PART(name));
+    if (!sql)
+        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    int code = sqlite3_exec(engine->handle, sql, NULL, NULL, NULL);
+    sqlite3_free(sql);
+    // SQLite refuses DROP TABLE for a view.
+    return code == SQLITE_OK ? 0 : engine_run(engine, "DROP VIEW IF EXISTS temp.%.*s", PART(name));
+}
+
+static int relation_create(struct sql_engine *engine, const struct sql_rope *rope,
+                           const struct sql_definition *definition)
+{
+    const char *kind = definition->kind == DEFINITION_VIEW ? "VIEW" : "TABLE";
+    CLEANUP(rope_done) struct sql_rope sql = {0};
+    int r = definition->replaces ? relation_drop(engine, definition->name) : 0;
+    if (r == 0)
+        r = rope_add_made(&sql, "CREATE TEMP ");
+    if (r == 0)
+        r = rope_add_made(&sql, kind);
+    if (r == 0)
+        r = rope_add_made(&sql, " ");
+    if (r == 0)
+        r = rope_add_part(&sql, rope, definition->name);
+    if (r == 0)
+        r = rope_add_made(&sql, " AS ");
+    if (r == 0)
+        r = rope_add_part(&sql, rope, definition->body);
+    if (r == 0)
+        r = engine_run_rope(engine, &sql);
+    if (r < 0)
+        return r;
+    r = columns_check(engine, rope, definition);
+    if (r < 0) {
+        char *drop = sqlite3_mprintf("DROP %s temp.%.*s", kind, PART(definition->name));
+        if (drop)
+            sqlite3_exec(engine->handle, drop, NULL, NULL, NULL);
+        sqlite3_free(drop);
+    }
+    return r;
+}
+
+// CREATE TABLE, VIEW or VIRTUAL TABLE of plain SQL.
+static int plain_create(struct sql_engine *engine, const struct sql_rope *rope,
+                        const struct sql_definition *definition)
+{
+    CLEANUP(rope_done) struct sql_rope sql = {0};
+    CLEANUP(strbuf_done) struct strbuf head = {0};
+    strbuf_addf(&head, "CREATE %.*s %s temp.", PART(definition->what),
+                definition->only_if_missing ? "IF NOT EXISTS" : "");
+    int r = head.failed ? -ENOMEM : rope_add_made(&sql, head.text);
+    if (r == 0)
+        r = rope_add_part(&sql, rope, definition->name);
+    if (r == 0)
+        r = rope_add_made(&sql, " ");
+    if (r == 0)
+        r = rope_add_part(&sql, rope, definition->body);
+    return r == 0 ? engine_run_rope(engine, &sql) : r;
+}
+
+// The body with ?1 to ?n instead of the arguments' names.
+static int body_number(const struct sql_rope *rope, const struct sql_definition *definition,
+                       struct sql_rope *ret)
+{
+    const char *at = definition->body.text, *end = at + definition->body.size, *copied = at;
+    int r = 0;
+    while (at < end && r == 0) {
+        struct sql_token token = sql_token_read(at, end);
+        at = token.text + token.size;
+        if (token.kind != SQL_VARIABLE || *token.text != '$')
+            continue;
+        for (size_t i = 0; i < definition->arguments.n && r == 0; i++) {
+            struct sql_part name = definition->arguments.items[i].name;
+            if (name.size != token.size - 1 ||
+                strncasecmp(name.text, token.text + 1, name.size) != 0)
+                continue;
+            char number[24];
+            snprintf(number, sizeof(number), "?%zu", i + 1);
+            struct sql_part before = {copied, (size_t)(token.text - copied)};
+            r = rope_add_part(ret, rope, before);
+            if (r == 0)
+                r = rope_add_made(ret, number);
+            copied = at;
+            break;
+        }
+    }
+    struct sql_part rest = {copied, (size_t)(end - copied)};
+    return r == 0 ? rope_add_part(ret, rope, rest) : r;
+}
+
+static int function_add(struct sql_engine *engine, const struct sql_definition *definition,
+                        const char *sql)
+{
+    CLEANUP(freep) char *name = strndup(definition->name.text, definition->name.size);
+    int n = (int)definition->arguments.n, code;
+    if (!name)
+        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    if (part_is(definition->returns, "TABLE"))
+        code = table_function_add(engine->handle, name, sql, n);
+    else
+        code = scalar_add(engine, name, definition->is_variadic ? -1 : n, sql);
+    return code == SQLITE_OK ? 0
+                             : engine_fail(engine, code == SQLITE_NOMEM ? -ENOMEM : -EINVAL, NULL,
+                                           NULL, "function %s: %s", name,
+                                           code == SQLITE_RANGE ? "too many arguments"
+                                                                : sqlite3_errmsg(engine->handle));
+}
+
+// SELECT g(?1, ?2), or SELECT * FROM g(?1, ?2).
+static int delegate_create(struct sql_engine *engine, const struct sql_definition *definition)
+{
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    bool is_table = part_is(definition->returns, "TABLE");
+    strbuf_addf(&sql, "SELECT %s%.*s(", is_table ? "* FROM " : "", PART(definition->delegate));
+    for (size_t i = 0; i < definition->arguments.n && !definition->is_variadic; i++)
+        strbuf_addf(&sql, "%s?%zu", i ? ", " : "", i + 1);
+    if (!definition->is_variadic)
+        strbuf_add_char(&sql, ')');
+    return sql.failed ? engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory")
+                      : function_add(engine, definition, sql.text);
+}
+
+int create_function(struct sql_engine *engine, const struct sql_rope *rope,
+                    const struct sql_definition *definition)
+{
+    CLEANUP(rope_done) struct sql_rope body = {0};
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    if (!sql_part_is_empty(definition->delegate))
+        return delegate_create(engine, definition);
+    int r = body_number(rope, definition, &body);
+    if (r == 0)
+        r = function_add(engine, definition, body.sql.text);
+    // The function may call itself, so it is there before its body is judged.
+    if (r == 0)
+        r = engine_prepare(engine, &body, &statement);
+    if (r == 0 && !part_is(definition->returns, "TABLE") && sqlite3_column_count(statement) != 1)
+        r = engine_fail(engine, -EINVAL, rope, definition->name.text,
+                        "function %.*s: its SQL returns %d columns instead of one",
+                        PART(definition->name), sqlite3_column_count(statement));
+    return r;
+}
+
+// Indexes of the database's own tables cannot be added; the question is answered without.
+static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
+                        const struct sql_definition *definition)
+{
+    CLEANUP(rope_done) struct sql_rope sql = {0};
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    CLEANUP(strbuf_done) struct strbuf columns = {0};
+    vec_foreach(&definition->arguments, field)
+        strbuf_addf(&columns, "%s%.*s", columns.size ? ", " : "", PART(field->name));
+    int r = columns.failed ? -ENOMEM : rope_add_made(&sql, "SELECT ");
+    if (r == 0)
+        r = rope_add_made(&sql, columns.text);
+    if (r == 0)
+        r = rope_add_made(&sql, " FROM ");
+    if (r == 0)
+        r = rope_add_part(&sql, rope, definition->on);
+    if (r == 0)
+        r = engine_prepare(engine, &sql, &statement);
+    bool is_temporary =
+        r == 0 && sqlite3_column_database_name(statement, 0) &&
+        strcmp(sqlite3_column_database_name(statement, 0), "temp") == 0 &&
+        part_is(definition->on, sqlite3_column_table_name(statement, 0));
+    if (r < 0 || !is_temporary)
+        return r;
+    if (definition->replaces)
+        r = engine_run(engine, "DROP INDEX IF EXISTS temp.\"%.*s.%.*s\"", PART(definition->on),
+                       PART(definition->name));
+    return r == 0 ? engine_run(engine, "CREATE INDEX temp.\"%.*s.%.*s\" ON %.*s(%s)",
+                               PART(definition->on), PART(definition->name), PART(definition->on),
+                               columns.text)
+                  : r;
+}
+
+static int drop(struct sql_engine *engine, const struct sql_rope *rope,
+                const struct sql_definition *definition)
+{
+    const char *careful = definition->replaces ? "IF EXISTS " : "";
+    if (part_is(definition->what, "INDEX"))
+        return engine_run(engine, "DROP INDEX %stemp.\"%.*s.%.*s\"", careful, PART(definition->on),
+                          PART(definition->name));
+    if (!part_is(definition->what, "MACRO"))
+        return engine_run(engine, "DROP %.*s %stemp.%.*s", PART(definition->what), careful,
+                          PART(definition->name));
+    bool found = macros_remove(&engine->macros, definition->name.text, definition->name.size);
+    return found || definition->replaces
+               ? 0
+               : engine_fail(engine, -ENOENT, rope, definition->name.text,
+                             "DROP PERFETTO MACRO: there is no macro %.*s!",
+                             PART(definition->name));
+}
+
+// The prelude of a library that was given declares what the database has itself.
+static bool is_there(struct sql_engine *engine, const struct sql_definition *definition)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    bool is_relation = definition->kind == DEFINITION_TABLE || definition->kind == DEFINITION_VIEW;
+    if (!is_relation || !engine->in_prelude || !definition->columns.n)
+        return false;
+    strbuf_add_str(&sql, "SELECT ");
+    vec_foreach(&definition->columns, field)
+        strbuf_addf(&sql, "%sx.\"%.*s\"", field == definition->columns.items ? "" : ", ",
+                    PART(field->name));
+    strbuf_addf(&sql, " FROM main.%.*s AS x", PART(definition->name));
+    return !sql.failed &&
+           sqlite3_prepare_v2(engine->handle, sql.text, -1, &statement, NULL) == SQLITE_OK;
+}
+
+int create_run(struct sql_engine *engine, const struct sql_rope *rope,
+               const struct sql_definition *definition)
+{
+    int r; if (engine->in_prelude && getenv("DBG")) fprintf(stderr, "%s %.*s\n", is_there(engine, definition) ? "there" : "MISSING", PART(definition->name));
+    switch (definition->kind) {
+    case DEFINITION_TABLE:
+    case DEFINITION_VIEW:
+        r = is_there(engine, definition) ? 0 : relation_create(engine, rope, definition);
+        break;
+    case DEFINITION_FUNCTION:
+        r = create_function(engine, rope, definition);
+        break;
+    case DEFINITION_INDEX:
+        r = index_create(engine, rope, definition);
+        break;
+    case DEFINITION_DROP:
+        r = drop(engine, rope, definition);
+        break;
+    default:
+        r = plain_create(engine, rope, definition);
+    }
+    return r == -ENOMEM ? engine_fail(engine, r, NULL, NULL, "out of memory") : r;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The statements that PerfettoSQL adds to SQL, taken apart.
+#pragma once
+
+#include "common/str.h"
+#include "common/vec.h"
+
+enum definition_kind {
+    DEFINITION_NONE,   // plain SQL
+    DEFINITION_CREATE, // a table, view or virtual table of plain SQL, without a schema's name
+    DEFINITION_TABLE,
+    DEFINITION_VIEW,
+    DEFINITION_FUNCTION,
+    DEFINITION_MACRO,
+    DEFINITION_INDEX,
+    DEFINITION_DROP, // a table, view, macro or index
+    DEFINITION_INCLUDE,
+};
+
+// A part of the statement's text.
+struct sql_part {
+    const char *text; // not terminated
+    size_t size;
+};
+
+// A column, or an argument of a function or macro. SQL comments in front of the column are its
+// documentation.
+struct sql_field {
+    struct sql_part name, type; // the type without a table in parentheses
+    struct sql_part table;      // between the parentheses: "thread.id"
+    struct sql_part comments;
+};
+VEC_DEFINE(sql_field_vec, struct sql_field);
+
+// All zero is empty. All parts belong to the text that was read.
+struct sql_definition {
+    enum definition_kind kind;
+    bool replaces;                  // OR REPLACE; of a DROP: IF EXISTS
+    struct sql_part what;           // DROP, and plain CREATE: TABLE, VIEW, ...
+    struct sql_part name;           // of a module: with dots and wildcards
+    struct sql_part on;             // the table of an index
+    struct sql_part returns;        // the type; for functions that return a table: TABLE
+    struct sql_part body;           // behind AS; plain CREATE: behind the name
+    struct sql_part delegate;       // behind DELEGATES TO
+    struct sql_field_vec arguments; // of functions and macros; of an index: its columns
+    struct sql_field_vec columns;   // of tables, views, and functions that return a table
+    bool is_variadic;               // the last argument takes any number of values
+    bool only_if_missing;           // plain CREATE: IF NOT EXISTS
+};
+
+// Reads the statement between `at` and `end`, which has no semicolon. Text that does not begin as a
+// statement of PerfettoSQL is DEFINITION_NONE. Returns 0, -ENOMEM, or -EINVAL with what was
+// expected in `why` and the place in *ret_at.
+int definition_read(const char *at, const char *end, struct sql_definition *ret, struct strbuf *why,
+                    const char **ret_at);
+void definition_done(struct sql_definition *definition); // fit for CLEANUP()
+
+static inline bool sql_part_is_empty(struct sql_part part)
+{
+    return part.size == 0;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PerfettoSQL on an SQLite connection: runs the statements that Perfetto added to SQL, expands
+// macros, and hands plain SQL back as prepared statements. What statements create is temporary.
+// Errors name the file, line and column that a person wrote, also inside macros and modules.
+//
+//     const struct sql_text *text = sql_engine_text(engine, "", "SELECT 1; SELECT 2");
+//     size_t at = 0;
+//     sqlite3_stmt *statement;
+//     while ((r = sql_engine_next(engine, text, &at, &statement)) > 0)
+//         ...step and finalize `statement`, unless it is NULL...
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "converter/perfetto_sql/rope.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+struct sql_engine;
+struct sql_packages;
+
+// `handle` and `packages` are borrowed; the engine must be freed before the connection is closed.
+// 0 or a negative errno.
+int sql_engine_new(struct sqlite3 *handle, struct sql_packages *packages, struct sql_engine **ret);
+struct sql_engine *sql_engine_free(struct sql_engine *engine);
+
+// Takes a copy, which lives as long as the engine. `name` is for errors: a path, or "" for what a
+// person has just typed. NULL: out of memory.
+const struct sql_text *sql_engine_text(struct sql_engine *engine, const char *name,
+                                       const char *sql);
+
+// Runs or prepares the statement at *at, and moves *at behind it. Returns 1, with a statement of
+// plain SQL in *ret (owned by the caller) or NULL if the engine has run it; 0 at the end of the
+// text; or a negative errno: then sql_engine_error() says why.
+int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size_t *at,
+                    struct sqlite3_stmt **ret);
+
+// Includes the modules that `pattern` means: a name, "package.*" or "*".
+int sql_engine_include(struct sql_engine *engine, const char *pattern);
+
+// The last error: its message, then the places on lines of their own.
+const char *sql_engine_error(const struct sql_engine *engine);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "converter/perfetto_sql/packages.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "converter/sql/sql.h"
+
+#define MODULE_BYTES_MAX (16 << 20)
+#define FOLDERS_MAX      16 // one in the other
+
+static void dir_closep(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+static void module_done(struct sql_package_module *module)
+{
+    free(module->name);
+    free(module->sql);
+}
+
+static int module_add(struct sql_packages *packages, const char *name, const char *sql)
+{
+    struct sql_package_module module = {.name = strdup(name), .sql = strdup(sql)};
+    int r = module.name && module.sql ? sql_package_module_vec_push(&packages->modules, module)
+                                      : -ENOMEM;
+    if (r < 0)
+        module_done(&module);
+    return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct sql_package_module *)a)->name,
+                  ((const struct sql_package_module *)b)->name);
+}
+
+static void sort(struct sql_packages *packages)
+{
+    if (packages->modules.n)
+        qsort(packages->modules.items, packages->modules.n, sizeof(*packages->modules.items),
+              by_name);
+}
+
+int packages_add_library(struct sql_packages *packages)
+{
+    int r = 0;
+    for (const struct sql_module *module = sql_modules; module->name && r == 0; module++)
+        r = module_add(packages, module->name, module->sql);
+    sort(packages);
+    return r;
+}
+
+static bool is_in_package(const char *module, const char *package)
+{
+    size_t n = strlen(package);
+    return strncasecmp(module, package, n) == 0 && (module[n] == '.' || !module[n]);
+}
+
+static bool package_has(const struct sql_packages *packages, const char *package)
+{
+    vec_foreach(&packages->modules, module)
+        if (is_in_package(module->name, package))
+            return true;
+    return false;
+}
+
+static void package_remove(struct sql_packages *packages, const char *package)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < packages->modules.n; i++) {
+        struct sql_package_module *module = &packages->modules.items[i];
+        if (is_in_package(module->name, package))
+            module_done(module);
+        else
+            packages->modules.items[kept++] = *module;
+    }
+    packages->modules.n = kept;
+}
+
+// What is being read: a folder, with the beginning of its modules' names.
+struct folder {
+    struct sql_packages *packages;
+    const char *path; // for people
+    struct err *err;
+    unsigned depth;
+};
+
+static int folder_read(const struct folder *folder, int fd, const char *prefix);
+
+static int file_add(const struct folder *folder, int dir_fd, const char *entry, const char *prefix)
+{
+    CLEANUP(close_fdp) int fd = openat(dir_fd, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    CLEANUP(strbuf_done) struct strbuf name = {0}, sql = {0};
+    int r = fd < 0 ? -errno : fd_read_all(fd, MODULE_BYTES_MAX, &sql);
+    strbuf_addf(&name, "%s%s%.*s", prefix, *prefix ? "." : "", (int)strlen(entry) - 4, entry);
+    if (r == 0)
+        r = name.failed || sql.failed
+                ? -ENOMEM
+                : module_add(folder->packages, name.text, sql.text ? sql.text : "");
+    return r < 0 ? err_errno(folder->err, r, "%s: module %s", folder->path, entry) : 0;
+}
+
+static int below_read(const struct folder *folder, int dir_fd, const char *entry,
+                      const char *prefix)
+{
+    struct folder below = *folder;
+    CLEANUP(strbuf_done) struct strbuf name = {0};
+    strbuf_addf(&name, "%s%s%s", prefix, *prefix ? "." : "", entry);
+    if (++below.depth > FOLDERS_MAX)
+        return err_set(folder->err, -ELOOP, "%s: more than %d folders, one in the other",
+                       folder->path, FOLDERS_MAX);
+    int fd = openat(dir_fd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(folder->err, -errno, "%s: %s", folder->path, entry);
+    return name.failed ? close_fd(fd), -ENOMEM : folder_read(&below, fd, name.text);
+}
+
+// Takes over `fd`.
+static int folder_read(const struct folder *folder, int fd, const char *prefix)
+{
+    CLEANUP(dir_closep) DIR *dir = fdopendir(fd);
+    int r = dir ? 0 : (close_fd(fd), err_errno(folder->err, -errno, "%s", folder->path));
+    struct stat st;
+    const struct dirent *entry;
+    while (r == 0 && (entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (*name == '.' || fstatat(fd, name, &st, 0) < 0)
+            continue;
+        if (S_ISDIR(st.st_mode))
+            r = below_read(folder, fd, name, prefix);
+        else if (S_ISREG(st.st_mode) && str_ends_with(name, ".sql"))
+            r = file_add(folder, fd, name, prefix);
+    }
+    return r;
+}
+
+static int folder_open(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? err_errno(err, -errno, "%s", path) : fd;
+}
+
+// The last name of a path, without slashes behind it.
+static char *path_name(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *slash = memrchr(path, '/', n);
+    return slash && slash + 1 < path + n ? strndup(slash + 1, (size_t)(path + n - slash - 1))
+                                         : strndup(path, n);
+}
+
+int packages_add(struct sql_packages *packages, const char *argument, bool overrides,
+                 struct err *err)
+{
+    const char *at = strrchr(argument, '@');
+    if (at && (!at[1] || strchr(at, '/')))
+        at = NULL;
+    CLEANUP(freep) char *path = at ? strndup(argument, (size_t)(at - argument)) : strdup(argument);
+    CLEANUP(freep) char *name = at ? strdup(at + 1) : path ? path_name(path) : NULL;
+    if (!path || !name)
+        return err_errno(err, -ENOMEM, "%s", argument);
+    bool is_there = package_has(packages, name);
+    if (is_there && !overrides) {
+        err_set(err, -EEXIST, "%s: there is a package %s already", path, name);
+        return err_hint(err, -EEXIST, "--override-sql-package replaces it");
+    }
+    int fd = folder_open(path, err);
+    if (fd < 0)
+        return fd;
+    package_remove(packages, name);
+    struct folder folder = {packages, path, err, 0};
+    int r = folder_read(&folder, fd, name);
+    sort(packages);
+    return r;
+}
+
+int packages_override_all(struct sql_packages *packages, const char *path, struct err *err)
+{
+    int fd = folder_open(path, err);
+    if (fd < 0)
+        return fd;
+    packages_done(packages);
+    struct folder folder = {packages, path, err, 0};
+    int r = folder_read(&folder, fd, "");
+    sort(packages);
+    packages->has_prelude = package_has(packages, "prelude");
+    return r;
+}
+
+void packages_done(struct sql_packages *packages)
+{
+    vec_foreach(&packages->modules, module)
+        module_done(module);
+    sql_package_module_vec_done(&packages->modules);
+}
+
+bool module_matches(const struct sql_package_module *module, const char *pattern, size_t size)
+{
+    bool is_wild = size > 0 && pattern[size - 1] == '*';
+    size_t n = is_wild ? size - 1 : size;
+    return strncasecmp(module->name, pattern, n) == 0 && (is_wild || !module->name[n]);
+}

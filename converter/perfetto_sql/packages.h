@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where modules come from: the library that is built in, and folders of .sql files.
+#pragma once
+
+#include "common/err.h"
+#include "common/vec.h"
+
+struct sql_package_module {
+    char *name; // owned: "package.folder.file"
+    char *sql;  // owned
+    bool is_included;
+};
+VEC_DEFINE(sql_package_module_vec, struct sql_package_module);
+
+// All zero is empty. Modules are sorted by name after packages_sort().
+struct sql_packages {
+    struct sql_package_module_vec modules;
+    bool has_prelude; // of a folder: it is run before the first statement
+};
+
+// Adds the library that is built in. 0 or -ENOMEM.
+int packages_add_library(struct sql_packages *packages);
+
+// Adds the .sql files below a folder as the package of its name, or of the name behind the last @
+// of `argument`. A package that is there already is -EEXIST, or replaced with `overrides`.
+int packages_add(struct sql_packages *packages, const char *argument, bool overrides,
+                 struct err *err);
+
+// Replaces all packages by those of a folder: each folder in it is one.
+int packages_override_all(struct sql_packages *packages, const char *path, struct err *err);
+
+void packages_done(struct sql_packages *packages); // fit for CLEANUP()
+
+// Whether the module is meant by `pattern`: its name, "package.*", or "*".
+bool module_matches(const struct sql_package_module *module, const char *pattern, size_t size);
