@@ -10,7 +10,7 @@ struct sql_view {
 };
 extern const struct sql_view sql_views[]; // name NULL at the end
 
-// Modules of Perfetto's library. What a module does if it is included; "" if all is built in.
+// Modules of the library: the text of the files in library/, with their comments.
 struct sql_module {
     const char *name, *sql;
 };
