@@ -170,26 +170,6 @@ static struct partition *partition_get(struct interval_set *set, sqlite3_value *
     return made;
 }
 
-static void *aggregate_get(sqlite3_context *context, size_t size)
-{
-    void **place = sqlite3_aggregate_context(context, sizeof(*place));
-    if (place && !*place)
-        *place = calloc(1, size);
-    if (!place || !*place)
-        sqlite3_result_error_nomem(context);
-    return place ? *place : NULL;
-}
-
-// The value of an aggregate; NULL without rows.
-static void aggregate_result(sqlite3_context *context, const char *type, void (*destroy)(void *))
-{
-    void **place = sqlite3_aggregate_context(context, 0);
-    if (place && *place)
-        sqlite3_result_pointer(context, *place, type, destroy);
-    if (place)
-        *place = NULL;
-}
-
 // (id, ts, dur[, 'name', value]...)
 static void intervals_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {

@@ -129,6 +129,32 @@ void value_table_result(sqlite3_context *context, struct value_table *table)
     sqlite3_result_error_nomem(context);
 }
 
+void *aggregate_get(sqlite3_context *context, size_t size)
+{
+    void **place = sqlite3_aggregate_context(context, sizeof(*place));
+    if (place && !*place)
+        *place = calloc(1, size);
+    if (!place || !*place)
+        sqlite3_result_error_nomem(context);
+    return place ? *place : NULL;
+}
+
+void *aggregate_take(sqlite3_context *context)
+{
+    void **place = sqlite3_aggregate_context(context, 0);
+    void *ret = place ? *place : NULL;
+    if (place)
+        *place = NULL;
+    return ret;
+}
+
+void aggregate_result(sqlite3_context *context, const char *type, void (*destroy)(void *))
+{
+    void *value = aggregate_take(context);
+    if (value)
+        sqlite3_result_pointer(context, value, type, destroy);
+}
+
 // The virtual table.
 
 struct pointer_cursor {

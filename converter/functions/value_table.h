@@ -60,6 +60,14 @@ sqlite3_value *value_table_keep(struct value_table *table, const sqlite3_value *
 // Makes the table the result of a function, or an error if it has failed. Takes it over.
 void value_table_result(sqlite3_context *context, struct value_table *table);
 
+// The state of an aggregate: `size` bytes, all zero for the first row of a group. NULL: out of
+// memory, and the function has failed. The final function must take the state and free it.
+void *aggregate_get(sqlite3_context *context, size_t size);
+// NULL: the group has no rows.
+void *aggregate_take(sqlite3_context *context);
+// Takes the state and makes it the result, a pointer of `type`; without rows the result is NULL.
+void aggregate_result(sqlite3_context *context, const char *type, void (*destroy)(void *));
+
 // __intrinsic_table_ptr and its functions. Returns an SQLite code.
 int value_table_register(sqlite3 *handle);
 
