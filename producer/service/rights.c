@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A service manager takes most rights away before the daemon starts (configs/systemd). Elsewhere,
-// or if the unit was changed, the daemon does so itself. The two lists differ: the unit leaves out
-// the rights that only heap profiles of running programs need.
+// or if the unit was changed, the daemon drops the rights itself. The two lists differ: the unit
+// leaves out the rights that only heap profiles of running programs need.
 //
 // Invariant: helpers start with these rights and need no others. Each helper is tested under the
 // daemon.
@@ -35,7 +35,7 @@ static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes o
                              BIT(CAP_SETGID) |          // that they touch, or nobody
                              BIT(CAP_KILL);             // programs that wait for their profile
 
-// Drops capabilities that no executed program may gain any more.
+// Drops capabilities from the bounding set, so that executed programs cannot gain them.
 static void bound(void)
 {
     for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
