@@ -31,8 +31,8 @@ static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes o
                              BIT(CAP_SYS_RESOURCE) |    // pressure thresholds, OOM scores
                              BIT(CAP_SYS_NICE) |        // own priority, and that of helpers
                              BIT(CAP_IPC_LOCK) |        // locks its own memory
-                             BIT(CAP_SETUID) |          // helpers become the owner of files
-                             BIT(CAP_SETGID) |          // that they touch, or nobody
+                             BIT(CAP_SETUID) |          // helpers become the owners
+                             BIT(CAP_SETGID) |          // of touched files, or nobody
                              BIT(CAP_KILL);             // programs that wait for their profile
 
 // Drops capabilities from the bounding set, so that executed programs cannot gain them.

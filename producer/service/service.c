@@ -8,8 +8,8 @@
 // without triggers, until everything is written. Pipes are not waited for. A detached session is
 // removed at its end, as in Perfetto, because perhaps no client would ever collect it.
 //
-// All checks come before anything is made: a refused request leaves no file, no buffer and no
-// session behind.
+// All checks precede all changes: a refused request leaves no file, no buffer and no session
+// behind.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>

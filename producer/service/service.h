@@ -104,7 +104,7 @@ int service_disable(struct service *service, uint64_t session_id, struct err *er
 // Stops all sessions. Afterwards service_enable() fails with -ESHUTDOWN. Returns the number of
 // sessions that are still writing, without sessions that wait for room.
 size_t service_disable_all(struct service *service);
-// Returns the number of ended sessions that their consumers have neither read nor freed, after
+// Returns the number of ended sessions that their consumers have not read and not freed, after
 // service_disable_all(). A consumer without any action for `patience` does not count.
 size_t service_count_unread(const struct service *service, nsec_t patience);
 // Removes a session without notice. Its recorded data for a regular file are still written.
@@ -122,7 +122,8 @@ uint64_t service_unwritten_bytes(const struct service *service, uint64_t session
 // Removes all sessions of this consumer (compared by pointer), except detached sessions.
 void service_consumer_gone(struct service *service, const struct service_consumer *consumer);
 
-// Detaches a session. It lives on under `key` until the same user attaches it, or until it ends.
+// Detaches a session. The session continues under `key` until the same user attaches it, or until
+// it ends.
 int service_detach(struct service *service, uint64_t session_id, const char *key, struct err *err);
 int service_attach(struct service *service, const struct service_consumer *consumer,
                    const char *key, uint64_t *ret_session_id, struct err *err);

@@ -52,7 +52,7 @@ struct service {
     uint64_t last_id;
     bool ending;                  // makes no more sessions
     struct budget log_budget;     // log lines of users who are not trusted
-    struct budget session_budget; // attempts of users who are not trusted to make sessions
+    struct budget session_budget; // requests for sessions of users who are not trusted
     struct budget trigger_budget; // triggers of users who are not trusted
     nsec_t refusal_told;          // boot time of the last log line about a refused trigger; 0:
                                   // never

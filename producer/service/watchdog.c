@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The loop counts its rounds: the number is odd during a round. While the loop sleeps, the thread
-// sleeps, too, without a timeout. The loop wakes the thread at the start of the next round. Then
-// the thread checks periodically, until the loop has slept from one check to the next. Therefore an
-// idle daemon is not woken, a busy daemon costs a check each 20 seconds, and a round costs two
-// stores and a load.
+// sleeps, too, without a timeout. The loop wakes the thread at the start of the next round. From
+// then on, the thread checks periodically, until the loop has slept from one check to the next.
+// Therefore an idle daemon is not woken, a busy daemon costs a check each 20 seconds, and a round
+// costs two stores and a load.
 //
 // A stopped process or machine must not count as hanging. Therefore the thread counts its checks,
 // not only the time: the pause between two checks may have any length.

@@ -19,7 +19,7 @@ struct config_check_env {
 
 // Returns 0, or -EINVAL with the first error. Accepts any message. A config that passes can be
 // recorded: it has buffers, every data source has a name and a buffer, and the settings of triggers
-// agree with each other.
+// are consistent.
 int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err);
 
 // Checks the regular expressions alone, for a request that changes only the filters.

@@ -77,8 +77,7 @@ struct session_env {
     // Makes a second file, into which the journal is written again. When the second file has all
     // data, it replaces the first (SERVICE_EVENT_FILE_REPLACED), or it is dropped (..._KEPT).
     int (*next_file)(void *userdata, struct session *session, struct trace_file **ret);
-    // Called once, when SESSION_DONE is reached. The session must not be freed inside any of these
-    // calls.
+    // Called once, when SESSION_DONE is reached. The session must not be freed inside a callback.
     void (*ended)(void *userdata, struct session *session);
     void *userdata;
 };

@@ -48,7 +48,7 @@ struct source_set_env {
     const struct requester *requester;         // NULL: root
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // session_buffers_count() of them
-    const char *required; // without this source nothing is recorded; NULL: none
+    const char *required; // name of a source without which nothing is recorded; NULL: none
     const char *title;    // title of the session, prefix of log lines; NULL: the program has one
                           // session
 };

@@ -14,7 +14,7 @@
 // Returns 0, or -EINVAL with the field's path if a producer_name_regex is not an expression.
 int trigger_rules_check(const Pb__TraceConfig *config, struct err *err);
 
-// The rules are applied in this order. The verdict holds for this moment only.
+// The rules apply in this order. The verdict holds only for the moment.
 enum trigger_verdict {
     TRIGGER_UNKNOWN,  // the session has no trigger of this name for this producer
     TRIGGER_SKIPPED,  // by skip_probability
