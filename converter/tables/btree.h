@@ -11,10 +11,8 @@
 #include "converter/tables/pages.h"
 #include "converter/tables/record_format.h"
 
-#define BTREE_LEVELS_MAX                                                                           \
-    12                     // above the leaves; a page has dozens of children at least, so no tree
-                           // is higher
-#define BTREE_ENTRY_MAX 72 // bytes of an index's entry
+#define BTREE_LEVELS_MAX 12 // above the leaves; no tree is higher
+#define BTREE_ENTRY_MAX  72 // bytes of an index's entry
 
 struct btree_child {
     uint32_t page;

@@ -35,8 +35,7 @@ struct row_index {
 struct row_index_result {
     uint32_t root;                          // root page; 0: SQLite must make the index
     uint64_t n;                             // entries
-    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first column, of the first
-                                            // two, ...
+    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... columns
 };
 
 // Adds the row `id` of `width` cells. Returns 0 or a negative errno.
