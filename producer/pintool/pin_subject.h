@@ -10,9 +10,9 @@
 #include "producer/pintool/targets.h"
 #include "producer/sources/residency/probe.h"
 
-// Where a subject's `resident` comes from.
+// The origin of a subject's `resident`.
 enum probe_origin {
-    PROBE_NONE,    // nowhere: every entry counts as covered as a whole
+    PROBE_NONE,    // none: every entry counts as covered as a whole
     PROBE_CACHE,   // the page cache, now
     PROBE_PINLIST, // a pinlist
     PROBE_UNKNOWN, // the kernel does not tell this user
