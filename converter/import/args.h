@@ -168,7 +168,7 @@ struct args {
 int args_init(struct args *args, struct database *db);
 
 // Returns the id of the set, which is written unless the cache has an equal set. The last of
-// several values with the same key counts. ARG_SET_NONE: the set is empty, or args are not wanted.
+// several values with the same key counts. ARG_SET_NONE: the set is empty, or args are deselected.
 int64_t args_add(struct args *args, const struct arg *items, size_t n);
 
 // Adds a kind of set without fields and returns its id. `name` (NULL: none) lives as long as cells

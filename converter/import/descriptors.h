@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Descriptions of message types: the built-in types of track events, and the types of the trace's
-// ExtensionDescriptor packets, which may extend the built-in ones.
+// ExtensionDescriptor packets, which may extend the built-in types.
 #pragma once
 
 #include <stdbool.h>

@@ -94,8 +94,7 @@ static inline void import_map_set(struct import *im, struct map64 *map, uint64_t
     import_fail(im, map64_set(map, key, value));
 }
 
-// Returns the id of `key` in `set`, or -1: the conversion must end. *ret_new says whether the key
-// was added.
+// Returns the id of `key` in `set`, or -1: the conversion must end. *ret_new: the key was added.
 int64_t import_set_add(struct import *im, struct strset *set, const void *key, size_t size,
                        bool *ret_new);
 
@@ -172,5 +171,5 @@ struct slice_name import_text_keep(struct import *im, const char *text, size_t s
 // The track of slices of a thread.
 uint32_t thread_track_get(struct import *im, int64_t utid);
 
-// Adds a flow between two slices, unless one is SLICE_NONE.
+// Adds a flow between two slices, unless either is SLICE_NONE.
 void flow_row_write(struct import *im, int64_t from, int64_t to);

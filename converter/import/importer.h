@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How packets become rows. An importer reads one field of TracePacket. It is a const struct
-// importer and a row in importers.c. No other code refers to it, except importers of the same
-// subject, which share a state.
+// How packets become rows. An importer reads one field of TracePacket. An importer is a const
+// struct importer and a row in importers.c. No other code refers to it, except importers of the
+// same subject, which share a state.
 //
 // An importer gets a packet in file order (now) if later packets depend on it, in order of time
 // (sorted) if its rows have a time, or both. It writes through the modules of struct import: rows

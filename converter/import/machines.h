@@ -2,7 +2,7 @@
 //
 // The state of a conversion for one machine. A trace may cover several machines. Importers always
 // get data of the current machine (import.h). Modules that number threads, tracks and so on across
-// machines are told which machine is current.
+// machines get the number of the current machine.
 #pragma once
 
 #include <stdbool.h>

@@ -68,10 +68,10 @@ struct processes {
     struct thread_vec threads;
     struct process_vec items;
     struct map64 by_pid;     // living process of a pid
-    struct map64 by_tid;     // newest life of a tid; older ones are chained
+    struct map64 by_tid;     // newest life of a tid; older lives are chained
     struct map64 live;       // thread that a tid means now
     uint64_t mark;           // of the current machine, in the keys of these maps
-    uint32_t machine;        // the current one
+    uint32_t machine;        // the current machine
     struct failure *failure; // borrowed
 };
 
@@ -99,7 +99,7 @@ int64_t processes_thread_of(struct processes *processes, int64_t tid, int64_t up
 // A thread that is known to belong to a process. Returns its utid.
 int64_t processes_update_thread(struct processes *processes, int64_t tid, int64_t pid);
 
-// fork: a new process, which ends the last one of that pid. Returns the upid.
+// fork: a new process, which ends the last process of that pid. Returns the upid.
 int64_t processes_start(struct processes *processes, int64_t ts, int64_t pid, uint32_t name);
 // Makes the process of this thread the parent. That process may become known later.
 void processes_set_parent_thread(struct processes *processes, int64_t upid, int64_t parent_utid);

@@ -16,8 +16,7 @@ struct slice_spec {
     struct slice_name category, name;
     const struct arg *args; // copied
     size_t n_args;
-    // CPU time (ns) and instructions of the thread at `ts`; for slice_add() also those of the
-    // slice.
+    // CPU time (ns) and instructions of the thread at `ts`; for slice_add() also of the slice.
     bool has_thread_ts, has_instructions;
     int64_t thread_ts, instructions, thread_dur, instruction_delta;
     // The track holds one slice at a time. A begin in an open slice is only counted, in its args.

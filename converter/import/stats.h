@@ -340,7 +340,7 @@ VEC_DEFINE(single_stats_vec, struct single_stats);
 struct stats {
     struct single_stats_vec single; // by machine
     struct map64 indexed;           // machine, stat and index -> value
-    uint32_t machine;               // the current one
+    uint32_t machine;               // the current machine
     struct failure *failure;        // borrowed
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks of counters and slices. The type and dimensions identify a track: equal ones are the same
-// track.
+// Tracks of counters and slices. The type and dimensions identify a track.
 #pragma once
 
 #include <stdbool.h>
@@ -45,7 +44,7 @@ struct track_spec {
     const char *type; // static
     const char *unit; // static; NULL: unknown
     bool counter;
-    struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // up to the first one without a name
+    struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // up to the first without a name
     struct slice_name name;                                  // copied; does not identify the track
 };
 
@@ -65,7 +64,7 @@ struct tracks {
     struct strset keys; // type and dimensions as bytes; ids are track ids
     struct track_vec items;
     struct strbuf key;       // of the track being looked up
-    uint32_t machine;        // the current one
+    uint32_t machine;        // the current machine
     struct strset *strings;  // borrowed
     struct args *args;       // borrowed
     struct failure *failure; // borrowed

@@ -135,8 +135,7 @@ static void battery_sorted(struct import *im, const struct packet *packet)
     if (field_present(voltage))
         battery_push(im, ts, name, "voltage_uv", (double)uv);
     if (field_present(current) && field_present(voltage)) {
-        double mw = trunc((double)field_i64(current) * (double)uv /
-                          1e9); // whole milliwatts, as in Perfetto
+        double mw = trunc((double)field_i64(current) * (double)uv / 1e9); // whole, as in Perfetto
         battery_push(im, ts, name, "power_mw", fabs(mw));
     }
 }

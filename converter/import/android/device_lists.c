@@ -13,7 +13,7 @@
             COL_android_game_intervention_list_##mode##_mode_fps                                   \
     }
 
-// Columns of a game mode: if it is supported, and its settings
+// Columns of a game mode: its presence and its settings
 static const struct mode_columns {
     size_t supported, downscale, angle, fps;
 } modes[] = {MODE(standard), MODE(perf), MODE(battery)};

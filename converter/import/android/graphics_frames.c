@@ -17,7 +17,7 @@ enum phase { PHASE_NONE, PHASE_APP, PHASE_GPU, PHASE_SF };
 // A buffer of a layer.
 struct buffer {
     int64_t acquire_ts, queue_ts, latch_ts;
-    enum phase phase; // the open one
+    enum phase phase; // the open phase
     uint32_t track;   // of the phase
     int64_t dequeue_ts, last_acquire_ts;
     bool was_acquired;

@@ -24,8 +24,8 @@
 #define REMOVED_NEVER  UINT32_MAX
 #define TOKEN_SIZE     4
 #define WIDTH_MAX      31                   // of a number, in characters
-#define TEXT_MAX       1024                 // bytes of a text; a short event can name a long one
-#define MADE_BYTES_MAX (UINT64_C(32) << 20) // of formatted texts
+#define TEXT_MAX       1024                 // bytes of a text; a short event can name a long text
+#define MADE_BYTES_MAX (UINT64_C(32) << 20) // bytes of formatted texts
 #define ARGS_MAX       64                   // of a text; real texts have far fewer
 #define PAIR_BEGIN     "\xe2\x96\xa0"       // a black square
 #define PAIR_MIDDLE    "\xe2\x99\xa6"       // a black diamond
@@ -35,7 +35,7 @@ VEC_DEFINE(modem_text_vec, struct slice_name);
 struct modem {
     struct map64 index; // token -> text
     struct modem_text_vec texts;
-    uint64_t n_made_bytes; // of formatted texts that are kept
+    uint64_t n_made_bytes; // bytes of formatted texts that are kept
 };
 
 static uint32_t u32_at(const uint8_t *bytes)
@@ -301,7 +301,7 @@ static struct slice_name pair_find(struct slice_name text, const char *key)
     return (struct slice_name){0};
 }
 
-// The formatted text, or the raw text once many were formatted; the values are also args.
+// The formatted text. After many bytes of formatted texts, the raw text: the values are also args.
 static struct slice_name text_keep(struct import *im, struct modem *modem,
                                    const struct tokenized *event, struct slice_name raw)
 {

@@ -20,7 +20,7 @@
 #define LINES_LOOKED_AT 8
 #define ASK_LINES       2048
 #define FRAMES_MAX      65536
-#define GAP_MAX         1024 // undefined keys in front of a key of `dense`
+#define GAP_MAX         1024 // undefined keys that `dense` may skip at once
 #define SHORT_DIGITS    18   // any number of so many digits fits in 64 bits
 
 enum kind { KIND_RECORD = 1, KIND_FRAME, KIND_STACK };
@@ -42,7 +42,7 @@ struct alloc_log {
     int64_t id, n_samples, first_record, first_stack_frame; // rows
     struct rows rows[N_ROWS];
     struct key_vec dense;    // by key, the value of key_find(); 0: undefined
-    struct map64 sparse;     // the same for keys far above the earlier ones
+    struct map64 sparse;     // the same for keys far above the earlier keys
     struct stack_vec items;  // stacks, written at the end
     int64_t first_stack;     // row of items[0]
     struct frame_id_vec ids; // of the current stack

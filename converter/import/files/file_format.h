@@ -3,7 +3,7 @@
 // Files about memory that are not traces. A format is a const struct file_format and a row in
 // formats.c.
 //
-// A bad line is not an error: it is counted and left out, and the first one is reported. Small
+// A bad line is not an error: bad lines are counted and left out, and the first is reported. Small
 // files that people write are an exception: they are loaded whole or not at all. A file without a
 // good line is an error, unless it is of /proc.
 #pragma once
@@ -72,7 +72,7 @@ bool file_format_fits(const struct file_format *format, const char *path, const 
 int file_format_import(const struct file_format *format, struct file_import *in,
                        const uint8_t *bytes, size_t size, struct err *err);
 
-// Counts a line that is left out; keeps the number and the reason of the first one.
+// Counts a line that is left out; keeps the number and the reason of the first.
 __attribute__((format(printf, 3, 4))) void file_bad(struct file_import *in, uint64_t line,
                                                     const char *format, ...);
 

@@ -2,13 +2,13 @@
 //
 // perf maps: a line START SIZE NAME for each piece of generated code. The numbers are hexadecimal;
 // the name is the rest of the line. Lines are unordered and may overlap, and a later line replaces
-// an earlier one at the same address. All lines are kept, in file order.
+// an earlier line at the same address. All lines are kept, in file order.
 //
 // perf-PID.map.times in the same folder has the times at which code was created and freed, if the
 // runtime writes them.
 //
 // The pid is in the file's name. If the trace has several processes with the pid, the map belongs
-// to the last one, because a runtime overwrites the map when it starts.
+// to the last process, because a runtime overwrites the map when it starts.
 #include "converter/import/files/perf_map_lines.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 // Files of /proc with a part for each memory zone: zoneinfo and buddyinfo. Both begin with "Node 0,
 // zone DMA"; in buddyinfo the counts follow in the same line.
 //
-// zoneinfo has a node's values in front of those of its first zone, and the values of each CPU
-// behind those of each zone. Columns that do not apply to a row are NULL.
+// zoneinfo has a node's values in front of its first zone's values, and the values of each CPU
+// behind each zone's values. Columns that do not apply to a row are NULL.
 #include <stdio.h>
 #include <string.h>
 

@@ -42,7 +42,7 @@ enum step {
 #define FRAME_NONE 0 // frames and transactions are numbered by index + 1
 
 struct frame {
-    uint32_t older; // the thread's next frame, or the next free one; FRAME_NONE: none
+    uint32_t older; // the thread's next frame, or the next free frame; FRAME_NONE: none
     uint8_t step;
     bool known, one_way, is_reply; // known: the others are valid
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Direct rendering (DRM): vertical blanks, fences, and the schedulers of GPUs. A ring runs one job
-// at a time, and a timeline has one fence at a time. Further ones queue, and each slice begins at
-// the end of the slice before. Before Linux 6.17, the fence's address and a number on the ring
-// identify a job; since then, the fence's context and number.
+// at a time, and a timeline has one fence at a time. Further jobs and fences queue, and each slice
+// begins at the end of the slice before. Before Linux 6.17, the fence's address and a number on the
+// ring identify a job; since then, the fence's context and number.
 #include <errno.h>
 
 #include "converter/import/ftrace/ftrace.h"
@@ -206,7 +206,7 @@ static void job_done(struct import *im, const struct ftrace_event *event)
         ring_begin(im, drm, event->ts, ring, number);
 }
 
-// NULL: the fence is made of other fences, which have no timeline, and is not shown.
+// NULL: the fence combines other fences, has no timeline of its own, and is not shown.
 static struct line *timeline_get(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "timeline");

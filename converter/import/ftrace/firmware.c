@@ -91,7 +91,7 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
         .name = slice_name("GPU"),
     };
     slice_add(&im->slices, &spec);
-    // The process may be named later than the track.
+    // The process may get its name after the track is created.
     if (spec.track < im->tracks.items.n)
         im->tracks.items.items[spec.track].name = name;
 }

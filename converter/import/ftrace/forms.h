@@ -44,7 +44,8 @@ struct ftrace_form {
     bool before_row;    // applied before the row of ftrace_event is written, not after
     const char *when;   // condition
     const char *ts;     // value: the time (ns); NULL: the event's time
-    // The track. Without a type: that of the event's thread or, with a `key`, of the tid in `key`.
+    // The track. Without a type: the track of the event's thread or, with a `key`, of the tid in
+    // `key`.
     const char *type;
     const char *key;    // list: dimensions of the track
     const char *track;  // template: its name

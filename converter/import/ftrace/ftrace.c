@@ -75,7 +75,8 @@ static int event_bind(struct ftrace *all, size_t subject, const struct ftrace_fo
     return 0;
 }
 
-// A name that ends with a star matches all events with that prefix. Its row must call a function.
+// A name that ends with a star matches all events with that prefix; only a row that calls a
+// function may have it.
 static int forms_bind(struct ftrace *all, size_t subject, struct strset *strings, struct err *err)
 {
     const struct ftrace_event_type *type = NULL;
@@ -284,8 +285,7 @@ static bool typed_arg(const struct ftrace_event *event, const struct ftrace_fiel
                       const struct wire_field *field, struct arg *ret)
 {
     bool is_text = type->kind == FTRACE_KIND_STRING || type->kind == FTRACE_KIND_BYTES;
-    if (is_text !=
-        (field->type == WIRE_BYTES)) // as in protobuf, a field of another type is another field
+    if (is_text != (field->type == WIRE_BYTES)) // as in protobuf: not the same field
         return false;
     switch ((enum ftrace_kind)type->kind) {
     case FTRACE_KIND_UINT:

@@ -8,8 +8,8 @@
 #define STEP_NAME_MAX 63 // bytes, as in Perfetto
 #define LOCK_NAME_MAX 31
 
-// A suspend that fails in freeze_processes lacks the end of suspend_enter. Only then,
-// thaw_processes happens within suspend_enter, and ends it.
+// A suspend that fails in freeze_processes lacks the end of suspend_enter. thaw_processes within
+// suspend_enter happens only then, and ends it.
 enum suspend_state { SUSPEND_INITIAL, SUSPEND_ENTER, SUSPEND_FREEZE };
 
 struct power {

@@ -5,8 +5,8 @@
 // "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". Other
 // text is in ftrace_event only. Events of some drivers have the same meaning.
 //
-// The process of a marker for a slice is the thread's, because a thread reports its own slices. The
-// process of a counter need not be: drivers report counters from any thread.
+// The marker of a slice names the thread's process, because a thread reports its own slices. The
+// marker of a counter may name another process: drivers report counters from any thread.
 //
 // Some names have a meaning: Android's low memory killer reports its victims in slices and
 // counters.

@@ -47,7 +47,7 @@ static const char *command_name(uint32_t type)
     return "";
 }
 
-// "Control" or "Cursor", as the event's name says; NULL: neither.
+// "Control" or "Cursor", from the event's name; NULL: neither.
 static const char *virtual_queue(const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");
@@ -113,7 +113,8 @@ static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *e
         .name = slice_name(command_name((uint32_t)ftrace_int(event, "type"))),
     };
     slice_begin(&im->slices, &spec);
-    // A host may delay the answer to a command with a fence, so these have no latency.
+    // A host may delay the answer to a command with a fence, so commands with a fence have no
+    // latency.
     if (!ftrace_int(event, "fence_id"))
         import_fail(im, map64_set(&gpu->commands, command_key(&command), (uint64_t)event->ts));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs, their frequencies, memory and logs. A GPU exists from its first mention. GpuInfo has its
-// facts; the place in that list is the GPU's number.
+// GPUs, their frequencies, memory and logs. A GPU exists from its first mention. GpuInfo has the
+// facts; the place in GpuInfo's list is the number of a GPU.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"

@@ -14,7 +14,7 @@
 
 #define NOTHING UINT32_MAX
 
-// Numbers of types, kinds and heaps with names; larger ones are read as 0.
+// Numbers of types, kinds and heaps with names; larger numbers are read as 0.
 #define N_ROOTS 15
 #define N_KINDS 12
 #define N_HEAPS 4

@@ -231,7 +231,7 @@ static void edge_add(struct memory_graph *graph, const struct raw_edge *raw)
 {
     const uint64_t *source = map64_find(&graph->by_id, raw->source);
     const uint64_t *target = map64_find(&graph->by_id, raw->target);
-    if (!source || !target) // without both nodes, the memory is charged where it is
+    if (!source || !target) // without both nodes, the memory stays with its node
         return;
     struct memory_node *owned = &graph->nodes.items[*target];
     struct memory_edge edge = {.source = (uint32_t)*source,

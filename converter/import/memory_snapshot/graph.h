@@ -32,7 +32,8 @@ struct memory_node {
     uint64_t id;          // in the trace; 0: none
     bool has_size, has_effective_size;
     uint64_t size, effective_size;
-    // Bytes of the size, without nodes that own others, and without memory of owners; see sizes.c.
+    // Bytes of the size: without nodes that own others, and without memory that owners claim; see
+    // sizes.c.
     uint64_t not_owning, not_owned;
     double owned_part, owning_part, all_owned_part, all_owning_part;
     bool visited;

@@ -6,7 +6,7 @@
 // first and in equal parts among equals. Only the rest stays with the node.
 //
 // Each step needs the steps before it for all nodes. A step visits children and owners before a
-// node or, if it passes parts down, after the node. A cycle of ownership is broken where it closes.
+// node, or after the node if parts are passed down. A cycle of ownership is broken where it closes.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -196,8 +196,8 @@ static int owner_compare(const void *a, const void *b)
     return (small > large) - (small < large);
 }
 
-// Owners of the same importance: all share the size of the smallest, the others share the further
-// size of the next, and so on.
+// Owners of the same importance: all share the size of the smallest; the others share the excess of
+// the next, and so on.
 static uint64_t owners_share(const struct owner *owners, size_t n, uint64_t charged)
 {
     double own_part = 0;

@@ -142,7 +142,7 @@ static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
     struct uid_values values = uid_values_of(packet->message, of->n_columns);
     while (uid_values_next(&values, &uid, &cluster, &ms))
         time_add(im, all, of, uid, cluster, ms);
-    // In a second pass, because several users may be in one group.
+    // In a second pass, because several users may be in the same group.
     sparse_counters_round(&all->counters, packet->ts);
     values = uid_values_of(packet->message, of->n_columns);
     while (uid_values_next(&values, &uid, &cluster, &ms)) {

@@ -36,8 +36,7 @@ VEC_DEFINE(process_counter_kind_vec, struct process_counter_kind);
 struct process_counters {
     struct waiting_track_vec waiting;
     struct process_counter_kind_vec kinds;
-    struct map64
-        tracks; // kind and process or thread -> track; avoids building a name for every value
+    struct map64 tracks; // kind and process or thread -> track; saves building names
 };
 
 // `key` (and `metric`, for mm events) are static text.

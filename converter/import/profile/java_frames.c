@@ -3,8 +3,8 @@
 // DeobfuscationMapping, for Java frames: the real names of their methods, and the methods that were
 // inlined there.
 //
-// The path of its mapping determines the app of a frame. Without an app, a name is used if only one
-// app has it.
+// The path of a frame's mapping determines the app. Without an app, a name is used if only one app
+// has it.
 #include <errno.h>
 #include <stdlib.h>
 

@@ -37,7 +37,7 @@ struct dump {
     int64_t upid, ts, start; // start: the recorder's time, which identifies the profile
     uint32_t heap;
     bool counts_at_max; // the recorder's self_max_count is right
-    bool knows_frees;   // also those of the Java heap
+    bool knows_frees;   // also frees of the Java heap
 };
 
 // A sample whose callstack has not come yet.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StreamingProfilePacket: samples of the thread that the sequence describes. A time is the
-// difference to the previous sample; the first one is relative to the packet's time
+// difference to the previous sample; the first time is relative to the packet's time
 // (thread_clock.h).
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChromeEventBundle: data of Chrome in older formats. Facts go to the metadata table, like those of
-// ChromeMetadataPacket. Facts, and texts that are traces of their own, are also rows of chrome_raw.
-// Events of the oldest format, which is no longer written, are counted.
+// ChromeEventBundle: data of Chrome in older formats. Facts go to the metadata table, like the
+// facts of ChromeMetadataPacket. Facts, and texts that are traces of their own, are also rows of
+// chrome_raw. Events of the oldest format, which is no longer written, are counted.
 #include <stdio.h>
 
 #include "common/cleanup.h"

@@ -12,8 +12,7 @@
 #include "protos/config/trace_config.pb-c.h"
 #include "protos/fields.h"
 
-#define PRINTED_MAX                                                                                \
-    ((size_t)256 << 10) // bytes of a config; its parsed form takes many times as much memory
+#define PRINTED_MAX ((size_t)256 << 10) // bytes of a config; its parsed form is much larger
 
 static void *counted_alloc(void *failed, size_t size)
 {

@@ -22,7 +22,7 @@ void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
         metadata_set_text(&im->metadata, "trace_uuid", (struct text){text, (size_t)n});
 }
 
-// Sets a uuid from the trace's bytes, unless the trace has one.
+// Sets a uuid from the trace's bytes, unless the trace has a uuid.
 static void trace_uuid_indexed(struct import *im, void *state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trigger: the reason why a recording started, stopped or was cloned; an instant on a track for
+// Trigger: the reason for the start, stop or clone of a recording; an instant on a track for
 // triggers.
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_event.h"

@@ -129,7 +129,7 @@ static int write_changes(struct import *im, const struct residency_file *file, i
     return r;
 }
 
-// Replaces the live runs by those of `next`: equal runs continue, others end or begin.
+// Replaces the live runs by the runs of `next`: equal runs continue, others end or begin.
 static int update_live(struct import *im, struct residency_file *file,
                        const struct page_ranges *next, int64_t sample, int64_t ts)
 {

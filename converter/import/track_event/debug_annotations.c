@@ -125,7 +125,7 @@ static void proto_read(struct arg_writer *writer, const union message_DebugAnnot
     uint32_t type = descriptors_find(writer->im, field_text(&name), name.size);
     if (type != TYPE_NONE) {
         message_args_read(writer, type, wire_sub(value), NULL);
-    } else { // not described: the arg has its bytes
+    } else { // not described: the arg gets its bytes
         writer->failed = true;
         arg_put_base64(writer, value->data, value->size);
     }

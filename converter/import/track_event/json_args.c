@@ -25,7 +25,7 @@ struct json_reader {
 struct container {
     sqlite3_int64 id;
     struct arg_place place;        // of the container itself
-    uint64_t n_before, n_elements; // of the list, which may continue an earlier one
+    uint64_t n_before, n_elements; // of the list, which may continue an earlier list
     bool is_array, is_inner;
 };
 

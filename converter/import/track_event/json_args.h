@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON values as args: members and elements get keys like those of other annotations.
+// JSON values as args: members and elements get keys like other annotations.
 #pragma once
 
 #include <stddef.h>

@@ -340,7 +340,7 @@ static void slice_event(struct event *event, uint64_t type)
     arg_vec_done(&args);
 }
 
-// A state lasts until the next state of its track. A state without a name only ends the last one.
+// A state lasts until the next state of its track. A state without a name only ends the last state.
 static void state_event(struct event *event)
 {
     struct import *im = event->im;

@@ -24,7 +24,7 @@ static uint64_t phase_of(const struct event *event)
     return field_u64(&event->legacy.phase);
 }
 
-// Instants of the process, and global ones, are not on the thread's track.
+// Sets passthrough_utid. Global instants and instants of a process have no thread.
 static void thread_pass(struct event *event)
 {
     uint64_t phase = phase_of(event);

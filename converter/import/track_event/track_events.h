@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tracks that the trace describes: a TrackDescriptor has a track's number, name and place (thread,
-// process, below another track), and says if the track is a counter. Descriptors may follow the
+// process, below another track), and makes the track a counter or not. Descriptors may follow the
 // events that use them.
 #pragma once
 
@@ -62,7 +62,7 @@ struct track_events {
     struct map64 by_uuid;
     struct described_track_vec items;
     struct map64 threads; // sequence -> pid and tid of the thread that writes it
-    struct map64 epochs;  // epoch, in file order -> index in epoch_threads
+    struct map64 epochs;  // epoch -> index in epoch_threads; complete after file order
     struct epoch_thread_vec epoch_threads;
     struct map64 by_utid, by_upid; // uuid of the thread's or process's own track
     struct map64 flows;            // flow -> index in flow_ends of its last slice

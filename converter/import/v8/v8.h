@@ -48,8 +48,7 @@ struct v8 {
     struct isolate_vec isolates;
     struct map64 isolate_of; // process and number there -> index
     struct code_space_vec spaces;
-    struct map64
-        shared_by; // process -> index of the isolate whose spaces all isolates of the process share
+    struct map64 shared_by; // process -> index of the isolate whose spaces all of them share
     struct strset js_scripts, js_functions, wasm_scripts; // by identity
     struct v8_row_vec rows_of[3];                         // rows of the sets' items, by id
     struct v8_function_vec functions;                     // results of interned functions
