@@ -53,7 +53,7 @@ void list_source_encode(const struct list_source *source, const struct strbuf *l
 int list_source_parse(const char *text, size_t size, const struct strbuf *list,
                       struct list_source *ret);
 
-// Compares the entries with those of a zip. Returns 0 or -ENOMEM.
+// Compares the entries with the entries of a zip. Returns 0 or -ENOMEM.
 int list_source_compare(const struct list_source *source, const struct zipindex *index,
                         struct list_source_change *ret);
 

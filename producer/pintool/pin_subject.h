@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One file that pintool examines: its resident bytes, and those of each entry if the file is a zip.
+// One file that pintool examines: its resident bytes, and the resident bytes of each entry if it is
+// a zip.
 #pragma once
 
 #include "common/err.h"

@@ -48,7 +48,7 @@ extern const struct report_kind report_svg;  // the same as a picture, in option
 // pinconfig, for each entry that it selects.
 struct report_row {
     struct part part;
-    const struct page_range *ranges; // borrowed; what is covered
+    const struct page_range *ranges; // borrowed; the covered bytes
     size_t n_ranges;
     uint64_t covered_bytes;
     bool is_entry;

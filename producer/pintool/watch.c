@@ -44,7 +44,7 @@ struct watch {
     const struct watch_finder *finder;  // borrowed
     struct residency_probe *probe;      // borrowed
     struct look look;
-    struct watched_files files; // owned, with what they point to
+    struct watched_files files; // owned, with the files themselves
     nsec_t now;                 // real time of the round
     nsec_t next_rescan;
 };

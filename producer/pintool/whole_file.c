@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A truncated pinlist pins too little and nobody notices: a file gets its name only when all of it
+// A truncated pinlist pins too little, without notice: a file gets its name only when all of it
 // is on the disk. A symbolic link stays a link: the file that it leads to is replaced.
 //
 // A folder that everybody may write to (/tmp) has names that other users chose. In this folder

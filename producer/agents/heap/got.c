@@ -3,7 +3,7 @@
 // An entry is changed only while it has the loader's value: the real function or, with lazy
 // binding, an address in the object itself. Hooks of other tools, and objects with an allocator of
 // their own, stay as they are. Pointers to functions in data (R_*_64) are entries, too: a free
-// through such a pointer must be seen.
+// through this pointer must be seen.
 //
 // Entries behind RELRO are opened for the write and closed again. An object that another thread is
 // just loading must not be closed before its loader has finished. Therefore /proc/self/maps is

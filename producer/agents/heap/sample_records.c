@@ -4,7 +4,7 @@
 // free of a possible sample to its record.
 //
 // Nothing here calls the allocator that it watches. Nothing is touched before the thread is counted
-// among those that use the ring (client_enter()).
+// among the users of the ring (client_enter()).
 #include <errno.h>
 #include <string.h>
 

@@ -73,7 +73,7 @@ struct agent {
     pthread_cond_t stopped;
 };
 
-// One for each load of the agent; only the last one runs.
+// There is one for each load of the agent; only the last runs.
 static _Atomic(struct agent *) current_agent;
 
 struct thread_state {
@@ -420,8 +420,8 @@ struct code_request {
     int64_t ts;
 };
 
-// OUTER->INNER, as readers of such maps expect. If the chain is too long, its innermost methods
-// stay.
+// Writes OUTER->INNER, as readers of perf maps expect. If the chain is too long, its innermost
+// methods stay.
 static void inlined_put(void *userdata, const struct inlined_part *part)
 {
     const struct code_request *request = userdata;

@@ -56,6 +56,6 @@ bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
 // kernel, because it would hold up all others, and for a thread in a seccomp jail of its own.
 bool target_may_stop(const struct target *target, int tid);
 
-// Returns the address of a function of the file, relative to its base, or 0 if the file has no such
-// function. `fd` is borrowed.
+// Returns the address of function `name`, relative to the base of the file, or 0 if there is none.
+// `fd` is borrowed.
 uint64_t target_symbol(int fd, const char *name);

@@ -319,7 +319,7 @@ static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_
     return pwrite(tracee->mem_fd, state - gap, size, (off_t)frame_at) == (ssize_t)size ? 0 : -EIO;
 }
 
-// Blocks `signals` except those of crashes.
+// Blocks `signals` except the signals of crashes.
 static int block_signals(const struct tracee *tracee, uint64_t signals)
 {
     uint64_t mask = signals & ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
