@@ -1,10 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Names of events and fields come from the trace, so they are quoted, and a view or column gets
 // another name if its name is taken. Kinds of one name share a view, even if their fields are in
 // different slots, as in a database of several traces.
-//
-// Names of events and fields come from the trace: they are quoted, and where a name is taken, a
-// view or column gets another one. Kinds of one name share a view, even if their fields are in
-// different places, as in a database of several traces.
 #include "converter/tables/arg_views.h"
 
 #include <sqlite3.h>
