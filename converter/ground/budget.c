@@ -38,7 +38,7 @@
 #define RESERVE_MAX ((uint64_t)1 << 20)
 #define TIGHT_BYTES ((uint64_t)64 << 20) // more than the rows that wait for the writer
 
-// -- what there is --
+// -- available --
 
 // The number behind `key` in a file of lines "KEY NUMBER".
 static bool file_number(const char *path, const char *key, uint64_t *ret)
@@ -139,7 +139,7 @@ static uint64_t room_left(const char *folder)
     return (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
 }
 
-// -- what is used --
+// -- used --
 
 void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max,
                  const char *folder)

@@ -50,7 +50,7 @@ struct reader {
     struct map64 open;       // thread and work -> begin
     struct map64 waiter_of;  // process or thread -> index in waiters
     struct map64 process_of; // thread -> process + 1; 0: unknown
-    struct map64 background; // threads that nobody waits for: kswapd, kcompactd
+    struct map64 background; // threads that no task waits for: kswapd, kcompactd
 };
 
 static void out_of_memory(struct reader *reader, int r)

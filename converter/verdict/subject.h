@@ -75,7 +75,7 @@ void text_bytes(struct strbuf *text, double bytes);                             
 void text_number(struct strbuf *text, int64_t number);                              // "1,234"
 void text_times(struct strbuf *text, int64_t n, const char *one, const char *many); // "2 reclaims"
 
-// Adds the text, with values in the place of:
+// Adds the text, with values in place of:
 //   %T  a task (int64_t upid, int64_t utid), see text_task()
 //   %A, %S  a time (int64_t), see text_time() and text_seconds()
 //   %D  a duration (int64_t), %N a number (int64_t), %B bytes (double), %s a text
