@@ -65,12 +65,20 @@ struct source_counts {
 
 struct source; // each source defines a struct of its own, and casts
 
+// What runs a session, as bits.
+enum {
+    RUNS_ALONE = 1,      // a recorder without a service
+    RUNS_ARMED = 2,      // the daemon, for a config of its own
+    RUNS_FOR_CLIENT = 4, // the daemon, for a client
+};
+
 // A field of a config that is accepted and not read.
 struct config_unread {
     const ProtobufCMessageDescriptor *message;
     const char *field;
     bool warn;       // where it is set: somebody would only notice in the trace
     const char *why; // reads on behind "FIELD: "
+    unsigned only;   // RUNS_...: where the field is not read; 0: nowhere
 };
 
 // The name of a field of DataSourceConfig, which exists.

@@ -45,7 +45,6 @@ struct alloc_log {
     struct key_vec dense;    // what keys mean, by key; 0: nothing
     struct map64 sparse;     // the same for keys that are far beyond those before
     struct stack_vec items;  // stacks, written at the end
-    int64_t first_stack;     // row of items[0]
     struct frame_id_vec ids; // of the stack at hand
     uint64_t n_definitions;
 };
@@ -368,7 +367,6 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
         r = rows_open_bulk(&log.rows[i], in->handle, in->bulk, file_format_alloc_log.tables[i],
                            err);
     log.id = rows->next_id;
-    log.first_stack = log.rows[STACKS].next_id;
     log.first_record = log.rows[RECORDS].next_id;
     log.first_stack_frame = log.rows[STACK_FRAMES].next_id;
     if (r == 0)

@@ -12,5 +12,6 @@
 const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor *message,
                                                const ProtobufCFieldDescriptor *field);
 
-// Warns of fields that have a value and no effect, once for each field.
-void config_unread_warn(const Pb__TraceConfig *trace, const struct log *log);
+// Warns of fields that have a value and no effect, once for each field. `runs` is a RUNS_... bit;
+// 0: unknown, all fields that may have no effect are named.
+void config_unread_warn(const Pb__TraceConfig *trace, unsigned runs, const struct log *log);
