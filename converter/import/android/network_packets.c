@@ -59,9 +59,11 @@ static uint32_t traffic_track(struct import *im, const struct wire_field *interf
         .type = "network_packets",
         .dimensions = {dimension_text("net_interface", field_text(interface), interface->size),
                        dimension_text("net_direction", direction, strlen(direction))},
-        .name = name_cut(import_text(im, "%.*s %s", (int)(interface->size & 0xff),
-                                     field_text(interface), direction),
-                         TRACK_NAME),
+        .name =
+            name_cut(import_text(im, "%.*s %s",
+                                 (int)str_cut(field_text(interface), interface->size, TRACK_NAME),
+                                 field_text(interface), direction),
+                     TRACK_NAME),
     };
     return async_track_span(&im->async_tracks, &spec, traffic->ts, traffic->dur);
 }

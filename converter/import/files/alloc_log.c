@@ -44,7 +44,6 @@ struct alloc_log {
     struct key_vec dense;    // by key, the value of key_find(); 0: undefined
     struct map64 sparse;     // the same for keys far above the earlier keys
     struct stack_vec items;  // stacks, written at the end
-    int64_t first_stack;     // row of items[0]
     struct frame_id_vec ids; // of the current stack
     uint64_t n_definitions;
 };
@@ -367,7 +366,6 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
         r = rows_open_bulk(&log.rows[i], in->handle, in->bulk, file_format_alloc_log.tables[i],
                            err);
     log.id = rows->next_id;
-    log.first_stack = log.rows[STACKS].next_id;
     log.first_record = log.rows[RECORDS].next_id;
     log.first_stack_frame = log.rows[STACK_FRAMES].next_id;
     if (r == 0)

@@ -80,7 +80,8 @@ static bool pid_of_path(const char *path, int64_t *ret)
 {
     unsigned pid;
     int n = 0;
-    if (sscanf(proc_file_name(path), "perf-%9u.map%n", &pid, &n) != 1 || !n)
+    const char *name = proc_file_name(path);
+    if (sscanf(name, "perf-%9u.map%n", &pid, &n) != 1 || !n || name[n])
         return false;
     *ret = pid;
     return true;
@@ -88,10 +89,11 @@ static bool pid_of_path(const char *path, int64_t *ret)
 
 static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
-    (void)path;
     struct lines lines = lines_over(bytes, size);
     struct span line;
     size_t n = 0, n_good = 0;
+    if (str_ends_with(path, ".map.times")) // the recorder's file of times beside a map
+        return false;
     while (n < LINES_LOOKED_AT && lines_next_full(&lines, &line)) {
         struct perf_map_symbol symbol;
         n++;

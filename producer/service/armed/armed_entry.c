@@ -645,6 +645,7 @@ static int load(struct entry *entry, struct err *err)
         .log = &log,
         .source_names = o->source_names,
         .memory_bytes = o->memory_bytes,
+        .runs = RUNS_ARMED,
     };
     config_done(&entry->config);
     entry->config = (struct config){0};

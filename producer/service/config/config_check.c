@@ -462,7 +462,7 @@ int config_check(const Pb__TraceConfig *trace, const struct config_check_env *en
             return r;
     }
     check_file(&check);
-    config_unread_warn(trace, env->log);
+    config_unread_warn(trace, env->runs, env->log);
     return 0;
 }
 

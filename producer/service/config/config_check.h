@@ -15,6 +15,7 @@ struct config_check_env {
     const struct log *log;           // gets the warnings; may be NULL
     const char *const *source_names; // known data sources, NULL-terminated; NULL: not checked
     uint64_t memory_bytes;           // memory of the machine, which limits buffers; 0: not checked
+    unsigned runs;                   // a RUNS_... bit; 0: unknown
 };
 
 // Returns 0, or -EINVAL with the first error. Accepts any message. A config that passes can be
