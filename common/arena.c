@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bump allocation in blocks of 64 KiB. A request above a quarter of a block gets a block of its own
-// behind the current one. Large requests therefore do not waste the room that is left for small
-// ones.
+// Bump allocation in blocks of 64 KiB. A request above a quarter of a block gets a separate block
+// behind the current block. Large requests therefore do not waste the rest of the current block.
 #include "common/arena.h"
 
 #include <stdalign.h>

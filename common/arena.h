@@ -11,7 +11,7 @@ struct arena_block;
 // All zero is an empty arena.
 struct arena {
     struct arena_block *blocks; // owned, newest first
-    size_t n_bytes;             // handed out so far, for limits
+    size_t n_bytes;             // bytes handed out so far, for limits
 };
 
 // Allocates `size` bytes, zeroed and aligned for any type. Returns NULL if memory ran out. The

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file offset has 63 bits, so no page number exceeds 2^52 (with pages of 4 KiB, the smallest).
+// A file offset has 63 bits, so no page number exceeds 2^52, even with the smallest pages (4 KiB).
 // The reader refuses larger numbers. Therefore no sum of a gap and a length can wrap.
 #include "common/page_runs.h"
 

@@ -13,7 +13,7 @@
 
 #define PAGE_RUN_MAX (2 * WIRE_VARINT_MAX) // bytes of the longest pair
 
-// The size in bytes of all pairs if the first gap counts from page 0.
+// Returns the size in bytes of all pairs. The first gap counts from page 0.
 size_t page_runs_size(const struct page_ranges *ranges);
 
 // Writes pairs, without a field tag, from run `first` on. Stops if fewer than `spare` bytes of room

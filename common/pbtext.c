@@ -168,7 +168,7 @@ static size_t common_prefix(const char *const *names, size_t n)
     return size;
 }
 
-// Returns the value that begins with the word, if exactly one does.
+// Returns the only value that begins with the word, or NULL.
 static const char *only_longer(const char *word, const char *const *names, size_t n)
 {
     const char *found = NULL;
@@ -532,7 +532,7 @@ static int parse_value(struct pbtext_lexer *p, struct target *target,
     return parse_single(p, target, field);
 }
 
-// Reads the list behind the opening bracket.
+// Reads a list behind its opening bracket.
 static int parse_list(struct pbtext_lexer *p, struct target *target,
                       const ProtobufCFieldDescriptor *field)
 {

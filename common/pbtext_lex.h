@@ -44,7 +44,7 @@ __attribute__((format(printf, 4, 5))) int pbtext_lexer_error(const struct pbtext
                                                              int r, const char *at,
                                                              const char *format, ...);
 
-// The number of the line that `at` is in, counted from 1.
+// Returns the number of the line with `at`, counted from 1.
 size_t pbtext_lexer_line(const struct pbtext_lexer *lexer, const char *at);
 
 static inline bool pbtext_token_is(const struct pbtext_token *token, char symbol)

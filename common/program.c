@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs differ only in their verbs and texts, so that all of them are used in the same way.
+// The programs differ only in their verbs and texts, so that users know all programs once they know
+// one of them.
 #include "common/program.h"
 
 #include <ctype.h>
@@ -66,7 +67,8 @@ int program_main(const struct program *program, int argc, char **argv)
 {
     if (!hold_standard_fds())
         return PROGRAM_FAILED;
-    signal(SIGCHLD, SIG_DFL); // a parent that ignores SIGCHLD would hide how our children ended
+    signal(SIGCHLD, SIG_DFL); // a parent that ignores SIGCHLD would hide the exit codes of our
+                              // children
     if (argc < 2 && !program->bare_is_help) {
         fprintf(stderr, "%s: no %s given (see %s --help)\n", program->name, program->noun,
                 program->name);

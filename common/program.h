@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The exit codes: the work is done; the work failed; the command line is wrong.
+// Exit codes: success; failure of the work; wrong command line.
 enum { PROGRAM_DONE = 0, PROGRAM_FAILED = 1, PROGRAM_USAGE = 2 };
 
 struct program_verb {

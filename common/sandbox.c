@@ -53,7 +53,7 @@
 #define IS_SANITIZED 0
 #endif
 
-// Calls since Linux 5.1 have the same numbers on all machines; the headers may be older.
+// System calls since Linux 5.1 have the same numbers on all machines. Older headers lack them.
 #define NR_IO_URING_SETUP          425
 #define NR_IO_URING_ENTER          426
 #define NR_IO_URING_REGISTER       427
@@ -93,8 +93,8 @@ bool sandbox_is_unavailable(int r)
      CLONE_NEWNET)
 #define REFUSED (SECCOMP_RET_ERRNO | EPERM)
 
-// Calls that neither a parser needs, nor a recorder and its helpers, which do trace, send signals
-// and change users.
+// Calls that a parser does not need, and a recorder does not need either. Recorders and their
+// helpers do trace, send signals and change users.
 static const int refused_always[] = {
     // mounts and namespaces
     SYS_mount,
@@ -381,7 +381,7 @@ uint64_t sandbox_data(uint64_t max_bytes)
 
 // -- files --
 
-// From <linux/landlock.h>, which may be older.
+// From <linux/landlock.h>, which older systems lack.
 #define ACCESS_EXECUTE     (1ULL << 0)
 #define ACCESS_WRITE_FILE  (1ULL << 1)
 #define ACCESS_READ_FILE   (1ULL << 2)

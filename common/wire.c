@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reader trusts nothing. Tags of number 0 or above 2^29-1, unknown wire types, lengths beyond
-// the end, and varints of more than ten bytes end the walk. Unbalanced or deeply nested groups,
-// which Perfetto never writes, count as damage too: the limit on nesting bounds the cost of
+// The reader checks everything. Tags of number 0 or above 2^29-1, unknown wire types, lengths
+// beyond the end, and varints of more than ten bytes end the walk. Unbalanced or deeply nested
+// groups, which Perfetto never writes, count as damage too: the limit on nesting bounds the cost of
 // skipping a hostile group.
 #include "common/wire.h"
 

@@ -31,7 +31,7 @@ struct conversion {
     struct selection selection;
     struct limits limits;
     bool symbolize;    // look for symbols of frames
-    bool append;       // to `output`, if it exists
+    bool append;       // add to `output`, if it exists
     bool merge_clocks; // bring all traces onto the clock of the first
     bool quiet;        // no progress and no summary
     bool (*goes_on)(void *userdata);
@@ -40,5 +40,5 @@ struct conversion {
 
 struct conversion_result {
     bool is_partial; // something in the files could not be read
-    bool is_cut;     // because a limit was reached
+    bool is_cut;     // a part is missing because a limit was reached
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql convert: traces into a database.
+// mmsql convert: converts traces into a database.
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>

@@ -85,7 +85,7 @@ static void heading_print(const char *layer)
 struct place {
     int64_t upid; // -1: before the first
     char layer[32];
-    bool was_looked_at; // the process has rows of its own memory
+    bool was_looked_at; // the process has memory readings
 };
 
 // Prints a note if the trace has no memory reading of the last process.

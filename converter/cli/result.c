@@ -69,7 +69,7 @@ static const char *cell_string(sqlite3_stmt *statement, int column, struct strbu
     return text ? text : "";
 }
 
-// How a form writes cells.
+// The notation of cells in a form.
 struct cell_form {
     const char *null, *blob_begin, *blob_end;
     const char *infinite; // for numbers that are not finite; NULL: as they are

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql verdict: what happened, in a few sentences.
+// mmsql verdict: prints the events of a trace in a few sentences.
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>

@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 
-// The folder of `path`. Freed by the caller; NULL: no memory.
+// Returns the folder of `path`, freed by the caller; NULL: memory is out.
 char *folder_of(const char *path);
 
 // The folder of working files. All zero: no folder.

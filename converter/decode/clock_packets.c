@@ -100,7 +100,7 @@ static void side_read(struct clock_pairs *pairs, const struct wire_field *snapsh
     }
 }
 
-// The next pair of snapshots; false at the end.
+// Reads the next pair of snapshots; false at the end.
 static bool pairs_next(struct wire_reader *message, struct clock_pairs *ret)
 {
     struct wire_field field;

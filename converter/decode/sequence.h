@@ -40,7 +40,7 @@ struct generation {
     uint32_t sequence_id;
     uint32_t sequence; // unique over machines
     uint32_t machine;
-    uint32_t epoch;                  // number of the state: new after each start over, unique
+    uint32_t epoch;                  // unique number of the state; each clear gives a new number
     struct interned_table *interned; // borrowed, may be shared with the generation before
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
     struct interned_use *use;        // borrowed, of the sequences
@@ -72,7 +72,7 @@ struct sequences {
 // until the next call.
 struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, uint32_t sequence_id);
 
-// Starts the state of the sequence over. Returns 0 or -ENOMEM.
+// Clears the incremental state of the sequence. Returns 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);
 
 // Notes that the current packet is the first packet of the sequence.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A set is one row; its kind says what is in the columns. Kinds are kept in a small cache, by their
-// number, so that memory is bounded however many a database has. A row is read by one of a few
-// statements that ask for more or fewer columns: most sets are short, and SQLite takes time for
-// each column that is asked for. The one that served last is tried first. It stays at its row,
-// because questions mostly go through sets in order: then the next one is a
-// step away and need not be looked for.
+// A set is one row; its kind describes the columns. A small cache keeps kinds by id, so that memory
+// is bounded. A row is read by one of a few statements with more or fewer columns: most sets are
+// short, and SQLite takes time for each column. The statement that was used last is tried first. It
+// stays at its row, because queries mostly read sets in order: the next set is then one step away,
+// without a search.
 #include "converter/functions/arg_sets.h"
 
 #include <string.h>
@@ -16,7 +15,7 @@ SQLITE_EXTENSION_INIT3
 
 #define KINDS_CACHED 256 // a power of two
 #define SLOTS_IN_ROW 64  // further values have rows of their own
-#define STEPS_MAX    4   // to a set that is near, before it is looked for
+#define STEPS_MAX    4   // rows to a near set, before a search
 
 enum { COLUMN_KIND, COLUMN_ID, COLUMN_VALUES };
 
@@ -33,12 +32,12 @@ struct arg_sets {
     sqlite3 *handle; // borrowed
     struct kind kinds[KINDS_CACHED];
     sqlite3_stmt *rows[N_WIDTHS], *fields, *more; // owned
-    size_t width;                                 // the statement that served last
-    bool placed;                                  // it is at a row, that of
-    int64_t place;                                // this set
-    const struct kind *kind;                      // of the set; NULL: there is no such set
+    size_t width;                                 // index of the statement used last
+    bool placed;                                  // the statement is at a row
+    int64_t place;                                // id of this row
+    const struct kind *kind;                      // of the current set; NULL: the set is missing
     int64_t id;
-    bool looked; // at `id`, whose row is at hand
+    bool looked; // `id` is the current set
 };
 
 static void kind_clear(struct kind *kind)
@@ -103,7 +102,7 @@ int arg_sets_open(sqlite3 *handle, struct arg_sets **ret)
     return SQLITE_OK;
 }
 
-// Takes over the row that `statement` is at.
+// Adds the current row of `statement` as a field.
 static int field_add(struct kind *kind, sqlite3_stmt *statement)
 {
     const char *key = (const char *)sqlite3_column_text(statement, 2);
@@ -158,7 +157,7 @@ static int kind_find(struct arg_sets *sets, int64_t id, const struct kind **ret)
     return SQLITE_OK;
 }
 
-// Goes to the first row from the set on; *ret_found: it is the set's.
+// Moves to the first row from `id` on. *ret_found: the row is the row of `id`.
 static int row_go(struct arg_sets *sets, int64_t id, bool *ret_found)
 {
     sqlite3_stmt *rows = sets->rows[sets->width];
@@ -179,7 +178,7 @@ static int row_go(struct arg_sets *sets, int64_t id, bool *ret_found)
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Goes to the same row with another statement.
+// Moves to the same row with a wider statement.
 static int row_widen(struct arg_sets *sets, size_t width, int64_t id)
 {
     bool found;

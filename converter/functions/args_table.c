@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of the view args, once more. SQLite folds the view into a query that joins it, but not
-// where it is the right side of a LEFT JOIN: there it computes the whole of it first. A table that
-// finds the set by its number serves all joins alike, and need not choose among all values of a
-// row for each. It lies in the schema temp under the same name, so that questions find it first;
-// the views of the database keep to the view.
+// A virtual table with the rows of the view args. SQLite flattens the view into a query that joins
+// it, but not on the right side of a LEFT JOIN: there, SQLite computes the whole view first. The
+// virtual table finds a set by its id in all joins, and need not choose among all value columns for
+// each row. The table is in the schema temp under the same name, so that queries find it first; the
+// views of the database still use the view.
 #include "common/elements.h"
 #include "converter/functions/arg_sets.h"
 
@@ -12,7 +12,7 @@
 
 SQLITE_EXTENSION_INIT3
 
-#define SETS_BITS 20 // of an id, below the set's
+#define SETS_BITS 20 // bits of an id below the set's id
 
 enum column {
     COLUMN_ID,
@@ -29,20 +29,20 @@ static const char declaration[] =
     "CREATE TABLE args(id INTEGER, arg_set_id INTEGER, flat_key TEXT, key TEXT, int_value INTEGER, "
     "string_value TEXT, real_value REAL, value_type TEXT, display_value TEXT)";
 
-// What xBestIndex found, in the order of the arguments of xFilter.
+// Constraints that xBestIndex found, in the order of xFilter's arguments.
 enum { BY_SET = 1, BY_KEY = 2, BY_FLAT_KEY = 4 };
 
 struct args_table {
     sqlite3_vtab base;
     sqlite3 *handle; // borrowed
-    double n_sets;   // about
+    double n_sets;   // estimate
 };
 
 struct args_cursor {
     sqlite3_vtab_cursor base;
     struct arg_sets *sets;                    // owned
-    sqlite3_stmt *scan[BY_KEY | BY_FLAT_KEY]; // owned; by BY_KEY, BY_FLAT_KEY or 0
-    sqlite3_stmt *ids;                        // one of them; NULL: a single set
+    sqlite3_stmt *scan[BY_KEY | BY_FLAT_KEY]; // owned; index: BY_KEY or 0
+    sqlite3_stmt *ids;                        // the running scan; NULL: a single set
     char *key, *flat_key;                     // owned; NULL: any
     int64_t set;
     int index;
@@ -73,7 +73,7 @@ static int table_connect(sqlite3 *handle, void *userdata, int argc, const char *
     return SQLITE_OK;
 }
 
-// Of its own, or the module's name would be a table, too.
+// A function of its own: if xCreate were xConnect, the module's name would be a table, too.
 static int table_create(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
                         sqlite3_vtab **ret, char **ret_error)
 {
@@ -103,7 +103,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
             if (info->aConstraint[k].usable && info->aConstraint[k].iColumn == known[i].column &&
                 info->aConstraint[k].op == SQLITE_INDEX_CONSTRAINT_EQ &&
                 !(info->idxNum & known[i].how) && is_plain(info, k)) {
-                info->aConstraintUsage[k].argvIndex = ++n; // SQLite looks at the values once more
+                info->aConstraintUsage[k].argvIndex = ++n; // SQLite checks the values again
                 info->idxNum |= known[i].how;
             }
     bool by_set = info->idxNum & BY_SET, by_key = info->idxNum & ~BY_SET;
@@ -147,7 +147,7 @@ static bool key_fits(const struct args_cursor *cursor, const struct arg_field *f
            (!cursor->flat_key || strcmp(cursor->flat_key, field->flat_key) == 0);
 }
 
-// Goes to the first row from the present place on.
+// Moves to the first matching row from the current place on.
 static int row_find(struct args_cursor *cursor)
 {
     for (;;) {
@@ -196,7 +196,8 @@ static int scan_begin(struct args_cursor *cursor, int how, sqlite3_value *key)
     return SQLITE_OK;
 }
 
-// Takes over a key to look for; NULL equals nothing. A text with a zero byte is no key.
+// Copies the key to search for. *ret_nothing: the value is not a text, so no key is equal. A zero
+// byte cuts the key; SQLite checks the whole value again.
 static int key_take(char **key, sqlite3_value *value, bool *ret_nothing)
 {
     sqlite3_free(*key);
@@ -237,7 +238,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int how, const char *text, i
         cursor->set = sqlite3_value_int64(set);
         code = arg_sets_look(cursor->sets, cursor->set);
     } else {
-        cursor->index = arg_sets_n_fields(cursor->sets); // of what was there before
+        cursor->index = arg_sets_n_fields(cursor->sets); // skips the fields of the last set
         code = scan_begin(cursor, how, key);
     }
     return code == SQLITE_OK ? row_find(cursor) : code;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry of mmsql_functions.so: `.load mmsql_functions` in the sqlite3 shell, and the like
-// elsewhere.
+// The entry point of mmsql_functions.so, for example for `.load mmsql_functions` in the sqlite3
+// shell.
 #include "converter/functions/functions.h"
 
 SQLITE_EXTENSION_INIT1

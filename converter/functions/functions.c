@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A function that reads the database does so by a statement of its own. It is called for every row,
-// so the statement is prepared once and kept by SQLite as auxiliary data of the statement that
-// calls the function: kept with the function, it would keep the database from being closed.
-// Patterns are compiled once, too, and kept with their argument.
+// A function that reads the database has its own statement. The function is called for every row,
+// so the statement is prepared once and is auxiliary data of the calling statement: if the
+// statement belonged to the function, the database could not be closed. Patterns are compiled once,
+// too, and belong to their argument.
 //
-// Patterns are POSIX extended ones; \d, \w, \s and \b, which everybody writes, are taken as well.
+// Patterns are POSIX extended regular expressions. The common \d, \w, \s and \b are accepted, too.
 #include "converter/functions/functions.h"
 
 #include <inttypes.h>
@@ -113,7 +113,7 @@ static sqlite3_stmt *query_statement(sqlite3_context *context, size_t index)
     return sqlite3_get_auxdata(context, key);
 }
 
-// The first column of the statement's row.
+// Returns the first column of the query's row.
 static void query_call(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     size_t index = (size_t)(uintptr_t)sqlite3_user_data(context);
@@ -135,7 +135,7 @@ static void arg_sets_destroy(void *sets)
     arg_sets_free(sets);
 }
 
-// All calls in one statement share what they read from.
+// All calls in one statement share the arg sets.
 static struct arg_sets *arg_sets_of(sqlite3_context *context)
 {
     struct arg_sets *sets = sqlite3_get_auxdata(context, ARG_SETS_KEY);
@@ -218,7 +218,7 @@ static void pattern_free(void *userdata)
     sqlite3_free(userdata);
 }
 
-// \d and friends in the words of POSIX. False: too long.
+// Translates \d, \D, \t, \n and (?: to POSIX. False: the result is too long.
 static bool pattern_translate(const char *from, char *to, size_t size)
 {
     static const struct {
@@ -259,7 +259,8 @@ static bool pattern_translate(const char *from, char *to, size_t size)
     return true;
 }
 
-// The compiled pattern of an argument; NULL: an error was reported, or it is NULL.
+// Returns the compiled pattern of an argument; NULL if the argument is NULL, or after an error,
+// which is reported.
 static regex_t *pattern_of(sqlite3_context *context, sqlite3_value **argv, int index)
 {
     regex_t *kept = sqlite3_get_auxdata(context, index);
@@ -291,7 +292,7 @@ static regex_t *pattern_of(sqlite3_context *context, sqlite3_value **argv, int i
     return sqlite3_get_auxdata(context, index);
 }
 
-// The text to search; NULL: it is NULL, or so long that an error was reported.
+// Returns the text to search; NULL if the value is NULL, or too long, which is reported.
 static const char *subject_of(sqlite3_context *context, sqlite3_value *value)
 {
     const char *text = (const char *)sqlite3_value_text(value);
@@ -396,7 +397,7 @@ static void reverse(sqlite3_context *context, int argc, sqlite3_value **argv)
     char *out = text ? sqlite3_malloc64((uint64_t)n + 1) : NULL;
     if (!out)
         return;
-    // Character by character: a byte that continues one stays behind its first byte.
+    // Characters are reversed, not bytes: continuation bytes stay behind their first byte.
     for (int end = n, at = n; end > 0; end = at) {
         for (at = end - 1; at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80; at--)
             ;
@@ -413,7 +414,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// As Perfetto has it: a number, of hexadecimal digits with or without 0x.
+// As in Perfetto: the number of hexadecimal digits, with or without 0x.
 static void unhex(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The SQL functions that queries for Perfetto's trace processor use and SQLite lacks. `mmsql query`
-// has them built in; the loadable extension mmsql_functions.so brings them to other programs. The
-// files of this folder are compiled for both, and reach SQLite through sqlite3ext.h.
+// The SQL functions of Perfetto's trace processor that SQLite lacks. The functions are built into
+// `mmsql query`; other programs load the extension mmsql_functions.so. The files of this folder are
+// compiled for both, and call SQLite through sqlite3ext.h.
 #pragma once
 
 #include "sqlite3ext.h"
 
-// Functions that return a value: EXTRACT_ARG, STR_SPLIT, REGEXP, ... Returns an SQLite code.
+// Registers the functions that return a value: EXTRACT_ARG, STR_SPLIT, REGEXP, ... Returns SQLite's
+// code.
 int functions_register(sqlite3 *handle);
 
-// Functions that return a table: ancestor_slice, descendant_slice, following_flow, ... Each is SQL
-// with parameters.
+// Registers the functions that return a table: ancestor_slice, descendant_slice, following_flow,
+// ... Each function is SQL with parameters. Returns SQLite's code.
 int table_functions_register(sqlite3 *handle);
 
-// Makes `name` a table that `sql` fills, whose parameters ?1 to ?n are arguments of the table.
+// Registers the table function `name`, whose rows are the rows of `sql`. The arguments are the
+// parameters ?1 to ?n of `sql`. Returns SQLite's code.
 int table_function_add(sqlite3 *handle, const char *name, const char *sql, int n_arguments);
 
-// SPAN_JOIN, SPAN_LEFT_JOIN and SPAN_OUTER_JOIN.
+// Registers SPAN_JOIN, SPAN_LEFT_JOIN and SPAN_OUTER_JOIN. Returns SQLite's code.
 int span_join_register(sqlite3 *handle);
 
 struct function_doc {

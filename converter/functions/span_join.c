@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p): the times in which a
-// row of one table and a row of the other hold together, with the columns of both. SPAN_LEFT_JOIN
-// has the rest of the first table's times as well, SPAN_OUTER_JOIN that of both.
+// CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p): the intersections of
+// the spans of two tables, with the columns of both. SPAN_LEFT_JOIN adds the remaining times of the
+// first table, SPAN_OUTER_JOIN the remaining times of both tables.
 //
-// Each table has ts and dur, and its spans do not overlap within a partition. So both are read in
-// order of partition and time, side by side, once: what is left of a row after a piece was handed
-// out stays for the next. A row that lasts no time meets what holds at its moment; so does one that
-// has not ended (dur is -1), and the piece has not ended either. Rows without a partition are left
-// out. One of the tables may lack dur: its rows are moments.
+// Each table has ts and dur, and its spans do not overlap within a partition. Both tables are
+// therefore read once, side by side, in order of partition and time. The rest of a row stays for
+// the next piece. A row of duration 0 meets the row of the other table at its time. A row that has
+// not ended (dur is -1) does the same, and its piece has not ended, either. Rows without a
+// partition are left out. One table may lack dur: its rows have duration 0.
 //
-// If only one table is partitioned, the other counts in each of its partitions: it is read once for
-// each, and whatever of it is handed out is of the partition at hand.
+// If only one table is partitioned, the other table counts in each partition: it is read once for
+// each partition, and its pieces belong to the current partition.
 #include "converter/functions/functions.h"
 
 #include <stdbool.h>
@@ -30,9 +30,9 @@ enum kind { KIND_INNER, KIND_LEFT, KIND_OUTER };
 struct side {
     char name[NAME_BYTES];
     char partition[NAME_BYTES]; // "": none
-    int n_columns;              // beside ts, dur and the partition
+    int n_columns;              // columns beside ts, dur and the partition
     bool has_dur;
-    char *sql; // owned: partition, ts, dur, columns; not in order yet
+    char *sql; // owned: SELECT of partition, ts, dur, columns; not sorted
 };
 
 struct span_table {
@@ -46,21 +46,21 @@ struct span_table {
 
 struct stream {
     sqlite3_stmt *statement; // owned
-    bool of_one;             // the statement is about one partition
-    bool at_end, endless;    // the row has not ended
-    int64_t ts, end;         // of what is left of the row
+    bool of_one;             // the statement reads one partition
+    bool at_end, endless;    // endless: the row has not ended
+    int64_t ts, end;         // of the rest of the row
 };
 
 struct span_cursor {
     sqlite3_vtab_cursor base;
     struct stream streams[2];
-    bool has[2], at_end; // which sides the row has
+    bool has[2], at_end; // has: the sides of the current row
     int64_t ts, end, row;
-    bool any_partition; // yet, if a side counts in each
-    int64_t partition;  // the one at hand, if so
+    bool any_partition; // a partition is begun, if a side counts in each
+    int64_t partition;  // the current partition, if a side counts in each
 };
 
-// "NAME", "NAME PARTITIONED COLUMN".
+// Parses "NAME" or "NAME PARTITIONED COLUMN".
 static bool side_parse(const char *text, struct side *ret)
 {
     char words[3][NAME_BYTES] = {{0}};
@@ -199,7 +199,7 @@ static int span_connect(sqlite3 *handle, void *userdata, int argc, const char *c
     return SQLITE_OK;
 }
 
-// One partition can be asked for alone: nothing of the others matters to its pieces.
+// A query can read a single partition, because its pieces do not depend on other partitions.
 static int span_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     info->estimatedCost = 1e6;
@@ -270,7 +270,7 @@ static int64_t partition_of(const struct span_cursor *cursor, int side)
     return sqlite3_column_int64(cursor->streams[side].statement, 0);
 }
 
-// Negative: the first side's partition comes first; at its end a side comes last.
+// Negative: the first side's partition comes first. A side at its end comes last.
 static int partitions_compare(const struct span_cursor *cursor)
 {
     const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
@@ -280,7 +280,7 @@ static int partitions_compare(const struct span_cursor *cursor)
     return first < second ? -1 : first > second;
 }
 
-// Takes up to `end` off the row of a side, and goes on to the next row when nothing is left of it.
+// Consumes the row of a side up to `end`, and steps to the next row if nothing is left.
 static int stream_consume(struct span_cursor *cursor, int side, int64_t end)
 {
     struct stream *stream = &cursor->streams[side];
@@ -288,7 +288,8 @@ static int stream_consume(struct span_cursor *cursor, int side, int64_t end)
     return stream->ts >= stream->end ? stream_step(cursor, stream) : SQLITE_OK;
 }
 
-// What of the sides the piece at hand is; it is consumed when the next one is asked for.
+// Finds the next piece without consuming it. Returns true if the piece has both sides; otherwise
+// *ret_alone is its only side.
 static bool piece_find(struct span_cursor *cursor, int *ret_alone)
 {
     const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
@@ -300,7 +301,7 @@ static bool piece_find(struct span_cursor *cursor, int *ret_alone)
         cursor->end = a->end < b->end ? a->end : b->end;
         return true;
     }
-    // One begins before the other: up to that, or to its end, it is alone.
+    // One side begins first: it is alone up to the other side's begin, or to its own end.
     int side = order < 0 || (order == 0 && a->ts < b->ts) ? 0 : 1;
     const struct stream *alone = &cursor->streams[side], *other = &cursor->streams[!side];
     cursor->has[side] = true;
@@ -317,8 +318,8 @@ static bool comes_alone(const struct span_table *table, int side)
     return table->kind == KIND_OUTER || (table->kind == KIND_LEFT && side == 0);
 }
 
-// Where a side counts in each partition: once the one at hand is through, from the front for the
-// next.
+// For a side that counts in each partition: begins the next partition when the current partition is
+// complete.
 static int partition_go_on(struct span_cursor *cursor, int whole)
 {
     const struct span_table *table = (const struct span_table *)cursor->base.pVtab;
@@ -370,7 +371,7 @@ static int span_next(sqlite3_vtab_cursor *base)
     return code == SQLITE_OK ? span_advance(cursor) : code;
 }
 
-// In order, of one partition or of all.
+// Prepares the sorted statement of a side, for one partition or for all.
 static int stream_prepare(const struct span_table *table, int side, bool of_one,
                           struct stream *stream)
 {

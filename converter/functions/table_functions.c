@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables that are functions: SQLite's eponymous virtual tables, whose hidden columns are the
-// arguments. One module serves all of them; what they do is SQL.
+// Table functions: eponymous virtual tables of SQLite, whose hidden columns are the arguments. One
+// module serves all functions; each function is an SQL statement.
 #include "converter/functions/functions.h"
 
 #include <stdbool.h>

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory is what the kernel counts: resident pages without a file. So it does not matter which of
-// many tables grows with what a trace says. The question costs a microsecond, and is asked after
-// some thousands of packets or a mebibyte.
+// Used memory is the kernel's count of resident pages without a file, so all tables count,
+// whichever of them a trace makes grow. A check takes a microsecond, and is made after some
+// thousands of packets or a mebibyte.
 //
-// Where no limit was given, the disk and half of what memory there is are the limits, and reading
-// goes on longer: a database that fits is not cut for a guess.
+// If no limit is given, the free room of the disk and half of the available memory are the limits,
+// and the shares are larger: an estimate must not cut a database that would fit.
 //
-// While packets are read a quarter of the memory may be used: the state of the rows is still to
-// come. From three eighths on no rows are made: a table that is full then takes twice its size
-// beside itself to grow, and the end of the conversion needs some, too. Of the room for files,
-// inflated data may take a quarter; an index takes as much again as what is gathered for it.
+// With a given limit, the first walk may use a quarter of the memory, because the state of the rows
+// follows. Rows are made up to three eighths: a full table needs twice its size in addition to
+// grow, and the end of the conversion needs memory, too. Inflated data may use a quarter of the
+// room in files. An index needs as much room again as its collected entries.
 //
-// How much the end of a conversion needs is an estimate. Where it was too low, a file could not
-// grow, and the conversion of the trace begins again with half of the share (budget_narrow()): so
-// what was read before the limit is kept at any limit that an empty database fits into.
+// The need of the end of a conversion is an estimate. If the estimate is too low and a file cannot
+// grow, the conversion of the trace begins again with half of the share (budget_narrow()). Any
+// limit that an empty database fits into thus leads to a database with the begin of the trace.
 #include "converter/ground/budget.h"
 
 #include <errno.h>
@@ -36,9 +36,9 @@
 #define NO_LIMIT    UINT64_MAX
 #define NARROW_MAX  10
 #define RESERVE_MAX ((uint64_t)1 << 20)
-#define TIGHT_BYTES ((uint64_t)64 << 20) // more than what waits to be written
+#define TIGHT_BYTES ((uint64_t)64 << 20) // more than the rows that wait for the writer
 
-// -- what there is --
+// -- available --
 
 // The number behind `key` in a file of lines "KEY NUMBER".
 static bool file_number(const char *path, const char *key, uint64_t *ret)
@@ -54,7 +54,8 @@ static bool file_number(const char *path, const char *key, uint64_t *ret)
     return false;
 }
 
-// What a memory cgroup has left: pages of files do not count, because the kernel takes them away.
+// The bytes that are left in a memory cgroup. Pages of files do not count, because the kernel
+// reclaims them.
 static uint64_t cgroup_left(const char *folder, bool is_v2)
 {
     char path[LINE_BYTES + 64];
@@ -76,7 +77,8 @@ static uint64_t cgroup_left(const char *folder, bool is_v2)
     return limit > used ? limit - used : 0;
 }
 
-// Of the cgroup and those above it. In a container its root is mounted, whatever the name is.
+// The least of the cgroup and its parents. In a container, the container's root cgroup is mounted,
+// whatever the name is.
 static uint64_t cgroups_left(const char *mount, const char *name, bool is_v2)
 {
     char folder[LINE_BYTES];
@@ -115,7 +117,7 @@ uint64_t memory_available(void)
     return least;
 }
 
-// What a limit of the process leaves: for memory, beside the program itself.
+// The bytes that a limit of the process leaves after the program's `own` bytes.
 static uint64_t limit_left(int resource, uint64_t own)
 {
     struct rlimit limit;
@@ -137,7 +139,7 @@ static uint64_t room_left(const char *folder)
     return (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
 }
 
-// -- what is used --
+// -- used --
 
 void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max,
                  const char *folder)
@@ -217,7 +219,8 @@ bool budget_is_tight(const struct budget *budget)
     return budget->output_max < TIGHT_BYTES || budget->output > budget->output_max / 2;
 }
 
-// The end of a conversion writes what does not ask: figures, what was loaded, verdicts.
+// A reserve for data at the end of a conversion that budget_take() does not count: statistics,
+// sources, verdicts.
 static uint64_t file_max(const struct budget *budget)
 {
     return budget->is_room ? budget->output_max
@@ -229,7 +232,7 @@ int budget_take(struct budget *budget, uint64_t n_bytes)
     if (!budget)
         return 0;
     uint64_t before = atomic_fetch_add(&budget->output, n_bytes);
-    if (budget->is_room || // the disk itself tells
+    if (budget->is_room || // the disk itself is the limit
         (before <= file_max(budget) && n_bytes <= file_max(budget) - before))
         return 0;
     atomic_fetch_sub(&budget->output, n_bytes);
@@ -252,7 +255,7 @@ void budget_give(struct budget *budget, uint64_t n_bytes)
 {
     if (!budget)
         return;
-    uint64_t now = budget->output; // SQLite has made a file larger than what was counted
+    uint64_t now = budget->output; // SQLite may have made a file larger than counted
     while (!atomic_compare_exchange_weak(&budget->output, &now, now > n_bytes ? now - n_bytes : 0))
         ;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room on the disk is taken before it is used, because a write into a mapping cannot fail but by a
-// signal. The mapping is as large as the file, so that a small file takes little address space: it
-// may be bounded (`ulimit -v`). The file grows in large steps, so the mapping moves a few times
-// only.
+// Disk space is allocated before it is used, because a write into a mapping can only fail with a
+// signal. The mapping is as large as the file, so that a small file takes little address space,
+// which may be limited (`ulimit -v`). The file grows in large steps, so the mapping moves only a
+// few times.
 #include "converter/ground/scratch.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "converter/ground/spill.h"
 
-#define STEP_MIN ((size_t)16 << 10) // a conversion has a dozen of these
+#define STEP_MIN ((size_t)16 << 10) // a conversion has a dozen scratch files
 #define STEP_MAX ((size_t)64 << 20)
 
 static int scratch_open(struct scratch *scratch, const char *folder)

@@ -2,8 +2,8 @@
 //
 // A read-only mapping may be longer than its file, so a part of the file is mapped before it is
 // written, and pointers into the part stay valid while the file grows. The parts double in size: a
-// small file takes little address space, a large one has a few parts. Only what was appended may
-// be touched.
+// small file takes little address space, and a large file has few parts. Only appended bytes may be
+// read.
 #include "converter/ground/spill.h"
 
 #include <errno.h>
@@ -96,7 +96,7 @@ static size_t in_pages(size_t size)
     return (size + page - 1) / page * page;
 }
 
-// Maps what is appended from `offset` on, as much of it as the address space lets.
+// Maps the bytes from `offset` on: at least `size` bytes, and more if the address space allows.
 static int part_add(struct spill *spill, size_t offset, size_t size, struct err *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), first = offset / page * page;
@@ -148,7 +148,7 @@ int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err)
     return 0;
 }
 
-// Pages behind the end of the file are none.
+// Pages behind the end of the file do not exist.
 void spill_forget(const struct spill *spill)
 {
     vec_foreach(&spill->parts, part) {

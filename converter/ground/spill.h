@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes that grow without using memory: a file without a name, appended to by write and read
-// through mappings. Inflated packets, gzip and pipes go here.
+// A growing sequence of bytes outside of memory: an unnamed file that is written at its end and
+// read through mappings. For inflated packets, gzip data and pipes.
 #pragma once
 
 #include <stddef.h>
@@ -13,39 +13,41 @@
 
 struct spill_part {
     const uint8_t *bytes; // mapped
-    size_t offset, size;  // in the file; `size` may lie behind its end
+    size_t offset, size;  // in the file; the part may end behind the file's end
 };
 VEC_DEFINE(spill_parts, struct spill_part);
 
 struct spill {
     size_t size;
     struct spill_parts parts; // of the file, in order
-    int fd;                   // owned; -1 before the first append and when it is finished
+    int fd;                   // owned; -1 before the first append and after spill_finish()
     char *folder;             // owned
-    struct budget *budget;    // borrowed; NULL: none. To be set before the first append
+    struct budget *budget;    // borrowed; NULL: none. Set before the first append
 };
 
-// `folder` holds the file; NULL is the system's place for temporary files.
+// `folder`: for the file; NULL: the system's folder for temporary files. Returns 0 or a negative
+// errno with text.
 int spill_init(struct spill *spill, const char *folder, struct err *err);
 
-// -EDQUOT: the budget does not let it grow.
+// Appends bytes. Returns 0 or a negative errno with text; -EDQUOT if the budget is used up.
 int spill_append(struct spill *spill, const void *bytes, size_t size, struct err *err);
 
-// What was appended from `offset` on. The address stays valid until spill_done(). Offsets do not
-// fall from one call to the next. -ENOMEM with text: no address space.
+// *ret: the bytes from `offset` on, valid until spill_done(). Offsets must not decrease from call
+// to call. Returns 0, or -ENOMEM with text if the address space is used up.
 int spill_view(struct spill *spill, size_t offset, size_t size, const uint8_t **ret,
                struct err *err);
 
-// Nothing more will be appended: *ret is all of it in one piece, NULL if there is nothing. The
-// descriptor is given back, so that there may be thousands.
+// Called after the last append. *ret: all bytes in one piece; NULL if the spill is empty. Closes
+// the file descriptor, so that thousands of spills can exist. Returns 0 or a negative errno with
+// text.
 int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err);
 
-// Takes the pages out of this process's memory; they come back when they are read.
+// Removes the pages from this process's memory; a read maps them again.
 void spill_forget(const struct spill *spill);
 void spill_done(struct spill *spill);
 
-// `folder`, or the system's place for temporary files if it is NULL.
+// Returns `folder`, or the system's folder for temporary files if `folder` is NULL.
 const char *temporary_folder(const char *folder);
 
-// A file without a name in `folder`, for reading and writing; -1 and errno.
+// Opens an unnamed file in `folder` for reading and writing. Returns -1 with errno set on failure.
 int unnamed_open(const char *folder);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See arg_writer.h. Keys repeat the names they are nested in: a short message can ask for gigabytes
-// of them, so their bytes are counted.
+// See arg_writer.h. A key repeats the names around it, so a short message can produce gigabytes of
+// keys. The writer limits their bytes.
 #include "converter/import/arg_writer.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include "converter/decode/message.h"
 #include "protos/fields.h"
 
-#define ARGS_MAX      4096 // of one row
+#define ARGS_MAX      4096 // args of a row
 #define KEY_BYTES_MAX ((size_t)256 << 10)
-#define LIST_KEY_MAX  1024 // bytes: each list of a list hashes the whole of it
+#define LIST_KEY_MAX  1024 // bytes; each access to a list hashes its whole key
 
 static void strbuf_cut(struct strbuf *buf, size_t size)
 {
@@ -21,7 +21,7 @@ static void strbuf_cut(struct strbuf *buf, size_t size)
     }
 }
 
-// Goes one level deeper. False: too deep, or args are left out already.
+// Enters a level. Returns false if the nesting is too deep or an arg was left out before.
 static bool deeper(struct arg_writer *writer, bool fits, struct arg_place *ret)
 {
     writer->is_cut |= writer->depth == ARG_DEPTH_MAX || !fits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Args with keys made of the names that they are nested in. Nesting, number and size are limited,
-// because a trace can claim any.
+// Args whose keys are the names around them. Depth, number and size are limited, because a trace
+// can claim any.
 #pragma once
 
 #include <stdbool.h>
@@ -18,30 +18,30 @@ struct arg_writer {
     struct import *im; // borrowed, as are the next two
     const struct generation *state;
     struct arg_vec *args;
-    struct strbuf key, flat_key; // of what is at hand; owned
+    struct strbuf key, flat_key; // of the current member; owned
     size_t key_bytes;            // of all args so far
     struct map64 lists;          // hash of a list's key -> its number of elements
     unsigned depth;
-    bool is_cut; // some are left out
-    bool failed; // something is wrong with them; some are left out
+    bool is_cut; // args are missing
+    bool failed; // the message is damaged or not described; args are missing
 };
 
 struct arg_place {
     size_t key_size, flat_size;
 };
 
-// Goes into the member `name` of what is at hand, or into an element; arg_leave() goes back. False:
-// too deep, and there is nothing to leave.
+// Enters the member `name`, or the element `index` of a list. arg_leave() returns to the level
+// above. False: the nesting is too deep, and arg_leave() must not follow.
 bool arg_enter(struct arg_writer *writer, struct text name, struct arg_place *ret);
 bool arg_enter_element(struct arg_writer *writer, size_t index, struct arg_place *ret);
 void arg_leave(struct arg_writer *writer, struct arg_place place);
 
-// How many elements the list at hand has: it goes on where its name comes again, unless that is
-// very long.
+// The number of elements of the current list. A list continues where its key appears again, unless
+// the key is very long.
 uint64_t arg_list_size(const struct arg_writer *writer);
 void arg_list_resize(struct arg_writer *writer, uint64_t n_elements);
 
-// The value of what is at hand. Its text, if it is one, must live as cells do.
+// Appends a value under the current key. Its text must live as long as cells do.
 void arg_put(struct arg_writer *writer, struct arg value);
 void arg_put_text(struct arg_writer *writer, const void *text, size_t size);
 // Appends the bytes as base64.
@@ -50,21 +50,21 @@ void arg_put_base64(struct arg_writer *writer, const void *bytes, size_t size);
 
 void arg_writer_done(struct arg_writer *writer);
 
-// The text of an interned string (field 2 of all of them), in strings. STRSET_NONE: it has none, or
-// memory is out.
+// The id of an interned string's text (field 2 of every kind), in strings. STRSET_NONE: the string
+// has no text, or memory ran out.
 uint32_t interned_text_id(struct import *im, struct interned *entry);
 
-// The text behind `iid` in a table of interned strings. False: the trace does not have it.
+// The text of the interned string `iid`. False: the trace lacks the string.
 bool interned_text(const struct generation *state, uint32_t table, uint64_t iid,
                    struct wire_field *ret);
 
-// Writes the fields of a message of a type (see descriptors.h) as members of what is at hand. Of
-// the outermost message only those that `wanted` takes (NULL: all) and extensions.
+// Writes the fields of a message of `type` (see descriptors.h) as members of the current member. At
+// the outermost level, only extensions and the fields that `wanted` accepts (NULL: all).
 struct described_field;
 void message_args_read(struct arg_writer *writer, uint32_t type, struct wire_reader message,
                        bool (*wanted)(uint32_t number));
 
-// The same for the value of a DebugAnnotation, whose name is entered already.
+// The same for the value of a DebugAnnotation. The caller has entered its name.
 void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation);
-// Enters its name first.
+// The same, and enters the name first.
 void debug_annotation_read(struct arg_writer *writer, const struct wire_field *annotation);

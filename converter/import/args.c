@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets often repeat, and their keys nearly always, so both are looked up by a hash first. The
-// caches are of fixed size and forget: that costs a few rows more, while remembering everything
-// would cost memory that grows with the trace.
+// Sets often repeat, and their keys nearly always do. Two caches of fixed size find sets and kinds
+// by hash. A forgotten entry costs a duplicate row; complete caches would grow with the trace.
 #include "converter/import/args.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include "common/map.h"
 #include "common/memory.h"
 
-#define DUPLICATES_CHECKED_MAX 64 // above that a set is an array, whose keys differ
+#define DUPLICATES_CHECKED_MAX 64 // a larger set is an array, whose keys differ
 
 int args_init(struct args *args, struct database *db)
 {
@@ -32,7 +31,7 @@ static uint8_t stored_type(const struct arg *arg)
     return arg->type == ARG_REAL && isnan(arg->real) ? ARG_NO_NUMBER : arg->type;
 }
 
-// Of keys and types, and of those with the values.
+// Hashes keys and types (*ret_kind), and keys, types and values (*ret_set).
 static void args_hash(const struct arg *items, size_t n, uint64_t *ret_kind, uint64_t *ret_set)
 {
     uint64_t kind = n, set = n;

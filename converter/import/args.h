@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of named values that belong to a row of some table (the args view). Equal sets that come
-// soon after each other are stored once, and so are the keys of sets that have the same.
+// Sets of named values that belong to a row of a table (the args view). Equal sets soon after each
+// other are stored once. Sets with equal keys share a kind.
 #pragma once
 
 #include <assert.h>
@@ -17,7 +17,7 @@
 
 // The name of a slice or a track, or another text for a row.
 struct slice_name {
-    const char *text; // borrowed as cells are; NULL: none
+    const char *text; // borrowed like a cell's text; NULL: none
     size_t size;
 };
 
@@ -26,7 +26,7 @@ static inline struct slice_name slice_name(const char *text)
     return (struct slice_name){.text = text, .size = strlen(text)};
 }
 
-// The name of a static variable; `literal` is a literal.
+// Initializes a static slice_name from a string literal.
 #define SLICE_NAME(literal)                                                                        \
     {                                                                                              \
         "" literal, sizeof(literal) - 1                                                            \
@@ -67,7 +67,7 @@ static inline int64_t map_number(const struct map64 *map, uint64_t key)
     return value ? (int64_t)*value : -1;
 }
 
-// From the first moment to the last of several; all zero: of none.
+// The first and the last of several times (ns); all zero: no time yet.
 struct bounds {
     bool is_set;
     int64_t start, end;
@@ -82,7 +82,7 @@ static inline void bounds_add(struct bounds *bounds, int64_t ts)
     bounds->is_set = true;
 }
 
-// The numbers are stored: see the args view.
+// The values are stored in the database: see the args view.
 enum arg_type {
     ARG_INT,
     ARG_UINT,
@@ -92,7 +92,7 @@ enum arg_type {
     ARG_BOOL,
     ARG_JSON,
     ARG_NULL,
-    ARG_NO_NUMBER, // a REAL that is no number, which SQL does not have
+    ARG_NO_NUMBER, // a REAL that is NaN, which SQL does not have
 };
 
 // Keys and texts are borrowed and must live as long as cells do (see database.h). A text that is
@@ -146,8 +146,8 @@ static inline struct arg arg_of_text(const char *key, struct text text)
     return arg_text(key, text.at, text.size);
 }
 
-// Appends an arg to the array `args`, which has `n`. How many appends can meet is for the caller to
-// know: one too many ends the program.
+// Appends an arg to the array `args` of `n` args. The array must have room: the program aborts if
+// it is full.
 #define ARG_APPEND(args, n, ...)                                                                   \
     (assert((n) < ELEMENTS(args)), (void)((args)[(n)++] = (__VA_ARGS__)))
 
@@ -167,14 +167,15 @@ struct args {
 
 int args_init(struct args *args, struct database *db);
 
-// The id of the set, written unless an equal one was lately. Of values with one key the last
-// counts. ARG_SET_NONE for an empty set.
+// Returns the id of the set, which is written unless the cache has an equal set. The last of
+// several values with the same key counts. ARG_SET_NONE: the set is empty, or args are deselected.
 int64_t args_add(struct args *args, const struct arg *items, size_t n);
 
-// A kind of set without fields; `name` (NULL: none) lives as long as cells do. Its id.
+// Adds a kind of set without fields and returns its id. `name` (NULL: none) lives as long as cells
+// do.
 int64_t arg_kind_add(struct database *db, const char *name, size_t name_size);
 
-// What the slot of a kind holds. Texts live as long as cells do.
+// Adds a field to a kind. Texts live as long as cells do.
 void arg_field_add(struct database *db, int64_t kind, size_t slot, const char *key,
                    const char *flat_key, uint8_t type);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A track of a group is free when what was begun on it has ended; the next cookie adopts the first
-// free one. A cookie keeps its track until another one adopts it, so an end finds its begin.
-// Cookies are looked up through a map and free tracks through a heap, because a trace can open as
-// many as it likes. A slice whose end is known takes the first track whose last one has ended
-// by then: a tree over the tracks' ends, each node the least of its two, leads to it.
+// A track of a group is free when all slices begun on it have ended. A new cookie adopts the first
+// free track. The old cookie keeps the track until then, so an end finds its begin. Cookies are
+// found through a map and free tracks through a heap, because a trace can open any number. A slice
+// with a known end takes the first track whose last slice has ended. A tree over the tracks' ends,
+// in which each node is the minimum of its children, finds that track.
 #include "converter/import/async_tracks.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ VEC_DEFINE(async_index_vec, uint32_t);
 
 // Tracks of slices whose ends are known.
 struct async_spans {
-    struct async_index_vec tracks; // indexes of the group's
-    int64_t *ends;   // owned: the tree, its root at 1, the ends of tracks from `capacity` on
+    struct async_index_vec tracks; // indexes in the group's tracks
+    int64_t *ends;   // ns, owned; a tree: the root at 1, the tracks' ends from `capacity` on
     size_t capacity; // a power of 2, or 0
 };
 
@@ -31,7 +31,7 @@ struct async_group {
     struct async_track_vec tracks;
     struct async_spans spans;
     struct map64 by_cookie;      // -> index in tracks
-    struct async_index_vec free; // a heap, least first; may hold tracks that are in use again
+    struct async_index_vec free; // a heap, smallest first; may hold tracks that are in use again
 };
 
 static void free_push(struct async_tracks *all, struct async_group *group, uint32_t index)
@@ -121,7 +121,7 @@ static uint32_t track_id(struct async_tracks *all, const struct track_spec *spec
     return id;
 }
 
-// The first track that is free at `ts`, by its number in spans; their number: none.
+// Returns the index in spans->tracks of the first track that is free at `ts`; tracks.n: none.
 static size_t spans_find(const struct async_spans *spans, int64_t ts)
 {
     if (!spans->capacity || spans->ends[1] > ts)
@@ -129,7 +129,7 @@ static size_t spans_find(const struct async_spans *spans, int64_t ts)
     size_t node = 1;
     while (node < spans->capacity)
         node = 2 * node + (spans->ends[2 * node] > ts);
-    size_t at = node - spans->capacity; // places that are not taken yet come last
+    size_t at = node - spans->capacity; // unused places come last
     return at < spans->tracks.n ? at : spans->tracks.n;
 }
 
@@ -193,7 +193,7 @@ static int64_t cookie_index(struct async_tracks *all, struct async_group *group,
     return index;
 }
 
-// The track of the cookie, of whose slices one more or one less is open.
+// Returns the cookie's track and counts a begin or an end on it.
 static uint32_t cookie_track(struct async_tracks *all, const struct track_spec *spec,
                              int64_t cookie, bool begins, bool single)
 {

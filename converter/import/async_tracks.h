@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slices that may overlap although they belong to one thing, told apart by a cookie. Each thing is
-// a group of as few tracks as its overlapping slices need.
+// Tracks of slices that may overlap and are told apart by a cookie. A group has as few tracks as
+// its overlapping slices need.
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 struct async_group;
 VEC_DEFINE(async_group_vec, struct async_group *);
 
-// All zero but for tracks is empty.
+// Empty when all members but `tracks` are zero.
 struct async_tracks {
     struct tracks *tracks;         // borrowed
     struct strset keys;            // ids are indexes in groups
@@ -23,8 +23,8 @@ struct async_tracks {
     struct strbuf key;             // of the group being looked up
 };
 
-// The track for a slice of `cookie` that begins or ends now. `spec` describes the group and leaves
-// the last of its dimensions free. Where `single`, begins within each other count as one.
+// The track for a slice of `cookie` that begins or ends now. `spec` describes the group; its last
+// dimension must be free. If `single` is set, nested begins count as one.
 uint32_t async_track_begin(struct async_tracks *all, const struct track_spec *spec, int64_t cookie,
                            bool single);
 uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec, int64_t cookie);
@@ -33,7 +33,7 @@ uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec
 uint32_t async_track_span(struct async_tracks *all, const struct track_spec *spec, int64_t ts,
                           int64_t dur);
 
-// The group's first track, for what belongs to the group as a whole.
+// The group's first track, for data of the whole group.
 uint32_t async_track_first(struct async_tracks *all, const struct track_spec *spec);
 
 void async_tracks_done(struct async_tracks *all);

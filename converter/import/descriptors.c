@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names are kept in the conversion's strings, everything else in three maps, so that the order in
-// which files, messages and extensions come does not matter. A few bytes can stand for a
-// description of any size, and a message's name has those of all that it is in: how much is read,
-// and how long a name may be, is bounded.
+// Names are kept in the conversion's strings, everything else in three maps: files, messages and
+// extensions may come in any order. A few bytes of gzip can hold a description of any size, and a
+// full name repeats the names around it. The size of all sets and the length of names are limited.
 #include "converter/import/descriptors.h"
 
 #include <errno.h>
@@ -43,7 +42,7 @@ static uint32_t type_get(struct import *im, uint32_t name)
     return (uint32_t)*type;
 }
 
-// Full names begin with a dot; what does not is taken to be one without it.
+// Full names begin with a dot, which is added where it is missing.
 static uint32_t full_name(struct import *im, const struct wire_field *name)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -173,7 +172,7 @@ bool descriptors_add(struct import *im, struct wire_reader set)
     return whole && !set.error;
 }
 
-// Types of track events are known from the start.
+// The built-in types of track events.
 static void descriptors_start(struct import *im, void *state)
 {
     (void)state;
@@ -217,8 +216,8 @@ static void descriptors_done(void *state)
     described_field_vec_done(&descriptors->items);
 }
 
-// The set of a gzip stream, which the caller frees. NULL: it is damaged or too large; *ret_size are
-// the bytes that it has come to in any case.
+// Inflates the set of a gzip stream; the caller frees it. NULL: the stream is damaged or too large.
+// *ret_size is the number of bytes inflated in either case.
 static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
 {
     uint8_t *set = memory_malloc(INFLATED_MAX);
@@ -238,7 +237,8 @@ static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
     return NULL;
 }
 
-// Events may come before the description of what is in them.
+// Descriptions are read in file order, because events may come before the description of their
+// fields.
 static void extension_now(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, ExtensionDescriptor, packet->message);

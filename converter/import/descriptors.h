@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Message types that are known by description: those of track events, and those that the trace
-// itself describes (ExtensionDescriptor packets), which may add fields to the former.
+// Descriptions of message types: the built-in types of track events, and the types of the trace's
+// ExtensionDescriptor packets, which may extend the built-in types.
 #pragma once
 
 #include <stdbool.h>
@@ -26,15 +26,15 @@ struct descriptors {
     struct map64 values; // type and value of an enum -> name, in strings
     struct described_field_vec items;
     uint32_t n_types;
-    uint64_t read_bytes; // of all sets that the trace has, unpacked
+    uint64_t read_bytes; // of all sets read so far, inflated
 };
 
 #define TYPE_NONE UINT32_MAX
 
 struct import;
 
-// Adds a FileDescriptorSet. What is known already stays. False: it is damaged, or more than is
-// believed.
+// Adds a FileDescriptorSet. Known types and fields stay. False: the set is damaged or exceeds a
+// limit.
 bool descriptors_add(struct import *im, struct wire_reader set);
 
 // The type called ".package.Name", or TYPE_NONE.

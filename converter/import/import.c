@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What importers of all subjects write: texts, tracks of threads, arrows. See import.h.
+// Functions for importers of all subjects: texts, tracks of threads, flows. See import.h.
 #include "converter/import/import.h"
 
 #include <stdarg.h>

@@ -27,7 +27,7 @@
 
 #define CPUS_MAX 4096 // of a machine; see ucpu in schema.h
 
-#define IMPORTER_PLACES 512 // more than twice as many as importers
+#define IMPORTER_PLACES 512 // a power of 2, more than twice the number of importers
 
 struct importer;
 
@@ -54,21 +54,20 @@ struct import {
     uint8_t importer_of[PB_END_TracePacket]; // field of TracePacket -> index in importers, + 1
     struct importer_number places[IMPORTER_PLACES]; // by importer_place()
     struct machine_vec machines;                    // owned
-    struct machine *machine;                        // borrowed: the one at hand
+    struct machine *machine;                        // borrowed: the current machine
     uint64_t n_packets;
     const struct trace_result *result; // borrowed
     bool has_realtime;
-    int64_t realtime_offset; // real time minus trace time, by the first reading of both (ns)
+    int64_t realtime_offset; // ns: real time minus trace time in the first snapshot of both
     struct bounds bounds;    // of all rows that have a time
     bool (*progress)(void *userdata, double done); // may be NULL; false stops
     void *userdata;
     struct err *err;
 };
 
-// The one way in which whatever is below an importer says that the conversion must end: `r` is a
-// negative errno, or 0, and then nothing happens. The caller returns as if all were well; rows lead
-// nowhere from here on, and no further packet is read. What is wrong with the trace is no such
-// reason.
+// Ends the conversion with the negative errno `r`; 0 has no effect. The caller goes on as usual:
+// later rows are discarded, and no further packet is read. Damage in the trace does not end a
+// conversion.
 static inline void import_fail(struct import *im, int r)
 {
     failure_note(im->failure, r);
@@ -79,7 +78,7 @@ static inline bool import_failed(const struct import *im)
     return im->failure->code < 0;
 }
 
-// The value of `key`, which is `initial` if the key is new. NULL: the conversion must end.
+// Returns the value of `key`, which is `initial` if the key is new. NULL: the conversion must end.
 static inline uint64_t *import_map_get(struct import *im, struct map64 *map, uint64_t key,
                                        uint64_t initial, bool *ret_new)
 {
@@ -95,8 +94,7 @@ static inline void import_map_set(struct import *im, struct map64 *map, uint64_t
     import_fail(im, map64_set(map, key, value));
 }
 
-// Returns the id of `key` in `set`, or -1: the conversion must end. *ret_new says whether the key
-// was added.
+// Returns the id of `key` in `set`, or -1: the conversion must end. *ret_new: the key was added.
 int64_t import_set_add(struct import *im, struct strset *set, const void *key, size_t size,
                        bool *ret_new);
 
@@ -106,7 +104,7 @@ static inline uint32_t import_keep(struct import *im, const struct wire_field *f
     return strset_add(&im->strings, field_text(field), field->size);
 }
 
-// A row has this time.
+// Extends the trace's bounds to the time of a row.
 static inline void import_bounds(struct import *im, int64_t ts)
 {
     bounds_add(&im->bounds, ts);
@@ -118,20 +116,21 @@ static inline void cpus_see(struct import *im, uint32_t cpu)
         im->machine->cpus[cpu] = true;
 }
 
-// The number of a processor that is unique in the trace.
+// The number of a CPU that is unique across machines.
 static inline uint32_t ucpu_of(const struct import *im, uint32_t cpu)
 {
     return im->machine->number * CPUS_MAX + cpu;
 }
 
-// `timestamp` of a clock of the machine at hand as trace time; false: nothing connects the two.
+// Converts a time of a clock of the current machine to trace time (ns). False: no clock snapshot
+// connects the two.
 static inline bool import_time(struct import *im, uint32_t clock_id, int64_t timestamp,
                                int64_t *ret)
 {
     return clocks_convert(&im->clocks, clock_key(clock_id, 0, im->machine->number), timestamp, ret);
 }
 
-// The same; what cannot be told is counted.
+// The same; counts the times that cannot be converted.
 static inline bool import_time_counted(struct import *im, uint32_t clock_id, int64_t timestamp,
                                        int64_t *ret)
 {
@@ -144,7 +143,7 @@ static inline bool import_time_counted(struct import *im, uint32_t clock_id, int
     return false;
 }
 
-// A value of a counter. Returns the row's id.
+// Adds a value of a counter. Returns the row's id.
 static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track, double value,
                                    int64_t arg_set)
 {
@@ -158,13 +157,13 @@ static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track
     return id;
 }
 
-// False: memory ran out when the text was put together, and the conversion must end.
+// False: memory ran out while the text was built, and the conversion must end.
 bool import_strbuf_whole(struct import *im, const struct strbuf *text);
 
-// The id of a text that was put together, in strings. STRSET_NONE: the conversion must end.
+// Keeps a built text. Returns its id in strings, or STRSET_NONE: the conversion must end.
 uint32_t import_strbuf_keep(struct import *im, const struct strbuf *text);
 
-// A text that is made up and outlives its packet.
+// A formatted text that outlives its packet.
 __attribute__((format(printf, 2, 3))) struct slice_name import_text(struct import *im,
                                                                     const char *format, ...);
 struct slice_name import_text_keep(struct import *im, const char *text, size_t size);
@@ -172,5 +171,5 @@ struct slice_name import_text_keep(struct import *im, const char *text, size_t s
 // The track of slices of a thread.
 uint32_t thread_track_get(struct import *im, int64_t utid);
 
-// An arrow between slices; none where one of them is not there.
+// Adds a flow between two slices, unless either is SLICE_NONE.
 void flow_row_write(struct import *im, int64_t from, int64_t to);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the trace reader, which knows packets, and the importers, which know what is in them.
+// Connects the trace reader, which knows packets, to the importers, which know their contents.
 #include "converter/import/import_trace.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "converter/import/problem_stats.h"
 #include "protos/fields.h"
 
-// The importer of a field that one has, and its state for the machine at hand.
+// The importer of a field, and its state for the current machine. The field must have an importer.
 static const struct importer *importer_find(const struct import *im, uint32_t field, void **ret)
 {
     size_t index = im->importer_of[field] - 1u;
@@ -157,12 +157,12 @@ static void bounds_write(struct import *im)
     struct cell *row = database_row(im->db, TABLE_trace_bounds, NULL);
     const struct bounds *all = &im->bounds;
     cell_int(row, COL_trace_bounds_start_ts, all->start);
-    // As Perfetto: a trace of one moment is not empty.
+    // As in Perfetto, a trace of one moment is 1 ns long.
     bool is_moment = all->is_set && all->start == all->end && all->end < INT64_MAX;
     cell_int(row, COL_trace_bounds_end_ts, all->end + is_moment);
 }
 
-// The only trace of this database. What a path is made of does not end with the import.
+// The row of the only trace. The path must outlive the import, so it is copied.
 static void trace_write(struct import *im)
 {
     struct cell *row = database_row(im->db, TABLE_trace, NULL);
@@ -183,7 +183,7 @@ static void trace_write(struct import *im)
     }
 }
 
-// Everything that was held back until the whole trace was seen.
+// Writes the rows that depend on the whole trace.
 static void held_back_write(struct import *im)
 {
     machines_call(im, MACHINE_FINISH);
@@ -211,7 +211,7 @@ static int handle_finished(void *userdata, int outcome)
     if (!import_failed(im))
         return 0;
     database_abandon(im->db);
-    // What the reader of the trace says about a failure of its own stays.
+    // An error message of the trace reader stays.
     return database_error(im->db, im->failure->err.text[0] ? im->err : NULL);
 }
 

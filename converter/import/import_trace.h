@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace becomes rows.
+// Converts a trace into rows.
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +9,8 @@
 #include "converter/decode/trace.h"
 #include "converter/tables/database.h"
 
-// Converts the whole of `input` into `db`, which it does not finish. Damage in the trace is no
-// failure: see *ret and the stats table.
+// Converts all of `input` into `db`, which stays unfinished. Returns 0, or a negative errno and
+// *err. Damage in the trace is not an error: see *ret and the stats table.
 int import_trace(struct database *db, struct input *input, const char *spill_folder,
                  bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
                  struct trace_result *ret);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How packets become rows. An importer takes one field of TracePacket; it is one file with one
-// const struct importer, and one row in importers.c. Nothing else knows it, apart from importers of
-// the same subject, which share a state.
+// How packets become rows. An importer reads one field of TracePacket. An importer is a const
+// struct importer and a row in importers.c. No other code refers to it, except importers of the
+// same subject, which share a state.
 //
-// An importer sees a packet in file order (now) if later packets depend on it, in order of time
-// (sorted) if it makes rows that belong on the time line, or both. It writes through the modules of
-// struct import: rows with database_row(), counters, slices, tracks, processes. Bytes of the packet
-// stay valid until the database is finished, so cells may point into them.
+// An importer gets a packet in file order (now) if later packets depend on it, in order of time
+// (sorted) if its rows have a time, or both. It writes through the modules of struct import: rows
+// with database_row(), counters, slices, tracks, processes. Bytes of the packet stay valid until
+// the database is finished, so cells may point into them.
 #pragma once
 
 #include <stddef.h>
@@ -18,26 +18,28 @@
 #include "converter/import/import.h"
 
 struct importer {
-    uint32_t field; // of TracePacket; 0: none, it is a state that importers share
-    // Either may be NULL. The field is packet->message; packet->own, and `state` below, is what
-    // `state_size` asked for. If the conversion must end, they tell import_fail(), as all that is
-    // below them; what is wrong with a packet is no such reason: count it in stats.
+    uint32_t field; // of TracePacket; 0: none, a state that importers share
+    // Either may be NULL. packet->message is the field; packet->own, like `state` below, has
+    // `state_size` bytes. Fatal errors go to import_fail(). A damaged packet is not fatal: count it
+    // in stats.
     void (*now)(struct import *im, const struct packet *packet);
     void (*sorted)(struct import *im, const struct packet *packet);
-    // In place of these two, for a bundle of events: each event in order of time; in file order the
-    // descriptors of events that the bundle carries (may be NULL); and, before the first event, the
-    // moment from which the data of all processors is complete, if that is known (may be NULL).
+    // Instead of these two, for a bundle of events. event: each event, in order of time. describe
+    // (may be NULL): the event descriptors of the bundle, in file order. complete (may be NULL):
+    // before the first event, the time from which the data of all CPUs is complete, if known.
     void (*event)(struct import *im, void *state, const struct bundle_event *event);
     void (*describe)(struct import *im, void *state, const struct wire_field *descriptor);
     void (*complete)(struct import *im, void *state, int64_t ts);
     size_t state_size; // bytes of state, zeroed at the start
-    // There is one state for all machines of the trace, and one call of each function below.
+    // All machines share one state, and each function below is called once.
     bool of_all_machines;
-    // The state is that of this importer, which alone has the functions below. NULL: its own.
+    // The importer whose state this one shares; only that importer has the functions below. NULL:
+    // its own state.
     const struct importer *shares;
-    // All of these may be NULL. Once for each machine: before its first packet, between file order
-    // and order of time, after the last packet, to write what was held back, and when all
-    // importers have done that, to write what they may still have changed.
+    // Each may be NULL and is called once for each machine. start: before its first packet.
+    // indexed: between file order and order of time. finish: after the last packet, to write
+    // pending rows. write: after `finish` of all importers, to write rows that these may have
+    // changed.
     void (*start)(struct import *im, void *state);
     void (*indexed)(struct import *im, void *state);
     void (*finish)(struct import *im, void *state);
@@ -46,7 +48,7 @@ struct importer {
     void (*done)(void *state);
 };
 
-// The text of a field; where the message lacks it, the cell stays NULL.
+// Sets a cell to the text of a field. The cell stays NULL if the field is absent.
 static inline void cell_field(struct cell *row, size_t column, const struct wire_field *field)
 {
     if (field->data)
@@ -69,7 +71,7 @@ static inline size_t importer_index(const struct import *im, const struct import
     return im->places[place].index;
 }
 
-// The state of an importer for the machine at hand.
+// The state of an importer for the current machine.
 static inline void *importer_state(const struct import *im, const struct importer *importer)
 {
     return im->machine->states[importer_index(im, importer)];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Importers are numbered by their rows. A state is found by the address of its importer, in a table
-// of twice as many places as there may be importers.
+// An importer's number is its row in importers.c. A hash table by the importer's address finds the
+// number. The table has twice as many places as there may be importers.
 #include "converter/import/importer_states.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ void importers_index(struct import *im)
     }
 }
 
-// Its state is of this machine and this importer alone.
+// True if the state belongs to this machine and this importer alone
 static bool has_own_state(const struct machine *machine, const struct importer *importer)
 {
     return !importer->shares && !(machine->number && importer->of_all_machines);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packet kinds that are understood, a row each.
+// The packet kinds that are converted, a row each.
 #include <stdint.h>
 
 #include "common/elements.h"
@@ -92,7 +92,7 @@
     I(inodes)                                                                                      \
     I(chrome_events)
 
-// States that importers share; those with rows of their own write them in this order.
+// States that importers share. Their own rows are written in this order.
 #define SHARED_STATES(I)                                                                           \
     I(stacks)                                                                                      \
     I(sched)                                                                                       \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a conversion that is of one machine. A trace may be of several; what is handed to
-// importers is always of the machine at hand (import.h), and modules that keep numbers of threads,
-// tracks and the like for all machines are told which that is.
+// The state of a conversion for one machine. A trace may cover several machines. Importers always
+// get data of the current machine (import.h). Modules that number threads, tracks and so on across
+// machines get the number of the current machine.
 #pragma once
 
 #include <stdbool.h>
@@ -13,13 +13,12 @@
 struct machine {
     uint32_t number;          // 0: the host
     uint32_t raw_id;          // in the trace
-    bool *cpus;               // owned, CPUS_MAX: those that were seen
+    bool *cpus;               // owned, CPUS_MAX: true if the CPU was seen
     uint32_t page_size;       // bytes
     uint32_t kernel_version;  // major << 16 | minor; 0: not known
     const char *architecture; // as uname(2) calls it, in strings; NULL: not known
-    // Owned, by importer. Importers that share a state, and those that have one for all machines,
-    // have the same pointer several times.
+    // Owned, by importer. A shared state appears several times.
     void **states;
-    bool is_started; // its importers are
+    bool is_started; // its importers have started
 };
 VEC_DEFINE(machine_vec, struct machine *);

@@ -8,10 +8,10 @@
 
 #include "common/str.h"
 
-#define FACTS_MAX 65536 // a trace that claims more is not believed further
+#define FACTS_MAX 65536 // further facts are ignored
 
-// Prefixes of facts of the whole trace and, of the rest, of the machine; others are of what the
-// machine did in this trace.
+// Prefixes of facts about the whole trace, and about a machine. Other facts are about a machine's
+// part of this trace.
 static const char *const of_trace[] = {
     "android_profile_",
     "benchmark_",
@@ -31,7 +31,7 @@ static const char *const of_machine[] = {
     "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL,
 };
 
-// Facts of which there may be several, although Perfetto calls them single.
+// Facts that may have several values, although Perfetto calls them single.
 static const char *const of_chrome[] = {"cr-", NULL};
 
 static bool has_prefix_of(const char *name, const char *const *list)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The metadata table: facts about the trace as a whole. Kept until the end, because later packets
-// may correct earlier ones.
+// The metadata table: facts about the trace as a whole. Facts are kept until the end, because later
+// packets may replace them.
 #pragma once
 
 #include <stdbool.h>
@@ -16,39 +16,40 @@
 
 struct fact {
     const char *name; // borrowed, or in the arena
-    const char *text; // in the arena; NULL: it is a number
+    const char *text; // in the arena; NULL: the fact is a number
     size_t size;
     int64_t number;
     uint32_t machine;
     bool multi;   // several rows may have this name
-    bool is_made; // not in the trace: of no trace or machine
+    bool is_made; // made by the converter; has no trace and no machine
 };
 VEC_DEFINE(fact_vec, struct fact);
 
-// All zero but for failure is empty.
+// Empty when all members but `failure` are zero.
 struct metadata {
     struct fact_vec facts;
     struct strset names; // of facts
     struct map64 index;  // name and machine -> the first of these facts
     struct arena arena;
-    uint32_t machine;        // at hand
+    uint32_t machine;        // the current machine
     struct failure *failure; // borrowed
 };
 
-// Names must outlive the metadata. A single fact replaces what was set under its name before.
+// Names must outlive the metadata. The set functions replace an earlier value of the name, the add
+// functions keep it.
 void metadata_set_int(struct metadata *metadata, const char *name, int64_t value);
 void metadata_set_text(struct metadata *metadata, const char *name, struct text text);
 void metadata_add_int(struct metadata *metadata, const char *name, int64_t value);
 void metadata_add_text(struct metadata *metadata, const char *name, struct text text);
-// Of the fact of that name: the trace does not tell it.
+// Marks a fact as made by the converter: the trace does not contain it.
 void metadata_made(struct metadata *metadata, const char *name);
 
 bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret);
-// The text of a fact that the trace tells; NULL: there is none. It lives as long as the metadata.
+// The text of a fact of the trace, or NULL. It lives as long as the metadata.
 const char *metadata_get_text(const struct metadata *metadata, const char *name);
 bool metadata_has(const struct metadata *metadata, const char *name);
 
-// A name made of `prefix` and `size` bytes, which lives as long as the metadata.
+// A name made of `prefix` and `size` bytes; lives as long as the metadata.
 const char *metadata_name(struct metadata *metadata, const char *prefix, const void *bytes,
                           size_t size);
 

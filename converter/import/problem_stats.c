@@ -5,7 +5,7 @@
 
 #include "protos/fields.h"
 
-#define FIELD_LEFT_OUT_MAX 10000 // larger numbers are counted as one
+#define FIELD_LEFT_OUT_MAX 10000 // larger field numbers share a row
 
 static enum stat sequence_missing_stat(uint32_t field)
 {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace tells about processes in pieces: a scheduler event names a tid, a fork says who is whose
-// child, a scan of /proc much later says which thread belongs to which process. Rows are therefore
-// kept until the end, numbered in the order in which Perfetto would number them. Threads that are
-// known to share a process form a ring while it is not known which one, and a forked process waits
-// at its parent's thread; both are settled when one thread of the ring is met in /proc.
+// A trace describes processes in pieces: a scheduler event has a tid, a fork has a parent and a
+// child, and a later scan of /proc has the process of each thread. Rows are therefore kept until
+// the end, in the order of Perfetto's numbers. Threads that share an unknown process form a ring,
+// and a forked process waits at its parent's thread. Both are resolved when the process of a thread
+// of the ring becomes known.
 //
-// What must stay true: a thread's process, once set, never changes; `live` holds for each tid the
-// newest life that is not over; a pid has at most one living process. Of a tid that is given out
-// again and again although none of its lives ends, the oldest ones are forgotten: a search through
-// the lives of a tid is short.
+// Invariants: a thread's process, once set, never changes; `live` has the newest life of each tid
+// that is not over; a pid has at most one living process. If a tid is reused often and none of its
+// lives ends, the oldest lives are forgotten: the search through the lives of a tid stays short.
 #include "converter/import/processes.h"
 
 #include <errno.h>
 
 #define MACHINE_SHIFT 40     // pids and tids are far smaller
 #define UID_PER_USER  100000 // Android: user * this + application
-#define LIVES_MIN     256    // of a tid that are remembered; at most twice that
+#define LIVES_MIN     256    // lives kept per tid; at most twice as many
 
 static struct thread *thread_at(const struct processes *all, int64_t utid)
 {
@@ -40,7 +39,7 @@ static void map_put(struct processes *all, struct map64 *map, int64_t key, int64
     failure_note(all->failure, r);
 }
 
-// Notes how many lives there are before this one, and forgets some if they are too many.
+// Counts the lives before `newest`, and forgets the oldest if there are too many.
 static void lives_bound(struct processes *all, struct thread *newest)
 {
     if (newest->older == UTID_NONE) {
@@ -163,7 +162,7 @@ static void live_refresh_process(struct processes *all, int64_t upid)
         live_refresh(all, thread_at(all, utid)->tid);
 }
 
-// Takes a life out of the chain of its tid.
+// Removes a life from the chain of its tid.
 static void chain_remove(struct processes *all, int64_t utid)
 {
     struct thread *thread = thread_at(all, utid);
@@ -201,7 +200,7 @@ int64_t processes_thread(struct processes *all, int64_t tid)
     return utid == UTID_NONE ? thread_add(all, tid) : utid;
 }
 
-// The newest living thread of that tid whose process is `pid`'s or not known.
+// The newest living thread of `tid` whose process is unknown or has the pid `pid`.
 static int64_t find_in_process(const struct processes *all, int64_t tid, int64_t pid)
 {
     int64_t utid = map_get(all, &all->by_tid, tid);
@@ -214,8 +213,7 @@ static int64_t find_in_process(const struct processes *all, int64_t tid, int64_t
     return UTID_NONE;
 }
 
-// `utid` turned out to belong to `upid`: so does its ring, and the processes that wait there get
-// their parent.
+// Sets the process of `utid` and its ring, and the parent of the processes that wait there.
 static void ring_settle(struct processes *all, int64_t utid, int64_t upid)
 {
     int64_t at = utid, pid = process_at(all, upid)->pid;
@@ -241,7 +239,7 @@ static int64_t ring_leader(struct processes *all, int64_t utid)
 {
     while (thread_at(all, utid)->leader != utid) {
         struct thread *thread = thread_at(all, utid);
-        thread->leader = thread_at(all, thread->leader)->leader; // halves the way for the next
+        thread->leader = thread_at(all, thread->leader)->leader; // path halving
         utid = thread->leader;
     }
     return utid;
@@ -316,7 +314,7 @@ int64_t processes_renew_thread(struct processes *all, int64_t tid)
     return thread_add(all, tid);
 }
 
-// Whatever had this number is over. Returns the process that had it, or UPID_NONE.
+// Ends the lives of this pid. Returns the process that had it, or UPID_NONE.
 static int64_t pid_free(struct processes *all, int64_t pid)
 {
     int64_t before = map_get(all, &all->by_pid, pid);
@@ -346,7 +344,7 @@ static int64_t thread_start(struct processes *all, int64_t ts, int64_t tid, uint
 
 int64_t processes_start(struct processes *all, int64_t ts, int64_t pid, uint32_t name)
 {
-    int64_t before = pid_free(all, pid); // two never use a pid at a time
+    int64_t before = pid_free(all, pid); // a pid has one process at a time
     thread_start(all, ts, pid, name);
     int64_t upid = processes_process(all, pid);
     struct process *process = process_at(all, upid);

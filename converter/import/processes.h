@@ -14,7 +14,7 @@
 #include "converter/import/args.h"
 #include "converter/tables/database.h"
 
-// Where a name comes from. A better source replaces a worse one, never the other way round.
+// The source of a name, worst first. A worse source never replaces a better one.
 enum name_source {
     NAME_OTHER,
     NAME_FTRACE,       // the kernel's comm
@@ -33,12 +33,12 @@ enum process_name_source { PROCESS_NAME_OTHER, PROCESS_NAME_TRACK, PROCESS_NAME_
 struct thread {
     int64_t tid, start_ts, end_ts;
     int64_t upid;         // UPID_NONE: not known (yet)
-    int64_t older;        // utid of the life before with the same tid that is not over; UTID_NONE
-    uint32_t n_older;     // how many these are, at most
-    int64_t next_sibling; // another thread of the process; UTID_NONE
-    int64_t peer;         // threads known to share a process form a ring; itself if alone
-    int64_t leader;       // towards one that all threads of a ring agree on; itself at the end
-    int64_t first_child;  // process whose parent is this thread's; UPID_NONE
+    int64_t older;        // utid of an earlier life of the tid that is not over, or UTID_NONE
+    uint32_t n_older;     // upper bound of the number of older lives
+    int64_t next_sibling; // next thread of the process, or UTID_NONE
+    int64_t peer;   // next in the ring of threads that share an unknown process; itself if alone
+    int64_t leader; // towards the ring's representative; itself at the end
+    int64_t first_child; // first process that waits for this thread's process, or UPID_NONE
     int64_t arg_set;
     uint32_t machine;
     uint32_t name; // in strings; STRSET_NONE: none
@@ -47,17 +47,17 @@ struct thread {
 };
 VEC_DEFINE(thread_vec, struct thread);
 
-// What a trace may say of a process, or not.
+// A boolean that the trace may lack
 enum process_fact { FACT_UNKNOWN, FACT_FALSE, FACT_TRUE };
 
 struct process {
     int64_t pid, start_ts, end_ts, parent_upid;
-    int64_t first_thread; // its threads, chained; UTID_NONE
-    int64_t next_child;   // another process that waits for the same parent thread; UPID_NONE
+    int64_t first_thread; // head of the chain of its threads, or UTID_NONE
+    int64_t next_child;   // next process that waits for the same parent thread, or UPID_NONE
     uint32_t machine;
     uint32_t uid, name, cmdline;
     bool has_start, has_end, has_uid;
-    bool looks_ended; // end_ts is what a poll of processes says, and not the kernel
+    bool looks_ended; // end_ts comes from a poll of processes, not from the kernel
     uint8_t name_source;
     uint8_t is_kthread, is_peak_rss_resettable; // enum process_fact
 };
@@ -68,19 +68,19 @@ struct processes {
     struct thread_vec threads;
     struct process_vec items;
     struct map64 by_pid;     // living process of a pid
-    struct map64 by_tid;     // newest life of a tid; older ones are chained
-    struct map64 live;       // what a bare tid means now
-    uint64_t mark;           // of the machine at hand, in the keys of these maps
-    uint32_t machine;        // at hand
+    struct map64 by_tid;     // newest life of a tid; older lives are chained
+    struct map64 live;       // thread that a tid means now
+    uint64_t mark;           // of the current machine, in the keys of these maps
+    uint32_t machine;        // the current machine
     struct failure *failure; // borrowed
 };
 
 void processes_init(struct processes *processes, struct strset *strings, struct failure *failure);
 
-// Pids and tids are of this machine from now on. Returns the utid of its idle thread.
+// Later pids and tids belong to this machine. Returns the utid of its idle thread.
 int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
 
-// The thread that a tid means now, made if there is none.
+// The thread that a tid means now; created if missing.
 int64_t processes_thread(struct processes *processes, int64_t tid);
 // The same, or UTID_NONE.
 int64_t processes_find_thread(const struct processes *processes, int64_t tid);
@@ -88,32 +88,31 @@ int64_t processes_find_thread(const struct processes *processes, int64_t tid);
 // The living process of a pid, or NULL.
 struct process *processes_find(const struct processes *processes, int64_t pid);
 
-// The living process of a pid, made with its main thread if there is none.
+// The living process of a pid; created with its main thread if missing.
 int64_t processes_process(struct processes *processes, int64_t pid);
 
 // The same without a thread.
 int64_t processes_without_thread(struct processes *processes, int64_t pid);
-// A thread of that process that need not be its main one. Returns its utid.
+// A thread of the process, not necessarily the main thread. Returns its utid.
 int64_t processes_thread_of(struct processes *processes, int64_t tid, int64_t upid);
 
 // A thread that is known to belong to a process. Returns its utid.
 int64_t processes_update_thread(struct processes *processes, int64_t tid, int64_t pid);
 
-// fork: whatever had that pid is over. Returns the upid.
+// fork: a new process, which ends the last process of that pid. Returns the upid.
 int64_t processes_start(struct processes *processes, int64_t ts, int64_t pid, uint32_t name);
-// The forked process's parent is the process of this thread, even if that becomes known later.
+// Makes the process of this thread the parent. That process may become known later.
 void processes_set_parent_thread(struct processes *processes, int64_t upid, int64_t parent_utid);
 
 // clone: a new thread in the process of `parent_utid`.
 int64_t processes_start_thread(struct processes *processes, int64_t ts, int64_t tid, uint32_t name,
                                int64_t parent_utid);
 
-// The same for one that nothing is known of but that the tid, or pid, means another one from now
-// on.
+// The tid or pid has a new life, of which nothing else is known. Returns the utid or upid.
 int64_t processes_renew_thread(struct processes *processes, int64_t tid);
 int64_t processes_renew(struct processes *processes, int64_t pid);
 
-// The thread is gone, and with a main thread its process.
+// Ends the thread, and with a main thread its process.
 void processes_end_thread(struct processes *processes, int64_t ts, int64_t tid);
 
 bool processes_is_alive(const struct processes *processes, int64_t utid);
@@ -122,10 +121,10 @@ void processes_name_thread(struct processes *processes, int64_t utid, uint32_t n
                            enum name_source source);
 void processes_name(struct processes *processes, int64_t upid, uint32_t name,
                     enum process_name_source source);
-// The kernel renamed a thread: names the process as well if it is the main one.
+// The kernel renamed a thread. The name of a main thread is also its process's name.
 void processes_rename(struct processes *processes, int64_t utid, uint32_t name);
 
-// False: it already has another parent, which stays.
+// False: the process keeps another parent that was set before.
 bool processes_set_parent(struct processes *processes, int64_t upid, int64_t parent_upid);
 
 static inline struct process *processes_at(struct processes *processes, int64_t upid)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Per track a stack of slices that may still get children. A slice with a known end stays on it
-// until something later than its end happens. Depth is limited, so that a trace of begins without
-// ends costs no more than its open slices.
+// Each track has a stack of slices that may still get children. A slice with a known end stays on
+// the stack until a later event. The depth is limited, because a trace may have begins without
+// ends.
 #include "converter/import/slices.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ struct slice_stack {
     uint32_t track;
     struct open_slice_vec open;
     bool single;           // see slice_spec
-    uint32_t n_begins;     // of a single one
-    int64_t last_begin_ts; // the same
+    uint32_t n_begins;     // if single: begins so far
+    int64_t last_begin_ts; // if single
 };
 
 static int64_t wrap_add(int64_t a, int64_t b)
@@ -59,7 +59,7 @@ static struct slice_stack *stack_get(struct slices *slices, uint32_t track)
     return slices->stacks.items[track] = stack;
 }
 
-// Takes the innermost slice off the stack and writes it.
+// Pops the innermost slice and writes it.
 static void stack_pop(struct slices *slices, struct slice_stack *stack)
 {
     struct open_slice *slice = &stack->open.items[--stack->open.n];
@@ -85,8 +85,8 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
     arg_vec_done(&slice->args);
 }
 
-// Takes off what is over when something new happens. Spans are closed at their begin and open at
-// their end; moments nest in each other. False: the new slice would reach beyond one it begins in.
+// Pops the slices that are over at `ts`. A slice includes its begin and excludes its end; instants
+// nest in each other. False: the new slice would end after a slice that it begins in.
 static bool stack_close(struct slices *slices, struct slice_stack *stack, int64_t ts, int64_t dur)
 {
     size_t n = stack->open.n;
@@ -101,7 +101,7 @@ static bool stack_close(struct slices *slices, struct slice_stack *stack, int64_
         if (pending_above) {
             if (ts <= end)
                 continue;
-            // Open slices inside of one that is over: they end with it.
+            // Open slices in a slice that is over end with it.
             stats_add(slices->stats, STAT_misplaced_end_event, 1);
             while (stack->open.n > i + 1) {
                 struct open_slice *inner = &stack->open.items[stack->open.n - 1];
@@ -213,7 +213,7 @@ static bool name_fits(struct slice_name wanted, struct slice_name name, bool non
     return wanted.size == name.size && memcmp(wanted.text, name.text, name.size) == 0;
 }
 
-// The innermost slice of the category and name whose end is not known; NULL: there is none.
+// The innermost open slice with the category and name, or NULL.
 static struct open_slice *open_find(struct slice_stack *stack, struct slice_name category,
                                     struct slice_name name)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slices: spans of time on a track, nested. A row is written when its slice leaves the stack, so
-// memory holds only what is open.
+// Slices: nested spans of time on a track. A row is written when its slice leaves the stack, so
+// memory holds only open slices.
 #pragma once
 
 #include <stddef.h>
@@ -16,10 +16,10 @@ struct slice_spec {
     struct slice_name category, name;
     const struct arg *args; // copied
     size_t n_args;
-    // CPU time and instructions of the thread; for slice_add() also what the slice took of them.
+    // CPU time (ns) and instructions of the thread at `ts`; for slice_add() also of the slice.
     bool has_thread_ts, has_instructions;
     int64_t thread_ts, instructions, thread_dur, instruction_delta;
-    // Its track holds one slice at a time: a begin within another is only counted, in its args.
+    // The track holds one slice at a time. A begin in an open slice is only counted, in its args.
     bool single;
 };
 
@@ -42,11 +42,11 @@ struct slices {
 
 #define SLICE_NONE (-1)
 
-// Opens a slice. Its id, or SLICE_NONE if it is nested too deeply.
+// Opens a slice. Returns its id, or SLICE_NONE if it is nested too deeply or only counted.
 int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
 
-// Closes the innermost open slice that fits the spec's category and name (none fits all), and adds
-// the args. SLICE_NONE: there is none.
+// Closes the innermost open slice with the spec's category and name (none: any), and adds the args.
+// Returns its id, or SLICE_NONE if no slice matches.
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
 // The same for the innermost open slice of a track, whatever its name.
 static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track)
@@ -54,23 +54,22 @@ static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track
     slice_end(slices, &(struct slice_spec){.ts = ts, .track = track});
 }
 
-// The same as slice_end(), and *ret_ts is when the slice began.
+// The same as slice_end(); *ret_ts is the slice's begin.
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
-// Adds the spec's args to the innermost open slice of exactly its category and name, if there is
-// one.
+// Adds the spec's args to the innermost open slice with its category and name, if any. The name is
+// not translated.
 void slice_add_args(struct slices *slices, const struct slice_spec *spec);
 
-// Another name for the innermost slice that is open on the track, if there is one.
+// Renames the innermost open slice of the track, if any.
 void slice_rename(struct slices *slices, uint32_t track, struct slice_name name);
 
-// A slice whose duration is known. dur 0 is a moment.
+// Adds a slice of known duration (ns); 0 is an instant.
 int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 
-// The innermost slice on the track, open or not yet over; SLICE_NONE: there is none. *ret_ts is its
-// begin.
+// The innermost slice on the track's stack, or SLICE_NONE. *ret_ts is its begin.
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts);
 
-// Writes what is still open.
+// Writes the slices that are still open.
 void slices_finish(struct slices *slices);
 void slices_done(struct slices *slices);

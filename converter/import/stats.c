@@ -37,7 +37,7 @@ void stats_enter_machine(struct stats *stats, uint32_t machine)
     failure_note(stats->failure, r);
 }
 
-// As Perfetto has it.
+// True if the stat belongs to no machine, as in Perfetto
 static bool is_of_all_traces(enum stat stat)
 {
     return stat == STAT_invalid_clock_snapshots ||
@@ -115,7 +115,7 @@ static int key_compare(const void *left, const void *right)
 
 VEC_DEFINE(slot_vec, struct map64_slot);
 
-// `next` is the first of the indexed ones that is not written yet.
+// `next`: the first indexed stat that is not written
 static void machine_write(const struct stats *stats, struct database *db, uint32_t machine,
                           const struct slot_vec *slots, size_t *next)
 {

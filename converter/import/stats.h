@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stats table: numbers about recording and conversion. Names are Perfetto's where it has one
-// for the same thing; those that begin with mmsql_ are ours.
+// The stats table: numbers about recording and conversion. Names are Perfetto's if it has the same
+// number; other names begin with mmsql_.
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,7 @@
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
-// S(name, indexed, severity, source, description); begin, end and delta of one thing stand
-// together.
+// S(name, indexed, severity, source, description); begin, end and delta of a number stand together.
 #define STAT_CPU_PHASES(S, what, delta_severity)                                                   \
     S(ftrace_cpu_##what##_begin, true, "info", "trace", NULL)                                      \
     S(ftrace_cpu_##what##_end, true, "info", "trace", NULL)                                        \
@@ -337,15 +336,15 @@ struct single_stats {
 };
 VEC_DEFINE(single_stats_vec, struct single_stats);
 
-// All zero but for failure is empty; the first call has to be stats_enter_machine().
+// Empty when all members but `failure` are zero. The first call must be stats_enter_machine().
 struct stats {
     struct single_stats_vec single; // by machine
     struct map64 indexed;           // machine, stat and index -> value
-    uint32_t machine;               // at hand
+    uint32_t machine;               // the current machine
     struct failure *failure;        // borrowed
 };
 
-// What follows is of this machine; they appear in the order of their numbers.
+// Later calls are for this machine.
 void stats_enter_machine(struct stats *stats, uint32_t machine);
 
 void stats_set(struct stats *stats, enum stat stat, int64_t value);
@@ -355,6 +354,6 @@ void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t v
 int64_t stats_get(const struct stats *stats, enum stat stat);
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);
 
-// Writes all rows: single ones also when they are 0, indexed ones that were set.
+// Writes all rows: single stats even if they are 0, indexed stats if they were set.
 void stats_write(const struct stats *stats, struct database *db);
 void stats_done(struct stats *stats);

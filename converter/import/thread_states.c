@@ -106,8 +106,7 @@ static const struct thread_state *state_last(const struct thread_states *states,
 void thread_states_switch(struct thread_states *states, int64_t ts, int64_t ucpu, int64_t prev_utid,
                           const char *prev_state, int64_t next_utid)
 {
-    // A thread that stops running without having run: events are missing, its last state ended
-    // somewhere in between.
+    // If the thread was not running, events are missing, and the end of its last state is unknown.
     const struct thread_state *last = state_last(states, prev_utid);
     if (last && last->state == thread_state_running)
         state_close(states, ts, prev_utid);

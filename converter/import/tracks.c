@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A track's key is its type and dimensions, written one behind the other; the string set that knows
-// them gives each its number. Rows are written at the end: names may still change until then.
+// A track's key is its type and dimensions, concatenated. The key's index in a string set is the
+// track's id. Rows are written at the end, because names may change until then.
 #include "converter/import/tracks.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ static struct track track_make(struct tracks *tracks, const struct track_spec *s
 
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec)
 {
-    // Reused, because counters look up their track with every sample.
+    // The buffer is reused: counters look up their track with every sample.
     struct strbuf *key = &tracks->key;
     strbuf_clear(key);
     track_key_make(tracks, key, spec);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks: what counters and slices belong to. A track is told from others by its type and
-// dimensions, so the same thing asked for twice is one track.
+// Tracks of counters and slices. The type and dimensions identify a track.
 #pragma once
 
 #include <stdbool.h>
@@ -14,13 +13,13 @@
 #include "converter/import/args.h"
 
 #define TRACK_DIMENSIONS_MAX 6
-// Bytes of names and texts that are kept. Tracks are looked up with each event, and a trace needs a
-// few bytes only for an event on a track whose name is long.
+// Bytes kept of a name or a text. A track is looked up with each event, and an event of a few bytes
+// can name a track with a long name.
 #define TRACK_TEXT_MAX 4096
 
 struct track_dimension {
     const char *name; // static; "upid", "utid" and "cpu" also fill those columns
-    const char *text; // NULL: it is a number
+    const char *text; // NULL: the dimension is a number
     size_t size;
     int64_t number;
 };
@@ -45,15 +44,15 @@ struct track_spec {
     const char *type; // static
     const char *unit; // static; NULL: unknown
     bool counter;
-    struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // the first without name ends them
-    struct slice_name name; // copied; not part of what tells tracks apart
+    struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // up to the first without a name
+    struct slice_name name;                                  // copied; does not identify the track
 };
 
 struct track {
     const char *type, *unit, *description;
     uint32_t name; // in strings, STRSET_NONE: none
     bool counter;
-    bool replaced; // by another one; has no row of its own
+    bool replaced; // by another track; has no row
     int64_t parent_id, dimension_set, source_set;
     int64_t group;           // of tracks that are shown as one; -1: none
     int64_t upid, utid, cpu; // -1: none
@@ -65,22 +64,22 @@ struct tracks {
     struct strset keys; // type and dimensions as bytes; ids are track ids
     struct track_vec items;
     struct strbuf key;       // of the track being looked up
-    uint32_t machine;        // at hand
+    uint32_t machine;        // the current machine
     struct strset *strings;  // borrowed
     struct args *args;       // borrowed
     struct failure *failure; // borrowed
 };
 
-// The track of that description, made if it is new. After a failure 0.
+// Returns the track of `spec`, which is created if it is new. 0 after a failure.
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
 
-// Names a track that has no name yet.
+// Sets the name of a track.
 void tracks_name(struct tracks *tracks, uint32_t track, const char *name, size_t size);
 
-// Further values of the track, unless it has some.
+// Sets the source args of a track, unless it has some.
 void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n);
 
-// Appends what tells the track apart, as bytes.
+// Appends the track's key: type and dimensions as bytes.
 void track_key_make(const struct tracks *tracks, struct strbuf *key, const struct track_spec *spec);
 
 void tracks_write(const struct tracks *tracks, struct database *db);

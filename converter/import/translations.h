@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hashes in args and names of slices and tracks stand for, as TranslationTable packets say.
-// They are read before anything is translated, wherever in the trace they are.
+// Translations of hashes in args and of names of slices and tracks, from TranslationTable packets.
+// These packets are all read before the first translation.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ enum translated_hash {
     N_TRANSLATED_HASHES
 };
 
-// All zero but for strings has no rules.
+// Without rules when all members but `strings` are zero.
 struct translations {
     struct strset *strings; // borrowed
     struct map64 hashes[N_TRANSLATED_HASHES];
@@ -28,12 +28,12 @@ struct translations {
     bool has_hashes;
 };
 
-// The name that a slice, or a track of a process, has in truth; the same if there is no rule.
-// `text` lives as long as the strings.
+// The translated name of a slice, or of a track of a process; the same name if no rule has it. A
+// translated text lives as long as the strings.
 void translate_slice(const struct translations *translations, const char **text, size_t *size);
 uint32_t translate_process_track(const struct translations *translations, uint32_t name);
 
-// Adds the names that hashes among the args stand for. 0 or -ENOMEM.
+// Adds the names of the hashes among the args. Returns 0 or -ENOMEM.
 int translate_args(const struct translations *translations, struct arg_vec *args);
 
 void translations_done(struct translations *translations);

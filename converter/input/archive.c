@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// minizip reads through callbacks, which here read the bytes that the archive's input has: so it
-// does not matter whether they come from a file, a pipe or another archive. Entries are inflated
-// into files without a name, as other inputs are.
+// minizip reads through callbacks, which read the bytes of the archive's input: a file, a pipe or
+// another archive. Entries are inflated into unnamed files, as other inputs.
 //
-// A zip may promise little and inflate to anything, or name the same bytes many times. All that is
-// kept counts against one limit, which depends on the size of the archive; so does what an entry
-// that is packed with gzip itself inflates to. An entry that is too much is left out and gives back
-// what it took, so that small ones behind it are read. To inflate costs time, also in vain: a
-// second limit, twice the first, counts all of it.
+// A zip may inflate to far more than it declares, or name the same bytes many times. All kept bytes
+// count against one limit, which depends on the size of the archive; the inflated bytes of a gzip
+// entry count, too. An entry that exceeds the limit is left out and its bytes are not counted, so
+// that small entries behind it are read. Inflating takes time, also for left-out entries: a second
+// limit, twice the first, counts all inflated bytes.
 #include "converter/input/archive.h"
 
 #include <errno.h>
@@ -60,11 +59,11 @@ void archive_left_out_free(struct archive_left_out *left_out)
 struct archive {
     struct input *input; // borrowed
     const char *path;
-    struct input_needs needs; // with `inflation`
+    struct input_needs needs; // with a pointer to `inflation`
     struct inflation inflation;
     bool (*wanted)(const char *name, const uint8_t *head, size_t size);
     unzFile zip;
-    uint64_t at; // of the reading position
+    uint64_t at; // reading position
     bool only_bugreport;
     struct archive_left_out *left_out;
     struct archive_files *files;
@@ -173,7 +172,8 @@ static void problem_note(struct archive *archive, const char *name, bool damaged
     left_out->texts[left_out->n - 1] = text;
 }
 
-// The entry's first bytes. -EBADMSG: it cannot be read at all.
+// Reads the entry's first bytes. Returns their number; -EBADMSG if the entry cannot be read, which
+// is noted; -ENOMEM.
 static int entry_head(struct archive *archive, const char *name, uint8_t *head)
 {
     int code = unzOpenCurrentFile(archive->zip);
@@ -193,7 +193,7 @@ static int entry_head(struct archive *archive, const char *name, uint8_t *head)
     return n < 0 ? -EBADMSG : n;
 }
 
-// What is wrong with it is in `err`, which is free again.
+// Notes a left-out entry with the error in `err`, and clears `err`.
 static void entry_leave_out(struct archive *archive, const char *name, struct err *err)
 {
     char why[sizeof(err->text) + sizeof(err->hint) + 4];
@@ -230,14 +230,14 @@ static int entry_take(struct archive *archive, const char *name, struct err *err
     return r == -ECANCELED ? r : err_prefix(err, r, "%s!%s", archive->path, name);
 }
 
-// What stands there for memory: traces, files of /proc, and what tells about them.
+// True for the entries about memory: traces, files of /proc, their index, and the kernel log
 static bool is_of_bugreport(const char *name)
 {
     return str_starts_with(name, BUGREPORT_FOLDER) || str_starts_with(name, PROC_FOLDER) ||
            str_eq(name, "index.txt") || str_eq(name, "kernel.log");
 }
 
-// The entries that were left out are all that would be of use.
+// The error if all useful entries were left out.
 static int nothing_taken(const struct archive *archive, int r, struct err *err)
 {
     const struct archive_left_out *left_out = archive->left_out;
@@ -293,7 +293,7 @@ static void rest_note(struct archive *archive, size_t n_seen, int code)
                  code == UNZ_OK ? "these are too many" : "the directory of the archive is damaged");
 }
 
-// Calls `visit` for every entry until one returns something else than 0.
+// Calls `visit` for every entry until `visit` returns a value other than 0, and returns this value.
 static int entries_walk(struct archive *archive,
                         int (*visit)(struct archive *archive, struct err *err), struct err *err)
 {
@@ -310,7 +310,8 @@ static int entries_walk(struct archive *archive,
     return r;
 }
 
-// One without that folder may have its traces anywhere.
+// True for a trace of a bugreport. An archive without the bugreport's folder may have traces
+// anywhere.
 static int entry_is_bugreport(struct archive *archive, struct err *err)
 {
     (void)err;
@@ -351,7 +352,7 @@ int archive_read(struct input *input, const char *path, const struct input_needs
         .left_out = left_out,
     };
     archive.needs.inflation = &archive.inflation;
-    if (input_bytes(input)[2] == 5) { // begins with its end
+    if (input_bytes(input)[2] == 5) { // the end record comes first
         err_set(err, -ENOENT, "%s: no trace in this archive", path);
         return err_hint(err, -ENOENT, "it is empty");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Four sums that do not wait for each other, each over every fourth word, as fast as the memory is
-// read. The pages are given back on the way, because the conversion bounds its memory by them.
+// Four independent sums, each over every fourth word, run at the speed of memory. The pages are
+// released on the way, because the conversion limits its memory.
 #include "converter/input/content_hash.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A number for the content of an input, by which the same content is known again.
+// A hash of an input's content, to recognise the same content again.
 #pragma once
 
 #include <stdint.h>
 
 #include "converter/input/input.h"
 
-// 64 bits over all bytes and their number. Databases store it: it never changes. Two contents that
-// differ by chance differ here; it is no protection against somebody who wants them to agree.
+// Returns 64 bits over all bytes and their number. Databases store the hash, so the function must
+// never change. The hash does not protect against deliberate collisions.
 uint64_t content_hash(const struct input *input);

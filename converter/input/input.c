@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Traces are not in order of time, so a conversion goes back and forth in them: the bytes must stay
-// reachable, however many they are. A regular file is mapped. Pipes and gzip data are first written
-// to a file without a name and then read through its mapping.
+// Traces are not in order of time, so a conversion reads them back and forth, and all bytes must
+// stay accessible. A regular file is mapped. Pipes and gzip data are first written to an unnamed
+// file, which is then mapped.
 //
-// A file that shrinks while it is mapped would kill the process when the missing pages are touched.
-// Nobody truncates a finished trace, and a copy of every trace would be a high price for that case.
+// If a mapped file is truncated, an access to the missing pages kills the process. Finished traces
+// are not truncated, and a copy of every trace would cost too much.
 #include "converter/input/input.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct input {
     struct input_needs needs;
     const uint8_t *bytes;
     size_t size;
-    void *map; // owned, NULL if bytes are elsewhere
+    void *map; // owned; NULL: `bytes` are elsewhere
     size_t map_size;
     struct spill spill;
     char *name;               // owned; NULL: none
@@ -47,7 +47,7 @@ static bool input_goes_on(const struct input *input)
     return !input->needs.goes_on || input->needs.goes_on(input->needs.userdata);
 }
 
-// True at the first byte that is too much: the rest is left out.
+// True when the budget is used up: the rest is left out. Sets input->damage.
 static bool is_stopped(struct input *input, const char *what, size_t n_bytes)
 {
     char text[DAMAGE_SIZE / 2];
@@ -93,7 +93,7 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
     for (;;) {
         if (!input_goes_on(input))
             return -ECANCELED;
-        // A signal between that question and read() would go unnoticed.
+        // A signal between this check and read() would go unnoticed.
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         int n_ready = poll(&wait, 1, ASK_MS);
         if (n_ready == 0 || (n_ready < 0 && errno == EINTR))
@@ -121,8 +121,8 @@ static bool is_gzip(const struct input *input)
            input->bytes[2] == 8;
 }
 
-// Inflates member after member; damage ends it, with what came before kept. What is neither a
-// member nor padding of zeros is damage too.
+// Inflates all gzip members. Damage ends the work; the bytes before are kept. Bytes after the last
+// member that are not zeros are damage, too.
 static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
 {
     CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
@@ -263,7 +263,7 @@ int input_from_reader(const struct input_needs *needs,
     input->size = input->spill.size;
     if (r == 0 && is_gzip(input))
         r = gzip_replace(input, err);
-    input->needs.inflation = NULL; // all is inflated, and the archive may go
+    input->needs.inflation = NULL; // all is inflated; the archive may be freed
     if (r == 0)
         *ret = STEAL(input);
     return r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace has no magic number: it is packets, each behind the tag of Trace.packet (a newline, by
-// chance) and its size. One packet whose size leads to another tag is good evidence.
+// A trace has no magic number. Each packet follows the tag of Trace.packet (0x0a, a newline) and
+// its size. A packet whose size leads to another tag is good evidence.
 #include "converter/input/recognise.h"
 
 #define TAG_PACKET     0x0a

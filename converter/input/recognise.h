@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bytes look like.
+// Recognition of traces by their first bytes.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// Whether they begin as a trace does: with a packet, and another one or nothing behind it. A
-// packet that ends behind the bytes will do, since `bytes` may be the first of many.
+// Returns true if the bytes begin as a trace: with a packet, then another packet or the end. The
+// packet may end behind `bytes`, which may be the first bytes of a file.
 bool trace_recognise(const uint8_t *bytes, size_t size);

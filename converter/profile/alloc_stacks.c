@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frames of a stack are rows that follow each other, so a stack is one look-up and a walk.
+// The frames of a stack are consecutive rows, so a stack is one look-up and a walk.
 #include "converter/profile/alloc_stacks.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "converter/profile/java_names.h"
 #include "converter/tables/statement.h"
 
-#define MAX_FRAMES     4096 // of a stack; the outermost of more are left out
+#define MAX_FRAMES     4096 // of a stack; further outermost frames are left out
 #define NAME_MAX_BYTES 8192
 
 static const char stacks_sql[] =
@@ -30,7 +30,8 @@ static const char *text_of(sqlite3_stmt *statement, int column)
     return text && *text ? text : "[unnamed]";
 }
 
-// Names of the innermost methods, outermost first, in `arena`. How many; -1: no memory.
+// Reads the names of the innermost methods into `arena`, outermost first. Returns their number; -1
+// if memory is out.
 static int64_t methods_read(sqlite3_stmt *frames, int64_t first, int64_t n, uint32_t limit,
                             struct arena *arena, const char **names)
 {

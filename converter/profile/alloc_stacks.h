@@ -9,15 +9,15 @@
 
 #include "converter/profile/flame.h"
 
-// A stack is thread, methods from the outermost in, type.
+// A stack has the thread, the methods (outermost first) and the type.
 struct alloc_stacks {
     bool use_size;        // weights are bytes of the sampled objects, not samples
-    bool ignore_type;     // without the type
+    bool ignore_type;     // leave out the type
     bool type_only;       // the type alone
     bool thread_only;     // the thread alone
-    bool reverse;         // from the innermost out
-    uint32_t depth_limit; // methods, the innermost
+    bool reverse;         // innermost first
+    uint32_t depth_limit; // number of methods; the innermost count
 };
 
-// Adds all stacks that were sampled. An SQLite result code; the message is the handle's.
+// Adds all sampled stacks. Returns SQLite's code; the handle has the message.
 int alloc_stacks_read(sqlite3 *handle, const struct alloc_stacks *options, struct flame *flame);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tree is a vector in which parents stand before their children, so that sums go up in one walk
-// from the end and nothing recurses, however deep stacks are.
+// The tree is a vector with parents before their children. One walk from the end sums up all
+// weights without recursion, however deep the stacks are.
 #include "converter/profile/flame.h"
 
 #include <errno.h>

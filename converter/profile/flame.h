@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call stacks with weights, merged into a tree from the outermost frame in, and what is made of it:
-// folded text, and an SVG picture with a script of its own.
+// Call stacks with weights, merged into a tree with the outermost frames at the root, and its
+// output: folded text, and an SVG picture with its own script.
 #pragma once
 
 #include <stdbool.h>
@@ -17,9 +17,9 @@ struct flame_node {
     uint32_t name; // in names
     uint32_t parent, first_child, next_sibling;
     uint32_t depth;        // the root's is 0
-    int64_t before, after; // of stacks that end here; flame_finish() adds what is below
+    int64_t before, after; // with all children; set by flame_finish()
     int64_t self_before, self_after;
-    int64_t width; // of the box: the larger one of before and after, stack by stack
+    int64_t width; // of the box: sum of the larger of before and after of each stack
 };
 VEC_DEFINE(flame_node_vec, struct flame_node);
 
@@ -28,7 +28,7 @@ struct flame {
     struct flame_node_vec nodes; // parents before children; the first is the root
     struct strset names;
     struct map64 children; // parent and name -> node
-    bool is_diff;          // before counts
+    bool is_diff;          // `before` counts, too
 };
 
 struct flame_look {
@@ -36,19 +36,19 @@ struct flame_look {
     double min_share;         // frames below this part of the whole are left out
 };
 
-// Adds a stack, outermost frame first. 0 or -ENOMEM.
+// Adds a stack, outermost frame first. Returns 0 or -ENOMEM.
 int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t before,
               int64_t after);
 
-// Sums up, when all is added.
+// Sums up the weights. Called after the last flame_add().
 void flame_finish(struct flame *flame);
 void flame_done(struct flame *flame);
 
-// A line per stack: frames joined by ';', a blank, the weight (of a difference: both). ';' and
-// control characters in names become '?'.
+// Writes a line for each stack: frames joined by ';', a blank, and the weight (both weights of a
+// difference). ';' and control characters in names become '?'.
 void flame_folded(const struct flame *flame, FILE *out);
 
-// "WHAT: 5.8 MiB, 6,120,288 bytes", or how the two moments of a difference differ; `bytes`, or
-// allocations.
+// Writes a title into `ret`: "WHAT: 5.8 MiB, 6,120,288 bytes", or both weights of a difference.
+// `bytes`: the unit is bytes, not allocations.
 void flame_title(char *ret, size_t size, const struct flame *flame, const char *what, bool bytes);
 int flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The picture of a flame tree: the root on top, one box a frame, as wide as its weight. Without a
-// script it can be looked at; its script zooms, searches and takes the window's whole width, and
-// needs nothing from elsewhere. Names come from traces: they are escaped, and what is no text in
-// UTF-8 becomes '?'. Boxes below the least share are left out with all below them, which bounds the
+// The picture of a flame tree: the root on top, a box for each frame, as wide as its weight. The
+// picture is readable without its script. The script zooms, searches and uses the window's whole
+// width, and loads nothing. Names come from traces: they are escaped, and invalid UTF-8 becomes
+// '?'. Boxes below the least share are left out with their children, which limits the size of the
 // file.
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static const char script[] =
     "window.addEventListener('keydown',function(e){if(e.key=='Escape'){reset();find('')}"
     "if(e.key=='/'){e.preventDefault();ask()}});fit();";
 
-// At most `max` characters of `text`, escaped.
+// Writes at most `max` characters of `text`, escaped.
 static void escaped(const char *text, size_t max, FILE *out)
 {
     const char *end = text + strlen(text);
@@ -91,7 +91,7 @@ static size_t n_characters(const char *text)
     return n;
 }
 
-// With commas between thousands. Returns `ret`.
+// Formats a number with commas between thousands. Returns `ret`.
 static const char *grouped(char *ret, size_t size, int64_t value, bool sign)
 {
     char digits[32];
@@ -134,8 +134,8 @@ void flame_title(char *ret, size_t size, const struct flame *flame, const char *
         snprintf(ret, size, "%s: %s%s %s", what, human, after, unit);
 }
 
-// Differences: red grew, blue shrank, the stronger the larger the part of the box. Otherwise warm
-// colours that stay with the name; grey where only the file is known.
+// A difference is red for growth and blue for shrinkage, stronger for a larger part of the box.
+// Otherwise the name decides a warm colour; a frame of which only the file is known is grey.
 static void colour(const struct flame *flame, const struct flame_node *node, const char *name,
                    FILE *out)
 {
@@ -198,7 +198,7 @@ int flame_svg(const struct flame *flame, const struct flame_look *look, FILE *ou
     const struct flame_node *nodes = flame->nodes.items;
     double whole = n && nodes[0].width > 0 ? (double)nodes[0].width : 1;
     uint32_t deepest = 0;
-    // Where the next child of a node begins; negative: the node is not drawn.
+    // The left edge of a node's next child; negative: the node is not drawn.
     CLEANUP(freep) double *begin = calloc(n + 1, sizeof(*begin));
     CLEANUP(freep) double *left = calloc(n + 1, sizeof(*left));
     if (!begin || !left)

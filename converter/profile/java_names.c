@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signatures are read from the left by one pass; a position of NULL says that it was none. The type
-// that a method returns is left out: callers cannot tell methods apart by it.
+// A signature is read from left to right in one pass; a position of NULL means an invalid
+// signature. The return type of a method is left out, because it does not distinguish methods.
 #include "converter/profile/java_names.h"
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ static const char *primitive(char letter)
     return NULL;
 }
 
-// Behind the type at `at`; NULL: there is none.
+// Writes the type at `at`. Returns the text after the type; NULL: not a type.
 static const char *type_put(struct writer *w, const char *at)
 {
     size_t n_dimensions = strspn(at, "[");
@@ -63,7 +63,7 @@ static bool parameters_put(struct writer *w, const char *at)
     return at && *at == ')';
 }
 
-// What stands behind the type that is returned, such as a source line.
+// Returns the text after the return type, for example a source line.
 static const char *behind_return(const char *parenthesis)
 {
     struct writer nowhere = {0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A protobuf message is a concatenation of its fields in any order, so each part is compressed away
-// when it is known, and the texts, which all refer to by number, come last. The room that a message
-// may need is reserved before it is written.
+// A protobuf message is a concatenation of its fields in any order, so each part is compressed as
+// soon as it is known. The texts, which all parts refer to by number, come last. The room of a
+// message is reserved before it is written.
 #include "converter/profile/pprof_writer.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "converter/profile/pprof_fields.h"
 
 #define FIELD_MAX (2 * WIRE_VARINT_MAX) // tag and number, at most
-#define HEAD_MAX  256                   // what a message has beside its repeated parts
+#define HEAD_MAX  256                   // a message without its repeated parts
 
-// `n` varints or submessages of a few fields each will be written.
+// Begins a message of at most `room` bytes.
 static struct wire_writer message_begin(struct pprof *pprof, size_t room)
 {
     if (pprof->failure == 0 && room > pprof->capacity) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a profile for pprof (profile.proto, gzipped) as it comes: nothing is kept but its texts
-// and functions. Samples may name locations that are added later, locations mappings likewise.
+// Writes a profile for pprof (profile.proto, gzipped) as a stream: only texts and functions are
+// kept in memory. Samples may refer to locations that are added later, and locations to later
+// mappings.
 #pragma once
 
 #include <stdbool.h>
@@ -12,12 +13,12 @@
 
 struct gzFile_s;
 
-// All zero but for `file`. The first failure stays in `failure`, and the rest does nothing.
+// After the first failure, which stays in `failure`, nothing is written.
 struct pprof {
     struct gzFile_s *file; // owned, until pprof_end()
     struct strset texts;
     struct map64 functions; // name and file -> id
-    uint8_t *memory;        // owned: the message at hand
+    uint8_t *memory;        // owned: the current message
     size_t capacity;
     int failure; // 0 or a negative errno
 };
@@ -28,9 +29,9 @@ struct pprof_label {
     int64_t number;
 };
 
-// One of the functions at a location; more than one where they are inlined, innermost first.
+// A function at a location. Inlined functions share a location, innermost first.
 struct pprof_line {
-    uint64_t function; // of pprof_function()
+    uint64_t function; // id from pprof_function()
     int64_t line;      // 0: unknown
 };
 
@@ -41,23 +42,24 @@ struct pprof_mapping {
     bool has_functions, has_files, has_lines, has_inlined;
 };
 
-// To `fd`, which stays the caller's.
+// Begins a profile into `fd`, which the caller keeps. Returns 0 or a negative errno.
 int pprof_begin(struct pprof *pprof, int fd);
 
 void pprof_sample_type(struct pprof *pprof, const char *type, const char *unit);
 void pprof_default_sample_type(struct pprof *pprof, const char *type);
 void pprof_time(struct pprof *pprof, int64_t realtime_ns, int64_t duration_ns);
 
-// `values`: one for each sample type. `locations`: innermost first.
+// Writes a sample. `values`: one for each sample type. `locations`: innermost first.
 void pprof_sample(struct pprof *pprof, const int64_t *values, size_t n_values,
                   const uint64_t *locations, size_t n_locations, const struct pprof_label *labels,
                   size_t n_labels);
 
-// Written when it is met first; 0 on failure. `file` may be NULL.
+// Returns the id of a function and writes the function at its first use; 0 on failure. `file` may
+// be NULL.
 uint64_t pprof_function(struct pprof *pprof, const char *name, const char *file);
 void pprof_location(struct pprof *pprof, uint64_t id, uint64_t mapping, uint64_t address,
                     const struct pprof_line *lines, size_t n_lines);
 void pprof_mapping(struct pprof *pprof, const struct pprof_mapping *mapping);
 
-// The end of it. 0, or what went wrong since pprof_begin(). Everything is released.
+// Ends the profile and frees all memory. Returns 0 or the first failure since pprof_begin().
 int pprof_end(struct pprof *pprof);

@@ -5,8 +5,8 @@
 
 struct sql_view {
     const char *name, *doc;
-    const char *table;               // whose columns it has, unless it explains them itself
-    const char *const (*columns)[2]; // name and doc of those; NULL at the end
+    const char *table;               // table with the docs of columns that `columns` lacks
+    const char *const (*columns)[2]; // name and doc of own columns; NULL at the end
 };
 extern const struct sql_view sql_views[]; // name NULL at the end
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A segment tree over the addresses that will be asked for, not over the ranges: millions of ranges
-// pass by, and what none of the addresses falls into costs two searches. A range marks the nodes
-// that make it up. Numbers ascend, so that a mark is overwritten without a look at what is below,
-// and an address asks the nodes above it.
+// A segment tree over the addresses, not over the ranges, because ranges come by the million. A
+// range without an address costs two searches. A range marks the nodes that make up the range.
+// Numbers ascend, so a mark overwrites the old mark without a look at the nodes below. The look-up
+// of an address reads the nodes above the address.
 #include "converter/symbols/code_cover.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ int code_cover_init(struct code_cover *cover, const uint64_t *addresses, size_t 
     return cover->last ? 0 : -ENOMEM;
 }
 
-// How many of the addresses are below `address`.
+// Returns the number of addresses below `address`.
 static size_t n_below(const struct code_cover *cover, uint64_t address)
 {
     size_t from = 0, to = cover->n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of many overlapping ranges of code covers an address: the last that was put there. Exact;
-// O(log n) for a range and for an address, with n addresses that are given at first.
+// Finds the range of code that covers an address. Of overlapping ranges, the last one counts. A
+// range and an address take O(log n) each, for n addresses that are given in advance.
 #pragma once
 
 #include <stddef.h>
@@ -11,19 +11,19 @@
 
 // All zero is empty.
 struct code_cover {
-    const uint64_t *addresses; // borrowed, ascending; equal ones may follow each other
+    const uint64_t *addresses; // borrowed, ascending; may have duplicates
     size_t n;
-    uint32_t *last; // owned: by node, number + 1
+    uint32_t *last; // owned: number + 1 for each node
 };
 
-// 0 or -ENOMEM. `addresses` must live on.
+// `addresses` must outlive the cover. Returns 0 or -ENOMEM.
 int code_cover_init(struct code_cover *cover, const uint64_t *addresses, size_t n);
 
-// Code from `start` up to `end`. Numbers come in ascending order, below CODE_NONE. Returns how many
-// of the addresses it covers.
+// Adds code from `start` to before `end`. Numbers must ascend from call to call, below CODE_NONE.
+// Returns the number of addresses that the code covers.
 size_t code_cover_put(struct code_cover *cover, uint64_t start, uint64_t end, uint32_t number);
 
-// The highest number that covers addresses[at]. CODE_NONE: nothing does.
+// Returns the highest number that covers addresses[at]; CODE_NONE: none.
 uint32_t code_cover_at(const struct code_cover *cover, size_t at);
 
 void code_cover_done(struct code_cover *cover); // leaves it empty; fit for CLEANUP()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C++ runtime of the compiler knows its own names.
+// The compiler's C++ runtime has the demangler.
 #include "converter/symbols/demangle.h"
 
 #include "common/mangled.h"

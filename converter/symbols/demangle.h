@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of C++ functions as people write them.
+// Readable names of C++ functions.
 #pragma once
 
-// A readable form of `name`, freed by the caller; NULL: it is no mangled name, or this program is
-// built without a demangler.
+// Returns the readable form of `name`, freed by the caller; NULL if `name` is not mangled, or if
+// this program is built without a demangler.
 char *symbol_demangle(const char *name);

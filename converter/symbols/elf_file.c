@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libdw reports the file as a module at address 0, so that addresses in it are those that the file
-// itself counts by. Debug data is preferred; where there is none, the symbol table gives at least
-// the name of the function.
+// libdw gets the file as a module at address 0, so addresses are the file's own addresses. Debug
+// data is preferred. Without debug data, the symbol table gives at least the function's name.
 //
-// A trace names the path, and the file at the path names others (debug data beside it). So libdw
-// opens none of them: it is given regular ELF files that are open. libdw would wait at a FIFO,
-// inflate a packed file into memory, and ask servers of debug data.
+// A trace names the path, and the file at the path names other files (its debug data). libdw opens
+// none of these files, but gets open regular ELF files. libdw itself would wait at a FIFO, inflate
+// a packed file into memory, and query servers of debug data.
 #include "converter/symbols/elf_file.h"
 
 #ifdef HAVE_LIBDW
@@ -37,7 +36,7 @@ struct elf_file {
     Dwfl_Module *module;
     Dwfl_Callbacks callbacks;
     char *debug_path; // owned
-    char *debug_file; // owned; the debug data that was found; NULL: none yet
+    char *debug_file; // owned; path of the debug data; NULL: not found yet
 };
 
 struct elf_file *elf_file_free(struct elf_file *file)
@@ -74,7 +73,7 @@ static bool build_id_is(Dwfl_Module *module, const char *wanted)
     return !*wanted || (build_id_read(module, text) && strcasecmp(text, wanted) == 0);
 }
 
-// An ELF file, or NOT_FOUND.
+// Opens an ELF file. Returns its file descriptor or NOT_FOUND.
 static int elf_open(const char *path)
 {
     char magic[4] = {0};
@@ -111,7 +110,7 @@ static bool checksum_is(int fd, uint32_t wanted)
     return sum == wanted;
 }
 
-// The build id tells, and the checksum where there is none.
+// True if the debug file has the build id; without build ids, the checksum decides
 static bool belongs(int fd, const char *id, uint32_t checksum)
 {
     const void *bits = NULL;
@@ -126,7 +125,7 @@ static bool belongs(int fd, const char *id, uint32_t checksum)
     return has_id ? str_eq(text, id) : checksum_is(fd, checksum);
 }
 
-// A debug file that the ELF file names, beside it or in one of the folders.
+// Opens the debug file that the ELF file names, beside the ELF file or in one of the folders.
 static int linked_open(const char *elf_path, const char *folders, const char *name, const char *id,
                        uint32_t checksum, char **ret_path)
 {
@@ -162,7 +161,7 @@ static int by_build_id_open(const char *folders, const char *id, char **ret_path
     return fd;
 }
 
-// What several debug files have in common (dwz); its path is relative to theirs.
+// Opens the common file of several debug files (dwz). Its path is relative to the debug file.
 static int common_open(const struct elf_file *file, const char *elf_path, const char *name,
                        char **ret_path)
 {
@@ -173,7 +172,8 @@ static int common_open(const struct elf_file *file, const char *elf_path, const 
     return slash ? debug_open(ret_path, "%.*s/%s", (int)(slash - from), from, name) : NOT_FOUND;
 }
 
-// As libdw's own, but for what it opens. Data that several files have in common have no checksum.
+// As libdw's own callback, but opens only regular ELF files. A link to a common file has no
+// checksum.
 static int debug_find(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
                       const char *elf_path, const char *link, GElf_Word checksum, char **ret_path)
 {
@@ -221,7 +221,7 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
     file->module = dwfl_report_elf(file->dwfl, "file", path, fd, 0, true);
     void **userdata = NULL;
     if (file->module) {
-        fd = -1; // libdw's now
+        fd = -1; // libdw owns the descriptor now
         dwfl_module_info(file->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
     }
     if (userdata)
@@ -232,7 +232,7 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
     return file;
 }
 
-// The linker's name says more than the plain one: it has the arguments' types.
+// The linkage name is preferred, because it has the types of the arguments.
 static const char *function_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
@@ -243,7 +243,7 @@ static const char *function_name(Dwarf_Die *die)
     return name ? name : dwarf_diename(die);
 }
 
-// Where `die` was inlined: the line of the call.
+// The place where `die` is inlined: file and line of the call.
 static void call_place(Dwarf_Die *die, Dwarf_Die *unit, struct elf_symbol *ret)
 {
     Dwarf_Attribute attribute;
@@ -277,7 +277,7 @@ static size_t scopes_walk(Dwarf_Die *scopes, int n_scopes, Dwarf_Die *unit, stru
     return n;
 }
 
-// Functions by debug data.
+// Reads the functions from debug data.
 static size_t debug_lookup(struct elf_file *file, uint64_t address,
                            struct elf_symbol ret[ELF_SYMBOLS_MAX])
 {
@@ -306,7 +306,7 @@ size_t elf_file_lookup(struct elf_file *file, uint64_t address,
     GElf_Sym symbol;
     const char *name =
         dwfl_module_addrinfo(file->module, address, &offset, &symbol, NULL, NULL, NULL);
-    // Beyond the symbol's end it is only the nearest one.
+    // Behind its end, the symbol is only the nearest symbol.
     if (!name || !*name || (symbol.st_size && offset >= symbol.st_size))
         return 0;
     ret[0] = (struct elf_symbol){.function = name};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an ELF file, or the debug data that belongs to it, says about addresses.
+// Functions and source lines of addresses, from an ELF file or its debug data.
 #pragma once
 
 #include <stddef.h>
@@ -16,13 +16,13 @@ struct elf_symbol {
 
 #define ELF_SYMBOLS_MAX 64 // functions inlined into each other
 
-// Opens `path`. `build_id` (hex, "": any) must be the file's. `debug_path` is a list of folders,
-// separated by colons, where debug data of stripped files is looked for. NULL: it is not there, no
-// ELF file, or another one.
+// Opens the ELF file `path`. `build_id` (hex, "": any) must be the file's build id. `debug_path`:
+// folders with debug data of stripped files, separated by colons. Returns NULL if the file is
+// missing, is not an ELF file, or has another build id.
 struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path);
 
-// The functions at `address` (as the file counts), innermost first; those but the last are inlined
-// into the next. Returns how many; 0: nothing is known.
+// Reads the functions at `address` (an address of the file), innermost first; each function but the
+// last is inlined into the next. Returns their number; 0: unknown.
 size_t elf_file_lookup(struct elf_file *file, uint64_t address,
                        struct elf_symbol ret[ELF_SYMBOLS_MAX]);
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A frame belongs to no process: equal frames of several are one row, and code that was made at run
-// time may be another function in each, and at another time. So the answer is a table of process,
-// frame, times and symbol, and the frame's own name is filled in only where there is no doubt.
+// A frame belongs to no process: equal frames of several processes are one row. Code that was made
+// at run time may be another function in each process and at each time. The result is therefore a
+// table of process, frame, times and symbol. The frame's own name is set only without doubt.
 //
-// A frame takes a name only if its mapping, which was recorded with the sample, is no file: a page
-// that held such code before or after a file was mapped there is never confused with it.
+// A frame gets a name only if its mapping, which was recorded with the sample, is not a file. Code
+// at run time is thus never confused with a file that was mapped at the same address before or
+// after.
 //
-// Of the symbols that cover an address the last that was there before the sample counts, unless its
-// code was given up by then: where that is not known, it is the one that stands last. Samples
-// before the first take the first, since runtimes tell of code a little late and maps are read from
-// time to time. What a dump of a heap profile has was sampled at any time since the dump before.
+// If several symbols cover an address, the last symbol before the sample counts, unless its code
+// was freed before the sample. Without times, the symbol that stands last in the map counts.
+// Samples before the first symbol take the first symbol, because runtimes report code a little late
+// and maps are read from time to time. The samples of a heap profile's dump are from any time since
+// the dump before.
 //
-// Most places have one symbol for all of their samples. Only the others are looked up sample by
+// Most places have one symbol for all their samples. Only the other places are looked up sample by
 // sample.
 #include "converter/symbols/perf_map_frames.h"
 
@@ -38,14 +40,14 @@ struct code {
 };
 VEC_DEFINE(code_vec, struct code);
 
-// A frame in one process. Samples are answered in the order of time.
+// A frame in one process. Samples are looked up in the order of time.
 struct place {
     int64_t frame_id;
-    int64_t first_ts, last_ts;  // samples
-    int64_t last_from;          // begin of the time that the last one stands for
-    uint32_t earliest;          // code; CODE_NONE: none ever
-    uint32_t current;           // code; CODE_NONE: none
-    int64_t held_from, held_to; // samples that `current` holds for
+    int64_t first_ts, last_ts;  // of the samples
+    int64_t last_from;          // begin of the time range of the last sample
+    uint32_t earliest;          // index of the first code; CODE_NONE: none at any time
+    uint32_t current;           // index of the current code; CODE_NONE: none
+    int64_t held_from, held_to; // times of the samples of `current`
 };
 VEC_DEFINE(place_vec, struct place);
 VEC_DEFINE(address_vec, uint64_t);
@@ -54,19 +56,20 @@ VEC_DEFINE(number_vec, uint32_t);
 struct lookup {
     sqlite3 *handle; // borrowed
     sqlite3_stmt *frames, *symbols, *samples, *doubt, *nameless;
-    struct place_vec places;      // of one process, by address
+    struct place_vec places;      // of one process, sorted by address
     struct address_vec addresses; // of the places
     struct code_vec codes;        // that cover a place, in the order in which they were made
     struct code_cover cover;
     struct rows rows;
 };
 
-// When runtimes say that code was made and given up. The n-th time that code of one size was made
-// at an address is the n-th line of the map with both.
+// Sets the times at which code was made and freed. The n-th time that code was made with an address
+// and a size is the n-th line of the map with both.
 static const char times_sql[] =
     "CREATE TEMP TABLE jit_made AS SELECT rowid AS id, perf_map_id, start, size, ts, "
     "row_number() OVER (PARTITION BY perf_map_id, start, size ORDER BY rowid) AS nth, "
-    // Code at the same address does not end what is there: a runtime may tell of a part of it.
+    // Further code at the same address does not end the old code: a runtime may report a part of
+    // it.
     "lead(iif(size IS NULL, ts, NULL)) OVER (PARTITION BY perf_map_id, start ORDER BY rowid) AS "
     "gone_ts "
     "FROM perf_map_code;"
@@ -80,8 +83,8 @@ static const char times_sql[] =
     "WHERE made.id = perf_map_symbol.id;"
     "DROP TABLE temp.jit_made;";
 
-// Frames in memory that no file backs (mappings without a path are named "/", others "/[anon:x]"),
-// with the process that ran into them and when.
+// Finds the frames in memory without a file (mappings without a path are named "/", others
+// "/[anon:x]"), with the processes that ran into the frames, and when.
 static const char frames_sql[] =
     "UPDATE perf_map SET upid = (SELECT max(p.upid) FROM process p WHERE p.pid = perf_map.pid) "
     "WHERE upid IS NULL;"
@@ -171,7 +174,7 @@ static int places_read(struct lookup *lookup, int64_t upid)
     return r;
 }
 
-// Keeps the symbols that cover a place.
+// Reads the symbols that cover a place.
 static int codes_read(struct lookup *lookup, int64_t upid)
 {
     code_vec_clear(&lookup->codes);
@@ -216,7 +219,8 @@ static void frame_mark(sqlite3_stmt *insert, int64_t frame_id, size_t place)
         memory_refused();
 }
 
-// What samples before the first symbol take. Of symbols of one time that is the last one.
+// Finds the code for samples before the first symbol. Of several symbols of one time, the last one
+// counts.
 static int earliest_find(struct lookup *lookup)
 {
     CLEANUP(code_cover_done) struct code_cover cover = {0};
@@ -238,7 +242,7 @@ static int earliest_find(struct lookup *lookup)
     return r;
 }
 
-// Answers the places that one symbol covers all the time. Returns how many are left.
+// Writes the places that one symbol covers all the time. Returns the number of other places.
 static size_t places_answer(struct lookup *lookup, int64_t upid)
 {
     size_t n_left = 0;
@@ -252,7 +256,7 @@ static size_t places_answer(struct lookup *lookup, int64_t upid)
             place->held_from = place->first_ts;
             place->held_to = place->last_ts;
             name_put(lookup, upid, place);
-            place->current = CODE_NONE; // it is written
+            place->current = CODE_NONE; // written already
             continue;
         }
         frame_mark(lookup->doubt, place->frame_id, i);
@@ -279,7 +283,7 @@ static void sample_answer(struct lookup *lookup, int64_t upid, size_t at, int64_
         frame_mark(lookup->nameless, place->frame_id, at);
 }
 
-// Sample by sample, with the code that was there at its time.
+// Looks up sample by sample, with the code at the time of the sample.
 static int samples_answer(struct lookup *lookup, int64_t upid)
 {
     size_t next = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file is opened once for all frames of its mapping. Names are stored readable; the frame keeps
-// what the trace said of it, and takes the function's name only where it had none.
+// A file is opened once for all frames of its mapping. Names are stored demangled. A frame keeps
+// the name from the trace, and gets the function's name only if it has no name.
 //
-// libdw may open files by itself that an ELF file names. It does so in a thread that cannot open
-// anything without O_NONBLOCK, which libdw never says: elf_file.c opens what may be opened. SQLite
-// opens nothing meanwhile, since its temporary tables are in memory.
+// libdw may open files that an ELF file names. Therefore libdw runs in a thread that cannot open
+// files without O_NONBLOCK, a flag that libdw never sets: only elf_file.c opens files. SQLite opens
+// no files meanwhile, because its temporary tables are in memory.
 //
-// A name or a build id comes from the trace and becomes part of a path, so neither may lead out of
-// the folders: names with ".." are left alone, and a build id is hexadecimal digits.
+// Names and build ids come from the trace and become parts of paths, so they must not lead out of
+// the folders: names with ".." are ignored, and a build id must be hexadecimal digits.
 #include "converter/symbols/symbolize.h"
 
 #include <errno.h>
@@ -163,7 +163,7 @@ static int symbolizer_open(struct symbolizer *symbolizer, struct err *err)
     symbolizer->debug_path = strbuf_steal(&path);
     if (!symbolizer->debug_path)
         return err_errno(err, -ENOMEM, "symbols");
-    // Frames are gathered first: they change while they are read.
+    // Frames are collected first, because they change while they are read.
     int r = sql_run(symbolizer->handle,
                     "CREATE TEMP TABLE bare_frame AS SELECT f.id, f.mapping, f.rel_pc "
                     "FROM stack_profile_frame f WHERE f.symbol_set_id IS NULL",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of events and fields come from the trace: they are quoted, and where a name is taken, a
-// view or column gets another one. Kinds of one name share a view, even if their fields are in
-// different places, as in a database of several traces.
+// Names of events and fields come from the trace, so they are quoted, and a view or column gets
+// another name if its name is taken. Kinds of one name share a view, even if their fields are in
+// different slots, as in a database of several traces.
 #include "converter/tables/arg_views.h"
 
 #include <sqlite3.h>
@@ -45,7 +45,7 @@ bool arg_view_shares(const char *column)
     return false;
 }
 
-// One column of the view for each key: the slot that it has in each kind of this name.
+// Adds a column of the view for each key: the key's slot in each kind of this name.
 static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *name)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *fields = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views that depend on what events a trace has: ftrace_NAME for each kind of kernel event, with its
-// own columns.
+// The views ftrace_NAME: a view for each kind of kernel event in the trace, with the event's own
+// columns.
 #pragma once
 
 #include <stdbool.h>
@@ -10,8 +10,9 @@ struct sqlite3;
 
 #define ARG_VIEW_PREFIX "ftrace_"
 
-// Makes the views of all kinds in _arg_kind that have a name; older ones go. 0 or an SQLite code.
+// Makes the views of all named kinds in _arg_kind, and drops older views. Returns SQLite's code.
 int arg_views_make(struct sqlite3 *handle);
 
-// Whether all these views have a column called so, which makes an event's field "field_NAME".
+// Returns true if all these views have a column of this name. An event's field of this name becomes
+// "field_NAME".
 bool arg_view_shares(const char *column);

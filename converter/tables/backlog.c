@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ids are handed out densely, so an array is the index. The log starts anew whenever nothing waits.
+// Ids are dense, so an array is the index. The log starts from 0 again when no row waits.
 #include "converter/tables/backlog.h"
 
 #include <errno.h>

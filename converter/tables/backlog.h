@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that came before their turn: found again by id. They wait in files without a name.
+// Rows that came before their turn. The rows wait in unnamed files and are found by id.
 #pragma once
 
 #include <stdbool.h>
@@ -14,15 +14,16 @@ struct backlog {
     struct scratch log;   // records, each behind its size
     struct scratch index; // by id: offset in the log + 1, or 0
     size_t n_log;         // bytes
-    size_t n_forget;      // bytes of the log when memory was given back last
+    size_t n_forget;      // bytes of the log when memory was released last
     uint64_t n;           // rows
     int64_t last;         // largest id
 };
 
-// 0 or a negative errno; -EEXIST if there is a row with this id.
+// Adds a row. Returns 0 or a negative errno; -EEXIST if the backlog has a row with this id.
 int backlog_put(struct backlog *backlog, const char *folder, int64_t id,
                 const struct record *record);
 
-// Takes the row with this id, if it is there. The record is valid until the next backlog_put().
+// Takes the row with this id. Returns false if the backlog lacks the row. The record is valid until
+// the next backlog_put().
 bool backlog_take(struct backlog *backlog, int64_t id, struct record *ret);
 void backlog_done(struct backlog *backlog);

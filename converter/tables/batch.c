@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row takes as many cells as it has, so that narrow tables waste none.
+// Rows are packed without gaps, so narrow tables waste no cells.
 #include "converter/tables/batch.h"
 
 #include <stdlib.h>

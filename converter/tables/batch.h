@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows on their way to a writer, which takes many at a time.
+// A batch of rows for the writer.
 #pragma once
 
 #include <stddef.h>
@@ -13,12 +13,11 @@
 #define BATCH_CELLS   6144
 #define BATCH_NUMBERS (BATCH_CELLS * sizeof(struct cell) / sizeof(int64_t))
 
-// Rows of one table, their cells one behind the other; or, of a table of an id and one number, the
-// numbers alone.
+// Rows of one table, cell after cell. A table of an id and one number has its numbers alone.
 struct batch {
     size_t n_rows, n_cells;
     size_t n_numbers;
-    struct arena copies;        // texts of these rows that have no other home
+    struct arena copies;        // texts of these rows, owned by the batch
     uint8_t widths[BATCH_ROWS]; // cells of each row
     union {
         struct cell cells[BATCH_CELLS];
@@ -26,16 +25,16 @@ struct batch {
     };
 };
 
-// Takes a row of `width` cells, all NULL. NULL: the batch is full.
+// Adds a row of `width` cells, all NULL. Returns NULL if the batch is full.
 struct cell *batch_row(struct batch *batch, size_t width);
 
-// Takes as many of the numbers as there is room for, whose rows have the next ids; none beside
-// other rows. Returns how many.
+// Adds as many of the numbers as fit; their rows have the next ids. A batch with other rows takes
+// no numbers. Returns the number of added numbers.
 size_t batch_numbers(struct batch *batch, const int64_t *numbers, size_t n);
 
-// Without rows; NULL: no memory.
+// Makes an empty batch. NULL: memory is out.
 struct batch *batch_new(void);
 
-// The batch may be used again.
+// Empties the batch for further use.
 void batch_clear(struct batch *batch);
 struct batch *batch_free(struct batch *batch);

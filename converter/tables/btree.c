@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every page but the root must have a cell. A page above the leaves has one child more than cells,
-// so two children are held back: when a page is full, the one goes along as its last child, and the
-// next page has at least two to begin with. In an index, the border between two leaves is an entry
-// that is in neither, so one entry is held back: there is always one for the next leaf.
+// Every page but the root must have a cell. A page above the leaves has one child more than cells.
+// Therefore two children are held back: a full page gets a further child as its last child, and the
+// next page begins with two children. In an index, the border between two leaves is an entry that
+// is in neither leaf. Therefore one entry is held back, so that the next leaf always has an entry.
 #include "converter/tables/btree.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define LOCAL_MIN      ((PAGE_BYTES - 12) * 32 / 255 - 23)
 #define CHAIN_BYTES    (PAGE_BYTES - 4)
 
-// A page was filled from its end and from its front; this makes it whole.
+// Writes the header of a page that was filled from both ends.
 static void page_close(uint8_t *page, uint8_t type, size_t n_cells, size_t content)
 {
     page[0] = type;
@@ -46,7 +46,7 @@ static uint32_t page_put(struct pages *pages, const uint8_t *page, uint32_t plac
     return place;
 }
 
-// Completes the page with its last child, and begins another one.
+// Writes the page with its last child and begins a new page. Returns the page's number.
 static uint32_t inner_close(struct btree *tree, struct pages *pages, struct btree_level *level,
                             uint32_t last, uint32_t place)
 {
@@ -79,7 +79,7 @@ static int child_add(struct btree *tree, struct pages *pages, size_t at,
     struct btree_child oldest = level->pending[0];
     level->pending[0] = level->pending[1];
     level->pending[1] = *child;
-    // Room stays for two cells more: the last ones of the tree.
+    // Two more cells must fit: the last cells of the tree.
     size_t used = INNER_HEADER + POINTER * level->n_cells;
     if (level->content - used < 3 * (INNER_CELL_MAX + POINTER)) {
         oldest.page = inner_close(tree, pages, level, oldest.page, 0);
@@ -104,7 +104,7 @@ static size_t leaf_room(const struct btree *tree)
     return tree->content - (LEAF_HEADER + POINTER * tree->n_cells);
 }
 
-// What does not fit into the leaf goes into a chain of pages of its own.
+// Writes the rest of a long record into a chain of overflow pages. Returns the first page.
 static uint32_t chain_write(struct pages *pages, const uint8_t *bytes, size_t size)
 {
     uint8_t page[PAGE_BYTES];
@@ -136,7 +136,7 @@ static int leaf_make(struct btree *tree)
     return tree->leaf ? 0 : -ENOMEM;
 }
 
-// The leaf is full.
+// Writes the full leaf and adds it to the level above.
 static int leaf_next(struct btree *tree, struct pages *pages)
 {
     struct btree_child child = {.page = leaf_close(tree, pages, 0)};

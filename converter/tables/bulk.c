@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table without rows is a single page. The new tree's pages go behind the end of the file, but
-// its root takes that page's place: the schema stays as it is, and no page is left over. SQLite
-// learns of it from the header, whose counter of changes makes it forget what it has read.
+// An empty table is a single page. The pages of the new tree go behind the end of the file, but the
+// root overwrites the table's page: the schema stays as it is, and no page is left over. The change
+// counter in the file's header makes SQLite drop its cache.
 //
-// If that fails, each root's place becomes an empty page again, and the file is cut to its length.
+// After a failure, the page of each root becomes empty again, and the file is truncated to its old
+// length.
 //
-// What must stay true: between bulk_open() and bulk_free() nobody else makes the file longer.
+// Invariant: between bulk_open() and bulk_free(), no other code makes the file longer.
 #include "converter/tables/bulk.h"
 
 #include <errno.h>
@@ -30,13 +31,14 @@ struct bulk {
     const char *path;      // borrowed from SQLite, for people
     uint32_t n_pages;      // of the file, before
     bool finished;
-    uint32_t roots[N_TABLES]; // 0: not ours
+    uint32_t roots[N_TABLES]; // 0: the bulk does not have the table
     struct batch *batches[N_TABLES];
     int64_t next_ids[N_TABLES];
     int failure;
 };
 
-// The table's page; 0: it has rows, or an index. A failure is noted in *failure.
+// Returns the root page of the table; 0 if the table has rows or an index. Sets *failure after a
+// failure.
 static uint32_t empty_root(sqlite3 *handle, enum table_id table, int *failure)
 {
     const char *name = table_defs[table].stored_name;
@@ -103,7 +105,7 @@ static void bulk_failed(struct bulk *bulk, int r)
         bulk->failure = r;
 }
 
-// Puts the table's batch, which is full, and begins another. NULL: a failure.
+// Gives the table's full batch to the writer and begins a new batch. NULL: failure.
 static struct batch *batch_next(struct bulk *bulk, enum table_id table)
 {
     struct batch **batch = &bulk->batches[table];
@@ -180,7 +182,8 @@ int bulk_finish(struct bulk *bulk, struct err *err)
     return bulk->failure < 0 ? err_errno(err, bulk->failure, "%s", bulk->path) : 0;
 }
 
-// A root may have taken its place already. What fails here is told when the file is used.
+// Empties the tables, because a root may be written already. Failures are ignored: they show when
+// the file is used.
 static void tables_empty(const struct bulk *bulk)
 {
     uint8_t page[PAGE_BYTES] = {PAGE_LEAF};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows by the million into tables of a finished database that have none yet: as pages, behind those
-// that the file has, by the same writer that traces take.
+// Fast insertion of many rows into empty tables of a finished database. The writer of traces
+// (writer.h) writes the rows as pages behind the pages of the file.
 #pragma once
 
 #include <stdbool.h>
@@ -13,33 +13,33 @@
 struct sqlite3;
 struct bulk;
 
-// For `tables`. `handle` is borrowed; it is in no transaction and does not write until the bulk is
-// freed. *ret is NULL if one of them has rows or an index: then they take another road. 0 or a
-// negative errno. `budget` is borrowed; NULL: none.
+// Opens a bulk for `tables`. `handle` is borrowed; it must not be in a transaction, and must not
+// write before bulk_free(). *ret is NULL if a table has rows or an index: rows.h then uses
+// statements. `budget` is borrowed; NULL: no limit. Returns 0 or a negative errno with text.
 int bulk_open(struct sqlite3 *handle, const enum table_id *tables, size_t n_tables,
               struct budget *budget, struct err *err, struct bulk **ret);
 
-// Whether rows of the table belong here.
+// Returns true if the bulk takes rows of the table. `bulk` may be NULL.
 bool bulk_has(const struct bulk *bulk, enum table_id table);
 
-// The id of the row that is put next.
+// Returns the id of the next row.
 int64_t bulk_next_id(const struct bulk *bulk, enum table_id table);
 
-// Takes a row, whose cells are copied; their texts must live until bulk_finish(). Returns its id. A
-// failure shows in bulk_error().
+// Adds a row. The cells are copied, but not their texts, which must live until bulk_finish().
+// Returns the row's id. bulk_error() has failures.
 int64_t bulk_put(struct bulk *bulk, enum table_id table, const struct cell *row);
 
-// Rows of a table of an id and one number. Returns the first one's id.
+// Adds rows to a table of an id and one number. Returns the id of the first row.
 int64_t bulk_put_numbers(struct bulk *bulk, enum table_id table, const int64_t *numbers, size_t n);
 
 // The first failure, or 0.
 int bulk_error(const struct bulk *bulk);
 
-// What was put is in the file, so that the budget knows of it.
+// Writes all rows into the file, so that the budget counts them.
 void bulk_settle(struct bulk *bulk);
 
-// Completes the file: `handle` sees the rows from here on. 0 or a negative errno.
+// Completes the file; `handle` sees the rows from now on. Returns 0 or a negative errno with text.
 int bulk_finish(struct bulk *bulk, struct err *err);
 
-// Without a bulk_finish() that succeeded, the file is as it was.
+// Frees the bulk. Without a successful bulk_finish(), restores the file.
 struct bulk *bulk_free(struct bulk *bulk);

@@ -11,8 +11,8 @@
 
 enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT, CELL_BLOB };
 
-// One value. Texts and blobs are borrowed and must live until the database is flushed or abandoned
-// (trace bytes and interned strings do); database_copy() makes such a place for those that don't.
+// One value. Texts and blobs are borrowed and must live until the database is flushed or abandoned,
+// as trace bytes and interned strings do. database_copy() copies other texts.
 struct cell {
     union {
         int64_t integer;
@@ -33,7 +33,7 @@ static inline void cell_real(struct cell *row, size_t column, double value)
     row[column] = (struct cell){.real = value, .type = CELL_REAL};
 }
 
-// A text that is NULL is empty, whatever its size.
+// A NULL pointer is an empty text, whatever its size.
 static inline void cell_bytes(struct cell *row, size_t column, const void *text, size_t size)
 {
     row[column] = (struct cell){

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The temporary file lies in the target's directory, so that rename() is atomic. It is written
-// without journal and without syncing, because nobody will ever recover it: it is finished and
-// renamed, or removed. Tables are written as pages (see writer.c), and SQLite sees the file only at
-// the end: it is told where the tables are and makes views and indexes.
+// The temporary file is in the target's directory, so that rename() is atomic. It has no journal
+// and is not synced, because it is never recovered: it is completed and renamed, or removed. Tables
+// are written as pages (see writer.c). SQLite opens the file only at the end: the roots of the
+// tables are added to its schema, and SQLite makes views and indexes.
 #include "converter/tables/database.h"
 
 #include <errno.h>
@@ -26,14 +26,14 @@
 #include "converter/tables/writer.h"
 
 #define CACHE_KIB   8192
-#define WATCH_STEPS 100000 // of SQLite's machine, some milliseconds
+#define WATCH_STEPS 100000 // instructions of SQLite's virtual machine, some milliseconds
 
 static const struct selection everything;
 
 struct database {
     sqlite3 *handle;       // owned; NULL until the tables are written
-    char *path;            // owned; NULL: nobody else will use it
-    char *temporary;       // owned; NULL once it has its name
+    char *path;            // owned; NULL: a temporary database
+    char *temporary;       // owned; NULL after the rename
     int fd;                // owned; of the temporary file
     struct writer *writer; // owned
     struct table_state {
@@ -43,10 +43,10 @@ struct database {
     } tables[N_TABLES];
     const struct selection *selection;     // borrowed
     const struct id_shifts *shifts;        // borrowed; NULL: none
-    struct strbuf later;                   // SQL that is run when the tables are there
-    bool changes_later[N_TABLES];          // by that SQL
-    struct batch *current;                 // of the row made last
-    struct cell nowhere[RECORD_CELLS_MAX]; // rows go here after a failure
+    struct strbuf later;                   // SQL that runs after the tables are written
+    bool changes_later[N_TABLES];          // by the SQL in `later`
+    struct batch *current;                 // batch of the last row
+    struct cell nowhere[RECORD_CELLS_MAX]; // discarded rows
     struct failure failure;
     uint64_t n_bytes;
 };
@@ -325,7 +325,7 @@ static int root_register(sqlite3_stmt *insert, const char *type, const char *nam
     return sqlite3_reset(insert);
 }
 
-// SQLite finds tables and indexes where the writer put them.
+// Adds the roots of tables and indexes to SQLite's schema.
 static int roots_register(sqlite3 *handle, const struct writer_result *written)
 {
     sqlite3_stmt *insert = NULL;
@@ -358,7 +358,8 @@ static int roots_register(sqlite3 *handle, const struct writer_result *written)
     return code;
 }
 
-// "COUNT EACH...": entries, then how many of them share the first column, the first two, ...
+// Adds a row of sqlite_stat1, "COUNT EACH...": number of entries, then the average number of
+// entries that share the first column, the first two columns, ...
 static void index_stat(struct strbuf *sql, const struct index_def *def,
                        const struct row_index_result *written)
 {
@@ -370,13 +371,14 @@ static void index_stat(struct strbuf *sql, const struct index_def *def,
     strbuf_add_str(sql, "')");
 }
 
-// What ANALYZE would say: known of what the writer made, so that nothing has to be read.
+// Adds SQL that fills sqlite_stat1 as ANALYZE would. The writer knows the numbers of large tables,
+// so SQLite need not read these tables.
 static void stats_sql(struct strbuf *sql, const struct database *db,
                       const struct writer_result *written)
 {
     bool indexed[N_TABLES] = {false};
     strbuf_add_str(sql, small_indexes_analyze_sql);
-    strbuf_add_str(sql, "ANALYZE sqlite_master;"); // makes the table, if nothing did
+    strbuf_add_str(sql, "ANALYZE sqlite_master;"); // makes sqlite_stat1 if it is missing
     for (size_t i = 0; i < N_INDEXES; i++)
         if (!(indexed[index_defs[i].table] = written->indexes[i].root))
             strbuf_addf(sql, "ANALYZE %s;", table_defs[index_defs[i].table].stored_name);
@@ -388,7 +390,7 @@ static void stats_sql(struct strbuf *sql, const struct database *db,
         if (!indexed[i] && db->tables[i].n_rows)
             strbuf_addf(sql, ",('%s',NULL,'%" PRIu64 "')", table_defs[i].stored_name,
                         db->tables[i].n_rows);
-    // The last statement makes this connection read them.
+    // The last statement makes this connection read sqlite_stat1.
     strbuf_add_str(sql, ") WHERE column1 NOT IN (SELECT tbl FROM sqlite_stat1);"
                         "ANALYZE sqlite_master;");
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The database that a conversion writes. Rows are gathered in a batch per table and written a batch
-// at a time. Everything goes into a file beside the target, which takes the target's name only when
-// all is well: a failed conversion leaves no half database behind and an old one as it was.
+// The database that a conversion writes. Rows are collected in a batch for each table, and the
+// writer writes whole batches. The rows go into a temporary file beside the target. The file gets
+// the target's name at the end: a failed conversion leaves no partial database, and the old
+// database stays as it was.
 #pragma once
 
 #include <stdbool.h>
@@ -19,53 +20,54 @@ struct sqlite3;
 struct budget;
 struct database;
 
-// Which tables a conversion fills (selection.h). All zero keeps everything.
+// The tables that a conversion fills (selection.h). All zero keeps everything.
 struct selection {
     bool dropped[N_TABLES];
-    bool no_args;         // no sets of args but those of kernel events
-    bool no_events;       // no rows of kernel events; what follows from them is kept
+    bool no_args;         // no arg sets except kernel events
+    bool no_events;       // no rows of kernel events; rows made from events are kept
     bool no_event_fields; // kernel events without their fields
 };
 
-// -EEXIST or another error, unless `path` is absent, empty, or a database that this program made.
+// Returns 0 if `path` does not exist, is empty, or is a database of this program; otherwise -EEXIST
+// or another negative errno with text.
 int database_target_check(const char *path, struct err *err);
 
-// Makes the temporary file for `path`. `path` NULL makes a database that goes when it is closed.
-// Refuses (-EEXIST) a target that exists and is not a database of this program.
+// Makes the temporary file for `path`, after database_target_check(). NULL makes a database that is
+// removed when it is closed. Returns 0 or a negative errno with text.
 int database_create(const char *path, struct err *err, struct database **ret);
 
-// Rows of tables that are not selected lead nowhere from here on. Borrowed.
+// From now on, rows of tables that are not selected are discarded. `selection` is borrowed.
 void database_select(struct database *db, const struct selection *selection);
 const struct selection *database_selection(const struct database *db);
 
-// Before the first row. Ids that callers see count from 0 all the same. Borrowed.
+// Called before the first row. For callers, ids still count from 0. `shifts` is borrowed.
 void database_shift_ids(struct database *db, const struct id_shifts *shifts);
 
-// What an id of the table grows by.
+// Returns the shift of the table's ids.
 int64_t database_id_shift(const struct database *db, enum table_id table);
 
-// A new row with all cells NULL but the key, which is *ret_id (may be NULL): ids count from 0. The
-// cells are valid until the next call. Never NULL: after a failure the row leads nowhere and
-// database_error() tells.
+// Adds a row. All cells are NULL except the key, which is *ret_id (`ret_id` may be NULL); ids count
+// from 0. The cells are valid until the next call. Never returns NULL: after a failure, rows are
+// discarded, and database_error() has the failure.
 struct cell *database_row(struct database *db, enum table_id table, int64_t *ret_id);
 
-// For rows that are known in full only later: the id now, the row then.
+// For rows that are complete only later: reserve the id first, add the row later.
 int64_t database_reserve_id(struct database *db, enum table_id table);
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id);
 
-// A row of another width than the table's: what is missing at its end is NULL.
+// Adds a row of another width than the table's; missing cells at the end are NULL.
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width);
 
-// A row that leads nowhere, for those that are not wanted.
+// Returns a row that is discarded, in place of an unwanted row.
 struct cell *database_nowhere(struct database *db);
 
-// A copy that lives as long as the row made last needs it.
+// Copies bytes for the last row; the copy lives as long as the row.
 const void *database_copy(struct database *db, const void *bytes, size_t size);
 
-// What the database and what is sorted for it may take; before the first row. Borrowed.
+// Sets the budget of the database and its temporary files. Called before the first row. Borrowed.
 void database_budget(struct database *db, struct budget *budget);
 
-// What ends the database: its own failures and those of all who make rows for it.
+// The failure that ends the database. The database and all code that makes rows share it.
 struct failure *database_failure(struct database *db);
 
 // The first failure, or 0.
@@ -73,18 +75,20 @@ int database_error(const struct database *db, struct err *err);
 
 uint64_t database_n_rows(const struct database *db, enum table_id table);
 
-// Waits until all rows are written: the texts of cells may go.
+// Waits until all rows are written; the texts of cells may then be freed. Returns 0 or a negative
+// errno with text.
 int database_flush(struct database *db, struct err *err);
 
-// The conversion is given up: no rows are written from here on, and texts of cells may go.
+// Cancels the conversion: no more rows are written, and the texts of cells may be freed.
 void database_abandon(struct database *db);
 
-// SQL statements to be run when all rows are there. They change many rows of `table`, whose index
-// is made afterwards.
+// Adds SQL statements that run after all rows are written. They change many rows of `table`, so the
+// index of `table` is made after them.
 void database_later(struct database *db, enum table_id table, const char *sql);
 
-// Writes what is left, makes views and indexes and, if it is a file, gives it its name. `goes_on`
-// (NULL: always) is asked from time to time; false ends it with -ECANCELED.
+// Writes the remaining rows, makes views and indexes, and gives the file its name, if it has one.
+// Calls `goes_on` (NULL: always true) from time to time; false ends the work with -ECANCELED.
+// Returns 0 or a negative errno with text.
 int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *userdata,
                     struct err *err);
 
@@ -94,8 +98,8 @@ struct sqlite3 *database_handle(struct database *db);
 // Bytes of the finished file.
 uint64_t database_n_bytes(const struct database *db);
 
-// Closes; without database_finish() the temporary file is removed.
+// Closes the database. Without database_finish(), removes the temporary file.
 struct database *database_free(struct database *db);
 
-// Written into every database, so that we recognise our own ("mmsq").
+// In every database, so that mmsql recognises its own databases ("mmsq").
 #define DATABASE_APPLICATION_ID 0x6d6d7371

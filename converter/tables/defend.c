@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// These are SQLite's own precautions against files from outside
-// (https://www.sqlite.org/security.html). What SQLite is built without is nothing to switch off, so
-// a setting that it does not know is no failure.
+// These are SQLite's own precautions against untrusted files
+// (https://www.sqlite.org/security.html). A setting that SQLite does not know is ignored, because
+// this SQLite is built without the feature.
 #include "converter/tables/defend.h"
 
 #include <sqlite3.h>

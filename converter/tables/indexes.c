@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the usual joins, windows of time and sums need, and no more: every index costs time and
-// room.
+// The indexes serve the usual joins, time windows and sums, and no more: every index costs time and
+// space.
 #include "converter/tables/indexes.h"
 
 #define COLUMNS(...) .columns = {__VA_ARGS__}, .n_columns = sizeof((uint8_t[]){__VA_ARGS__})
@@ -38,8 +38,8 @@ void index_sql(struct strbuf *sql, const struct index_def *def)
     strbuf_add_str(sql, ")");
 }
 
-// Names of processes are in order, and a process leads to its threads: so sums by process come
-// without sorting what is summed up.
+// The first two indexes serve sums by process without sorting: the processes come in the order of
+// names, and each process leads to its threads.
 const char small_indexes_sql[] =
     "CREATE INDEX process_by_name ON _process(name);"
     "CREATE INDEX thread_by_process ON _thread(upid);"
@@ -48,7 +48,7 @@ const char small_indexes_sql[] =
     "CREATE INDEX arg_field_by_kind ON _arg_field(kind_id, slot);"
     "CREATE INDEX arg_more_by_set ON _arg_more(arg_set_id, slot);";
 
-// Of an index so many entries are read: enough for figures that are nearly right.
+// The number of entries of an index that ANALYZE reads: enough for approximate statistics.
 #define LIMIT "PRAGMA analysis_limit=20000;"
 
 const char analyze_sql[] = LIMIT "ANALYZE;";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The indexes of a database: which there are, and how SQLite is told.
+// The indexes of a database, and their SQL.
 //
-// Those of tables with millions of rows begin with what groups the rows (a track, a thread), then
-// comes the time: so they serve questions about one group, about one group in a window of time, and
-// (as SQLite goes from group to group, where sqlite_stat1 says that there are few) about all
-// groups in a window. What such questions sum up comes last, or SQLite would have to look into the
-// table for each row, in an order that the table does not have.
+// An index of a table with millions of rows begins with the group of the row (a track, a thread),
+// then the time. The index serves queries on one group, on one group in a time window, and on all
+// groups in a time window (SQLite skips from group to group if sqlite_stat1 shows few groups). The
+// columns that these queries sum up come last. Without them, SQLite would look up each row in the
+// table, in random order.
 #pragma once
 
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #define INDEX_COLUMNS_MAX 4
 
-// Made from rows as they are written (see row_index.h).
+// Indexes that are made from rows as they are written (see row_index.h).
 enum index_id {
     INDEX_ARG_SET_BY_KIND,
     INDEX_COUNTER_BY_TRACK,
@@ -27,7 +27,7 @@ enum index_id {
     N_INDEXES
 };
 
-// Columns are numbers: a group, then times; the fourth is a text.
+// Columns are numbers: a group, then times. The fourth column is a text.
 struct index_def {
     const char *name;
     enum table_id table;
@@ -36,12 +36,12 @@ struct index_def {
 };
 extern const struct index_def index_defs[N_INDEXES];
 
-// Adds the statement that makes it.
+// Adds the CREATE INDEX statement.
 void index_sql(struct strbuf *sql, const struct index_def *def);
 
-// Indexes of smaller tables, which SQLite makes, and what has it ANALYZE them.
+// SQL that makes the indexes of smaller tables, and SQL that analyzes these tables.
 extern const char small_indexes_sql[];
 extern const char small_indexes_analyze_sql[];
 
-// Has SQLite look at all tables again, after rows have come that the figures do not know.
+// SQL that updates the statistics of all tables after rows were added.
 extern const char analyze_sql[];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each trace is converted on its own, and importers count ids from 0. What has to be added to a
-// number for what it means is added when its row is written, or else in the SQL that copies it. So
-// importers know nothing of other traces, and one trace alone pays nothing.
+// Each trace is converted on its own, and importers count ids from 0. A number's meaning decides
+// the shift. The shift is added when the row is written, or in the SQL that copies the row.
+// Importers need not know other traces, and a single trace has no cost.
 //
-// What must stay true: every column that holds an id is in the list below; a unit test sees to it.
+// Invariant: the list below has every column with an id. A unit test checks the list.
 #include "converter/tables/join.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@
         NULL, column, SENSE_SPACE, TABLE_##home                                                    \
     }
 
-// The first that fits counts.
+// The first matching row counts.
 static const struct column_meaning meanings[] = {
     OWN(flow, "trace_id", PLAIN),
     OWN(cpu, "id", UCPU),
@@ -156,7 +156,7 @@ struct offsets {
     int64_t machines, snapshots, symbol_sets, counter_sets, track_groups;
 };
 
-// 0 or a negative errno.
+// *ret: the next free numbers of the database. Returns 0 or a negative errno.
 static int offsets_find(struct sqlite3 *handle, struct offsets *ret)
 {
     int r = 0;
@@ -186,7 +186,7 @@ static int offsets_find(struct sqlite3 *handle, struct offsets *ret)
     return r;
 }
 
-// What is added to the numbers of a column, besides times.
+// The shift of a column's numbers; 0 for times and traces
 static int64_t column_shift(enum table_id table, const struct column_def *column,
                             const struct offsets *offsets)
 {
@@ -227,7 +227,7 @@ int join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret)
     return 0;
 }
 
-// What a stored column of the part becomes. Returns whether it becomes anything else.
+// Adds the SQL expression of a stored column of the part. Returns true if the column changes.
 static bool column_add(struct strbuf *sql, enum table_id table, const struct column_def *column,
                        const struct offsets *offsets, const struct join *join)
 {
@@ -245,7 +245,7 @@ static bool column_add(struct strbuf *sql, enum table_id table, const struct col
     return add;
 }
 
-// A table that is copied as it is takes SQLite's short way: records are moved without being read.
+// Copies a table. If no column changes, SQLite copies records without decoding them.
 static int table_join(struct sqlite3 *handle, enum table_id table, const struct offsets *offsets,
                       const struct join *join, struct err *err)
 {
@@ -272,7 +272,7 @@ static int table_join(struct sqlite3 *handle, enum table_id table, const struct 
     return sql_run(handle, sql.text, def->name, err);
 }
 
-// Values of args that are ids themselves: what a track's dimensions are, and the like.
+// Shifts the values of args that are ids, for example dimensions of tracks.
 static int args_mend(struct sqlite3 *handle, const struct offsets *offsets, struct err *err)
 {
     static const char keys[] =
@@ -306,7 +306,7 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
     sqlite3_free(attach);
     if (r < 0)
         return r;
-    // Machines of the trace that came last, beside its own one.
+    // The machines of the last trace besides its own machine.
     static const char machines_sql[] =
         "INSERT INTO main.trace_machine SELECT DISTINCT (SELECT max(id) FROM main.trace), "
         "machine_id FROM main.process WHERE machine_id IS NOT NULL AND machine_id NOT IN "
@@ -318,7 +318,7 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
         r = err_errno(err, found, "%s", part);
     if (r == 0)
         r = sql_run(handle, "BEGIN", part, err);
-    if (r == 0) // what was of the only trace's machine is of that trace from now on
+    if (r == 0) // rows of the only trace get its trace_id
         r = sql_run(handle,
                     "UPDATE main.metadata SET trace_id = 0 WHERE trace_id IS NULL; "
                     "UPDATE main.stats SET trace_id = 0 WHERE trace_id IS NULL",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages get their numbers as they are added, so the file is written strictly from front to back in
-// large pieces. SQLite never uses the page at LOCK_OFFSET, and refuses a file that does.
+// Pages are numbered in the order of addition, so the file is written strictly from front to back
+// in large pieces. SQLite never uses the page at LOCK_OFFSET, and refuses a file that uses this
+// page.
 #include "converter/tables/pages.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@
 #define PAGES_MAX      0xfffffffe
 #define SCHEMA_FORMAT  4
 #define ENCODING_UTF8  1
-// In the file's header. The count of pages is of the change that stands in the last one.
+// Offsets in the file's header. The page count is valid for the change whose number is at
+// N_PAGES_VALID_AT.
 #define CHANGES_AT       24
 #define N_PAGES_AT       28
 #define N_PAGES_VALID_AT 92
@@ -108,18 +110,18 @@ int pages_finish(struct pages *pages, uint32_t application_id)
     uint8_t page[PAGE_BYTES] = "SQLite format 3";
     buffer_write(pages);
     put_u16(page + 16, PAGE_BYTES);
-    page[18] = page[19] = 1;  // journal, not a log
-    page[21] = 64;            // fractions that the format fixes
-    page[22] = page[23] = 32; //
+    page[18] = page[19] = 1; // rollback journal, not WAL
+    page[21] = 64;           // payload fractions, fixed by the format
+    page[22] = page[23] = 32;
     put_u32(page + CHANGES_AT, 1);
     put_u32(page + N_PAGES_AT, pages->next - 1);
-    put_u32(page + 40, 1); // changes of the schema
+    put_u32(page + 40, 1); // schema cookie
     put_u32(page + 44, SCHEMA_FORMAT);
     put_u32(page + 56, ENCODING_UTF8);
     put_u32(page + 68, application_id);
     put_u32(page + N_PAGES_VALID_AT, 1);
     put_u32(page + 96, SQLITE_VERSION);
-    page[HEADER_BYTES] = PAGE_LEAF; // an empty one
+    page[HEADER_BYTES] = PAGE_LEAF; // an empty schema
     put_u16(page + HEADER_BYTES + PAGE_CONTENT_AT, PAGE_BYTES);
     write_at(pages, page, PAGE_BYTES, 0);
     return pages->failure;

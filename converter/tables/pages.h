@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An SQLite file as a row of pages, written once from front to back. Format:
+// An SQLite file as a sequence of pages, written once from front to back. Format:
 // https://www.sqlite.org/fileformat2.html
 #pragma once
 
@@ -11,7 +11,8 @@
 
 #define PAGE_BYTES 4096
 
-// How a page of a table's tree begins, and where it says at which byte its rows begin.
+// The first byte of a table's leaf page, and the offset of the header field with the start of the
+// rows.
 #define PAGE_LEAF       0x0d
 #define PAGE_CONTENT_AT 5
 
@@ -24,24 +25,24 @@ struct pages {
     struct budget *budget; // borrowed; NULL: none
 };
 
-// `first` is the page that is added first: 2 in a new file, where page 1 is left out until
-// pages_finish(). 0 or -ENOMEM.
+// `first`: number of the first page to add. In a new file `first` is 2, because pages_finish()
+// writes page 1. Returns 0 or -ENOMEM.
 int pages_init(struct pages *pages, int fd, uint32_t first);
 
-// The page's number. After a failure nothing is written; see ->failure.
+// Adds a page and returns its number. After a failure, nothing is written; see ->failure.
 uint32_t pages_add(struct pages *pages, const uint8_t *page);
 
-// The number that the next page but `n` will have.
+// Returns the number that a page has if it is added after `n` other pages.
 uint32_t pages_number(const struct pages *pages, uint32_t n);
 
-// Writes a page that the file has already.
+// Overwrites a page of the file.
 void pages_replace(struct pages *pages, uint32_t number, const uint8_t *page);
 
-// Writes what is left, and page 1: an empty schema. 0 or a negative errno.
+// Writes the buffered pages, and page 1 with an empty schema. Returns 0 or a negative errno.
 int pages_finish(struct pages *pages, uint32_t application_id);
 
-// The same for a file that SQLite knows: page 1 says that it has grown, and that what readers have
-// in memory is old.
+// The same for a file of SQLite: page 1 gets the new number of pages and a new change counter, so
+// that readers drop their caches.
 int pages_finish_grown(struct pages *pages);
 void pages_done(struct pages *pages);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers take the least bytes that hold them. A REAL that is a whole number is stored as one, as
-// SQLite does itself in columns of that type.
+// A number takes the fewest bytes that hold it. A REAL with an integral value is stored as an
+// integer, as SQLite does in REAL columns.
 #include "converter/tables/record_format.h"
 
 #include <endian.h>
@@ -21,7 +21,7 @@ enum {
     SERIAL_TEXT = 13,
 };
 
-#define WHOLE_REAL_MAX 140737488355327.0 // as SQLite: what six bytes hold
+#define WHOLE_REAL_MAX 140737488355327.0 // as in SQLite: the largest value of six bytes
 
 static const uint8_t serial_sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
 
@@ -53,7 +53,7 @@ static uint64_t cell_type(const struct cell *cell)
     case CELL_INT:
         return int_type(cell->integer);
     case CELL_REAL:
-        if (isnan(cell->real)) // which SQL does not have
+        if (isnan(cell->real)) // SQL has no NaN
             break;
         return real_is_whole(cell->real) ? int_type((int64_t)cell->real) : SERIAL_REAL;
     case CELL_TEXT:
@@ -84,7 +84,7 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
         n_head += type < 0x80 ? 1 : varint_size(type);
         n_body += type < SERIAL_BLOB ? serial_sizes[type] : (type - SERIAL_BLOB) / 2;
     }
-    n_head += n_head < 0x7f ? 1 : 2; // its own size
+    n_head += n_head < 0x7f ? 1 : 2; // bytes of the header's size
     record->n_head = n_head;
     record->size = n_head + n_body;
 }
@@ -93,7 +93,7 @@ size_t record_write_number(int64_t value, uint8_t *to)
 {
     uint64_t type = int_type(value), size = serial_sizes[type];
     uint64_t bytes = size ? htobe64((uint64_t)value << (64 - 8 * size)) : 0;
-    to[0] = 3; // the head's own size
+    to[0] = 3; // size of the header
     to[1] = SERIAL_NULL;
     to[2] = (uint8_t)type;
     memcpy(to + 3, &bytes, sizeof(bytes));

@@ -12,9 +12,9 @@
 #define RECORD_CELLS_MAX TABLE_CELLS_MAX
 
 struct record {
-    const uint8_t *ready;     // borrowed: the record itself; NULL: it is made of the cells
+    const uint8_t *ready;     // borrowed: the finished record; NULL: the cells make the record
     const struct cell *cells; // borrowed
-    size_t n_cells;           // without NULLs at the end, which SQLite adds by itself
+    size_t n_cells;           // without NULLs at the end, which SQLite adds
     size_t n_head;            // bytes
     size_t size;
     uint64_t types[RECORD_CELLS_MAX]; // SQLite's serial types
@@ -28,11 +28,11 @@ void record_write(const struct record *record, uint8_t *to);
 
 #define RECORD_NUMBER_MAX 11
 
-// A record of NULL, which stands for the row's id, and a number. Returns its size. `to` has
+// Writes a record of NULL, which stands for the row's id, and a number. Returns its size. `to` has
 // RECORD_NUMBER_MAX bytes.
 size_t record_write_number(int64_t value, uint8_t *to);
 
-// SQLite's varint, big end first. Returns its size.
+// Writes SQLite's varint, most significant bits first. Returns its size.
 static inline size_t put_varint(uint8_t *to, uint64_t value)
 {
     if (value < 0x80) {
@@ -53,7 +53,7 @@ static inline size_t put_varint(uint8_t *to, uint64_t value)
     }
     uint8_t bytes[VARINT_MAX];
     size_t n = 0, size;
-    if (value >> 56) { // nine bytes, all of the last
+    if (value >> 56) { // nine bytes; the last byte has eight bits
         to[8] = (uint8_t)value;
         value >>= 8;
         for (size_t i = 8; i-- > 0; value >>= 7)

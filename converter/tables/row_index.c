@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows come nearly in order of time, and the first number says which of not so many things (tracks,
-// threads) they are of. So hardly anything has to be compared to sort them: entries are counted for
-// each group, put into their group's place, and moved there past the few that came too early, as
-// slices do that are inside of others. Where that takes too many moves, or there are no such
-// numbers, SQLite makes the index, which takes several times as long.
+// Rows come nearly in order of time, and their first number is one of few groups (tracks, threads).
+// Sorting therefore needs few comparisons: entries are counted for each group, put into the range
+// of their group, and moved there past the few entries that came too early, for example nested
+// slices. If too many moves are needed, or a number is not supported, SQLite makes the index, which
+// takes several times as long.
 #include "converter/tables/row_index.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_BITS  20 // the bits above hold the text's number + 1
+#define GROUP_BITS  20 // the bits above are the text's number + 1
 #define GROUPS_MAX  (1 << GROUP_BITS)
 #define FORGET_N    ((size_t)128 << 10)
 #define MOVES_BASE  1000
-#define MOVES_ENTRY 16        // for each entry, at most
-#define NULL_VALUE  INT64_MIN // which is first, as NULL is
+#define MOVES_ENTRY 16        // for each entry, on average
+#define NULL_VALUE  INT64_MIN // sorts first, as NULL does
 
 struct entry {
     int64_t value;
     uint32_t group_text, id;
 };
 
-// Of three columns or four.
+// An entry of three or four columns.
 struct wide_entry {
     struct entry entry;
     int64_t second;
@@ -60,7 +60,7 @@ static bool text_is(const struct row_index_text *text, const struct cell *cell)
     return text->size == cell->size && memcmp(text->bytes, cell->bytes, text->size) == 0;
 }
 
-// 1 + its place, 0 for NULL; false: it is no text that can be here.
+// *ret: 1 + the text's index; 0 for NULL. False: the text is not supported.
 static bool text_number(struct row_index *index, const struct cell *cell, uint32_t *ret)
 {
     *ret = 0;
@@ -150,7 +150,8 @@ static int texts_compare(const struct row_index *index, size_t a, size_t b)
     return order ? order : left->size - right->size;
 }
 
-// Which column is the first in which two entries differ, from 0; the count of them: none.
+// Returns the first column in which two entries differ, from 0; the number of columns if all are
+// equal.
 static size_t first_difference(const struct row_index *index, const struct entry *a,
                                const struct entry *b, int *ret_order)
 {
@@ -167,8 +168,8 @@ static size_t first_difference(const struct row_index *index, const struct entry
     return n;
 }
 
-// Puts an entry behind the others of its group, and from there to where it belongs. Returns by how
-// many places.
+// Puts an entry behind the entries of its group and moves it to its sorted place. Returns the
+// number of moves.
 static size_t entry_place(const struct row_index *index, const struct scratch *placed, size_t first,
                           size_t place, const struct entry *entry)
 {
@@ -185,7 +186,7 @@ static size_t entry_place(const struct row_index *index, const struct scratch *p
     return place - at;
 }
 
-// Puts entries into the places of their groups; false: they are too far from being in order there.
+// Sorts the entries into the ranges of their groups. False: too many moves are needed.
 static bool entries_place(const struct row_index *index, size_t *starts, size_t *n_placed,
                           const struct scratch *placed)
 {

@@ -11,7 +11,7 @@
 #include "converter/tables/btree.h"
 #include "converter/tables/indexes.h"
 
-#define ROW_INDEX_TEXTS_MAX      64 // different ones
+#define ROW_INDEX_TEXTS_MAX      64 // different texts
 #define ROW_INDEX_TEXT_BYTES_MAX 24
 
 struct row_index_text {
@@ -22,23 +22,23 @@ struct row_index_text {
 // All zero but `def` is empty.
 struct row_index {
     const struct index_def *def; // borrowed
-    struct scratch log;          // entries as they came
-    size_t n, n_forget;          // entries; and those when memory was given back last
+    struct scratch log;          // entries in order of arrival
+    size_t n, n_forget;          // entries; n_forget: when memory was released last
     int64_t n_groups;            // largest group + 1
-    int64_t add_group, add_id;   // to groups and ids when they are written
-    bool given_up;               // something that this cannot do: let SQLite make the index
+    int64_t add_group, add_id;   // shifts of groups and ids in the written index
+    bool given_up;               // a row that is not supported: SQLite makes the index
     struct row_index_text texts[ROW_INDEX_TEXTS_MAX];
     size_t n_texts, last_text;
 };
 
-// What is known of an index that is written.
+// The result of row_index_finish().
 struct row_index_result {
-    uint32_t root;                          // page; 0: SQLite has to make it
+    uint32_t root;                          // root page; 0: SQLite must make the index
     uint64_t n;                             // entries
-    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // of the first column, of the first two, ...
+    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... columns
 };
 
-// Takes note of the row `id`, of `width` cells. 0 or a negative errno.
+// Adds the row `id` of `width` cells. Returns 0 or a negative errno.
 int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
                   int64_t id);
 

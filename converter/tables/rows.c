@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statement names its columns by number, as the schema counts them, so that importers of files
-// and of packets speak of columns in the same way.
+// The statement's parameters have the numbers of the schema's columns, so importers of files and of
+// packets name columns in the same way.
 #include "converter/tables/rows.h"
 
 #include <errno.h>

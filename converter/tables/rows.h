@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that come one by one into a database that is open already: for what is joined to finished
-// traces. They go in by prepared statements, or in bulk where there is one. Traces themselves take
-// the road of database.h.
+// Insertion of single rows into an open database, for files that are added to finished traces. Rows
+// go through prepared statements, or into a bulk. Traces use database.h.
 #pragma once
 
 #include <stddef.h>
@@ -19,30 +18,32 @@
 struct rows {
     const struct table_def *def;
     enum table_id table;
-    struct bulk *bulk; // borrowed; NULL: by statements
+    struct bulk *bulk; // borrowed; NULL: `insert` is used
     struct cell cells[ROWS_CELLS_MAX];
     struct sqlite3_stmt *insert; // owned
     int64_t next_id;
     int code; // SQLite's code of the first failure
 };
 
-// Ids go on behind those that the table has. 0 or -EIO.
+// Opens a table. The ids of new rows follow the ids of the table. Returns 0 or a negative errno
+// with text.
 int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, struct err *err);
 
-// The same; rows go into `bulk` (borrowed, may be NULL) if they belong there. 0 or -EIO.
+// The same; rows go into `bulk` (borrowed, may be NULL) if it takes rows of the table.
 int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
                    enum table_id table, struct err *err);
 
-// Values of the row that rows_put() writes; columns that are not set are NULL.
+// Set the values of the row that rows_put() writes. Columns that are not set are NULL.
 void rows_int(struct rows *rows, size_t column, int64_t value);
 void rows_real(struct rows *rows, size_t column, double value);
-// Must live until rows_put(), in bulk until bulk_finish(); bytes that are no UTF-8 become U+FFFD.
+// The text must live until rows_put(), or in a bulk until bulk_finish(). Bytes that are not UTF-8
+// become U+FFFD.
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
 
-// Returns the row's id, where the table has one. A failure shows in rows_error().
+// Adds the row. Returns its id, if the table has ids. rows_error() has failures.
 int64_t rows_put(struct rows *rows);
 
-// A row for each number, in a table that has nothing else but an id; `column` is where they go.
+// Adds a row for each number to a table of an id and the column `column`.
 void rows_put_numbers(struct rows *rows, size_t column, const int64_t *numbers, size_t n);
 
 // The first failure, or 0.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stored tables: names, columns, types and what each column means, in one place. The lists
-// below make the DDL, the column numbers (COL_table_column), the batches and the help of `mmsql
-// tables`. Names and columns are Perfetto's public ones; what Perfetto computes (views) is in
-// converter/sql/.
+// The stored tables: names, columns, types and meanings, in one place. The lists below make the
+// DDL, the column numbers (COL_table_column), the batches and the help of `mmsql tables`. Names and
+// columns are Perfetto's public names; converter/sql/ has the views that Perfetto computes.
 //
 // T(table, doc)
-// K(table, column, doc)            the row's id, INTEGER PRIMARY KEY; always the first column
-// C(table, column, type, doc)      stored; type is INT, REAL, TEXT or BLOB; not shown if it begins
-// with _ G(table, column, type, sql, doc) computed from the others when it is asked for
+// K(table, column, doc)             the row's id, INTEGER PRIMARY KEY; always the first column
+// C(table, column, type, doc)       stored; type is INT, REAL, TEXT or BLOB; hidden if it begins
+// with _ G(table, column, type, sql, doc)  computed by the view from the other columns
 //
-// A table with columns that are computed or not shown is stored under its name with a _ in front;
-// its name is that of a view. (SQLite's own generated columns are computed with every insertion.)
+// A table with columns that are computed or hidden is stored as _NAME, and NAME is a view.
+// (SQLite's own generated columns are computed at every insertion.)
 //
 // Times are nanoseconds of the trace clock (CLOCK_BOOTTIME unless the trace says otherwise).
 #pragma once
@@ -237,7 +236,7 @@
 #define SCHEMA_TABLE_ID(table, doc) TABLE_##table,
 enum table_id { TABLE_LIST(SCHEMA_TABLE_ID) N_TABLES };
 
-// Numbers of the stored columns, as cells of a row count them.
+// Numbers of the stored columns: indexes of a row's cells.
 #define SCHEMA_KEY_ID(table, column, doc)          COL_##table##_##column,
 #define SCHEMA_COLUMN_ID(table, column, type, doc) COL_##table##_##column,
 #define SCHEMA_NO_ID(table, column, type, sql, doc)
@@ -258,7 +257,7 @@ struct column_def {
 
 struct table_def {
     const char *name;
-    const char *stored_name; // of the table behind the view; the same if there is no view
+    const char *stored_name; // name of the table behind the view; `name` if there is no view
     const char *doc;
     const struct column_def *columns;
     size_t n_columns;
@@ -269,5 +268,5 @@ extern const struct table_def table_defs[N_TABLES];
 
 const char *column_type_name(enum column_type type); // SQL's name
 
-// The table called `name`, or NULL.
+// Returns the table called `name`, or NULL.
 const struct table_def *table_def_find(const char *name);

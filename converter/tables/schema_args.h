@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables that hold args: see the view args. Same lists as in schema.h.
+// The tables of args: see the view args. Same lists as in schema.h.
 #pragma once
 
 #define ARGS_TABLE_LIST(T)                                                                         \
@@ -9,9 +9,9 @@
     T(_arg_more, "Values of arg sets that have more than fit into a row.")                         \
     T(_arg_set, "Arg sets, a row each; kernel events are arg sets that have a time.")
 
-// A set of args is a row, so that its keys stand once for each kind of set and not in every row.
-// The value_ columns hold the fields of the kind; a row is only as long as it needs to be. Kernel
-// events are such rows too: their fields are their args, and the set's id is the event's.
+// An arg set is a row. Keys are stored once for each kind of set, not in every row. The value_
+// columns hold the fields of the kind; a row ends after its last value. Kernel events are arg sets,
+// too: their fields are the args, and the set's id is the event's id.
 #define ARG_SLOTS_MAX 64
 
 #define COLUMNS__arg_field(K, C, G)                                                                \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of what is not in a trace's packets: the traces themselves, and the other files that a
-// database is made from. Same lists as in schema.h. They are filled by SQL, after the traces.
+// The tables of traces, and of the other files that a database is made from. Same lists as in
+// schema.h.
 #pragma once
 
 #define FILE_TABLE_LIST(T)                                                                         \

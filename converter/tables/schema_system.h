@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of what a system says of itself. Same lists as in schema.h.
+// The tables of system facts: mounts, inodes, interrupts, writers of packets. Same lists as in
+// schema.h.
 #pragma once
 
 #define SYSTEM_TABLE_LIST(T)                                                                       \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which stored tables a view needs is known to SQLite: it asks for every one that it reads when a
-// query is prepared, here in a database without rows.
+// SQLite knows the stored tables of a view: it calls the authorizer for each table when a query is
+// prepared, here in a database without rows.
 #include "converter/tables/selection.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include "converter/tables/database.h"
 #include "protos/ftrace_table.h"
 
-#define NAMES_MAX 256 // that a misspelt name is compared with
+#define NAMES_MAX 256 // to compare with a misspelt name
 
-// Small, and about the trace as a whole.
+// Small tables about the trace as a whole.
 static const enum table_id always_kept[] = {
     TABLE_cpu,   TABLE_machine,      TABLE_metadata,      TABLE_stats,
     TABLE_trace, TABLE_trace_bounds, TABLE_trace_machine,
@@ -61,7 +61,7 @@ static int name_unknown(const char *name, struct err *err)
                 : err_hint(err, -EINVAL, "'mmsql tables' lists them");
 }
 
-// A view that there is if the trace has such events; they may be ones that only the trace knows.
+// True if the name may be an event's view. Some events are known only in the trace.
 static bool event_may_be_meant(const char *name)
 {
     if (!str_starts_with(name, ARG_VIEW_PREFIX))
@@ -69,7 +69,7 @@ static bool event_may_be_meant(const char *name)
     return ftrace_event_type_by_name(name + strlen(ARG_VIEW_PREFIX)) || !name_near(name);
 }
 
-// What the name stands for, added to what is kept.
+// Keeps the tables that `name` reads.
 static int name_keep(struct selection *kept, sqlite3 *handle, const char *name, struct err *err)
 {
     struct reading reading = {0};
@@ -95,7 +95,7 @@ static int name_keep(struct selection *kept, sqlite3 *handle, const char *name, 
         kept->no_events = false;
     if (reading.read[TABLE__arg_field]) {
         kept->no_args = kept->no_event_fields = false;
-        // Views that look at events and their fields.
+        // Views of events and their fields.
         if (!str_eq(name, "args") && reading.read[TABLE__arg_kind])
             kept->no_events = false;
     }
@@ -117,7 +117,7 @@ int selection_keep(struct selection *selection, const char *names, struct err *e
         r = database_finish(db, NULL, NULL, err);
     while (r == 0 && (name = strsep(&rest, ",")))
         r = name_keep(&kept, database_handle(db), name, err);
-    // These are not tables of their own: what goes into them is up to the flags.
+    // The flags decide the content of these tables.
     kept.dropped[TABLE__arg_set] = kept.dropped[TABLE__arg_kind] = false;
     kept.dropped[TABLE__arg_field] = kept.dropped[TABLE__arg_more] = false;
     database_free(db);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statements and questions to a database that is open.
+// Statements and queries on an open database.
 #pragma once
 
 #include <sqlite3.h>
@@ -22,17 +22,18 @@ static inline const char *column_text(sqlite3_stmt *row, int column)
     return text ? text : "";
 }
 
-// Runs statements without results; `what` begins the error's text.
+// Runs statements without results. `what` begins the error's text. Returns 0 or a negative errno
+// with text.
 int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err);
 
-// The number that `sql` returns, or `otherwise` if that is NULL, there is no row, or `sql` is not
-// understood. *ret_failure becomes a negative errno if it is 0 and the question could not be asked:
-// there is no memory, the file cannot be read.
+// Returns the number that `sql` returns, or `otherwise` for NULL, without a row, or if `sql` is not
+// valid (an unknown table, for example). If *ret_failure is 0, another failure (memory, reading the
+// file) sets *ret_failure to a negative errno.
 int64_t sql_number_or_failure(struct sqlite3 *handle, const char *sql, int64_t otherwise,
                               int *ret_failure);
 
-// The same where no failure can hurt.
+// The same; failures are ignored.
 int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise);
 
-// The id behind those that the table has; 0 if it has none; a negative errno.
+// Returns the id after the largest id of the table, 0 for an empty table, or a negative errno.
 int64_t table_next_id(struct sqlite3 *handle, enum table_id table);

@@ -3,7 +3,7 @@
 
 #include "common/str.h"
 
-// Kernel names of tasks are cut in the middle of a character, paths have any bytes; but readers in
-// other languages refuse a text that is no UTF-8. Such bytes become U+FFFD in `to`, which stays
-// empty if the text is good.
+// Replaces bytes that are not UTF-8 by U+FFFD in `to`, which stays empty if the text is valid. The
+// kernel cuts names of tasks within a character, and paths have any bytes; readers in other
+// languages refuse a text that is not UTF-8.
 void text_mend(struct strbuf *to, const char *text, size_t size);

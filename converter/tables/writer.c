@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQLite itself takes most of the time of a conversion when it is given rows one by one, however
-// that is done. But rows of a table come nearly in the order of their ids, and then its tree of
-// pages can be written from left to right: that costs a tenth. Rows that come before their turn
-// wait in a backlog.
+// Row-by-row insertion by SQLite would take most of the time of a conversion. Rows of a table come
+// nearly in the order of their ids, so the table's B-tree can be written from left to right, in a
+// tenth of the time. Rows that come before their turn wait in a backlog.
 //
-// What must stay true: a batch belongs to the thread from the moment it is put; texts live until
-// the batch is written.
+// Invariants: writer_put() gives the batch to the thread; texts live until the batch is written.
 #include "converter/tables/writer.h"
 
 #include <errno.h>
@@ -25,7 +23,7 @@
 struct sink {
     struct btree tree;
     struct backlog backlog;
-    int64_t next; // id of the row whose turn it is
+    int64_t next; // id of the next row in turn
 };
 
 struct job {
@@ -42,10 +40,10 @@ struct writer {
     const struct id_shifts *shifts; // borrowed; NULL: none
     char *folder;                   // owned; may be NULL
     pthread_t thread;
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock; // of the members below
     pthread_cond_t changed;
     struct job queue[QUEUE_SIZE];
-    struct batch *spare[QUEUE_SIZE]; // owned: written, to be used again
+    struct batch *spare[QUEUE_SIZE]; // owned: written batches, for reuse
     size_t first, n, n_spare;
     bool busy, end, started;
     int failure; // negative errno
@@ -95,7 +93,7 @@ static int tree_add(struct writer *writer, enum table_id table, const struct rec
     return btree_add(&sink->tree, &writer->pages, id + id_shift(writer, table), record);
 }
 
-// Those that waited for the row written last.
+// Adds the rows that waited for the last row.
 static int backlog_follow(struct writer *writer, enum table_id table)
 {
     struct sink *sink = &writer->sinks[table];
@@ -106,7 +104,7 @@ static int backlog_follow(struct writer *writer, enum table_id table)
     return r;
 }
 
-// Numbers from the trace may be anything: they wrap.
+// The sum wraps, because numbers from the trace can have any value.
 static void row_shift(const struct writer *writer, enum table_id table, struct cell *row,
                       size_t width)
 {
@@ -122,7 +120,7 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     int64_t id = sink->next;
     if (table_defs[table].columns[0].key) {
         id = row[0].integer;
-        row[0].type = CELL_NULL; // it is the key of the tree already
+        row[0].type = CELL_NULL; // the id is the key of the tree
     }
     if (id < sink->next)
         return -EEXIST;
@@ -139,7 +137,7 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     return r == 0 && sink->backlog.n ? backlog_follow(writer, table) : r;
 }
 
-// Rows that come in turn: nothing waits for them.
+// Adds rows in turn; no row waits for them.
 static int numbers_write(struct writer *writer, enum table_id table, const struct batch *batch)
 {
     struct sink *sink = &writer->sinks[table];
@@ -184,7 +182,7 @@ static void *writer_run(void *userdata)
             writer->spare[writer->n_spare++] = job.batch;
         else
             batch_free(job.batch);
-        if (writer->failure == 0) // given up in the meantime, maybe
+        if (writer->failure == 0) // writer_abandon() may have set a failure
             writer->failure = r;
         writer->busy = false;
         pthread_cond_broadcast(&writer->changed);
@@ -193,7 +191,7 @@ static void *writer_run(void *userdata)
     return NULL;
 }
 
-// A stack as large as the thread needs, not as large as the process has.
+// The thread gets the stack that it needs, which is smaller than the default.
 static int thread_start(struct writer *writer)
 {
     pthread_attr_t attributes;
@@ -287,18 +285,18 @@ void writer_abandon(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
     if (writer->failure == 0)
-        writer->failure = -ECANCELED; // the thread drops what it finds from here on
+        writer->failure = -ECANCELED; // the thread drops all further batches
     wait_idle(writer);
     pthread_mutex_unlock(&writer->lock);
 }
 
-// No row comes any more: those that wait are written, and `root` is where the tree's root goes (0:
-// behind the rest).
+// Writes the waiting rows and completes the tree. *root: the page for the tree's root; 0 is
+// replaced by the number of a new page.
 static int sink_finish(struct writer *writer, enum table_id table, uint32_t *root)
 {
     struct sink *sink = &writer->sinks[table];
     int r = 0;
-    while (sink->backlog.n && r == 0) { // ids that nobody used
+    while (sink->backlog.n && r == 0) { // skips unused ids
         sink->next++;
         r = backlog_follow(writer, table);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns batches of rows into pages of an SQLite file, in a thread of its own, so that reading the
-// trace and writing the database use two processors. The queue is short: a trace that is read
-// faster than it is written makes its reader wait, not memory grow.
+// The writer turns batches of rows into pages of an SQLite file, in its own thread, so that reading
+// the trace and writing the database use two processors. The queue is short: if reading is faster
+// than writing, the reader waits, and memory does not grow.
 #pragma once
 
 #include <stdbool.h>
@@ -15,45 +15,46 @@
 
 struct writer;
 
-// Writes into `fd`, which is borrowed, from page `first_page` on: 2 in a new file. What has to wait
-// goes into files in `folder`, which is copied. 0 or a negative errno.
+// Starts a writer into `fd` (borrowed) from page `first_page` on: 2 in a new file. `folder`
+// (copied) is for temporary files. Returns 0 or a negative errno.
 int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret);
 
-// Of all rows; before the first. Borrowed.
+// Sets the shifts of all rows. Called before the first row. Borrowed.
 void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts);
 
-// What the file and those in the folder may take; before the first row. Borrowed; NULL: no limit.
+// Sets the budget of the file and the temporary files. Called before the first row. Borrowed; NULL:
+// no limit.
 void writer_budget(struct writer *writer, struct budget *budget);
 
-// An empty batch, or NULL if memory is out.
+// Returns an empty batch, or NULL if memory is out.
 struct batch *writer_batch(struct writer *writer);
 
-// Takes the batch. Waits if the queue is full. 0, or the negative errno of an earlier failure: then
-// the rows are dropped.
+// Takes ownership of the batch. Waits if the queue is full. Returns 0, or the negative errno of an
+// earlier failure; the rows are then dropped.
 int writer_put(struct writer *writer, enum table_id table, struct batch *batch);
 
-// Waits until everything is taken over: texts of cells may go. 0 or the first failure.
+// Waits until all batches are written; texts of cells may then be freed. Returns 0 or the first
+// failure.
 int writer_drain(struct writer *writer);
 
-// Drops what is not written yet and waits for what is being written. Texts of cells may go
-// afterwards.
+// Drops the waiting batches and waits for the current batch. Texts of cells may then be freed.
 void writer_abandon(struct writer *writer);
 
-// What the file has; the schema does not know it yet.
+// The trees in the file, which are not in SQLite's schema yet.
 struct writer_result {
     uint32_t roots[N_TABLES]; // pages
     struct row_index_result indexes[N_INDEXES];
 };
 
-// Completes the file; not_indexed[] is true for tables whose index is not to be made here. 0 or a
+// Completes the file. not_indexed[]: true for tables whose index SQLite makes. Returns 0 or a
 // negative errno.
 int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
                   struct writer_result *ret);
 
-// Completes a file that SQLite has made: trees of the tables that have a page in `roots` take the
-// place of what is there, which must be a single page. Other tables have no rows here. 0 or a
-// negative errno.
+// Completes a file that SQLite has made. If a table has a page in `roots`, the root of its new tree
+// overwrites the page, which must be the table's only page. Other tables must have no rows. Returns
+// 0 or a negative errno.
 int writer_finish_grown(struct writer *writer, const uint32_t roots[N_TABLES]);
 
-// Ends the thread.
+// Ends the thread and frees the writer.
 struct writer *writer_free(struct writer *writer);

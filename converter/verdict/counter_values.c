@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First and last values are found through the index on track and time, so they cost the same in a
-// trace of any length.
+// The index on track and time leads to first and last values, so the cost does not depend on the
+// length of the trace.
 #include "converter/verdict/counter_values.h"
 
 #include "common/cleanup.h"

@@ -6,14 +6,14 @@
 #include "converter/verdict/subject.h"
 
 struct counter_range {
-    bool found;         // in the trace
-    double first, last; // of all tracks that match, in sum
+    bool found;         // the trace has such counters
+    double first, last; // sum over all matching tracks
 };
 
-// First and last value of the counters of that type whose name matches (GLOB).
+// Returns the first and last values of the counters of `type` whose names match `glob`.
 struct counter_range counters_range(struct subject *subject, const char *type, const char *glob);
 
-// By how much counters of vmstat grew; 0 where they went back or are not there.
+// Returns the growth of vmstat counters; 0 if they fell or are missing.
 int64_t vmstat_growth(struct subject *subject, const char *glob);
 
 struct counter_low {
@@ -22,12 +22,12 @@ struct counter_low {
     double value, first;
 };
 
-// The lowest value of one counter between two moments, and its first value in the trace.
+// Returns the lowest value of one counter between two times, and its first value in the trace.
 struct counter_low counter_lowest(struct subject *subject, const char *type, const char *name,
                                   int64_t from, int64_t to);
 
-// Calls `each` for each pair of readings of the counters that match, track by track, in order of
-// time.
+// Calls `each` for each pair of consecutive readings of the matching counters, track by track, in
+// order of time.
 void counters_steps(struct subject *subject, const char *type, const char *glob,
                     void (*each)(void *userdata, int64_t ts, int64_t end, double change),
                     void *userdata);

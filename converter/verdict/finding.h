@@ -8,15 +8,15 @@
 
 #include "common/vec.h"
 
-// The order is that of the sentences within one severity.
+// In the order of the sentences within one severity.
 enum verdict_kind {
     VERDICT_KILL,     // a process was killed for want of memory
-    VERDICT_LOSS,     // the trace lacks something
+    VERDICT_LOSS,     // data that the trace lacks
     VERDICT_PRESSURE, // when memory was short
-    VERDICT_STALL,    // who waited for memory
-    VERDICT_GROWTH,   // who grew
-    VERDICT_RETURN,   // what was evicted and came back
-    VERDICT_QUIET,    // nothing of that, as far as the trace can tell
+    VERDICT_STALL,    // the process that waited for memory
+    VERDICT_GROWTH,   // the process that grew
+    VERDICT_RETURN,   // evicted memory that came back
+    VERDICT_QUIET,    // no memory pressure, as far as the trace can tell
 };
 
 enum verdict_severity { VERDICT_CRITICAL, VERDICT_WARNING, VERDICT_NOTICE, VERDICT_INFO };
@@ -26,8 +26,8 @@ struct finding {
     enum verdict_severity severity;
     int64_t trace_id;
     bool has_time;
-    int64_t ts, dur;   // where in the trace (ns), if it has a time
+    int64_t ts, dur;   // place in the trace (ns), if has_time
     char *text;        // owned; one sentence or more, without newline
-    const char *query; // SQL that shows what it is made from
+    const char *query; // SQL that shows the source of the text
 };
 VEC_DEFINE(finding_vec, struct finding);

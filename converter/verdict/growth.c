@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that grew. For each process the memory counts that only the process can give back:
-// anonymous memory, swapped or not. For profiled processes without these counters the heap counts.
+// The process that grew. Growth is growth of anonymous memory in RAM, which only the process can
+// free. If no process grew enough by these counters, the heap of a profiled process counts.
 //
-// A trace may have millions of readings. So a process with many is looked at in some places through
-// the index on track and time, and only the one that grew most is read in full. What is said of it
-// are two readings, so it is true wherever the others are.
+// A trace may have millions of readings. A process with many readings is therefore sampled through
+// the index on track and time, and only the process that grew most is read in full. The sentence
+// names two readings, so it is true whatever the other readings are.
 #include "converter/verdict/rules.h"
 
 #include <stdlib.h>
 
 #include "common/cleanup.h"
 
-#define PLACES_MAX   48    // of a process that are looked at
-#define LOOKS_MAX    12000 // in all
-#define READINGS_FEW 500   // of a process that are all read
-#define READINGS_MAX 50000 // of the one that grew most
+#define PLACES_MAX   48    // samples of a process
+#define LOOKS_MAX    12000 // samples of all processes
+#define READINGS_FEW 500   // up to this number, a process is read in full
+#define READINGS_MAX 50000 // up to this number, the process that grew most is read in full
 #define WORTH_SHORT  ((double)(8 << 20))
 #define WORTH_QUIET  ((double)(64 << 20))
 
@@ -29,7 +29,7 @@ struct reading {
     double value;
 };
 
-// From the lowest reading to the highest behind it.
+// The growth from the lowest reading to the highest reading after it.
 struct growth {
     int64_t upid, track;
     struct reading low, high, last;
@@ -68,7 +68,7 @@ static void places_look(struct growth *growth, struct subject *subject, sqlite3_
     }
 }
 
-// All readings, unless there are more than that; then *growth stays as it is.
+// Reads all readings. False: the readings are more than `max`, and *growth is unchanged.
 static bool readings_look(struct growth *growth, struct subject *subject, int64_t max)
 {
     CLEANUP(subject_end)
@@ -87,7 +87,7 @@ static bool readings_look(struct growth *growth, struct subject *subject, int64_
     return n <= max;
 }
 
-// The process that grew most, and in *ret_next the second.
+// Finds the process that grew most, and the second.
 static void processes_look(struct subject *subject, struct growth *most, struct growth *next)
 {
     CLEANUP(subject_end)

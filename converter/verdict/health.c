@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics are many, and each names a detail of the recorder or the importers. A reader wants to
-// know something else: which of the answers are wrong now, and what to do. So several make one
-// line, and what is not known here by name still shows, by its severity.
+// The statistics are many, and each is a detail of the recorder or of an importer. A user needs to
+// know which answers are wrong now, and what to do. Therefore one line groups several statistics. A
+// statistic that the table below lacks still shows, because of its severity.
 //
-// A line that comes with every trace is read by nobody. What a sound recording may have is left
-// out: packets that a ring gave up, and lines of trace_marker that no tool wrote.
+// Nobody reads a line that comes with every trace. Statistics of sound recordings are left out:
+// packets that a ring buffer overwrote, and lines of trace_marker in an unknown format.
 #include "converter/verdict/health.h"
 
 #include <inttypes.h>
@@ -20,9 +20,9 @@
 #include "converter/verdict/subject.h"
 
 #define NAMED_MAX 3
-#define NAME_SIZE 64 // a database may be a stranger's, and have any name here
+#define NAME_SIZE 64 // an untrusted database may have any name here
 
-// The first row that fits counts. A row with `any_severity` also fits the severity info.
+// The first matching row counts. A row with `any_severity` also matches the severity info.
 static const struct stat_meaning {
     const char *glob;
     enum health_kind kind;
@@ -56,7 +56,7 @@ static const struct stat_meaning {
 };
 
 struct tally {
-    int64_t n;           // rows of stats, as one for each processor or buffer
+    int64_t n;           // rows of stats, for example one for each processor
     int64_t sum;         // of their values
     struct strbuf names; // "name (12), other (1)", of the first few
     int64_t n_names;
@@ -66,8 +66,8 @@ struct health {
     struct subject subject;
     struct tally tallies[N_HEALTH];
     int64_t events_lost; // 0: not known
-    int64_t overwritten; // chunks of rings
-    int64_t discarded;   // chunks that buffers refused; packet_loss has them, too
+    int64_t overwritten; // chunks that ring buffers overwrote
+    int64_t discarded;   // chunks that full buffers refused; packet_loss counts them, too
     int64_t truncated_at;
     struct health_line_vec *lines; // borrowed
     bool failed;
@@ -112,7 +112,7 @@ static void stat_take(struct health *health, const char *name, const char *sever
                     str_printable(printable, sizeof(printable), name, strlen(name)), value);
 }
 
-// What is counted for all traces of a database counts for the first.
+// A statistic without a trace counts for the first trace of the database.
 static void stats_take(struct health *health)
 {
     CLEANUP(subject_end)
@@ -175,7 +175,7 @@ static void buffer_tell(struct health *health, struct strbuf *text)
     int64_t stopped, events = 0;
     int64_t others = health->tallies[HEALTH_BUFFER].sum - health->discarded;
     text_times(text, others > health->discarded ? others : health->discarded, "packet", "packets");
-    // mmtrace sums up by task what it could not keep.
+    // mmtrace records the sums, by task, of the events that it could not keep.
     if (subject_number(subject,
                        "SELECT sum(a.int_value) FROM _track p JOIN _track t ON t.parent_id = p.id "
                        "CROSS JOIN slice s ON s.track_id = t.id CROSS JOIN args a ON "
@@ -210,8 +210,8 @@ static void clock_tell(struct health *health, struct strbuf *text)
                 health->tallies[HEALTH_CLOCK].names.text);
 }
 
-// `tell` makes the text; without it, the text is `before`, the names of the statistics if there is
-// an `after`, and `after`.
+// `tell` makes the text. Without `tell`, the text is `before`, and with an `after`, the names of
+// the statistics and `after`.
 static const struct {
     void (*tell)(struct health *health, struct strbuf *text);
     const char *before, *after, *hint;
@@ -254,7 +254,7 @@ static void kind_tell(struct health *health, enum health_kind kind)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (!health->tallies[kind].n)
         return;
-    // A ring that wrapped begins in the middle of what sources had to say.
+    // A ring buffer that wrapped begins within the data of its sources, so gaps are no loss.
     if (kind == HEALTH_PACKETS && health->overwritten)
         return;
     if (texts[kind].tell)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Health lines say in plain words what a trace lacks. Their source is the statistics of recording
-// and conversion (the table stats), gathered by their meaning for the user of the database. A sound
-// trace has no health lines. A ring buffer that wrapped is no loss.
+// Health lines say in plain words what a trace lacks. They group the statistics of recording and
+// conversion (the table stats) by their meaning for the user of the database. A sound trace has no
+// health lines. A ring buffer that wrapped is not a loss.
 #pragma once
 
 #include <stdbool.h>
@@ -22,10 +22,10 @@ enum health_kind {
     HEALTH_BUFFER,  // a buffer was full
     HEALTH_PACKETS, // gaps between packets
     HEALTH_END,     // the last flush failed
-    HEALTH_HEAP,    // samples of a heap profile
+    HEALTH_HEAP,    // missing samples of a profile
     HEALTH_OTHER,   // other losses
-    HEALTH_CLOCK,   // times that mean nothing
-    HEALTH_IMPORT,  // what the converter could not read
+    HEALTH_CLOCK,   // times without meaning
+    HEALTH_IMPORT,  // data that the converter could not read
     N_HEALTH,
 };
 
@@ -37,7 +37,7 @@ struct health_line {
 };
 VEC_DEFINE(health_line_vec, struct health_line);
 
-// Appends the health lines of the trace, the worst first. 0 or a negative errno.
+// Appends the health lines of the trace, the worst first. Returns 0 or a negative errno with text.
 int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec *ret,
                 struct err *err);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In order of time, and never touching: a new span meets a run of neighbours. A binary search finds
-// the end of the run, because a trace may have as many spans as it likes.
+// The spans are in order of time and never touch, so a new span meets a run of neighbours. A binary
+// search finds the end of the run, because a trace may have any number of spans.
 #include "converter/verdict/intervals.h"
 
-// The number of intervals that begin at `ts` or before.
+// Returns the number of intervals that begin at or before `ts`.
 static size_t begun_at(const struct intervals *intervals, int64_t ts)
 {
     size_t low = 0, high = intervals->n;
@@ -20,8 +20,8 @@ static size_t begun_at(const struct intervals *intervals, int64_t ts)
 
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap)
 {
-    size_t behind = begun_at(intervals, end + gap); // the first that lies behind the new one
-    size_t first = behind;                          // the first that is merged
+    size_t behind = begun_at(intervals, end + gap); // the first span behind the new span
+    size_t first = behind;                          // the first span to merge
     while (first > 0 && intervals->items[first - 1].end + gap >= ts)
         first--;
     if (first == behind) {

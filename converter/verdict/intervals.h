@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans of time, merged where they overlap or nearly touch. Times are bounded (subject_time()).
+// Time spans in order, merged if they overlap or nearly touch. Times are bounded (subject_time()).
 #pragma once
 
 #include <stdbool.h>
@@ -14,11 +14,11 @@ struct interval {
 };
 VEC_DEFINE(intervals, struct interval);
 
-// Adds a span; spans with less than `gap` between them become one. Cheap for spans that come nearly
-// in order of time. 0 or -ENOMEM.
+// Adds a span; spans that are at most `gap` apart become one. Cheap for spans that come nearly in
+// order of time. Returns 0 or -ENOMEM.
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap);
 
-// Whether one of them is less than `gap` away from the span, or exactly that.
+// Returns true if one of the spans is at most `gap` away from the given span.
 bool intervals_are_near(const struct intervals *intervals, int64_t ts, int64_t end, int64_t gap);
 
 int64_t intervals_sum(const struct intervals *intervals);

@@ -18,7 +18,7 @@ static const char query[] =
 static const char query_counter[] =
     "SELECT ts, dur, change FROM vmstat_rate WHERE name = 'oom_kill' AND change > 0";
 
-// Without kernel events there are still the slices that were made of them.
+// Without kernel events, the slices that were made of the events count.
 static const char kills_sql[] =
     "WITH event AS (SELECT e.ts, e.utid, e.id, k.name FROM _arg_kind k CROSS JOIN _arg_set e "
     "ON e.kind_id = k.id WHERE k.name IN ('mark_victim', 'lowmemory_kill') AND e.ts IS NOT NULL "

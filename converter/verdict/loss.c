@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the trace lacks, as one sentence: the worst that its statistics tell (health.h), and how
-// many there are besides. A ring that wrapped is told as well, as information: it is why the
-// history begins where it does.
+// The losses of the trace as one sentence: the worst health line (health.h), and the number of
+// other lines. A ring buffer that wrapped is reported as information, because it explains the begin
+// of the data.
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When memory was short: reclaim that tasks waited for, kswapd at work, and the kernel's own count
-// of stalls (PSI). A time begins and ends with the events, which are exact. Readings of counters
-// are half a second apart; they only count where no event is near, and where the trace has no
-// events at all.
+// The times in which memory was short: reclaim that tasks waited for, kswapd at work, and the
+// kernel's own count of stalls (PSI). Events are exact, so a time begins and ends with events.
+// Readings of counters are half a second apart; they count only if no event is near, or if the
+// trace has no events.
 //
-// kswapd alone is no shortage: it works ahead, so that nobody has to wait. Compaction alone is a
-// lack of large blocks, not of memory. Both are told as what they are.
+// kswapd alone is not a shortage: it works ahead, so that no task must wait. Compaction alone is a
+// lack of large blocks, not of memory. The sentence says which of the two it is.
 #include <sqlite3.h>
 
 #include "common/cleanup.h"
@@ -15,7 +15,7 @@
 #include "converter/verdict/rules.h"
 
 #define STALL_SHARE 0.02 // of the time between two readings; less is noise of a healthy machine
-#define FALL_SHARE  0.9  // of the first reading; less of a fall is no news
+#define FALL_SHARE  0.9  // of the first reading; a smaller fall is not reported
 #define NEAR_END    (500 * NSEC_PER_MSEC)
 
 static const char query[] =
@@ -27,9 +27,9 @@ static const char query_counters[] =
 struct pressure {
     const struct reclaim *reclaim;
     struct intervals any;     // memory was short, or kswapd at work
-    struct intervals waits;   // somebody waited, by counters
-    bool by_reclaim;          // vmstat counts reclaim, which it does for the machine only
-    int64_t some_ns, full_ns; // PSI
+    struct intervals waits;   // a task waited, by counters
+    bool by_reclaim;          // vmstat counts reclaim, always of the whole machine
+    int64_t some_ns, full_ns; // stalls by PSI
     bool failed;
 };
 
@@ -127,7 +127,7 @@ static void when_add(struct strbuf *text, struct subject *subject, const struct 
               longest->ts);
 }
 
-// Parts of a list: "a, b; c".
+// Begins a part of a list: ": a, b".
 static void part_begin(struct strbuf *text, size_t *n)
 {
     strbuf_add_str(text, (*n)++ ? ", " : ": ");
@@ -176,7 +176,7 @@ static void stalls_add(struct strbuf *text, struct subject *subject,
     strbuf_add_str(text, " (PSI)");
 }
 
-// Counters are read now and then, so the reading next to the pressure counts as well.
+// Counters are read periodically, so the readings next to the pressure count, too.
 static void free_memory_add(struct strbuf *text, struct subject *subject,
                             const struct intervals *times, size_t *n)
 {
@@ -197,7 +197,7 @@ static void free_memory_add(struct strbuf *text, struct subject *subject,
               low.value * unit, low.ts);
 }
 
-// PSI alone does not tell a machine that is short from a memory cgroup at its limit.
+// PSI alone does not distinguish a machine without memory from a memory cgroup at its limit.
 static const char *begin_of(const struct pressure *pressure, bool waited, bool by_counters)
 {
     const struct reclaim *reclaim = pressure->reclaim;

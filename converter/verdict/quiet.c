@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing happened, as far as this trace can tell: what it did not record it cannot rule out, and
-// says so.
+// The sentence if nothing happened. It rules out only the pressure that the trace recorded. If the
+// trace recorded nothing about memory pressure, the sentence says so.
 #include "common/cleanup.h"
 #include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"

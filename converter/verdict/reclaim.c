@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events are read kind by kind through the index on kind and time, and merged here, so that nothing
-// is sorted and no event of another kind is touched. A conversion without kernel events
-// (--no-ftrace) has the slices of direct and memcg reclaim still; those are read instead then.
+// Each kind of event is read through the index on kind and time, and the kinds are merged here.
+// Nothing is sorted, and no event of another kind is read. After a conversion without kernel events
+// (--no-ftrace), the slices of direct and memcg reclaim are read instead.
 //
-// An end that is missing is not made up: a begin that another begin of the same thread follows is
-// dropped, and one that nothing follows lasts to the last event of reclaim, not to the end of the
-// trace, because events may end long before it (a full buffer). Where the kernel overwrote events,
-// a begin may meet the end of another episode; then only the number of episodes is told.
+// A missing end is not invented. A begin that is followed by another begin of the same thread is
+// dropped. The last begin of a thread lasts to the last event of reclaim, not to the end of the
+// trace, because events may end long before the trace (a full buffer). If the kernel overwrote
+// events, a begin may meet the end of another episode; then only the number of episodes is
+// reported.
 #include "converter/verdict/reclaim.h"
 
 #include <stdlib.h>
@@ -46,10 +47,10 @@ struct reader {
     struct subject *subject;
     struct stream streams[STREAMS_MAX];
     size_t n_streams;
-    struct map64 open;       // thread and work -> since when
-    struct map64 waiter_of;  // process or thread -> place in waiters
-    struct map64 process_of; // thread -> process + 1; 0: not known
-    struct map64 background; // threads that nobody waits for: kswapd, kcompactd
+    struct map64 open;       // thread and work -> begin
+    struct map64 waiter_of;  // process or thread -> index in waiters
+    struct map64 process_of; // thread -> process + 1; 0: unknown
+    struct map64 background; // threads that no task waits for: kswapd, kcompactd
 };
 
 static void out_of_memory(struct reader *reader, int r)
@@ -139,7 +140,7 @@ static void span_take(struct reader *reader, enum work work, int64_t utid, int64
     out_of_memory(reader, intervals_add(&reclaim->kswapd, ts, end, 0));
 }
 
-// kswapd tells each time that it wakes, and only that it sleeps when it has nothing more to do.
+// kswapd has an event for each wake-up, but an event for sleep only when all work is done.
 static void event_take(struct reader *reader, const struct stream *stream)
 {
     const struct event_name *name = stream->name;
@@ -207,7 +208,7 @@ static void stream_open(struct reader *reader, const struct event_name *name, in
     reader->reclaim->work[name->work].recorded |= stream->more;
 }
 
-// A kind is of one trace, that of its first event.
+// All events of a kind are of one trace: the trace of the first event.
 static void streams_open(struct reader *reader)
 {
     CLEANUP(subject_end)
@@ -225,7 +226,7 @@ static void streams_open(struct reader *reader)
     }
 }
 
-// The earliest that is at hand. NULL: all are through.
+// Returns the stream with the earliest event; NULL at the end.
 static struct stream *stream_first(struct reader *reader)
 {
     struct stream *first = NULL;
@@ -264,8 +265,8 @@ static void slices_read(struct reader *reader)
     }
 }
 
-// What mmtrace could not keep of a flood, summed up by task: nobody knows how long these took, but
-// memory was short all the time.
+// Reads the sums, by task, of the events that mmtrace could not keep. Their durations are unknown,
+// but memory was short all the time.
 static void not_kept_read(struct reader *reader)
 {
     CLEANUP(subject_end)
@@ -290,7 +291,7 @@ static void not_kept_read(struct reader *reader)
     }
 }
 
-// Compaction belongs to a shortage if it is next to reclaim. Elsewhere large blocks were wanted.
+// Compaction next to reclaim belongs to a shortage. Other compaction was a demand for large blocks.
 static void compactions_take(struct reader *reader)
 {
     struct reclaim *reclaim = reader->reclaim;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was evicted and came back: pages that were reclaimed, and those of them that were wanted
-// again (refaults); where the page cache was watched, of which file.
+// Evicted memory that came back: reclaimed pages, and reclaimed pages that were needed again
+// (refaults). If the page cache was recorded, the sentence names the file.
 #include "common/cleanup.h"
 #include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"
@@ -18,7 +18,7 @@ static double pages_size(const struct subject *subject, int64_t pages)
     return (double)pages * (double)subject->page_bytes;
 }
 
-// The file of which most came back after it had gone.
+// Adds the file of which most pages came back after their eviction.
 static bool file_add(struct strbuf *text, struct subject *subject)
 {
     CLEANUP(subject_end)
@@ -49,7 +49,7 @@ void rule_return(struct subject *subject)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     int64_t stolen =
         vmstat_growth(subject, "pgsteal_kswapd") + vmstat_growth(subject, "pgsteal_direct");
-    if (!stolen) // older kernels: by zone
+    if (!stolen) // older kernels count by zone
         stolen =
             vmstat_growth(subject, "pgsteal_kswapd_*") + vmstat_growth(subject, "pgsteal_direct_*");
     int64_t file = vmstat_growth(subject, "workingset_refault_file");

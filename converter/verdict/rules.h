@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of the verdict: each looks at the trace and adds what it finds, or nothing.
+// The rules of the verdict. Each rule reads the trace and adds its findings, if any.
 #pragma once
 
 #include "converter/verdict/reclaim.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each rule is a file of its own and knows nothing of the others; here they are called for each
-// trace, and what they found is put in order. A loss comes early whatever else there is, because it
-// says how far the other sentences can be believed.
+// Each rule is a file of its own and does not depend on other rules. Here the rules are called for
+// each trace, and their findings are sorted. A loss comes early, because it says how far the other
+// sentences can be believed.
 //
-// A rule may cost some milliseconds of a trace of any size: it reads what an index leads to, never
+// A rule may take some milliseconds for a trace of any size: it reads rows through an index, never
 // a whole table of events or counters.
 #include "converter/verdict/verdict.h"
 
@@ -73,8 +73,8 @@ static void findings_done(struct finding_vec *found, size_t from)
     found->n = from < found->n ? from : found->n;
 }
 
-// Only other sizes than the usual one are in the database. Of several machines the first one
-// counts.
+// The database has the page size only if it is not the usual one. If the trace has several
+// machines, the first machine counts.
 static void page_size_read(struct subject *subject)
 {
     int64_t bytes;
@@ -87,7 +87,7 @@ static void page_size_read(struct subject *subject)
         subject->page_bytes = bytes;
 }
 
-// A failure is told in `err`.
+// Returns SQLite's code; `err` has the text of a failure.
 static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict *verdict,
                        struct err *err)
 {

@@ -22,16 +22,16 @@ struct sqlite3;
 // A trace of the database, with its findings, the most important first.
 struct verdict {
     int64_t trace_id;
-    char *path; // owned; of the trace
+    char *path; // owned; path of the trace
     struct finding_vec findings;
 };
 VEC_DEFINE(verdict_vec, struct verdict);
 
-// Reads the database and appends a verdict for each trace of it whose number is `from` or more. 0
-// or a negative errno.
+// Appends a verdict for each trace of the database with an id of at least `from`. Returns 0 or a
+// negative errno with text.
 int verdict_make(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret, struct err *err);
 
-// Adds the verdicts to the table `verdict`.
+// Adds the verdicts to the table `verdict`. Returns 0 or a negative errno with text.
 int verdict_store(struct sqlite3 *handle, const struct verdict_vec *verdicts, struct err *err);
 
 const char *verdict_kind_name(enum verdict_kind kind);

@@ -22,6 +22,6 @@ struct background {
 // prints the pid, waits for the report (at most 30 seconds), and returns the exit code + 1.
 int background_enter(struct background *background, struct err *err);
 
-// Sends the report to the waiting process. Then closes standard error if background_enter() made
+// Sends the report to the waiting process. Also closes standard error if background_enter() made
 // this process. A second call does nothing.
 void background_report(struct background *background, enum background_report what);

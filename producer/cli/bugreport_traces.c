@@ -323,7 +323,7 @@ static int add_history(struct gathering *gathering, const struct trace_history *
     return r;
 }
 
-// -- no trace at all --
+// -- no trace in the report --
 
 static void explain(const struct gathering *gathering, const struct trace_history *history,
                     const struct trace_history_folder *folders, struct err *why)

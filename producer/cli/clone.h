@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies the buffers of a running session into a file. The session goes on.
+// Copies the buffers of a running session into a file. The session continues.
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include "producer/cli/remote.h"
 
 struct clone_options {
-    struct remote_clone session; // its output_fd is not used
+    struct remote_clone session; // output_fd is ignored
     const char *out_path;        // "-": stdout
     bool no_clobber;
     bool quiet; // print nothing about the file

@@ -381,8 +381,8 @@ static void tell_manager(struct daemon *daemon)
         log_warning(&daemon->log, "NOTIFY_SOCKET: %s", strerror(-r));
 }
 
-// Every client takes a descriptor, and so does every file that a client passes. The usual limit of
-// 1024 exists for programs that use select().
+// Each client takes a descriptor, and each file of a client takes another. The usual limit of 1024
+// exists for programs that use select().
 static void raise_fd_limit(void)
 {
     struct rlimit limit;

@@ -170,7 +170,7 @@ const struct cli_command daemon_command = {
     .options = options,
 };
 
-// Messages name files by absolute paths, which work from any folder.
+// Makes the path absolute, for messages that work from any folder.
 static int make_absolute(char **path)
 {
     char folder[PATH_MAX], *full;

@@ -9,8 +9,7 @@
 // it called: each stack once, however often the function occurs in it. The own allocations of a
 // function are the stacks that end in the function.
 //
-// A program that frees most of its allocations has little live memory. Then a second table shows
-// all allocations.
+// For a program that frees most of its allocations, a second table shows all allocations.
 #include "producer/cli/heap_summary.h"
 
 #include <dlfcn.h>
@@ -74,7 +73,7 @@ struct summary {
     struct strset names, heaps;
     struct row_vec rows;
     struct heap_total_vec totals; // by heap
-    uint32_t heap;                // of the samples that are being read
+    uint32_t heap;                // heap of the present samples
     uint64_t lost_flags;
     size_t n_stacks_seen;
     struct map64 pids;
@@ -181,7 +180,7 @@ static uint32_t name_of(struct summary *s, uint64_t frame_id)
                                           {PB_Frame_mapping_id, &mapping},
                                           {PB_Frame_rel_pc, &rel_pc},
                                           {0}});
-    read_numbers(message_of(s, MAPPINGS, mapping), // its path ends with the last part
+    read_numbers(message_of(s, MAPPINGS, mapping), // its path ends with the last string
                  (struct wanted[]){{PB_Mapping_path_string_ids, &path_id}, {0}});
     struct text function = string_of(s, FUNCTIONS, function_id);
     struct text path = string_of(s, PATHS, path_id);

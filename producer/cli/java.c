@@ -120,7 +120,7 @@ static int out_path(const struct java_options *o, char *ret, size_t size, bool *
     vm_process_close(&vm);
     if (n >= (int)size)
         return err_errno(err, -ENAMETOOLONG, "%s", o->out);
-    // The comma may be in the name of the current folder.
+    // The comma may be in the name of the working directory.
     return strchr(ret, ',') ? err_set(err, -EINVAL, "%s: a comma ends the name", ret) : 0;
 }
 

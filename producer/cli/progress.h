@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status of `record` on stderr: one line that is rewritten during the recording, and one sentence
-// at the end.
+// Status of `record` on stderr: a line that is rewritten during the recording, and a sentence at
+// the end.
 #pragma once
 
 #include "common/str.h"

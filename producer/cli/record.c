@@ -129,6 +129,7 @@ static int check_config(struct record *record, struct err *err)
         .log = &record->log,
         .source_names = names,
         .memory_bytes = config_machine_memory_bytes(),
+        .runs = record->client ? RUNS_FOR_CLIENT : RUNS_ALONE,
     };
     int r = config_check(record->config.trace, &env, err);
     if (r < 0)

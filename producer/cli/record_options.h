@@ -17,7 +17,7 @@
 struct light_config {
     nsec_t duration;         // ns; 0: not given
     uint64_t buffer_bytes;   // 0: the default, 32 MiB
-    uint64_t max_file_bytes; // 0: everything stays in the buffer until the end
+    uint64_t max_file_bytes; // bytes; 0: all data stay in the buffer until the end
     char **events;           // borrowed: "group/name", "group/*"
     size_t n_events;
 };
@@ -59,8 +59,8 @@ struct record_options {
     bool no_daemon;         // record in this process, even if a service runs
     bool background;        // return as soon as the recording is ready to start
     bool background_wait;   // the same, but return when the data sources have started
-    int notify_fd;          // written to when the data sources have started; -1: none
-    const char *detach_key; // leave the session to the service; NULL: do not
+    int notify_fd;          // gets a byte when the data sources have started; -1: none
+    const char *detach_key; // leave the session to the service; NULL: no
     const char *key;        // for ATTACH and IS_DETACHED
     bool stop;              // ATTACH: end the session
     uint64_t clone_id;      // CLONE; 0: by clone_name

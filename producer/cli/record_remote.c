@@ -107,7 +107,7 @@ struct run {
     struct err *err;
 };
 
-// Calls a method that is answered at once. The answer is dropped.
+// Calls a method with an immediate answer. The answer is dropped.
 static int call(struct run *run, uint32_t method, const ProtobufCMessage *request, struct err *err)
 {
     return ipc_client_call(run->client, method, request, -1, REMOTE_TIMEOUT, NULL, err);
@@ -383,7 +383,7 @@ static int detach(struct run *run, const char *key)
     int r = call(run, IPC_CONSUMER_DETACH, &request.base, &err);
     if (r == 0)
         return 0;
-    // The reason why there is no session is more useful than the failure to detach it.
+    // The failure of the session is more useful than the failure to detach it.
     int why = take_replies(run);
     if (why < 0)
         return why;

@@ -47,7 +47,7 @@ static void suggest(const char *name, struct err *err)
     pb__tracing_service_state__free_unpacked(state, NULL);
 }
 
-// Returns false if no session waits for the trigger.
+// Prints the fate of a trigger. Returns false if no session waits for it.
 static bool report(const char *name, const struct remote_trigger_answer *answer,
                    bool other_services)
 {

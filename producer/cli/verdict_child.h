@@ -11,7 +11,7 @@
 #define VERDICT_TRACE_MAX ((uint64_t)64 << 20)
 
 struct verdict_request {
-    int fd;             // the trace: a regular file that is open for reading; borrowed
+    int fd;             // the trace: a regular file, open for reading; borrowed
     nsec_t timeout;     // for the child; ending the child takes a little longer
     uint64_t max_bytes; // of the trace; 0: VERDICT_TRACE_MAX
     int cancel_fd;      // ends the child when readable; -1: none

@@ -493,7 +493,7 @@ static void be_late(struct foreign_helper *helper)
 
 static void free_now(struct foreign_helper *helper);
 
-// Does what a callback has asked for, after the callback has returned.
+// Does the work that a callback has asked for, after the callback has returned.
 static void leave_callback(struct foreign_helper *helper)
 {
     if (!helper->is_freed)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs work that may block for ever in a helper, a process of its own. Other users can cause such
+// Runs work that may block for ever in a helper, a process of its own. Other users can cause this
 // blocking: a path look-up below their mounts, a read of a file there, the close of a descriptor
 // that they sent. Each job has a deadline. The recorder's loop asks and goes on.
 //

@@ -18,8 +18,8 @@ struct foreign_message {
     uint32_t job;    // in a request
     int32_t result;  // in an answer
     uint64_t number; // the same in request and answer
-    // In an answer: nanoseconds of the job, without the time in which its process could run and
-    // others had the processor; and all such time since its process began.
+    // In an answer: nanoseconds of the job without its waits for a processor; and nanoseconds of
+    // all such waits since the process began.
     uint64_t taken, queued;
 };
 

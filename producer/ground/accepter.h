@@ -7,7 +7,7 @@
 
 struct accepter {
     int fd;            // owned: the non-blocking listening socket; -1: none
-    struct loop *loop; // borrowed; NULL: nothing is accepted yet
+    struct loop *loop; // borrowed; NULL: not started
     struct loop_io *io;
     struct loop_timer *rest;
     void (*comes)(void *userdata, int fd);

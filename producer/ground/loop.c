@@ -319,7 +319,7 @@ static void round_begin(struct loop *loop)
         (void)!write(rounds->wake_fd, &one, sizeof(one));
 }
 
-// A watcher may have come or gone during the round.
+// A watcher may be set or removed during the round.
 static void round_end(struct loop *loop)
 {
     if (loop->rounds)

@@ -48,8 +48,8 @@ int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_fn fire,
 void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period);
 struct loop_timer *loop_remove_timer(struct loop_timer *timer);
 
-// Runs until loop_quit(). Callbacks may add and remove anything, themselves included. Returns 0 or
-// a negative errno of the loop itself.
+// Runs until loop_quit(). Callbacks may add and remove any descriptor or timer, also their own.
+// Returns 0 or a negative errno of the loop itself.
 int loop_run(struct loop *loop);
 void loop_quit(struct loop *loop);
 

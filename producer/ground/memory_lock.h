@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Locks a recorder's memory.
+// Locks the memory of a recorder.
 #pragma once
 
 // Locks all present and future mappings of this process (program, libraries, buffers), each page

@@ -13,8 +13,8 @@
 //
 // Positions count bytes from the beginning and never wrap. A record does not cross the ring's end;
 // a record of kind PAD fills the gap. The first word of a record is 0 while the record is not
-// reserved, then its size, then its size with HEAP_RECORD_DONE. The recorder zeroes what it has
-// read.
+// reserved, then its size, then its size with HEAP_RECORD_DONE. The recorder zeroes all bytes that
+// it has read.
 //
 // The recorder treats everything that the client writes as untrusted input.
 #pragma once

@@ -31,7 +31,7 @@ static uint32_t line_of(uint32_t shift, uint64_t address)
     return (uint32_t)(stretch_of(shift, address) + region) & ((1u << TABLE_LINE_BITS) - 1);
 }
 
-// Returns the i-th place of an address: first the places of its line, then those of its windows.
+// Returns the i-th place of an address: first in its line, then in its windows.
 static uint32_t place_at(uint32_t shift, uint64_t address, uint32_t i)
 {
     if (i < TABLE_LINE_SLOTS)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pin saves the reads that bring a page back after an eviction. A pin costs room: while the page
-// would have been evicted, other pages used its place, and these are now read more often. So the
-// value of a page is
+// would have been evicted, other pages used its place, and these are now read more often. The value
+// of a page is therefore
 //
 //     its reads  -  price * the share of the time for which it was evicted
 //
 // The price is the number of reads that one page more or less of cache makes. The recording shows
-// it. If the cache had been larger by the quota, each page would have stayed longer, by the time in
-// which the kernel evicts as much as the quota. Then all reads of pages that had been evicted for a
-// shorter time would have been saved. Under a cyclic scan, pages come back, but none of them soon,
-// and the price is zero. (For pages used at random the price is also right: the use of the pages at
-// the edge of the cache.)
+// this price. If the cache had been larger by the quota, each page would have stayed longer, by the
+// time in which the kernel evicts as much as the quota. All reads of pages that had been evicted
+// for a shorter time would have been saved. Under a cyclic scan, pages come back, but none of them
+// soon, and the price is zero. (For pages used at random the price is also right: the use of the
+// pages at the edge of the cache.)
 //
 // A page without positive value is not pinned, because the pin would do harm. The rest of the quota
 // goes to pages that were never evicted, and that have stayed LONG_STAYS times as long as unused

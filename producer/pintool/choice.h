@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the pages to pin, by what a recording shows about them.
+// Chooses the pages to pin, from the evidence of a recording.
 #pragma once
 
 #include "common/ranges.h"
 #include "producer/pintool/evidence.h"
 
-// Clears *ret and adds the pages that are worth most, at most `n_max`. Pages without any evidence
+// Clears *ret and adds the pages of the highest value, at most `n_max`. Pages without any evidence
 // are never chosen. Returns 0 or -ENOMEM.
 int choice_make(const struct evidence *evidence, uint64_t n_max, struct page_ranges *ret);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A zip can have a million entries and a probe a million runs. So each part finds its first run by
+// A zip can have a million entries and a probe a million runs: each part finds its first run by
 // bisection, and all runs are in one array.
 #include "producer/pintool/coverage.h"
 

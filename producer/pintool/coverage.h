@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Intersects the parts of a file (the entries of a zip, or the whole file) with a set of byte
-// ranges: resident bytes, the bytes of an older probe, or those that a pinconfig names.
+// ranges: resident bytes, the bytes of an older probe, or the bytes that a pinconfig names.
 #pragma once
 
 #include <stddef.h>

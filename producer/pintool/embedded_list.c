@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list is used whole or not at all. So its size and checksum must match the directory. The size
-// in the directory limits the inflated size, and the caller limits the size in the directory,
-// before anything is read.
+// A list is used whole or not at all: its size and checksum must match the directory. The size in
+// the directory limits the inflated size, and the caller limits the size in the directory, before
+// anything is read.
 #include "producer/pintool/embedded_list.h"
 
 #include <errno.h>

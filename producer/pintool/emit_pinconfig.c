@@ -138,8 +138,8 @@ static int gather_containing(struct emitting *e, const struct said *said, struct
     return ret->failed ? -ENOMEM : 0;
 }
 
-// A pinconfig cannot express a name with a newline. So nothing protects this entry from patterns
-// that its name contains.
+// A pinconfig cannot express a name with a newline: nothing protects this entry from patterns that
+// its name contains.
 static void leave_out_broken(struct emitting *e, size_t n_covered)
 {
     vec_foreach(&e->zip->entries, entry) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pinned page saves reads, and one read brings many pages. So each page of a read gets a share,
-// and the shares of a file add up to its reads. The page cache has one event per folio, without the
+// A pinned page saves reads, and one read brings many pages: each page of a read gets a share, and
+// the shares of a file add up to its reads. The page cache has one event per folio, without the
 // folio's size. Read-ahead adds folios about a microsecond apart. A fault that follows another is
 // at least 2 us later, plus the time of the disk if it is used. Hence a read is a chain of folios
-// that follow one another in the file within BATCH_NS, and a folio ends where the next one of its
+// that follow one another in the file within BATCH_NS, and a folio ends where the next folio of its
 // chain begins.
 #include "producer/pintool/evidence.h"
 

@@ -16,15 +16,15 @@
 #define EVIDENCE_PAGES_MAX ((uint64_t)1 << 20) // 4 GiB, the range of a pinlist
 
 struct page_evidence {
-    uint32_t n_resident;  // samples that show it
+    uint32_t n_resident;  // samples that show the page
     uint32_t n_evicted;   // evictions
     uint32_t n_read_back; // reads after an eviction
-    float reads;          // its shares of the reads that brought it back
-    float gone_s;         // how long it was gone, in all, after it had been there
-    uint32_t since;       // when it came or went last, in ticks since the first event
-    uint16_t folio_pages; // that came with it as one, itself included; 0: unknown
-    uint8_t gone;         // it was resident and is not now
-    uint8_t came;         // `since` is when it came
+    float reads;          // shares of the reads that brought the page back
+    float gone_s;         // seconds of absence, after the page had been present
+    uint32_t since;       // last arrival or eviction, in ticks since the first event
+    uint16_t folio_pages; // pages of the folio that begins here; 0: unknown
+    uint8_t gone;         // the page was resident and is not now
+    uint8_t came;         // `since` is the time of an arrival
 };
 
 VEC_DEFINE(page_evidences, struct page_evidence);
@@ -44,8 +44,9 @@ struct evidence {
     uint64_t n_samples;
     double n_reads; // that brought pages back
     double n_evictions;
-    double gone_reads[EVIDENCE_GONE_BUCKETS]; // reads, by how long the pages had been gone
-    double stays_s, n_stays;                  // times from coming to going, where both were seen
+    double gone_reads[EVIDENCE_GONE_BUCKETS]; // reads, by the pages' time of absence
+    double stays_s, n_stays;                  // times from arrival to eviction, where both were
+                                              // seen
 };
 
 // Returns 0, -EFBIG or -ENOMEM.

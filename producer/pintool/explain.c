@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The evidence for a range is an average of its pages, because neighbours were chosen by their own
-// value. A list can have a hundred thousand ranges and a zip a million entries. So entries are
-// sorted once, and each range finds its entry by bisection.
+// value. A list can have a hundred thousand ranges and a zip a million entries: entries are sorted
+// once, and each range finds its entry by bisection.
 #include "producer/pintool/explain.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 VEC_DEFINE(entry_order, const struct zipindex_entry *);
 
-// Of one range.
+// The evidence for one range.
 struct reason {
     uint64_t start, end;                       // bytes
     double n_resident, n_evicted, n_read_back; // of each page, on average

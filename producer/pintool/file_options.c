@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Options that contradict each other are refused before anything is done: Android's tool ignored
-// unknown options, and wrote lists that nobody wanted.
+// unknown options, and wrote unwanted lists.
 #include "producer/pintool/file_options.h"
 
 #include <errno.h>

@@ -24,7 +24,7 @@ struct file_options {
     uint32_t watch_times; // 0: until interrupted
 };
 
-extern const struct cli_command file_command; // without its work
+extern const struct cli_command file_command; // without its `run`
 
 // Returns what cli_command_parse() returns. Call file_options_done() in each case.
 int file_options_parse(int argc, char **argv, struct file_options *ret, struct err *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recording may come from another machine, or from before the file was copied. So files are
-// matched by their names first; by device and inode if no name matches; and by the last part of the
-// name if neither does. The events of the page cache have only device and inode: those that the
-// recording gives for the name, or the present ones.
+// A recording may come from another machine, or from before the file was copied. Therefore files
+// are matched by their names first; by device and inode if no name matches; and by the last part of
+// the name if neither matches. The events of the page cache have only device and inode: the
+// recorded pair of the name is used, or the present pair.
 #include "producer/pintool/gather.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ static int find_files(struct gathering *g)
                 "SELECT count(*) FROM sqlite_master WHERE name = 'page_residency_file'");
     if (r < 0 || !n_tables)
         return r;
-    // The part behind the last slash: what is left when everything before it is cut off.
+    // The last column is the part behind the last slash.
     return ask(g, take_file, g,
                "SELECT id, device, inode, page_size_bytes, hex(path), hex(substr(path, 1 + "
                "length(rtrim(path, replace(path, '/', ''))))) FROM page_residency_file");

@@ -11,11 +11,11 @@
 
 struct gather_subject {
     const char *path;       // borrowed: its name in the recording
-    uint64_t device, inode; // of the file as it is here
+    uint64_t device, inode; // of the file on this machine
     uint64_t page_size;
 };
 
-// The numbers of rows that the evidence is made of.
+// The numbers of rows behind the evidence.
 struct gather_sources {
     uint64_t n_samples; // exact ones
     uint64_t n_changes; // of residency, between samples

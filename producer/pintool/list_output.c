@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pinlist may be the result of an afternoon's work, and a command that finds nothing (a cold
-// cache, outdated patterns) takes a second. So an empty list replaces another list only on demand.
-// Any other list replaces the old one, and the difference is printed, because a list depends on
-// what was in memory at that moment.
+// cache, outdated patterns) takes a second. Therefore an empty list replaces another list only on
+// demand. Any other list replaces the old list, and the difference is printed, because a list
+// depends on the pages in memory at that moment.
 #include "producer/pintool/list_output.h"
 
 #include <errno.h>
@@ -121,7 +121,8 @@ static void write_source(const char *path, const struct strbuf *bytes, const str
     }
 }
 
-// If there is no list yet, or only an empty one, nothing is lost: then this is only reported.
+// Refuses an empty list in the place of another file. Without another file, or with an empty one,
+// nothing is lost: the empty list is only reported.
 static int refuse_empty(const char *path, const struct list_made_of *made_of, struct err *err)
 {
     struct stat st;

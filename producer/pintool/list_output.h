@@ -12,7 +12,7 @@
 struct list_output {
     const char *path; // borrowed; NULL: no list is written
     bool allow_empty;
-    int stream_fd; // owned; standard output if a file goes there; -1: none does
+    int stream_fd; // owned; standard output if a file goes there; otherwise -1
 };
 
 // The origin of a list. All members are borrowed.

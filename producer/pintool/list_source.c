@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A list depends on the places of the entries that it names. If each entry is at its place with the
-// same data, the list fits, whatever else has changed. So a zip that was signed, or that got the
-// list itself as an entry behind the others, is still the same build. A zip whose entries have
-// moved is not. Size and checksum come from the zip's directory; no data are read.
+// same data, the list fits, whatever else has changed. A zip that was signed, or that got the list
+// itself as an entry behind the others, is still the same build. A zip whose entries have moved is
+// another build. Size and checksum come from the zip's directory; no data are read.
 #include "producer/pintool/list_source.h"
 
 #include <errno.h>

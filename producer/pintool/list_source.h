@@ -9,8 +9,8 @@
 //     entry offset=8192 size=30000 crc32=1234abcd name=lib/arm64-v8a/libapp.so
 //
 // The checksum in the second line belongs to the list: beside another list the file is ignored.
-// There is a line for each entry that the list names bytes of. A name is the rest of its line.
-// Lines that begin with another word are skipped.
+// Each entry of which the list names bytes has a line. A name is the rest of its line. Lines that
+// begin with another word are skipped.
 #pragma once
 
 #include <stdbool.h>
@@ -53,7 +53,7 @@ void list_source_encode(const struct list_source *source, const struct strbuf *l
 int list_source_parse(const char *text, size_t size, const struct strbuf *list,
                       struct list_source *ret);
 
-// Compares the entries with those of a zip. Returns 0 or -ENOMEM.
+// Compares the entries with the entries of a zip. Returns 0 or -ENOMEM.
 int list_source_compare(const struct list_source *source, const struct zipindex *index,
                         struct list_source_change *ret);
 

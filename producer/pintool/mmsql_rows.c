@@ -24,7 +24,7 @@ static bool find_beside(const char *relative, char *path)
         return false;
     path[n] = 0;
     char *slash = strrchr(path, '/');
-    size_t room = (size_t)(path + PATH_MAX - slash);
+    size_t room = slash ? (size_t)(path + PATH_MAX - slash) : 0;
     return slash && snprintf(slash, room, "/%s", relative) < (int)room && access(path, X_OK) == 0;
 }
 

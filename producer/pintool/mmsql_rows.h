@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks a database through the program `mmsql`. So pintool does not need SQLite, which small devices
-// have no other use for.
+// Asks a database through the program `mmsql`: pintool needs no SQLite, for which small devices
+// have no other use.
 #pragma once
 
 #include <stddef.h>

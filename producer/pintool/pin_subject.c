@@ -2,8 +2,8 @@
 //
 // The probe comes first: pages that are read from a zip afterwards must not count as resident.
 //
-// From here on all ranges are bytes, clipped to the file. So the last page counts for as many bytes
-// as the file has there, and nothing exceeds 100 %.
+// After the probe, all ranges are bytes, clipped to the file: the last page counts for as many
+// bytes as the file has there, and nothing exceeds 100 %.
 #include "producer/pintool/pin_subject.h"
 
 #include <errno.h>

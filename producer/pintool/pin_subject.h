@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One file that pintool examines: its resident bytes, and those of each entry if the file is a zip.
+// One file that pintool examines: its resident bytes, and the resident bytes of each entry if it is
+// a zip.
 #pragma once
 
 #include "common/err.h"
@@ -10,9 +11,9 @@
 #include "producer/pintool/targets.h"
 #include "producer/sources/residency/probe.h"
 
-// Where a subject's `resident` comes from.
+// The origin of a subject's `resident`.
 enum probe_origin {
-    PROBE_NONE,    // nowhere: every entry counts as covered as a whole
+    PROBE_NONE,    // none: every entry counts as covered as a whole
     PROBE_CACHE,   // the page cache, now
     PROBE_PINLIST, // a pinlist
     PROBE_UNKNOWN, // the kernel does not tell this user

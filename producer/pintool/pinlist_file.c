@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limit is eight million ranges: far more than anybody pins, and few enough to be read at once.
+// The limit is eight million ranges: far more than a real list has, and few enough to be read at
+// once.
 //
 // A zip is distinguished from a list by its first bytes, or by its file name, because bytes in
 // front of a zip are permitted. A list with exactly these bytes would begin at byte 1,347,093,252,

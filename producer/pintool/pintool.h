@@ -16,7 +16,7 @@ int pintool_suggest(int argc, char **argv);
 int pintool_lock(int argc, char **argv);
 int pintool_preload(int argc, char **argv);
 
-// Returns what a mode returns at its end: PROGRAM_DONE; or PROGRAM_FAILED, with a message, if
+// Returns the exit code of a mode at its end: PROGRAM_DONE; or PROGRAM_FAILED, with a message, if
 // standard output did not take everything, as on a full disk.
 int pintool_close_stdout(void);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This uses sysfs instead of BLKRASET: it is the same setting, and there may be no device node. A
-// watcher process restores the setting. It holds one end of a pipe whose other end only this
-// process has, so it sees the end of this process, whatever the cause. The watcher has a session of
-// its own, and takes no signals that a terminal or a service manager sends to all processes.
+// sysfs has the same setting as BLKRASET, and needs no device node. A watcher process restores the
+// setting. It holds one end of a pipe whose other end only this process has, so it sees the end of
+// this process, whatever the cause. The watcher has a session of its own, and takes no signals that
+// a terminal or a service manager sends to all processes.
 //
-// Two users at once would be harmful: the second would find "off" and restore that at its end. So
-// the process that turns read-ahead off locks the file for the watcher's life.
+// Two users at once would be harmful: the second would find "off", and restore "off" at its end.
+// Therefore the process that turns read-ahead off locks the file for the watcher's life.
 #include "producer/pintool/read_ahead.h"
 
 #include <errno.h>

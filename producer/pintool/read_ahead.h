@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns the read-ahead of a block device off for a while. Read-ahead is a setting of the whole
-// machine. So the setting is restored whatever happens to this process, SIGKILL included.
+// machine: it is restored whatever happens to this process, SIGKILL included.
 #pragma once
 
 #include <sys/types.h>
@@ -22,5 +22,5 @@ struct read_ahead {
 // device, or the device does not have the setting; -EACCES.
 int read_ahead_stop(const char *sys, dev_t device, struct read_ahead *ret, struct err *err);
 
-// Restores the setting, unless somebody has changed it since. Returns when this is done.
+// Restores the setting, unless the setting was changed since. Returns when this is done.
 void read_ahead_restore(struct read_ahead *read_ahead); // fit for CLEANUP()

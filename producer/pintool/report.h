@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports: what is printed about subjects, one after the other. A report is one const table and one
-// state. One run can make several reports. All but the SVG are written to standard output.
+// Reports print subjects, one after the other. A report is one const table and one state. One run
+// can make several reports. All but the SVG are written to standard output.
 #pragma once
 
 #include <stdbool.h>
@@ -16,10 +16,10 @@
 struct report_options {
     bool verbose;
     bool dump;      // also the ranges of files that were found in a folder, not named
-    bool zip;       //
+    bool zip;       // each entry of a zip
     bool gen_probe; // the page cache is probed
     const char *use_probe, *pinconfig_path, *svg_path; // borrowed; may be NULL
-    int stream_fd;                                     // borrowed; where "-" goes
+    int stream_fd;                                     // borrowed; the stream for "-"
     const struct pinconfig *pinconfig;                 // borrowed; NULL: none
 };
 
@@ -44,10 +44,11 @@ extern const struct report_kind report_json; // one object
 extern const struct report_kind report_map;  // a line of densities for each file or entry
 extern const struct report_kind report_svg;  // the same as a picture, in options->svg_path
 
-// Calls `row` for the file, unless nothing was probed, and for each entry of a zip that counts.
+// Calls `row` for the file, unless nothing was probed, and for each entry of a zip; with a
+// pinconfig, for each entry that it selects.
 struct report_row {
     struct part part;
-    const struct page_range *ranges; // borrowed; what is covered
+    const struct page_range *ranges; // borrowed; the covered bytes
     size_t n_ranges;
     uint64_t covered_bytes;
     bool is_entry;

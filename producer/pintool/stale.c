@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One config can be meant for many zips, and one range for many entries. So a range is useful if it
-// fits anywhere: it is compared with the largest entry that took its pattern.
+// One config can be meant for many zips, and one range for many entries: a range is useful if it
+// fits anywhere. It is compared with the largest entry that took its pattern.
 #include "producer/pintool/stale.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "common/cleanup.h"
 
-#define LINES_MAX 100 // for each of the two kinds; further ones are only counted
+#define LINES_MAX 100 // further patterns and ranges are only counted
 
 static int prepare(struct stale *stale, const struct pinconfig *config, const char *zip_name)
 {

@@ -27,7 +27,7 @@ struct stale {
     char *zip_name; // owned; of the first zip
 };
 
-// Notes what the entries of a zip take. Returns 0 or -ENOMEM.
+// Notes the patterns that the entries of a zip take. Returns 0 or -ENOMEM.
 int stale_note(struct stale *stale, const struct pinconfig *config, const struct zipindex *zip,
                const char *zip_name);
 

@@ -17,7 +17,7 @@ struct target {
     bool by_process;           // found through a process: the members below are set
     char *open_path;           // owned; the mapping itself, below /proc, or NULL
     char *root_path;           // owned; the path as the process sees it, or NULL
-    uint64_t inode;            //
+    uint64_t inode;            // of the mapped file
     struct page_ranges mapped; // owned; bytes of the file, sorted, not clipped to its size
 };
 
@@ -38,7 +38,7 @@ int targets_add_path(struct targets *targets, const char *path, struct err *err)
 int targets_add_process(struct targets *targets, int32_t pid, struct err *err);
 
 // Opens the file for reading and probing. Returns 0 or a negative errno: -EINVAL if it is not a
-// regular file, -ESTALE if the process maps another file than the one that the path now leads to.
+// regular file, -ESTALE if the path now leads to another file than the process maps.
 int target_open(const struct target *target, int *ret_fd, struct stat *ret_stat);
 
 void target_done(struct target *target);

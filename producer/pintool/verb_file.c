@@ -42,7 +42,7 @@ struct run {
     bool failed;
     bool other_build;           // the pinlist that serves as the probe does not fit
     size_t n_unread, n_unknown; // files that were found in folders, not named
-    struct err first_unread;    //
+    struct err first_unread;    // of the first unread file
 };
 
 static void run_done(struct run *run)

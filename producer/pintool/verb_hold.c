@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pintool lock` and `pintool preload`: apply a pinlist on any Linux. Locked pages stay as long as
-// the process lives and maps them. So the process only stays alive, and says when it is ready,
-// because mlock(2) reads the pages in first. Preloading only reads: the pages may be evicted the
-// next moment.
+// the process lives and maps them: the process only stays alive. It says when it is ready, because
+// mlock(2) reads the pages in first. Preloading only reads: the pages may be evicted the next
+// moment.
 //
 // A file that shrinks while it is locked costs pages, not the process: nothing here touches the
 // mapping.
@@ -84,7 +84,7 @@ static int check(void *userdata, struct err *err)
     return r;
 }
 
-// An open file with those of its bytes that a pinlist names.
+// An open file, and its pages that a pinlist names.
 struct listed_file {
     int fd;           // owned
     const char *path; // borrowed
@@ -92,7 +92,7 @@ struct listed_file {
     uint64_t page_size;
     struct page_ranges pages; // owned; clipped to the file
     uint64_t n_missing_bytes; // named, but behind the file's end
-    struct err other_build;   // what tells that the list is of another build; no text: nothing
+    struct err other_build;   // why the list is of another build; no text: nothing shows this
 };
 
 static int clip(const struct page_ranges *bytes, struct listed_file *file)
@@ -114,7 +114,8 @@ static int clip(const struct page_ranges *bytes, struct listed_file *file)
     return 0;
 }
 
-// The list belongs to a zip and this file is not a zip: that is enough.
+// Compares the file with the build of the list. A file that is not a zip differs from a zip's
+// build.
 static int check_build(const char *list_path, const struct list_source *source,
                        struct listed_file *file, struct err *err)
 {

@@ -2,7 +2,7 @@
 //
 // `pintool measure`: finds the pages that a command needs. First the files' own pages are dropped
 // from the cache, not the whole cache. Read-ahead is off meanwhile, because it would bring in pages
-// that nobody asked for. Then the command runs, and `pintool file` reports.
+// that the command does not need. Then the command runs, and `pintool file` reports.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pintool pinlist`. Its lines are those that scripts for Android's tool read: `start=N bytes=N`
-// for a range and `total_bytes_to_pin=N` for a summary, each under a heading.
+// `pintool pinlist`. Prints the lines that scripts for Android's tool read: `start=N bytes=N` for a
+// range and `total_bytes_to_pin=N` for a summary, each under a heading.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -82,7 +82,7 @@ static int check(void *userdata, struct err *err)
     return cli_check(rules, err);
 }
 
-// Everything that is found out on the way.
+// The state of one run.
 struct suggestion {
     const struct command_line *line;
     struct residency_probe *probe; // owned

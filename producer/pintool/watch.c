@@ -24,7 +24,7 @@
 #include "producer/sources/residency/look.h"
 
 #define RESCAN_PERIOD NSEC_PER_SEC
-#define RESCAN_SHARE  10 // a search may take one part in so many of the time
+#define RESCAN_SHARE  10 // a search takes at most 1 / 10 of the time
 
 struct watched {
     struct target target; // owned
@@ -44,7 +44,7 @@ struct watch {
     const struct watch_finder *finder;  // borrowed
     struct residency_probe *probe;      // borrowed
     struct look look;
-    struct watched_files files; // owned, with what they point to
+    struct watched_files files; // owned, with the files themselves
     nsec_t now;                 // real time of the round
     nsec_t next_rescan;
 };
@@ -175,7 +175,7 @@ static void print_change(const struct watch *watch, const struct watched *file, 
     print_changes(file, zip, "went", &change->went);
 }
 
-// The look has found new runs, or the first ones.
+// Prints the changes of a look that has found new runs, or the first runs.
 static int report_runs(struct watch *watch, struct watched *file, uint64_t size_bytes)
 {
     CLEANUP(change_done) struct change change = {0};
@@ -226,8 +226,8 @@ static int index_entries(struct watch *watch, struct watched *file, int fd, uint
     return 0;
 }
 
-// Indexes the zip again. A named file that is not a zip is an error at once. A zip that is no
-// longer one may just be being written.
+// Indexes the zip again. A named file that is not a zip is an error at once. A former zip may just
+// be being written.
 static int index_again(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
                        struct err *err)
 {
@@ -340,7 +340,7 @@ static int file_add(struct watch *watch, struct target *target)
     return -ENOMEM;
 }
 
-// Returns the number in the set of the target's identity.
+// Returns the number of the target's identity in the set.
 static uint32_t key_of(struct strset *set, const struct target *target, bool add)
 {
     CLEANUP(strbuf_done) struct strbuf key = {0};
@@ -350,8 +350,8 @@ static uint32_t key_of(struct strset *set, const struct target *target, bool add
     return add ? strset_add(set, key.text, key.size) : strset_find(set, key.text, key.size);
 }
 
-// Removes files that were found and no longer exist, and crosses known files off the list of new
-// ones. A named file stays, because it may come back.
+// Removes files that were found and no longer exist, and clears the known files in `found`. A named
+// file stays, because it may come back.
 static void files_sweep(struct watch *watch, struct strset *set, struct target **found)
 {
     size_t n = 0;

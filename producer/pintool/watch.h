@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks at files again and again, and prints which pages came and went.
+// Looks at files again and again, and prints the pages that came and went.
 #pragma once
 
 #include "common/err.h"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A truncated pinlist pins too little and nobody notices. So a list gets its name only when all of
-// it is on the disk. A symbolic link stays one: the file that it leads to is replaced.
+// A truncated pinlist pins too little, without notice: a file gets its name only when all of it
+// is on the disk. A symbolic link stays a link: the file that it leads to is replaced.
 //
-// A folder that everybody may write to (/tmp) has names that other users chose. There another
-// user's link is not followed, whatever fs.protected_symlinks says: it would lead root to any file.
-// Each link is read through the descriptor whose owner was checked, so it cannot be exchanged.
+// A folder that everybody may write to (/tmp) has names that other users chose. In this folder
+// another user's link is not followed, whatever fs.protected_symlinks says: it would lead root to
+// any file. Each link is read through the descriptor whose owner was checked, so it cannot be
+// exchanged.
 #include "producer/pintool/whole_file.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A service manager takes most rights away before the daemon starts (configs/systemd). Elsewhere,
-// or if the unit was changed, the daemon does so itself. The two lists differ: the unit leaves out
-// the rights that only heap profiles of running programs need.
+// or if the unit was changed, the daemon drops the rights itself. The two lists differ: the unit
+// leaves out the rights that only heap profiles of running programs need.
 //
 // Invariant: helpers start with these rights and need no others. Each helper is tested under the
 // daemon.
@@ -31,11 +31,11 @@ static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes o
                              BIT(CAP_SYS_RESOURCE) |    // pressure thresholds, OOM scores
                              BIT(CAP_SYS_NICE) |        // own priority, and that of helpers
                              BIT(CAP_IPC_LOCK) |        // locks its own memory
-                             BIT(CAP_SETUID) |          // helpers become the owner of files
-                             BIT(CAP_SETGID) |          // that they touch, or nobody
+                             BIT(CAP_SETUID) |          // helpers become the owners
+                             BIT(CAP_SETGID) |          // of touched files, or nobody
                              BIT(CAP_KILL);             // programs that wait for their profile
 
-// Drops capabilities that no executed program may gain any more.
+// Drops capabilities from the bounding set, so that executed programs cannot gain them.
 static void bound(void)
 {
     for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tracefs has had a mount point of its own since 4.1. Before, and on some machines still, it is
-// below debugfs. An existing mount is used before anything is mounted.
+// tracefs has a separate mount point since Linux 4.1. Before, and on some machines still, tracefs
+// is below debugfs. An existing mount is preferred to a new mount.
 #include "producer/service/roots.h"
 
 #include <stdbool.h>

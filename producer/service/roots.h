@@ -5,6 +5,6 @@
 
 #include "producer/sources/source.h"
 
-// Finds tracefs, and mounts it if that is necessary and permitted. A missing file system is NULL in
-// *ret. The strings are constant.
+// Finds tracefs, and mounts it if necessary and permitted. A missing file system is NULL in *ret.
+// The strings are constant.
 void source_roots_find(struct source_roots *ret);

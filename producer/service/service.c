@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback for an event may call back into the service, and may even destroy the event's session,
-// whose code is still on the stack then. So a destroyed session leaves the list at once, with all
-// its limits and names, but its memory is released in a later round of the loop (the graveyard).
+// A callback for an event may call the service, and may even destroy the event's session, whose
+// code is still on the stack. Therefore a destroyed session leaves the list at once, with all its
+// limits and names, but its memory is released in a later round of the loop (the graveyard).
 //
 // A recording into a regular file survives its consumer: its session stays, without a name and
 // without triggers, until everything is written. Pipes are not waited for. A detached session is
-// removed at its end, as in Perfetto, because perhaps nobody would ever collect it.
+// removed at its end, as in Perfetto, because perhaps no client would ever collect it.
 //
-// All checks come before anything is made: a refused request leaves no file, no buffer and no
-// session behind.
+// All checks precede all changes: a refused request leaves no file, no buffer and no session
+// behind.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -23,8 +23,8 @@
 
 // Members.
 
-// Removes the file that the config named, if it is empty: the service made it. Checked once,
-// because later the name may belong to another session.
+// Removes the file that the service created at the config's output_path, if the file is empty.
+// Checked once, because the name may later belong to another session.
 static void remove_empty_file(struct member *member)
 {
     struct stat st;
@@ -77,7 +77,7 @@ static bool make_room(void *userdata, struct session *session, int why)
            member->consumer->make_room(member->consumer->userdata, member->id, why);
 }
 
-// `path` is NULL if the caller has named the file.
+// Makes the file of a session. `path` is NULL if the caller opened the file.
 static int make_file(struct member *member, const char *path, bool durable, int *fd,
                      struct trace_file **ret, struct err *err)
 {
@@ -126,7 +126,7 @@ static void reap(void *userdata)
     member_vec_clear(&service->graveyard);
 }
 
-// No more events reach the consumer, and its end does not remove the session.
+// Afterwards no events reach the consumer, and the end of the session does not remove the member.
 static void silence(struct member *member)
 {
     member->announces = member->is_leaving = false;
@@ -309,7 +309,8 @@ static int start(struct service *service, uint64_t session_id, struct err *err)
     return r;
 }
 
-// From here on START_TRACING hears its triggers, even if the start is deferred.
+// Begins the session. START_TRACING waits for its triggers from here on, even if the start is
+// deferred.
 static int begin(struct service *service, struct member *member, bool start_now, struct err *err)
 {
     if (session_get_settings(member->session)->mode == SESSION_MODE_START)
@@ -354,7 +355,7 @@ int service_enable(struct service *service, const struct service_consumer *consu
     *ret_session_id = inserted->id;
     if (request->config->trace->exclusive_prio > 0)
         end_others(service, inserted->id);
-    // A callback for another session's end may have ended this one, too.
+    // A callback for another session's end may have ended this session, too.
     inserted = find(service, *ret_session_id);
     r = inserted ? begin(service, inserted, request->start, err) : 0;
     if (r < 0)
@@ -404,7 +405,7 @@ size_t service_disable_all(struct service *service)
     for (size_t i = 0; !service->ending && i < service->members.n; i++)
         service->members.items[i]->moved_at = now;
     service->ending = true;
-    // By id, because the end of one session may remove others.
+    // Walks by id, because the end of one session may remove others.
     for (uint64_t id = 0; (member = next_member(service, id));) {
         id = member->id;
         if (!member->is_clone && session_get_state(member->session) != SESSION_DONE)

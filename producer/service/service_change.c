@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ChangeTraceConfig: as in Perfetto, a consumer may widen the filters by producer name of a running
-// session. Perfetto ignores other changes of the new config. Here the whole request is refused, so
-// that nobody relies on them.
+// session. Perfetto ignores other changes of the config. Here a request with other changes is
+// refused, so that no client relies on them.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ static void clear_filters(Pb__TraceConfig *config)
     }
 }
 
-// Packs the config without the fields that may change.
+// Packs the config without the filters, which may change.
 static int pack_rest(const Pb__TraceConfig *config, struct config *ret, struct err *err)
 {
     Pb__TraceConfig *copy = config_copy_message(config);
@@ -72,7 +72,7 @@ static int take_filters(Pb__TraceConfig__DataSource *to, const Pb__TraceConfig__
     return 0;
 }
 
-// The two configs differ only in their filters.
+// Copies the filters of `config`. The two configs differ only in their filters.
 static int change_filters(struct session *session, const Pb__TraceConfig *config)
 {
     Pb__TraceConfig *held = session_get_filters(session);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Snapshots of running sessions for another consumer: finds the session, checks the right to copy
-// it, and checks the memory. Every user may copy his own sessions, root may copy all.
+// it, and checks the memory. A user may copy the user's own sessions, root all.
 //
-// A session that writes into a file has only its newest packets in memory. So its snapshot is made
-// in a file, too: a copy of what was written, and the packets behind it. That may be much data, so
-// it is written slice by slice, as all output.
+// A session that writes into a file has only its newest packets in memory. Therefore its snapshot
+// goes into a file, too: a copy of the written part, and the packets behind it. The part may be
+// large, so it is written slice by slice, as all output.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static int check_clone(const struct member *original, uid_t uid,
     return 0;
 }
 
-// Opens what the session has written so far. If that is nothing, *ret_fd is untouched.
+// Opens the file that the session has written so far. Without a file, *ret_fd is untouched.
 static int open_original(const struct session_file *file, int *ret_fd, struct err *err)
 {
     char path[64];

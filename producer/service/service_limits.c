@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The error for each limit names the limit and the numbers. Snapshots are counted apart from
-// sessions, so that evidence can be saved even if the maximum number of sessions is reached. Their
-// memory counts until they are destroyed.
+// The error for each limit has the limit's name and the numbers. Snapshots are counted separately
+// from sessions, so that evidence can be saved even at the maximum number of sessions. The memory
+// of snapshots counts until they are destroyed.
 #include <errno.h>
 
 #include "producer/service/config/config_check.h"
@@ -27,7 +27,7 @@ struct service_limits service_default_limits(void)
 }
 
 struct use {
-    size_t n, n_of_uid; // of the requested kind
+    size_t n, n_of_uid; // sessions, or snapshots
     uint64_t bytes, bytes_of_uid;
 };
 
@@ -124,7 +124,7 @@ static int check_name(const struct service *service, const Pb__TraceConfig *conf
                   : 0;
 }
 
-// The smallest max_other_session_count of all sessions that share the semaphore counts.
+// The smallest max_other_session_count of all sessions with this semaphore counts.
 static int check_semaphore(const struct service *service,
                            const Pb__TraceConfig__SessionSemaphore *semaphore, struct err *err)
 {
@@ -151,7 +151,7 @@ static int check_semaphore(const struct service *service,
     return 0;
 }
 
-// A session with exclusive_prio excludes all sessions without a higher one.
+// A session with exclusive_prio excludes all sessions without a higher value.
 static int check_exclusive(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
                            struct err *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protocol is one text datagram to a Unix socket, stable and documented in sd_notify(3). It is
-// not worth a library that every process of the daemon would keep in memory.
+// The protocol is one text datagram to a Unix socket, stable and documented in sd_notify(3). A
+// library for it would cost memory in every process of the daemon.
 #include "producer/service/service_manager.h"
 
 #include <errno.h>

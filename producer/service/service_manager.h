@@ -6,10 +6,10 @@
 
 #include "common/nsec.h"
 
-// Sends `state` ("READY=1"; may have several lines) to $NOTIFY_SOCKET. Returns 0, also without a
-// service manager, or a negative errno.
+// Sends `state` ("READY=1"; several lines are possible) to $NOTIFY_SOCKET. Returns 0, also without
+// a service manager, or a negative errno.
 int service_manager_tell(const char *state);
 
-// Returns the maximum time between two WATCHDOG=1 that the service manager expects from this
-// process; 0: none.
+// Returns the longest time between two WATCHDOG=1 that the service manager permits this process; 0:
+// no watchdog.
 nsec_t service_manager_watchdog(void);

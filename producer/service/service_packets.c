@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything here (except the config) is small and bounded: snapshots and events that wait to be
-// written are in fixed arrays. A session that is never read keeps the newest snapshots, and prefers
-// events that happen once over those of periodic flushes.
+// Everything here (except the config) is small and bounded: pending snapshots and events are in
+// fixed arrays. A session that is never read keeps the first and the newest snapshots, and prefers
+// unique events to the events of periodic flushes.
 //
-// The synchronization marker must be byte for byte what other readers search for: uid, sequence id,
-// then the marker as the last field.
+// The synchronization marker must have exactly the bytes that other readers search for: uid,
+// sequence id, then the marker as the last field.
 #include "producer/service/service_packets.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "common/elements.h"
 #include "protos/fields.h"
 
-// Bytes that a packet takes at most, without what each packet has (OWN_ROOM).
+// Maximum bytes of a packet, without the fields of every packet (OWN_ROOM).
 #define OWN_ROOM         64
 #define ROOM             64
 #define SNAPSHOT_ROOM    (32 + 24 * CLOCK_SET_MAX)
@@ -277,7 +277,7 @@ static uint64_t flush_period_ms(const struct session_settings *settings)
     return settings->write_into_file ? (uint64_t)(period / NSEC_PER_MSEC) : 0;
 }
 
-// Returns where flush_period_ms belongs in the packed config, or -1 if it is present.
+// Returns the offset for flush_period_ms in the packed config, or -1 if the field is present.
 static ssize_t flush_period_place(const struct service_packets *packets)
 {
     struct wire_reader reader = wire_reader_over(packets->config, packets->config_size);
@@ -300,9 +300,8 @@ static void put_raw(struct wire_writer *w, const uint8_t *bytes, size_t size)
     w->pos += size;
 }
 
-// Writes the config as it was given, plus the flush period if the service chose it: without the
-// period, trace_processor takes a trace that was written during the recording for one without
-// flushes.
+// Writes the unchanged config, plus the flush period if the service chose it: without the period,
+// trace_processor takes a trace that was written during the recording for a trace without flushes.
 static void put_config(const struct service_packets *packets, struct packet_list *list)
 {
     struct wire_writer w = list_begin(list, packets->config_size + ROOM);

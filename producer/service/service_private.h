@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of the service share: service.c (life and end of sessions), service_limits.c (who
-// may have how many), service_triggers.c, service_clone.c, service_change.c and service_state.c
-// (the service's description of itself). Besides them only tests include this.
+// Shared by the files of the service: service.c (life and end of sessions), service_limits.c
+// (limits per user and in all), service_triggers.c, service_clone.c, service_change.c and
+// service_state.c (the state for clients). Besides these files, only tests include this header.
 #pragma once
 
 #include <inttypes.h>
@@ -30,15 +30,15 @@ struct member {
     struct requester requester;
     bool is_clone;
     bool is_nameless;    // unique_session_name is free again
-    bool is_leaving;     // destroyed, but its data still go into its file
-    uint32_t n_triggers; // received
-    bool heard_trusted;  // one of them came from a trusted user
+    bool is_leaving;     // destroyed, but data are still written to the file
+    uint32_t n_triggers; // number of received triggers
+    bool heard_trusted;  // a trigger came from a trusted user
     char *last_trigger;  // owned; NULL: none
     nsec_t last_trigger_at;
     bool ended_told; // the consumer knows that the session has ended
     bool announces;  // events reach the consumer: service_enable() can no longer fail
     nsec_t started_realtime;
-    nsec_t moved_at; // the consumer's last action on the session while the service ends
+    nsec_t moved_at; // last action of the consumer on the session while the service ends
 };
 
 VEC_DEFINE(member_vec, struct member *);
@@ -47,18 +47,19 @@ struct service {
     struct service_env env;
     struct service_limits limits;
     struct member_vec members;   // in the order of their ids
-    struct member_vec graveyard; // removed, freed when no call is inside them
+    struct member_vec graveyard; // removed; freed when no call uses them
     struct loop_timer *reaper;   // owned; NULL without a loop
     uint64_t last_id;
     bool ending;                  // makes no more sessions
     struct budget log_budget;     // log lines of users who are not trusted
-    struct budget session_budget; // attempts of users who are not trusted to make sessions
+    struct budget session_budget; // requests for sessions of users who are not trusted
     struct budget trigger_budget; // triggers of users who are not trusted
-    nsec_t refusal_told;          // when the log last named a refused trigger; boot time, 0: never
+    nsec_t refusal_told;          // boot time of the last log line about a refused trigger; 0:
+                                  // never
     struct trigger_history history;
     struct disk_job history_job; // writes history_text
     struct strbuf history_text;
-    bool history_changed; // since history_text was made
+    bool history_changed; // the history changed since history_text was made
     int history_result;
     size_t (*list_folders)(void *userdata, struct service_trace_folder *ret, size_t n);
     void *list_folders_userdata;
@@ -69,7 +70,7 @@ static inline nsec_t boot_now(const struct service *service)
     return clock_read(service->env.session.clock, CLOCK_BOOTTIME);
 }
 
-// Returns NULL if there is no such session, or if it was destroyed.
+// Returns the member, or NULL if the session does not exist or was destroyed.
 static inline struct member *find(const struct service *service, uint64_t id)
 {
     for (size_t i = 0; i < service->members.n; i++)
@@ -78,7 +79,7 @@ static inline struct member *find(const struct service *service, uint64_t id)
     return NULL;
 }
 
-// Returns the member after `id`. For walks during which sessions come and go.
+// Returns the member after `id`, for walks during which sessions come and go.
 static inline struct member *next_member(const struct service *service, uint64_t id)
 {
     for (size_t i = 0; i < service->members.n; i++)
@@ -103,7 +104,7 @@ static inline const char *session_name(const struct member *member)
     return name ? name : "";
 }
 
-// Returns the session that has the unique_session_name now, or NULL.
+// Returns the session with this unique_session_name, or NULL.
 static inline struct member *find_named(const struct service *service, const char *name)
 {
     for (size_t i = 0; i < service->members.n; i++) {
@@ -128,7 +129,7 @@ static inline bool is_live(const struct member *member)
 int member_new(struct service *service, const struct service_consumer *consumer,
                struct member **ret, struct err *err);
 struct member *member_free(struct member *member);
-// Gives the member an id and passes it to the service, which owns it from here on.
+// Gives the member an id and adds it to the service, which then owns the member.
 int member_insert(struct service *service, struct member *member, struct err *err);
 
 // service_limits.c
@@ -146,7 +147,7 @@ void service_init_limits(struct service *service);
 void service_init_triggers(struct service *service);
 void service_save_history(struct service *service);
 void service_free_history(struct service *service);
-// Returns whether a trigger of a suitable name may still affect the session.
+// Returns whether triggers may still affect the session.
 bool service_hears_triggers(const struct member *member);
-// Fires the triggers that the config wants fired at its start.
+// Fires the config's activate_triggers at the start.
 void service_fire_own_triggers(struct service *service, uint64_t session_id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service's description of itself: Perfetto's messages for its clients, and additional data for
-// `mmtrace status`. The states have the names that Perfetto's clients know.
+// The service's state: Perfetto's messages for its clients, and additional data for `mmtrace
+// status`. The states have Perfetto's names.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static Pb__TracingServiceState__DataSource *make_data_source(bool *ok, const cha
     return source;
 }
 
-// A config may use any name of a source.
+// Lists the names and aliases of all sources. A config may use any of them.
 static void fill_data_sources(bool *ok, const struct service *service,
                               Pb__TracingServiceState *state)
 {
@@ -269,7 +269,7 @@ void service_set_trace_folders(struct service *service,
     service->list_folders_userdata = userdata;
 }
 
-// The client that gets the path may be in another folder.
+// The client may have another working directory.
 static char *absolute_path(bool *ok, const char *path)
 {
     char folder[PATH_MAX], *whole;

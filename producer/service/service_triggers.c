@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trigger goes to every session that has one of its name; each session applies its own rules. The
-// history belongs to the name, over all sessions, and a trigger counts once however many sessions
-// hear it. The history is kept only if a session has a limit, so that frequent triggers without a
+// A trigger goes to every session with a trigger of its name; each session applies its own rules.
+// The history belongs to the name, over all sessions, and a trigger counts once for any number of
+// sessions. The history is kept only if a session has a limit, so that frequent triggers without a
 // limit cost no file.
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 // The producer name of triggers that a config fires, as in Perfetto's client.
 #define OWN_TRIGGERS_PRODUCER "perfetto_cmd_producer"
 
-// For one user who is not trusted; all such users together have twice as many. Each trigger may
-// cost a snapshot of all buffers, and its size on the disk.
+// Limits of a user who is not trusted; all of these users together have twice as many. Each trigger
+// may cost a snapshot of all buffers, and its size on the disk.
 #define TRIGGERS_AT_ONCE  10
 #define TRIGGERS_A_MINUTE 2
 #define REFUSALS_PERIOD   (60 * NSEC_PER_SEC)
@@ -83,7 +83,7 @@ void service_free_history(struct service *service)
     if (service->env.disk)
         disk_wait(service->env.disk, &service->history_job);
     if (service->history_changed) {
-        service->env.disk = NULL; // the last time must not be lost
+        service->env.disk = NULL; // the last change must not be lost
         service_save_history(service);
     }
     strbuf_done(&service->history_text);
@@ -154,8 +154,8 @@ static bool may_fire(struct service *service, const char *name, uid_t uid, nsec_
     return false;
 }
 
-// Returns the name for the history of users who are not trusted. Trusted users' triggers count
-// under their own name.
+// Returns the name in the history for users who are not trusted. The triggers of trusted users
+// count under the trigger's own name.
 static const char *strangers_name(const char *name, char ret[NAME_ROOM])
 {
     snprintf(ret, NAME_ROOM, "%s%s", STRANGERS_PREFIX, name);
@@ -164,10 +164,10 @@ static const char *strangers_name(const char *name, char ret[NAME_ROOM])
 
 struct activation {
     struct service_trigger_hit hit;
-    bool refused;    // its user has fired too many
+    bool refused;    // the user has fired too many
     size_t n_before; // in the last 24 hours
     struct service_trigger_result result;
-    bool limited; // a session that heard it has a limit
+    bool limited; // a session that accepted the trigger has a limit
 };
 
 bool service_hears_triggers(const struct member *member)
@@ -222,7 +222,7 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
         id = member->id;
         activate_member(service, member, &activation);
     }
-    // The sessions come first, because they are urgent and the file is not.
+    // The sessions come first, because they are urgent. The file is not.
     if (activation.limited &&
         trigger_history_add(&service->history, trusted ? name : strangers, now) == 0)
         service_save_history(service);
@@ -233,7 +233,7 @@ void service_fire_own_triggers(struct service *service, uint64_t session_id)
 {
     struct member *member = find(service, session_id);
     size_t n = member ? session_get_config(member->session)->n_activate_triggers : 0;
-    // Firing may end the session, so it is looked up each time.
+    // A trigger may end the session, so the session is looked up each time.
     for (size_t i = 0; i < n && (member = find(service, session_id)); i++)
         service_activate_trigger(service, session_get_config(member->session)->activate_triggers[i],
                                  OWN_TRIGGERS_PRODUCER, member->uid);

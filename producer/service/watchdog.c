@@ -2,19 +2,19 @@
 //
 // The loop counts its rounds: the number is odd during a round. While the loop sleeps, the thread
 // sleeps, too, without a timeout. The loop wakes the thread at the start of the next round. From
-// then on the thread checks from time to time, until the loop has slept from one check to the next.
-// So an idle daemon is not woken, a busy one costs a check each 20 seconds, and a round costs two
-// stores and a load.
+// then on, the thread checks periodically, until the loop has slept from one check to the next.
+// Therefore an idle daemon is not woken, a busy daemon costs a check each 20 seconds, and a round
+// costs two stores and a load.
 //
-// A process or machine that was stopped must not be taken for a hanging one. So the thread counts
-// its checks, not only the time: the pause between two checks may have any length.
+// A stopped process or machine must not count as hanging. Therefore the thread counts its checks,
+// not only the time: the pause between two checks may have any length.
 //
-// A signal that was not handled keeps the signalfd readable for everyone who polls it. So the
-// thread sees that the loop did not handle it.
+// A signal that was not handled keeps the signalfd readable for every poll(). Therefore the thread
+// notices that the loop did not handle the signal.
 //
-// The thread's last actions must work while the loop holds any lock: no allocation, no log. It
-// releases the file lock, because a process cannot end while one of its system calls does not
-// return.
+// The thread's last actions must work while the loop holds any lock: no allocation, no log. The
+// thread releases the file lock, because a process cannot end while one of its system calls does
+// not return.
 #include "producer/service/watchdog.h"
 
 #include <errno.h>
@@ -32,8 +32,8 @@
 #include "common/cleanup.h"
 #include "common/thread.h"
 
-#define SIGNAL_LOOKS 8 // within the time that a signal may wait
-#define LOOP_LOOKS   3 // within the time that a round may take
+#define SIGNAL_LOOKS 8 // checks within the time that a signal may wait
+#define LOOP_LOOKS   3 // checks within the time that a round may take
 #define STACK_BYTES  ((size_t)64 << 10)
 
 struct watchdog {
@@ -73,13 +73,13 @@ static void sleep_on(struct watchdog *watchdog)
     uint64_t n;
     atomic_store(&watchdog->rounds.watcher_sleeps, true);
     if (!(atomic_load(&watchdog->rounds.number) &
-          1)) // otherwise the round began before the loop knew
+          1)) // otherwise the round began before the loop saw watcher_sleeps
         poll(fds, 2, -1);
     atomic_store(&watchdog->rounds.watcher_sleeps, false);
     (void)!read(watchdog->wake_fd, &n, sizeof(n));
 }
 
-// Pauses until the next check: briefly while a signal waits. The end of the watch ends the pause.
+// Pauses until the next check: briefly while a signal waits. watchdog_free() ends the pause.
 static void rest(const struct watchdog *watchdog, bool waits)
 {
     const struct watchdog_options *o = &watchdog->options;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends a process whose loop hangs, so that its service manager can start it anew and SIGTERM works
-// in every case. The watchdog is a thread. It sleeps while the loop sleeps.
+// Ends a process whose loop hangs, so that its service manager can restart it and SIGTERM always
+// works. The watchdog is a thread, which sleeps while the loop sleeps.
 #pragma once
 
 #include "common/log.h"
@@ -13,8 +13,8 @@ struct watchdog;
 struct watchdog_options {
     struct loop *loop; // borrowed, as all members
     int signal_fd;     // signalfd of the signals that the loop handles
-    int lock_fd;       // unlocked at the end, for the next process; -1: none
-    const char *name;  // prefix of the last line: "mmtrace"
+    int lock_fd;       // unlocked before the end, for the next process; -1: none
+    const char *name;  // prefix of the last line, for example "mmtrace"
     nsec_t loop_max;   // maximum time of one round of the loop; 0: the default
     nsec_t signal_max; // maximum time for which a signal may wait for the loop; 0: the default
 };

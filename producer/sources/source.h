@@ -65,12 +65,20 @@ struct source_counts {
 
 struct source; // each source defines a struct of its own, and casts
 
+// The program that runs a session, as bits.
+enum {
+    RUNS_ALONE = 1,      // a recorder without a service
+    RUNS_ARMED = 2,      // the daemon, for a config of its own
+    RUNS_FOR_CLIENT = 4, // the daemon, for a client
+};
+
 // A config field that is accepted but not read.
 struct config_unread {
     const ProtobufCMessageDescriptor *message;
     const char *field;
     bool warn;       // the user would otherwise notice only in the trace
     const char *why; // text that continues "FIELD: "
+    unsigned only;   // RUNS_... bits of the sessions that do not read the field; 0: all
 };
 
 // The name of a field of DataSourceConfig. Does not compile if there is no such field.

@@ -7,12 +7,12 @@
 //
 // Places in the buffer are 64-bit positions that only grow. The offset of a position in memory is
 // its remainder by the capacity. `tail` is the oldest unread record, `head` the place of the next
-// record; at most `capacity` bytes lie between the two. Reading moves the tail. So does a ring that
-// needs room: unread packets that the tail passes go to the retained store or are dropped. Read
-// packets have left the buffer and never get into the store. Therefore every packet is read at most
-// once, and everything in the store is older than everything in the ring. Positions also serve as
-// cursors: they stay valid when records move to the store during a walk, because entries of the
-// store keep their position.
+// record; at most `capacity` bytes lie between the two. Reading moves the tail. A ring that needs
+// room also moves the tail: unread packets that the tail passes go to the retained store or are
+// dropped. Read packets have left the buffer and never get into the store. Therefore every packet
+// is read at most once, and everything in the store is older than everything in the ring. Positions
+// also serve as cursors: they stay valid when records move to the store during a walk, because
+// entries of the store keep their position.
 //
 // An empty buffer starts again at the beginning of its memory. Therefore a buffer that is drained
 // often touches only the pages that it needs between two drains, and these pages stay in the
@@ -52,7 +52,7 @@ struct record {
     uint32_t size : 29; // bytes of the packet, which follows
     uint32_t rule : 3;  // enum packet_retain, or RECORD_FILLER
     uint32_t sequence_id;
-    uint64_t key; // of PACKET_PLAIN: the number of events
+    uint64_t key; // for PACKET_PLAIN: the number of events
 };
 
 static_assert(sizeof(struct record) == ALIGNMENT, "a header fits wherever there is any room");

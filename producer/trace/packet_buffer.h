@@ -10,8 +10,8 @@
 // beside the ring. A reader of the buffer gets the store's packets first. Therefore the packets
 // that explain others outlive a wrap of the ring.
 //
-// A ring may keep its beginning, too (packet_buffer_new_both_ends): the first packets stay and the
-// newest stay. Packets that a flood pushes out between them are counted as lost.
+// A ring may keep its beginning, too (packet_buffer_new_both_ends): then the first and the newest
+// packets stay. Packets that a flood pushes out between them count as lost.
 #pragma once
 
 #include <stdbool.h>

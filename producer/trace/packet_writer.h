@@ -56,15 +56,15 @@ struct packet_writer packet_writer_over(struct packet_buffer *buffer, uint32_t s
 struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec_t timestamp,
                                               size_t min, size_t want);
 
-// The same with min = want = `room`.
+// The same with min and want equal to `room`.
 struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t timestamp,
                                         size_t room);
 
-// The same, and begins the message `field` of TracePacket, which ends with the packet.
+// The same, and begins the message `field` of TracePacket. The message ends with the packet.
 struct wire_writer *packet_writer_begin_message(struct packet_writer *writer, nsec_t timestamp,
                                                 size_t room, uint32_t field);
 
-// Closes the packet. Returns false if the packet overflowed its room: it is dropped and counted.
+// Closes the packet. Returns false, and drops and counts the packet, if it overflowed its room.
 bool packet_writer_end(struct packet_writer *writer);
 
 // Closes a packet that has `n_events` events, which are counted if the packet is lost.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A log: packets are appended, superseded or read packets are marked dead in place, and compaction
+// A log. Packets are appended; superseded or read packets are marked dead in place; compaction
 // moves the live packets together. Compaction runs when the log reaches the end of its memory, or
 // earlier if more than half of the log is dead, so that a store with little content stays small. In
 // both cases, compaction frees a part of the log that is at least proportional to the moved part.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's output: frames packets as Trace.packet, deflates them if asked, and writes them to
+// Writes the trace: frames packets as Trace.packet, deflates them if requested, and writes them to
 // a file, a pipe or a socket.
 //
 // Call trace_file_add() for each packet, then trace_file_flush(); at the end trace_file_finish().
@@ -60,7 +60,8 @@ struct trace_file;
 // existing file fails with -EEXIST. The caller owns *ret_fd. Returns 0 or a negative errno.
 int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err);
 
-// Takes over `fd` on success. All memory is allocated here.
+// Makes a trace file. Takes over `fd` on success. Allocates all memory. Returns 0 or a negative
+// errno with text.
 int trace_file_new(int fd, const struct trace_file_options *options, struct trace_file **ret,
                    struct err *err);
 
@@ -87,7 +88,7 @@ int trace_file_sync(struct trace_file *file, struct err *err);
 // Flushes without the disk thread: waits for the thread and writes the rest.
 int trace_file_flush_now(struct trace_file *file, struct err *err);
 
-// With options.disk: the loop calls `ready` when a blocked call may be repeated.
+// Sets the function that the loop calls when a blocked call may be repeated, with options.disk.
 void trace_file_set_ready(struct trace_file *file, void (*ready)(void *userdata), void *userdata);
 
 bool trace_file_has_disk(const struct trace_file *file); // options.disk, and a regular file

@@ -316,7 +316,7 @@ class Output(RecordCase):
         disk = self.dir / "disk"
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk], check=True)
-        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
         out = disk / "trace.pftrace"
         done = self.record(config(FAST, duration_ms=0, more=INTO_FILE), out=out)
         self.assertEqual(done.returncode, 1)

@@ -520,7 +520,8 @@ class Reset(Armed):
         finally:
             os.close(folder)
         daemon.end(signal.SIGKILL)
-        lib.run("umount", self.traces)
+        # The daemon's helpers end a little later, and hold the folder until then.
+        wait_for(lambda: lib.run("umount", self.traces).returncode == 0, "the file system is free")
         mount(self, "-o", "loop", image, self.traces)
         [part] = self.parts()
         with self.daemon("--output-dir", self.traces) as daemon:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a file of a format: it is recognised or not, and imported or refused with a reason;
-// the database stays sound. One database serves all runs, each of which is rolled back.
+// Imports any bytes as a file of a format: the file is recognised or not, and imported or refused
+// with a reason; the database stays sound. One database serves all runs; each run is rolled back.
 #pragma once
 
 #include <sqlite3.h>
@@ -36,7 +36,7 @@ static inline sqlite3 *fuzz_database(void)
     return database_handle(db);
 }
 
-// `orphans` counts rows that lead nowhere.
+// `orphans` is a query for the number of rows that lead nowhere.
 static inline int fuzz_file_format(const char *option, const char *path, const char *orphans,
                                    const uint8_t *data, size_t size)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of converter/tables/writer.c: rows go into no file, and no thread takes them. A fuzz
-// target that includes this file converts a hundred times as fast. Rows wait as long as they may
-// wait in the real writer, so that a text that goes too early is read when it is gone. Then the
-// writer reads each cell, and remembers the ids of rows and those that refer to rows. What must
-// hold: an id comes once, and a row that is referred to is there.
+// Replaces converter/tables/writer.c: rows go into no file, and no thread takes them. A fuzz target
+// that includes this file converts a hundred times as fast. Rows wait as long as they may wait in
+// the real writer: a text that was freed too early is read after its end. Then the writer reads
+// each cell, and remembers the ids of rows and the references to rows. Each id must come once, and
+// each referenced row must exist.
 #pragma once
 
 #include <errno.h>
@@ -47,7 +47,7 @@ struct writer {
     int failure;
 };
 
-static struct writer *memory_writer; // the one that runs
+static struct writer *memory_writer; // the running writer
 
 static inline struct column_meaning meaning_of_stored(enum table_id table, size_t column)
 {
@@ -170,7 +170,7 @@ void writer_abandon(struct writer *writer)
     writer->failure = -ECANCELED;
 }
 
-// For the end, when all rows have been put: checks that rows exist to which others refer.
+// Checks, after all rows have been put, that all referenced rows exist.
 static inline void memory_writer_check(void)
 {
     writer_drain(memory_writer);

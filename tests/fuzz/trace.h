@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes of a trace, converted into a database in memory. Whatever they are, the conversion ends
-// well, the database is sound, and rows of one table refer to rows that are there.
+// Converts any bytes as a trace into a database in memory: the conversion succeeds, the database is
+// sound, and rows of one table refer to rows that exist.
 #pragma once
 
 #include <sqlite3.h>
@@ -25,7 +25,7 @@ static inline void fuzz_expect_none(sqlite3 *handle, const char *sql)
     sqlite3_finalize(statement);
 }
 
-// Every column that holds ids of rows holds those of rows that are there.
+// Checks that every column with ids of rows has only ids of existing rows.
 static inline void fuzz_references_check(sqlite3 *handle)
 {
     for (enum table_id table = 0; table < N_TABLES; table++)
@@ -74,7 +74,7 @@ static inline void fuzz_database_check(struct database *db)
         fuzz_expect_none(database_handle(db), wrong[i]);
 }
 
-// Reads the trace into a new database and ends that by `end`. Both are the caller's.
+// Reads the trace into a new database and finishes it by `end`. The caller owns both results.
 static inline struct database *fuzz_import(const uint8_t *data, size_t size,
                                            int (*end)(struct database *db, struct err *err),
                                            struct input **ret_input)
@@ -101,7 +101,7 @@ static inline int fuzz_finish(struct database *db, struct err *err)
     return database_finish(db, NULL, NULL, err);
 }
 
-// The database is the caller's.
+// Returns a database that the caller owns.
 static inline struct database *fuzz_convert(const uint8_t *data, size_t size)
 {
     struct input *input = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The armed folder against a service that a test plays, in a time that the test makes.
+// Runs the armed folder against a fake service, with a clock of the test's own.
 #pragma once
 
 #include "common/str.h"
@@ -42,18 +42,18 @@ extern struct fake fake; // the service
 int setup(void **state); // *state is a struct fixture
 int teardown(void **state);
 
-// What the service says of a session.
+// Sends an event of the service about a session.
 void tell(uint64_t id, enum service_event event, int result);
-// Sessions that live.
+// Returns the number of live sessions.
 size_t n_live(void);
 
 void put(const char *folder, const char *name, const char *text);
 void drop(const char *folder, const char *name);
-// Files of that name, or, with NULL, all that are no parts.
+// Returns the number of files with this name; NULL: of all files that are no parts.
 size_t count_files(const char *folder, const char *name);
 
 void arm(struct fixture *f);
-// Goes to the next moment at which something happens, which is `delay` from here.
+// Moves the time by `delay`, to the next moment at which something happens.
 void pass(struct fixture *f, nsec_t delay);
-// What a session writes into its file.
+// Writes bytes into a session's file.
 void record(uint64_t id, const char *bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pages of a file are resident, by one plain mincore() over all of it: what the residency
-// probe must find, too.
+// The resident pages of a file, by one plain mincore() over all of it: the residency probe must
+// find the same pages.
 #pragma once
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "producer/sources/residency/probe.h"
 #include "tests/unit/unit.h"
 
-// The first `pages` pages. The caller releases the ranges.
+// Returns the resident ranges of the first `pages` pages. The caller releases them.
 static inline struct page_ranges ask_mincore(int fd, uint64_t pages)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

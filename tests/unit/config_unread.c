@@ -21,6 +21,7 @@ static const struct {
      "file_write_period_ms max_file_size_bytes guardrail_overrides flush_period_ms trigger_config "
      "builtin_data_sources incremental_state_config unique_session_name compression_type "
      "trace_uuid_msb trace_uuid_lsb output_path trace_filter cmd_trace_start_delay "
+     "activate_triggers "
      "prefer_suspend_clock_for_duration bugreport_filename write_flush_mode fflush_post_write "
      "compression "},
     {&pb__trace_config__buffer_config__descriptor, " size_kb fill_policy name keep_first_kb "},
@@ -93,7 +94,7 @@ static void take_line(void *userdata, enum log_level level, const char *line)
     strbuf_addf(lines, "%s\n", line);
 }
 
-static void assert_warnings(const char *text, const char *expected)
+static void assert_warnings_of(unsigned runs, const char *text, const char *expected)
 {
     ProtobufCMessage *message;
     struct err err = {0};
@@ -101,10 +102,31 @@ static void assert_warnings(const char *text, const char *expected)
     struct log log = {.max_level = LOG_LEVEL_INFO, .write = take_line, .userdata = &lines};
     assert_int_equal(
         pbtext_parse(&pb__trace_config__descriptor, "t", text, strlen(text), &message, &err), 0);
-    config_unread_warn((Pb__TraceConfig *)message, &log);
+    config_unread_warn((Pb__TraceConfig *)message, runs, &log);
     assert_string_equal(lines.text ? lines.text : "", expected);
     protobuf_c_message_free_unpacked(message, NULL);
     strbuf_done(&lines);
+}
+
+static void assert_warnings(const char *text, const char *expected)
+{
+    assert_warnings_of(RUNS_ALONE, text, expected);
+}
+
+// The daemon counts sessions and ends those of a lower priority; its clients may start later.
+static void what_the_daemon_does_is_no_warning(void **state)
+{
+    (void)state;
+    static const char text[] = "deferred_start: true session_semaphores { name: \"a\" } "
+                               "exclusive_prio: 1 activate_triggers: \"t\"";
+    static const char deferred[] = "deferred_start: has no effect, recording starts at once\n";
+    static const char all[] = "deferred_start: has no effect, recording starts at once\n"
+                              "session_semaphores: has no effect, other sessions are not counted\n"
+                              "exclusive_prio: has no effect, other sessions go on\n";
+    assert_warnings_of(RUNS_FOR_CLIENT, text, "");
+    assert_warnings_of(RUNS_ARMED, text, deferred);
+    assert_warnings_of(RUNS_ALONE, text, all);
+    assert_warnings_of(0, text, all);
 }
 
 static void what_misleads_is_said_once(void **state)
@@ -137,6 +159,7 @@ int main(void)
         cmocka_unit_test(every_field_is_read_or_has_a_reason),
         cmocka_unit_test(a_source_names_a_config_that_there_is),
         cmocka_unit_test(what_misleads_is_said_once),
+        cmocka_unit_test(what_the_daemon_does_is_no_warning),
     };
     return cmocka_run_group_tests_name("config_unread", tests, NULL, NULL);
 }

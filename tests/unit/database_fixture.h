@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Databases without a path, and questions about them.
+// Databases without a path, and queries of them.
 #pragma once
 
 #include <sqlite3.h>
@@ -16,7 +16,7 @@ static inline struct database *create(void)
     return db;
 }
 
-// The handle lives as long as the database.
+// Returns the handle, which lives as long as the database.
 static inline sqlite3 *finish(struct database *db)
 {
     struct err err = {0};
@@ -24,7 +24,7 @@ static inline sqlite3 *finish(struct database *db)
     return database_handle(db);
 }
 
-// The first number of the first row.
+// Returns the first number of the first row.
 static inline int64_t query_int(sqlite3 *handle, const char *sql)
 {
     sqlite3_stmt *statement;

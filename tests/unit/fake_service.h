@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A made-up service for the tests of the ports; it is linked in the place of the real one. It notes
-// each request in a diary, under a lock: the loop runs in a thread of its own.
+// A fake service for the tests of the ports, linked in the place of the real service. It notes each
+// request in a diary, under a lock, because the loop runs in a thread of its own.
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #define FAKE_N_PACKETS 500 // of each read-out
 #define PACKET_MAX     400000
 
-// One session at a time.
+// The fake service has one session at a time.
 struct service {
     pthread_mutex_t lock;
     char diary[4096];
@@ -32,7 +32,7 @@ struct service {
 extern struct service service;
 
 void fake_service_forget_session(void);
-// Of packet `i` of a read-out, whose bytes all are the lowest of `i`.
+// Returns the size of packet `i` of a read-out. Each byte of the packet is the lowest byte of `i`.
 size_t fake_service_packet_size(size_t i);
-// The timer of service.written.
+// Callback of the timer service.written.
 void fake_service_copy_is_written(void *userdata);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A disk that is full: writes beyond a size fail with -EFBIG.
+// Simulates a full disk: writes beyond a size fail with -EFBIG.
 #pragma once
 
 #include <signal.h>
@@ -17,7 +17,7 @@ static inline void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-// Also the teardown of a test that may fail under the limit.
+// Removes the limit. Also the teardown of a test that may fail under the limit.
 static inline int no_file_limit(void **state)
 {
     (void)state;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a test may expect of a period, however long the machine lets it wait.
+// The number of periods that a test may expect, under any load of the machine.
 #pragma once
 
 #include "producer/ground/loop.h"
 #include "tests/unit/unit.h"
 
-#define HANG_AFTER (60 * NSEC_PER_SEC) // no test waits for it, unless something hangs
+#define HANG_AFTER (60 * NSEC_PER_SEC) // no test waits so long, unless something hangs
 
-// The grid FIRST, FIRST + period, ... up to LAST, where the two are known to lie in a span each.
+// The grid FIRST, FIRST + period, ... up to LAST, of which only limits of FIRST and LAST are known.
 struct grid_span {
-    nsec_t first_min, first_max; // when the source was started
-    nsec_t last_min, last_max;   // what was due before last_min was called, nothing after last_max
+    nsec_t first_min, first_max; // limits of the source's start
+    nsec_t last_min, last_max;   // all work due before last_min was done, no work due after
+                                 // last_max
 };
 
 static inline uint64_t grid_points_min(const struct grid_span *span, nsec_t period)
@@ -25,7 +26,7 @@ static inline uint64_t grid_points_max(const struct grid_span *span, nsec_t peri
     return (uint64_t)((span->last_max - span->first_min) / period) + 1;
 }
 
-// Calls what is due by now.
+// Does all work that is due by now.
 static inline void run_what_is_due(struct loop *loop, struct grid_span *span)
 {
     span->last_min = nsec_now(CLOCK_BOOTTIME);

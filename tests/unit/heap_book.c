@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "producer/sources/heap/heap_book.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "tests/unit/failing_memory.h"
 #include "tests/unit/unit.h"
 
 static void add_alloc(struct heap_book *book, uint64_t address, uint64_t weight,
@@ -225,6 +227,35 @@ static void heaps_share_what_there_is_room_for(void **state)
     heap_book_done(&third);
 }
 
+// An allocation that fails leaves no number of a frame or site that does not exist.
+static void a_refused_allocation_leaves_no_trace(void **state)
+{
+    (void)state;
+    struct heap_book book = {0};
+    size_t n_refused = 0;
+    for (uint64_t i = 0; i < 3000; i++) {
+        uint64_t stack[] = {0x5000 + i, 0x100000 + i * 7, 0x900000};
+        struct ring_record record = {
+            .kind = HEAP_ALLOC, .address = i + 1, .weight = 1, .frames = stack, .n_frames = 3};
+        int r = -ENOMEM;
+        for (size_t k = 0; r < 0; k++) {
+            n_until_failure = k;
+            r = heap_book_add(&book, &record);
+            n_until_failure = SIZE_MAX;
+            assert_true(r == 0 || r == -ENOMEM);
+            n_refused += r < 0;
+        }
+    }
+    assert_true(n_refused > 20);
+    assert_true(book.frames.n > 6000);
+    for (size_t i = 1; i < book.sites.n; i++) {
+        assert_true(book.sites.items[i].frame < book.frames.n);
+        assert_true(book.sites.items[i].parent < i);
+    }
+    assert_int_equal(book.total, 3000);
+    heap_book_done(&book);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +267,7 @@ int main(void)
         cmocka_unit_test(code_is_known_again),
         cmocka_unit_test(an_empty_stack_is_the_root),
         cmocka_unit_test(samples_that_died_unseen_are_freed),
+        cmocka_unit_test(a_refused_allocation_leaves_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

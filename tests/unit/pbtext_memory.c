@@ -8,39 +8,9 @@
 #include <string.h>
 
 #include "common/pbtext.h"
+#include "tests/unit/failing_memory.h"
 #include "tests/unit/pbtext_test.pb-c.h"
 #include "tests/unit/unit.h"
-
-static size_t n_until_failure = SIZE_MAX;
-
-static bool fails_now(void)
-{
-    if (n_until_failure == SIZE_MAX)
-        return false;
-    return n_until_failure-- == 0;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(p, size);
-}
 
 static const char text[] =
     "text: 'a' 'b' raw: 'c' hello: 'd' inner { inners: [{ text: 'e' }, {}] needy { number: 1 name: "

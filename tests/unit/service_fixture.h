@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service with sources and time of the test's own: nothing here waits.
+// The service with sources and a clock of the test's own: nothing here waits.
 #pragma once
 
 #include "common/nsec.h"
@@ -20,7 +20,7 @@ struct fake_time {
 extern struct fake_time fake_time;
 
 extern int n_open, n_running; // sources
-extern size_t packet_bytes;   // of each packet of theirs
+extern size_t packet_bytes;   // of each packet of the sources
 extern bool start_fails;
 
 struct test {
@@ -40,16 +40,16 @@ extern struct test t;
 int setup(void **state);
 int teardown(void **state);
 
-// t.service, of t.limits and t.state_dir.
+// Makes t.service from t.limits and t.state_dir.
 void make_service(void);
 int enable_with(const struct service_consumer *consumer, const char *text, int fd, bool start,
                 uint64_t *ret_id);
-// A session that t.consumer has started.
+// Starts a session of t.consumer. Returns its id.
 uint64_t enable(const char *text);
-// Lets `time` pass and the service do whatever comes due in it, each at its time.
+// Lets `time` pass. The service does all work that comes due, at its time.
 void pass(nsec_t time);
 int fire(const char *name);
 
-// What a read-out gives, one letter a packet: t trigger, c clone trigger, . a source's packet,
-// Z statistics; others are left out.
+// Returns a read-out, one letter a packet: t trigger, c clone trigger, . a source's packet, Z
+// statistics; other packets are left out.
 const char *read_letters(uint64_t id);

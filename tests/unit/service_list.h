@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look into a service: what its sessions are, also those that clients do not see any more.
+// Lists the sessions of a service, also sessions that clients no longer see.
 #pragma once
 
 #include "producer/service/service_private.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one data source over a made-up /proc and /sys in a temporary directory, into a real packet
+// Runs one data source over a fake /proc and /sys in a temporary directory, into a real packet
 // buffer, and hands out the packets.
 #pragma once
 
@@ -107,7 +107,8 @@ static inline void fixture_write(const struct source_fixture *f, const char *pat
         mkdir(full, 0755);
         *slash = '/';
     }
-    // In place, as the kernel's files change: who has it open sees the new text.
+    // Written in place, as the kernel's files change: a reader with the file open sees the new
+    // text.
     FILE *file = fopen(full, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -129,7 +130,7 @@ static inline void fixture_start(struct source_fixture *f, const Pb__DataSourceC
     assert_int_equal(f->class->start(f->source, &err), 0);
 }
 
-// At least `duration`; what was due by then has been called, however late.
+// Runs the loop for at least `duration`. All work due by then has been done, however late.
 static inline void fixture_run(struct source_fixture *f, nsec_t duration)
 {
     nsec_t end = nsec_now(CLOCK_BOOTTIME) + duration;
@@ -150,7 +151,7 @@ static inline void fixture_run_until_events(struct source_fixture *f, uint64_t n
     }
 }
 
-// The first field `number` of a message.
+// Gets the first field `number` of a message. Returns false if there is none.
 static inline bool message_field(const void *bytes, size_t size, uint32_t number,
                                  struct wire_field *ret)
 {

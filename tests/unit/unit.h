@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every unit test includes: cmocka with the headers that it wants in front of it.
+// Included by every unit test: cmocka, behind the headers that it needs.
 #pragma once
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-// Skips the test, and says in the log what is missing.
+// Skips the test, and logs the reason.
 #define skip_because(why)                                                                          \
     do {                                                                                           \
         print_message("skipped: %s\n", why);                                                       \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Android recorders poll beside processes: lines of the log, the screen, the battery, memory
-// of GPUs. The messages are small and not in protos/, so their numbers stand here.
+// Data that Android's recorders poll: lines of the log, the screen's state, the battery, memory of
+// GPUs.
 #include <math.h>
 
 #include "common/cleanup.h"
@@ -10,10 +10,10 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define LOG_ARGS_SIZE 4096 // of one line
+#define LOG_ARGS_SIZE 4096 // bytes of the args of a line
 #define MICRO         1000000
 
-// The values of an event line, which has no text of its own.
+// Appends the values of an event line, which has no text.
 static void event_args(const struct wire_field *event, struct strbuf *text)
 {
     size_t start = text->size;
@@ -22,7 +22,7 @@ static void event_args(const struct wire_field *event, struct strbuf *text)
         MESSAGE(arg, AndroidLogPacket_LogEvent_Arg, &each.field);
         if (!field_present(&arg.name))
             continue;
-        strbuf_add_char(text, ' '); // as Perfetto, also before the first
+        strbuf_add_char(text, ' '); // as in Perfetto, also before the first
         strbuf_add(text, field_text(&arg.name), arg.name.size);
         strbuf_add_char(text, '=');
         if (field_present(&arg.string_value)) {
@@ -91,7 +91,7 @@ static void gpu_memory_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(memory, GpuMemTotalEvent, packet->message);
     uint32_t pid = (uint32_t)field_u64(&memory.pid);
-    if (pid) // what was polled is of a process that is there
+    if (pid) // a polled process exists
         processes_process(&im->processes, pid);
     gpu_memory_push(im, packet->ts, (uint32_t)field_u64(&memory.gpu_id), pid,
                     (double)field_u64(&memory.size));
@@ -135,7 +135,7 @@ static void battery_sorted(struct import *im, const struct packet *packet)
     if (field_present(voltage))
         battery_push(im, ts, name, "voltage_uv", (double)uv);
     if (field_present(current) && field_present(voltage)) {
-        double mw = trunc((double)field_i64(current) * (double)uv / 1e9); // as Perfetto: whole ones
+        double mw = trunc((double)field_i64(current) * (double)uv / 1e9); // whole, as in Perfetto
         battery_push(im, ts, name, "power_mw", fabs(mw));
     }
 }

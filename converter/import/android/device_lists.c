@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists that Android's recorders dump once: its users, what may be done to games, and the flags
-// that its features hang on.
+// Lists that Android's recorders dump once: users, interventions for games, and feature flags.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -14,7 +13,7 @@
             COL_android_game_intervention_list_##mode##_mode_fps                                   \
     }
 
-// Columns of a mode of a game: whether there is one, and what it does.
+// Columns of a game mode: its presence and its settings
 static const struct mode_columns {
     size_t supported, downscale, angle, fps;
 } modes[] = {MODE(standard), MODE(perf), MODE(battery)};
@@ -62,7 +61,7 @@ static void games_sorted(struct import *im, const struct packet *packet)
         game_read(im, &each.field);
 }
 
-// The last list of a user counts: its type, in strings, by number.
+// The state maps a user's number to the user's type, in strings. The last entry of a user counts.
 static void users_now(struct import *im, const struct packet *packet)
 {
     struct map64 *users = packet->own;
@@ -96,7 +95,7 @@ static void users_done(void *state)
     map64_done(state);
 }
 
-// The word for the number of a choice; the first is for those that are not known.
+// The word for an enum's number; the first word is for unknown numbers.
 #define CHOICE(field, ...) choice_word(field, (const char *const[]){__VA_ARGS__, NULL})
 
 static const char *choice_word(const struct wire_field *field, const char *const *words)

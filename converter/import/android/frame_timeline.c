@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameTimelineEvent: when frames of applications (surface) and of the screen (display) were
-// expected, when they really were, and what was wrong with them. Begins and ends are told apart by
-// a cookie. Both kinds of frames say the same under different numbers: display frames are read as
-// surface frames, with fields that only they have beside them.
+// FrameTimelineEvent: expected and actual times of the frames of applications (surface) and of the
+// screen (display), and their jank. A cookie pairs a begin and its end. Both kinds of frames have
+// the same fields under different numbers: a display frame is read as a surface frame with
+// additional fields.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -12,7 +12,7 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-// Times that are this far off are mistakes.
+// ns: later times are errors.
 #define TS_MAX (INT64_MAX - INT64_C(10000000000))
 
 #define JANK_OF_DISPLAY                                                                            \
@@ -22,7 +22,7 @@
     (PB_JANK_APP_DEADLINE_MISSED | PB_JANK_UNKNOWN | PB_JANK_APP_RESYNCED_JITTER)
 #define ARGS_MAX 24 // of an actual frame
 
-// In the order in which they are listed.
+// In the order of the arg's text.
 static const struct {
     uint32_t bit;
     const char *name;
@@ -50,11 +50,11 @@ struct surface_slice {
 VEC_DEFINE(surface_slice_vec, struct surface_slice);
 
 struct timeline {
-    struct map64 by_cookie;  // -> upid and, in the lowest bit, whether it is an actual frame
+    struct map64 by_cookie;  // -> upid << 1 | is_actual
     struct strset expected;  // upid and token
     struct map64 by_display; // token of a display frame -> its surface frames, in slices
     struct surface_slice_vec slices;
-    int64_t free; // + 1: list of entries in slices that are of no use; 0: none
+    int64_t free; // index + 1 of the first unused entry in slices; 0: none
 };
 
 struct frame {
@@ -96,8 +96,7 @@ static void display_read(const struct wire_field *message, struct frame *ret)
     ret->addressable = display.addressable_unsignaled_latch_count;
 }
 
-// False: something that it must have is missing. What is expected has the first fields of what is
-// actual.
+// False: a required field is missing. An expected frame has the first fields of an actual frame.
 static bool frame_read(struct import *im, int64_t ts, bool is_display,
                        const struct wire_field *message, struct frame *ret)
 {
@@ -152,7 +151,7 @@ static void expected_begin(struct import *im, struct timeline *timeline, const s
         frame_begin(im, frame, false, &arg, 1);
         return;
     }
-    // All frames of a process with one token are expected alike: they are one.
+    // Expected frames of a process with the same token share a slice.
     int64_t key[2] = {frame->upid, frame->token};
     size_t n = timeline->expected.n;
     if (strset_add(&timeline->expected, (const char *)key, sizeof(key)) == STRSET_NONE)
@@ -211,7 +210,8 @@ static const char *jank_tag(const struct frame *frame, uint32_t jank, bool is_dr
     return "No Jank";
 }
 
-// The number if it is one of 1 to `last`; else 0, which is counted where the field is there.
+// Returns a number from 1 to `last`. Returns 0 if the field is absent or, counted as an error, if
+// it has another number.
 static uint32_t number_of(struct import *im, const struct wire_field *field, uint32_t last)
 {
     uint64_t number = field_u64(field);
@@ -227,7 +227,7 @@ static const char *severity_name(const struct frame *frame)
     static const char *const names[] = {"Unknown", "None", "Partial", "Full"};
     const struct wire_field *field = &frame->part.jank_severity_type;
     uint64_t number = field_u64(field);
-    if (!field_present(field)) // older recorders do not say it
+    if (!field_present(field)) // older recorders lack the field
         number = field_u64(&frame->part.jank_type) == PB_JANK_NONE;
     return names[number < 4 ? number : 0];
 }
@@ -289,7 +289,7 @@ static size_t actual_args(struct import *im, const struct frame *frame, struct a
     return n;
 }
 
-// Remembers the slice until the display frame that it goes into.
+// Keeps the slice until its display frame begins.
 static void surface_keep(struct import *im, struct timeline *timeline, int64_t display,
                          int64_t slice)
 {
@@ -310,7 +310,8 @@ static void surface_keep(struct import *im, struct timeline *timeline, int64_t d
     *head = (uint64_t)index;
 }
 
-// An application works on a frame before the display does: all that lead here have begun.
+// Adds flows from the surface frames of a display frame. They have all begun, because an
+// application works on a frame before the display does.
 static void surfaces_join(struct import *im, struct timeline *timeline, const struct frame *frame,
                           int64_t slice)
 {

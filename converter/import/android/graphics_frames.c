@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GraphicsFrameEvent: what happens to the buffers that are shown. Each buffer of a layer has a
-// track of these events, and tracks of the phases that they begin and end: the application draws
-// (APP), the GPU finishes (GPU), the compositor works (SF), the layer's frame is on the screen
-// (Display).
+// GraphicsFrameEvent: the life of graphics buffers. Each buffer of a layer has a track of its
+// events and tracks of its phases: the application draws (APP), the GPU finishes (GPU), the
+// compositor works (SF), the layer's frame is on the screen (Display).
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -11,14 +10,14 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define NAME_MAX_SIZE 1023 // bytes of the name of a phase's track, as Perfetto
+#define NAME_MAX_SIZE 1023 // bytes of the name of a phase's track, as in Perfetto
 
 enum phase { PHASE_NONE, PHASE_APP, PHASE_GPU, PHASE_SF };
 
 // A buffer of a layer.
 struct buffer {
     int64_t acquire_ts, queue_ts, latch_ts;
-    enum phase phase; // that is open
+    enum phase phase; // the open phase
     uint32_t track;   // of the phase
     int64_t dequeue_ts, last_acquire_ts;
     bool was_acquired;
@@ -51,7 +50,7 @@ static uint32_t frames_track(struct import *im, const char *name, size_t size)
     return tracks_get(&im->tracks, &spec);
 }
 
-// The track called by a word, the buffer unless it is the layer's, and the layer.
+// The track named after `word`, the buffer (if `of_buffer`) and the layer.
 static uint32_t phase_track(struct import *im, struct frames *frames, const char *word,
                             bool of_buffer, const struct buffer_event *event)
 {
@@ -105,7 +104,7 @@ static void event_add(struct import *im, struct frames *frames, const struct buf
     slice_add(&im->slices, &spec);
 }
 
-// A phase is called by its frame, or by its begin while that is not known.
+// A phase is named after its frame, or after its begin if the frame is not known.
 static void phase_begin(struct import *im, const struct buffer_event *event, uint32_t track)
 {
     struct arg args[] = {arg_int("frame_number", event->frame),
@@ -121,7 +120,7 @@ static void phase_begin(struct import *im, const struct buffer_event *event, uin
     slice_begin(&im->slices, &spec);
 }
 
-// The application's phase turns out to be of this frame.
+// Names the application's phase after its frame.
 static void app_name(struct import *im, const struct buffer *buffer, uint32_t frame)
 {
     struct arg arg = arg_int("frame_number", frame);
@@ -170,7 +169,7 @@ static void buffer_acquired(struct import *im, const struct buffer_event *event,
 static void buffer_latched(struct import *im, struct frames *frames,
                            const struct buffer_event *event, struct buffer *buffer)
 {
-    if (buffer->phase == PHASE_APP) // its queueing went missing
+    if (buffer->phase == PHASE_APP) // its queue event is missing
         app_name(im, buffer, 0);
     buffer->phase = PHASE_SF;
     buffer->track = phase_track(im, frames, "SF_", true, event);
@@ -219,7 +218,7 @@ static void event_read(struct import *im, struct frames *frames, const struct bu
         buffer->queue_ts = event->ts;
     else if (event->type == PB_LATCH)
         buffer->latch_ts = event->ts;
-    else if (event->type != PB_DEQUEUE) // as Perfetto: of no use for those times
+    else if (event->type != PB_DEQUEUE) // as in Perfetto: without effect on these times
         stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
     event_add(im, frames, event, buffer);
     if (event->type == PB_DEQUEUE)

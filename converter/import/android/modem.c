@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PixelModemEvents: what the modem of Google's phones logs, as numbers of texts and their arguments
-// (Pigweed's tokenized logging). PixelModemTokenDatabase has the texts; it has no time and may come
-// behind the events, so it is read in file order. An event is a moment on the track of its domain.
+// PixelModemEvents: the log of the modem of Google's phones, as tokens of texts and their values
+// (Pigweed's tokenized logging). PixelModemTokenDatabase has the texts. It has no time and may
+// follow the events, so it is read in file order. An event is an instant on the track of its
+// domain.
 //
-// What must stay true: texts come from the trace. What they ask of printf is taken apart and put
-// together anew here, so that they can ask for nothing but one number in a few characters.
+// Invariant: printf never gets a format from the trace. Directives are parsed and rebuilt here;
+// each prints one number in a few characters.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,10 @@
 #define ENTRY_SIZE     8
 #define REMOVED_NEVER  UINT32_MAX
 #define TOKEN_SIZE     4
-#define WIDTH_MAX      31   // of a number, in characters
-#define TEXT_MAX       1024 // bytes of a text; events are short and can name a long one
-#define MADE_BYTES_MAX (UINT64_C(32) << 20) // of texts with their values in them
-#define ARGS_MAX       64                   // of a text; no text has nearly as many
+#define WIDTH_MAX      31                   // of a number, in characters
+#define TEXT_MAX       1024                 // bytes of a text; a short event can name a long text
+#define MADE_BYTES_MAX (UINT64_C(32) << 20) // bytes of formatted texts
+#define ARGS_MAX       64                   // of a text; real texts have far fewer
 #define PAIR_BEGIN     "\xe2\x96\xa0"       // a black square
 #define PAIR_MIDDLE    "\xe2\x99\xa6"       // a black diamond
 
@@ -34,7 +35,7 @@ VEC_DEFINE(modem_text_vec, struct slice_name);
 struct modem {
     struct map64 index; // token -> text
     struct modem_text_vec texts;
-    uint64_t n_made_bytes; // of texts that were made and are kept
+    uint64_t n_made_bytes; // bytes of formatted texts that are kept
 };
 
 static uint32_t u32_at(const uint8_t *bytes)
@@ -89,16 +90,16 @@ struct tokenized {
     struct strbuf text;
     struct arg args[ARGS_MAX + 4];
     size_t n_args, n_values;
-    bool is_short; // the payload is at its end
+    bool is_short; // the payload ended early
 };
 
-// What a text asks of printf for one value.
+// A printf directive of a text.
 struct directive {
     char flags[6];        // those of "-+# 0"
     int width, precision; // -1: none
     bool width_is_value, precision_is_value;
     bool is_long;
-    char form; // 0: it is none
+    char form; // 0: not a directive
 };
 
 static bool value_read(struct tokenized *event, int64_t *ret)
@@ -132,7 +133,7 @@ static int number_scan(const char **at, const char *end, bool *ret_is_value)
     return n;
 }
 
-// Reads what stands behind a per cent sign. *at is behind it afterwards.
+// Parses a directive behind its per cent sign, and moves *at behind it.
 static struct directive directive_scan(const char **at, const char *end)
 {
     struct directive found = {.width = -1, .precision = -1};
@@ -162,7 +163,7 @@ static int clamped(int64_t value)
     return value < 0 ? -1 : value > WIDTH_MAX ? WIDTH_MAX : (int)value;
 }
 
-// Widths and precisions that are values of their own.
+// Reads a width and a precision that are values ("*").
 static bool directive_complete(struct tokenized *event, struct directive *directive)
 {
     int64_t width = directive->width, precision = directive->precision;
@@ -276,7 +277,7 @@ static void text_make(struct tokenized *event, struct slice_name raw)
     }
 }
 
-// The text up to `mark`, or all of it; *text is behind the mark afterwards.
+// Returns the text up to `mark`, or all of it, and moves *text behind the mark.
 static struct slice_name part_take(struct slice_name *text, const char *mark)
 {
     const char *found = memmem(text->text, text->size, mark, strlen(mark));
@@ -287,7 +288,7 @@ static struct slice_name part_take(struct slice_name *text, const char *mark)
     return part;
 }
 
-// The value of a pair with that key in a text that is a list of pairs. No text: there is none.
+// Returns the value of `key` in a text that is a list of pairs; no text if the key is missing.
 static struct slice_name pair_find(struct slice_name text, const char *key)
 {
     while (text.size) {
@@ -300,7 +301,7 @@ static struct slice_name pair_find(struct slice_name text, const char *key)
     return (struct slice_name){0};
 }
 
-// The text with its values in it; when many were made, without: they also are args.
+// The formatted text. After many bytes of formatted texts, the raw text: the values are also args.
 static struct slice_name text_keep(struct import *im, struct modem *modem,
                                    const struct tokenized *event, struct slice_name raw)
 {
@@ -357,7 +358,7 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
     strbuf_done(&event.text);
 }
 
-// Events and their times are lists of their own, in the same order.
+// Events and their times are two lists in the same order.
 static void events_sorted(struct import *im, const struct packet *packet)
 {
     struct values times = values_of(packet->message, PB_PixelModemEvents_event_time_nanos);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets that Android's network recorder saw, one by one or many together. What a bundle's packets
-// have in common stands in the bundle or is interned.
+// Packets that Android's network recorder saw, single or in bundles. The common fields of a
+// bundle's packets are in the bundle or interned.
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/android/packages.h"
@@ -9,13 +9,13 @@
 #include "protos/fields.h"
 
 #define UIDS_PER_USER 100000
-#define TRACK_NAME    63 // bytes, as Perfetto
+#define TRACK_NAME    63 // bytes, as in Perfetto
 
 struct traffic {
     int64_t ts, dur, n_bytes, n_packets;
 };
 
-// Parts of an event that may be absent, and where they go.
+// Optional fields of an event, with their args and columns
 static const struct {
     uint32_t field;
     const char *key;
@@ -59,9 +59,11 @@ static uint32_t traffic_track(struct import *im, const struct wire_field *interf
         .type = "network_packets",
         .dimensions = {dimension_text("net_interface", field_text(interface), interface->size),
                        dimension_text("net_direction", direction, strlen(direction))},
-        .name = name_cut(import_text(im, "%.*s %s", (int)(interface->size & 0xff),
-                                     field_text(interface), direction),
-                         TRACK_NAME),
+        .name =
+            name_cut(import_text(im, "%.*s %s",
+                                 (int)str_cut(field_text(interface), interface->size, TRACK_NAME),
+                                 field_text(interface), direction),
+                     TRACK_NAME),
     };
     return async_track_span(&im->async_tracks, &spec, traffic->ts, traffic->dur);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PackagesList: the apps of an Android device. Recorders write it again from time to time; a
-// package that is the same as before makes no further row.
+// PackagesList: the apps of an Android device. Recorders repeat the list from time to time; an
+// unchanged package gets no further row.
 #include <errno.h>
 
 #include "common/map.h"
@@ -9,10 +9,10 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-// Of all machines.
+// Shared by all machines.
 struct package_names {
     struct map64 by_uid; // -> the name, in strings
-    struct strset keys;  // name and user id of those that have a row
+    struct strset keys;  // name and user id of known packages
 };
 
 extern const struct importer importer_packages;
@@ -40,7 +40,7 @@ bool packages_see(struct import *im, const struct wire_field *name, int64_t uid,
     return true;
 }
 
-// `seen` has whole packages that have a row.
+// `seen`: all fields of the packages that have a row.
 static void package_read(struct import *im, struct strset *seen, const struct wire_field *message)
 {
     MESSAGE(part, PackagesList_PackageInfo, message);

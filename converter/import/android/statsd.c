@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StatsdAtom: events of Android's statsd, moments on one track. An atom is a message with one
-// field, whose number is the kind of atom. Names of kinds and their fields are known where the
-// trace describes them (android.os.statsd.Atom in an ExtensionDescriptor); of others the numbers
-// stand for them, and their values are read as their wire types suggest. Each atom has its own
-// time.
+// StatsdAtom: events of Android's statsd, instants on one track. An atom is a message with one
+// field, whose number is the kind of atom. Names of kinds and of their fields come from the trace
+// (android.os.statsd.Atom in an ExtensionDescriptor). Without a description, numbers replace the
+// names, and the wire types determine the values. Each atom has its own time.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define OEM_ATOM_MIN 100000 // kinds of single vendors, which nobody else can know
+#define OEM_ATOM_MIN 100000 // vendors' own kinds, which have no public description
 
 struct atom {
     int64_t ts;
@@ -92,7 +91,7 @@ static int atom_compare(const void *left, const void *right)
     return a->message.pos < b->message.pos ? -1 : a->message.pos > b->message.pos;
 }
 
-// The atoms and their times are lists of their own, in the same order.
+// The atoms and their times are two lists in the same order.
 static int atoms_read(struct import *im, const struct packet *packet,
                       const struct wire_field *message, struct atom_vec *ret)
 {

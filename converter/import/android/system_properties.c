@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AndroidSystemProperty: values of the properties that Android's services publish for traces. A few
-// are counters, one names states of the device, others are facts about the trace.
+// are counters, one is the device's state, others are facts about the trace.
 #include <limits.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #define PREFIX   "debug.tracing."
 #define TEXT_MAX 32 // bytes of a value that may be a number
 
-// Counters by the rest of the name; NULL: the track is named like that.
+// Counters, by their names behind the prefix. track NULL: the track has the same name.
 static const struct {
     const char *name, *track;
 } counters[] = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ETW tells of processors and memory: switches and wake-ups make sched_slice and thread_state,
-// as those of Linux do, with the states that Windows has; counts of pages make counters. Threads
-// whose numbers were taken out for privacy are all one, called Anonymized Process.
+// ETW events of CPUs and memory. Switches and wake-ups fill sched_slice and thread_state like those
+// of Linux, with the states of Windows. Counts of pages are counters. Threads whose ids were
+// removed for privacy become one thread, Anonymized Process.
 #include "converter/import/etw/etw.h"
 
 #include "common/elements.h"
@@ -43,8 +43,7 @@ static int64_t utid_of(struct import *im, uint32_t tid)
     return utid;
 }
 
-// Why a thread waits; those that can be interrupted, and of the others reading pages in, are taken
-// for input and output.
+// Sets the reason of a thread's wait. PageIn, and WrExecutive to WrRundown, count as waits for I/O.
 static void wait_reason(struct import *im, int64_t utid, const struct wire_field *field)
 {
     uint8_t reason = (uint8_t)field_u64(field);
@@ -109,7 +108,7 @@ static void priorities_push(struct import *im, int64_t ts, const struct wire_fie
 {
     struct values values = values_of(message, number);
     uint64_t n;
-    // Windows has eight; of more than that a trace may claim any number.
+    // Windows has eight priorities, but a trace can claim any number.
     for (unsigned i = 0; i < 64 && values_next(&values, &n); i++) {
         pages_push(im, ts, import_text(im, "%s Pri-%u", what, i).text, n);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of the kernel of Windows (ETW).
+// Events of the Windows kernel (ETW).
 #pragma once
 
 #include <stdint.h>
@@ -19,15 +19,15 @@ struct etw_started {
 };
 VEC_DEFINE(etw_started_vec, struct etw_started);
 
-// Of one machine. All zero is empty.
+// The state of a machine. All zero is empty.
 struct etw {
     struct map64 running; // request (IRP) -> index in started
     struct etw_started_vec started;
     uint64_t first_free; // index + 1
 };
 
-// An operation on a file or a disk; `number` is the event's field of EtwTraceEvent. False: it is
-// something else.
+// Handles an event of a file or a disk; event->number is its field of EtwTraceEvent. False: another
+// kind of event.
 bool etw_io_handle(struct import *im, struct etw *etw, int64_t ts, uint32_t tid,
                    const struct wire_field *event);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ETW tells of files and disks. An operation on a file begins with an event of its kind and
-// ends with one that has the same request (IRP). Several of one thread may overlap. Where one of
-// the two is missing the slice is a moment, whose arg Missing Event says which. Operations on disks
-// are told once, when they are over.
+// ETW events of files and disks. A file operation begins with an event of its kind and ends with
+// the EndOperation event of the same request (IRP). Operations of a thread may overlap. If either
+// event is missing, the slice is an instant whose arg Missing Event names it. A disk operation has
+// a single event, at its end.
 #include "common/elements.h"
 #include "converter/import/etw/etw.h"
 #include "converter/import/importer.h"
@@ -143,7 +143,7 @@ struct arg_of {
 
 struct kind {
     uint32_t event;  // field of EtwTraceEvent
-    uint32_t opcode; // field that tells more; 0: none
+    uint32_t opcode; // field with the opcode; 0: none
     const char *name;
     struct arg_of args[12];
 };
@@ -152,7 +152,7 @@ struct kind {
     {                                                                                              \
         PB_##message##EtwEvent_##field, key, FORM_##form                                           \
     }
-// What most operations on files begin with.
+// The first args of most file operations.
 #define REQUEST(message)                                                                           \
     ARG(message, irp_ptr, "I/O Request Packet", POINTER),                                          \
         ARG(message, file_object, "File Object", POINTER)
@@ -208,7 +208,7 @@ static const struct kind kinds[] = {
          ARG(DiskIo, issuing_thread_id, "Issuing Thread ID", NUMBER)),
 };
 
-// What any of these messages has.
+// Room for the fields of any of these messages.
 union io_fields {
     union message_FileIoCreateEtwEvent create;
     union message_FileIoDirEnumEtwEvent dir_enum;
@@ -220,7 +220,7 @@ union io_fields {
     union message_DiskIoEtwEvent disk_io;
 };
 
-// An event, read, with room for the args that it makes.
+// A decoded event and its args.
 struct io_event {
     struct import *im;
     const struct kind *kind;
@@ -293,7 +293,7 @@ static void moment_write(struct io_event *event)
     slice_add(&event->im->slices, &spec);
 }
 
-// The operation with that request ends at `ts`.
+// Ends the operation of `request` at `ts`.
 static void started_end(struct import *im, struct etw *etw, uint64_t request, int64_t ts,
                         const struct arg *args, size_t n_args)
 {
@@ -313,7 +313,7 @@ static void started_end(struct import *im, struct etw *etw, uint64_t request, in
     etw->first_free = index + 1;
 }
 
-// Its end is missing.
+// Ends an operation whose end event is missing.
 static void started_drop(struct import *im, struct etw *etw, uint64_t request)
 {
     struct arg missing = arg_of_text("Missing Event", TEXT("End"));

@@ -2,11 +2,10 @@
 //
 // Logs of tiallocsample: `+KEY,...` defines a record (thread, type and size) or a frame,
 // `=KEY,RECORD;FRAME;...` a stack with its frames from the outermost in, and a bare KEY is one
-// sample of that stack. Keys count through all kinds.
+// sample of that stack. All kinds share one sequence of keys.
 //
-// Samples are only counted, so a log of any length costs memory for its definitions alone, and
-// those that a stack is made of are rows at once. A key that is defined anew means the new thing
-// from there on.
+// Samples are only counted, so memory depends on the definitions alone. Records and frames are
+// written at once. A redefined key has the new meaning from there on.
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -21,32 +20,31 @@
 #define LINES_LOOKED_AT 8
 #define ASK_LINES       2048
 #define FRAMES_MAX      65536
-#define GAP_MAX         1024 // keys that are left out
-#define SHORT_DIGITS    18   // of a number that fits, whatever they are
+#define GAP_MAX         1024 // undefined keys that `dense` may skip at once
+#define SHORT_DIGITS    18   // any number of so many digits fits in 64 bits
 
 enum kind { KIND_RECORD = 1, KIND_FRAME, KIND_STACK };
 #define KIND_BITS 2
 
 struct stack {
     uint64_t key, n_samples;
-    uint32_t record, n_frames; // the record's row, from the log's first one
+    uint32_t record, n_frames; // record: its row, counted from the log's first record
 };
 VEC_DEFINE(stack_vec, struct stack);
 VEC_DEFINE(frame_id_vec, int64_t);
 VEC_DEFINE(key_vec, uint64_t);
 
-// The tables, in the order in which the format names them.
+// Indexes of file_format_alloc_log.tables.
 enum { LOGS, FRAMES, RECORDS, STACKS, STACK_FRAMES, N_ROWS };
 
 struct alloc_log {
     struct file_import *in;
     int64_t id, n_samples, first_record, first_stack_frame; // rows
     struct rows rows[N_ROWS];
-    struct key_vec dense;    // what keys mean, by key; 0: nothing
-    struct map64 sparse;     // the same for keys that are far beyond those before
+    struct key_vec dense;    // by key, the value of key_find(); 0: undefined
+    struct map64 sparse;     // the same for keys far above the earlier keys
     struct stack_vec items;  // stacks, written at the end
-    int64_t first_stack;     // row of items[0]
-    struct frame_id_vec ids; // of the stack at hand
+    struct frame_id_vec ids; // of the current stack
     uint64_t n_definitions;
 };
 
@@ -66,8 +64,7 @@ struct record {
     uint64_t size;
 };
 
-// jthread[NAME], jclass[SIGNATURE file: FILE], size[N, hex: 0xN]; a thread's name may hold
-// anything.
+// jthread[NAME], jclass[SIGNATURE file: FILE], size[N, hex: 0xN]; a thread's name may be any text.
 static bool record_read(struct span text, struct record *ret)
 {
     static const char head[] = "jthread[", file_mark[] = " file: ";
@@ -97,7 +94,8 @@ static bool record_read(struct span text, struct record *ret)
     return true;
 }
 
-// What the key means: id << KIND_BITS | kind; of stacks, the id is an index in `items`. 0: nothing.
+// Returns id << KIND_BITS | kind, or 0 if the key is undefined. The id of a stack is its index in
+// `items`.
 static uint64_t key_find(const struct alloc_log *log, uint64_t key)
 {
     if (key < log->dense.n && log->dense.items[key])
@@ -149,7 +147,7 @@ static int definition_import(struct alloc_log *log, uint64_t number, uint64_t ke
                                                : key_define(log, number, key, id, KIND_RECORD);
 }
 
-// The digits that a text begins with, and their value where they are few enough for one.
+// Returns the leading digits of a text, and their value if there are at most SHORT_DIGITS.
 static struct span digits_take(struct span text, uint64_t *ret)
 {
     struct span digits = {text.at, text.at};
@@ -161,7 +159,7 @@ static struct span digits_take(struct span text, uint64_t *ret)
     return digits;
 }
 
-// The next number of a list; false: there is none, or it is no number. *ret_last: no more follow.
+// Takes the next number of a list. False: not a number. *ret_last: the list ends here.
 static bool list_next(struct span *list, uint64_t *ret, bool *ret_last)
 {
     struct span item = digits_take(*list, ret);
@@ -172,7 +170,7 @@ static bool list_next(struct span *list, uint64_t *ret, bool *ret_last)
            (n <= SHORT_DIGITS || text_decimal(item, ret));
 }
 
-// Ids of the frames go to log->ids. NULL, or what is wrong.
+// Reads the ids of a stack's frames into log->ids. Returns NULL or an error text.
 static const char *stack_read(struct alloc_log *log, struct span list, int64_t *ret_record)
 {
     uint64_t key;
@@ -234,8 +232,8 @@ static void sample_import(struct alloc_log *log, uint64_t number, struct span li
     log->n_samples++;
 }
 
-// A definition without its end of line is cut: in a whole log a sample follows it. A sample that is
-// cut may be whole, and is taken if it reads as one.
+// A last line without a newline is cut. A cut definition is left out: in a complete log, a sample
+// follows it. A cut sample is used if it is valid.
 static int line_import(struct alloc_log *log, uint64_t number, struct span line, bool is_cut)
 {
     if (text_size(line) > LINE_MAX_BYTES) {
@@ -299,8 +297,8 @@ static int stacks_write(struct alloc_log *log, struct err *err)
     return rows_error(&log->rows[STACKS], err);
 }
 
-// The samples that come next, one behind the other, which most of a log is. Stops where there is
-// something else or something wrong, or it is time to ask whether to go on.
+// Counts a run of samples, the bulk of a log. Stops at another kind of line, at a bad line, and
+// when file_goes_on() is due.
 static void samples_count(struct alloc_log *log, struct lines *lines)
 {
     do {
@@ -368,7 +366,6 @@ static int alloc_log_import(struct file_import *in, const uint8_t *bytes, size_t
         r = rows_open_bulk(&log.rows[i], in->handle, in->bulk, file_format_alloc_log.tables[i],
                            err);
     log.id = rows->next_id;
-    log.first_stack = log.rows[STACKS].next_id;
     log.first_record = log.rows[RECORDS].next_id;
     log.first_stack_frame = log.rows[STACK_FRAMES].next_id;
     if (r == 0)

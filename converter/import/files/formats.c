@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The formats of files, a row each. Those that are sure of themselves come first: a pinlist is just
-// numbers, and is asked last.
+// The file formats, a row each. Formats with a clear signature come first; a pinlist is just
+// numbers and comes last.
 #include <stdarg.h>
 #include <stdio.h>
 

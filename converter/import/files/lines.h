@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines and the words in them, in bytes that somebody else owns. Nothing is copied.
+// Lines and words of borrowed bytes. Nothing is copied.
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LINE_MAX_BYTES ((size_t)1 << 20) // longer ones are nobody's names
+#define LINE_MAX_BYTES ((size_t)1 << 20) // longer lines are damage
 
 struct span {
     const char *at, *end;
@@ -16,7 +16,7 @@ struct span {
 
 struct lines {
     const char *at, *end;
-    uint64_t number; // of the line handed out last, from 1
+    uint64_t number; // of the last line returned, from 1
 };
 
 static inline struct lines lines_over(const uint8_t *bytes, size_t size)
@@ -34,7 +34,7 @@ static inline bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-// The next line without its end and without blanks around it. False: there is none.
+// Takes the next line, without the newline and surrounding blanks. False at the end.
 static inline bool lines_next(struct lines *lines, struct span *ret)
 {
     if (lines->at == lines->end)
@@ -50,7 +50,7 @@ static inline bool lines_next(struct lines *lines, struct span *ret)
     return true;
 }
 
-// The same, over blank lines.
+// The same, skipping blank lines.
 static inline bool lines_next_full(struct lines *lines, struct span *ret)
 {
     while (lines_next(lines, ret))
@@ -77,7 +77,7 @@ static inline bool text_is(struct span text, const char *word)
     return text_size(text) == n && memcmp(text.at, word, n) == 0;
 }
 
-// The whole of `text` as a number; false: it is none, or more than 64 bits.
+// Parses all of `text` as a decimal number. False: not a number, or more than 64 bits.
 static inline bool text_decimal(struct span text, uint64_t *ret)
 {
     uint64_t value = 0;
@@ -117,7 +117,7 @@ static inline bool text_hex(struct span text, uint64_t *ret)
     return true;
 }
 
-// Whether there is a NUL or another control character that no text file has.
+// True if the text has a control character other than a tab.
 static inline bool text_is_binary(struct span text)
 {
     for (; text.at < text.end; text.at++)

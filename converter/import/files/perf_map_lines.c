@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// perf maps: a line START SIZE NAME for each piece of code that a runtime made, in hexadecimal. The
-// name is the rest of the line. Lines come in no order, overlap, and later ones replace earlier
-// ones at the same address; all of them are kept, in the order of the file.
+// perf maps: a line START SIZE NAME for each piece of generated code. The numbers are hexadecimal;
+// the name is the rest of the line. Lines are unordered and may overlap, and a later line replaces
+// an earlier line at the same address. All lines are kept, in file order.
 //
-// perf-PID.map.times beside a file says when code was made and given up, where a runtime tells.
+// perf-PID.map.times in the same folder has the times at which code was created and freed, if the
+// runtime writes them.
 //
-// The pid is in the file's name. Where the trace has several processes with it, the map is the last
-// one's: a runtime that starts writes its map anew.
+// The pid is in the file's name. If the trace has several processes with the pid, the map belongs
+// to the last process, because a runtime overwrites the map when it starts.
 #include "converter/import/files/perf_map_lines.h"
 
 #include <errno.h>
@@ -74,12 +75,13 @@ const char *perf_map_time_read(struct span line, struct perf_map_time *ret)
     return NULL;
 }
 
-// perf-PID.map, in whatever folder or archive.
+// perf-PID.map, in any folder or archive.
 static bool pid_of_path(const char *path, int64_t *ret)
 {
     unsigned pid;
     int n = 0;
-    if (sscanf(proc_file_name(path), "perf-%9u.map%n", &pid, &n) != 1 || !n)
+    const char *name = proc_file_name(path);
+    if (sscanf(name, "perf-%9u.map%n", &pid, &n) != 1 || !n || name[n])
         return false;
     *ret = pid;
     return true;
@@ -87,10 +89,11 @@ static bool pid_of_path(const char *path, int64_t *ret)
 
 static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t size)
 {
-    (void)path;
     struct lines lines = lines_over(bytes, size);
     struct span line;
     size_t n = 0, n_good = 0;
+    if (str_ends_with(path, ".map.times")) // the recorder's file of times beside a map
+        return false;
     while (n < LINES_LOOKED_AT && lines_next_full(&lines, &line)) {
         struct perf_map_symbol symbol;
         n++;
@@ -127,8 +130,8 @@ static const char *time_take(struct rows *rows, int64_t map, struct span line)
     return NULL;
 }
 
-// A row of `table` for each line that `take` can read; *ret_n counts them. `which` stands before
-// what is wrong with a line.
+// Adds a row of `table` for each line that `take` accepts, and counts them in *ret_n. `which`
+// precedes the error text of a line.
 static inline __attribute__((always_inline)) int
 map_lines_import(struct file_import *in, enum table_id table, int64_t map, struct lines lines,
                  const char *which,
@@ -153,7 +156,7 @@ map_lines_import(struct file_import *in, enum table_id table, int64_t map, struc
     return r;
 }
 
-// What is in the file beside the map, if there is one.
+// Imports perf-PID.map.times, if it exists.
 static int times_import(struct file_import *in, int64_t map, struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf path = {0};
@@ -162,7 +165,7 @@ static int times_import(struct file_import *in, int64_t map, struct err *err)
     if (path.failed || access(path.text, R_OK) < 0)
         return 0;
     CLEANUP(close_fdp) int fd = open_regular(path.text, TIMES_BYTES_MAX);
-    if (fd < 0) // a FIFO, say
+    if (fd < 0) // for example, a FIFO
         return err_errno(err, fd, "%s", path.text);
     const struct input_needs needs = {.goes_on = in->goes_on, .userdata = in->userdata};
     int64_t n = 0;

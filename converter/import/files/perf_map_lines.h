@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line of a perf map, and of the times beside it.
+// Lines of a perf map, and of its file of times.
 #pragma once
 
 #include <stdint.h>
@@ -14,12 +14,12 @@ struct perf_map_symbol {
     struct span name; // borrowed from the line, at most PERF_MAP_NAME_MAX bytes
 };
 
-// `line` as lines_next() gives it, not empty. NULL, or what is wrong with it.
+// `line`: from lines_next(), not empty. Returns NULL or an error text.
 const char *perf_map_symbol_read(struct span line, struct perf_map_symbol *ret);
 
-// Code that was made or given up (has_size is false).
+// Code that was created, or freed (has_size is false).
 struct perf_map_time {
-    int64_t ts; // CLOCK_BOOTTIME (ns); 0: nobody knows
+    int64_t ts; // CLOCK_BOOTTIME (ns); 0: not known
     uint64_t start, size;
     bool has_size;
 };

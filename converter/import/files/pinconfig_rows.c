@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pinconfig.txt, a row for each range that it wants of a file, or one without a range for the whole
-// file. See common/pinconfig.h.
+// pinconfig.txt: a row for each range of a file, or a row without a range for a whole file. See
+// common/pinconfig.h.
 #include <string.h>
 
 #include "common/cleanup.h"

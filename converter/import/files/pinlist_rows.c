@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pinlist.meta, see common/pinlist.h. The bytes alone say little: without its name a file counts as
-// a pinlist only if every pair is whole pages.
+// pinlist.meta, see common/pinlist.h. The format has no signature: a file of another name is a
+// pinlist only if all its pairs are whole pages.
 #include <string.h>
 
 #include "common/cleanup.h"

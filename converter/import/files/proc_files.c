@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc that are a list: vmstat, meminfo, slabinfo, swaps and pressure/*. Each is known by
-// its first line. What the kernel adds to them in later versions is loaded under the kernel's name.
+// Files of /proc that are lists: vmstat, meminfo, slabinfo, swaps and pressure/*. The first line
+// identifies a file. Rows of later kernels are loaded under the kernel's name.
 #include <string.h>
 
 #include "common/str.h"
@@ -78,7 +78,7 @@ static struct span last_word_take(struct span *text)
     return word;
 }
 
-// The numbers count from the end of their part, because a name may have blanks.
+// The numbers are read from the end of their part, because a name may have blanks.
 static const char *slabinfo_line(struct proc_import *import, struct span line)
 {
     static const size_t columns[] = {
@@ -145,7 +145,7 @@ static const char *swaps_line(struct proc_import *import, struct span line)
     return NULL;
 }
 
-// Most machines of servers have none: then the heading is all.
+// Without swap, the file has only the heading.
 static int swaps_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
 {
     int64_t id;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The moments that files of /proc are of, and the files that tell about such a moment: index.txt of
-// a bugreport, version, and kernel.log. Which file comes first does not matter.
+// Snapshots of /proc, and the files that describe a snapshot: index.txt of a bugreport, version,
+// and kernel.log. The files may come in any order.
 //
-// index.txt says when /proc was read, in seconds since boot: that is trace time. Where the traces
-// of the same report were shifted (--merge-clocks), the moment is shifted with them.
+// index.txt has the time at which /proc was read, in seconds since boot, which is trace time. If
+// the traces of the report were shifted (--merge-clocks), the snapshot is shifted with them.
 #include "converter/import/files/proc_snapshot.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define INDEX_HEAD    "bugreport of mmtrace "
 #define VERSION_HEAD  "Linux version "
 #define KERNEL_LOG    "kernel.log"
-#define TEXT_MAX      ((size_t)8192) // of what is said of a moment, or a line of the kernel's log
+#define TEXT_MAX      ((size_t)8192) // of a fact, or of a line of the kernel log
 #define ASK_LINES     4096
 #define LOG_LEVEL_MAX 7
 
@@ -47,8 +47,8 @@ static bool name_is_usual(const char *name)
     return false;
 }
 
-// The bytes of `path` that all files of the same moment have in common: the archive or folder. A
-// file with a name of its own (vmstat.1, vmstat.2) is a moment of its own.
+// The length of the part of `path` that all files of a snapshot share: the archive or folder. A
+// file with an unusual name (vmstat.1, vmstat.2) is a snapshot of its own.
 static size_t moment_size(const char *path)
 {
     const char *end = path;
@@ -135,7 +135,7 @@ static bool is_loaded(const struct proc_import *import)
 {
     char sql[256];
     enum table_id table = import->how->table;
-    if (table == TABLE_proc_pressure) // that is several files
+    if (table == TABLE_proc_pressure) // pressure is several files
         return false;
     snprintf(sql, sizeof(sql), "SELECT 1 FROM main.%s WHERE proc_snapshot_id = %" PRId64 " LIMIT 1",
              table_defs[table].stored_name, import->snapshot);
@@ -182,7 +182,7 @@ int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
     return r;
 }
 
-// -- what is said of a moment --
+// -- facts about a snapshot --
 
 enum fact {
     FACT_TS = 1,
@@ -196,10 +196,10 @@ enum fact {
 struct moment_fact {
     bool is_known;
     int64_t number;
-    struct span text; // at NULL: it is a number
+    struct span text; // at NULL: the fact is a number
 };
 
-// All zero says nothing.
+// All zero: nothing is known.
 struct facts {
     struct moment_fact of[N_FACTS];
 };
@@ -222,8 +222,8 @@ static int fact_bind(sqlite3_stmt *statement, const struct facts *facts, int fac
     return sqlite3_bind_text(statement, fact, printable, -1, SQLITE_TRANSIENT);
 }
 
-// Sets the facts that are known; the others stay as they are. The first word about the kernel
-// counts: version says more than index.txt, which stands at the end of a report.
+// Sets the known facts; the others stay. The first text about the kernel stays, because version has
+// more detail than index.txt, which is at the end of a report.
 static int facts_store(const struct file_import *in, const struct facts *facts, struct err *err)
 {
     static const char sql[] =
@@ -334,7 +334,7 @@ static bool index_recognise(const char *path, const uint8_t *bytes, size_t size)
     return head_is(bytes, size, INDEX_HEAD);
 }
 
-// What stands behind the first paragraph is for people.
+// Reads up to the second blank line. The rest is for people.
 static int index_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
 {
     struct facts facts = {0};
@@ -391,7 +391,7 @@ const struct file_format file_format_proc_version = {
 
 // -- kernel.log --
 
-// "<6>[   12.345678] text"; false: it is something else.
+// "<6>[   12.345678] text"; false: another format.
 static bool log_line_read(struct span line, int64_t *ret_level, int64_t *ret_ts,
                           struct span *ret_text)
 {

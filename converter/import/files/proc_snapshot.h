@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc as they stood at one moment. Those of a bugreport, or of one folder, belong
-// together: to one row of proc_snapshot.
+// Snapshots of files of /proc. The files of a bugreport, or of a folder, belong to one row of
+// proc_snapshot.
 #pragma once
 
 #include <stdbool.h>
@@ -14,13 +14,14 @@
 #include "converter/tables/rows.h"
 
 #define PROC_FOLDER         "FS/proc/"         // in a bugreport
-#define PROC_FILE_MAX_BYTES ((size_t)16 << 20) // more is no file of /proc
+#define PROC_FILE_MAX_BYTES ((size_t)16 << 20) // larger files are not from /proc
 #define PROC_NAME_MAX_BYTES ((size_t)256)      // of a counter, a slab, a zone
 
 // The last part of a path, or of a path in an archive.
 const char *proc_file_name(const char *path);
 
-// The row of the moment that `in->path` is of; it is made if there is none yet.
+// The id of the snapshot of `in->path`; the row is created if missing. Returns 0 or a negative
+// errno.
 int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *err);
 
 // An import line by line into one table.
@@ -29,22 +30,22 @@ struct proc_import {
     const struct proc_lines *how; // borrowed
     struct rows rows;
     int64_t snapshot;
-    uint64_t line; // number of the line at hand
+    uint64_t line; // number of the current line
     void *state;   // of the format, borrowed
 };
 
-// Hands every line that is not blank to `how->take`. A file without a row counts as one bad line,
-// and so does a file whose moment has such a file already: the rest of a bugreport is worth
-// loading.
+// Passes every non-blank line to `how->take`. A file without a row counts as one bad line, and so
+// does a second file of the same kind in a snapshot. Neither is an error: the rest of a bugreport
+// is loaded.
 int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
                       const struct proc_lines *how, void *state, struct err *err);
 
-// For `take`: sets a text of the row, or the end of the row.
+// For `take`: sets a text of the row, or writes the row.
 void proc_text(struct proc_import *import, size_t column, struct span text);
 void proc_row(struct proc_import *import);
 
-// Whether `name` may be the name of something; false: empty, too long, or binary data.
+// True if `name` is a possible name: not empty, not too long, no binary data.
 bool proc_name_fits(struct span name);
 
-// A number that a table can hold.
+// Parses a number that a table can hold.
 bool proc_number(struct span word, int64_t *ret);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc that go by zones of memory: zoneinfo and buddyinfo. Both begin with "Node 0, zone
-// DMA"; in buddyinfo the counts follow in the same line.
+// Files of /proc with a part for each memory zone: zoneinfo and buddyinfo. Both begin with "Node 0,
+// zone DMA"; in buddyinfo the counts follow in the same line.
 //
-// zoneinfo puts what is of a whole node in front of its first zone, and what is of one processor
-// behind each zone; rows say which by the columns that are NULL.
+// zoneinfo has a node's values in front of its first zone's values, and the values of each CPU
+// behind each zone's values. Columns that do not apply to a row are NULL.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define ORDERS_MAX     64 // of free blocks; the kernel has 11
 #define PROTECTION_MAX 16
 
-// "Node 0, zone   DMA" at the start of `line`, which then is at what follows.
+// Parses "Node 0, zone   DMA", and moves `line` behind it.
 static bool zone_take(struct span *line, int64_t *ret_node, struct span *ret_zone)
 {
     if (!text_is(word_take(line), "Node"))
@@ -88,7 +88,7 @@ static const char *protection_read(struct proc_import *import, struct span list)
     return NULL;
 }
 
-// A line without a number begins a part.
+// A line without a number starts a part.
 static bool part_begins(struct zoneinfo *at, struct span line)
 {
     if (text_is(line, "per-node stats"))

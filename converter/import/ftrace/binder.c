@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls through binder: a slice on the thread that calls, from its transaction to the reply that it
-// receives, and one on the thread that answers. A call without an answer is a moment on both.
-// Commands and returns show calls that fail: each thread has a stack of the calls that it is in,
-// and the step that each has come to. Where they are not recorded the stack says nothing, and ends
-// with the reply. What must stay true: a frame is in the stack of one thread or free; a
-// transaction is kept from being sent to being received.
+// Calls through binder: a slice on the calling thread, from its transaction to the reply that it
+// receives, and a slice on the answering thread. A one-way call is an instant on both. Commands and
+// returns show failed calls: each thread has a stack of its open calls and of the step that each
+// has reached. Without these events, the stack only has received calls, until their replies.
+// Invariants: a frame is in the stack of one thread or free; a transaction is kept from sending to
+// receipt.
 #include "common/vec.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -27,7 +27,7 @@ enum {
 #define BR_REPLY               0x80407203u
 #define BR_TRANSACTION_SEC_CTX 0x80487202u
 
-// What a thread has seen of a call that it sends (S) or answers (R).
+// The step of a call, on the thread that sends (S) or answers (R).
 enum step {
     S_COMMAND,
     S_TRANSACTION,
@@ -39,16 +39,16 @@ enum step {
     R_TRANSACTION,
 };
 
-#define FRAME_NONE 0 // of frames and transactions; others are an index + 1
+#define FRAME_NONE 0 // frames and transactions are numbered by index + 1
 
 struct frame {
-    uint32_t older; // of the same thread, or the next free one; FRAME_NONE
+    uint32_t older; // the thread's next frame, or the next free frame; FRAME_NONE: none
     uint8_t step;
-    bool known, one_way, is_reply; // known: the others are
+    bool known, one_way, is_reply; // known: the others are valid
 };
 VEC_DEFINE(frame_vec, struct frame);
 
-// A transaction on its way.
+// A transaction that is sent and not yet received.
 struct transaction {
     int32_t id, node;
     uint32_t to_process, flags, code, tid, track;
@@ -61,7 +61,7 @@ VEC_DEFINE(transaction_vec, struct transaction);
 struct binder {
     struct map64 top;              // utid -> frame
     struct map64 sent;             // id -> transaction
-    struct map64 waiting, holding; // tids, for the lock
+    struct map64 waiting, holding; // sets of tids, for the lock
     struct frame_vec frames;
     struct transaction_vec transactions;
     uint32_t free_frame, free_transaction;
@@ -171,7 +171,7 @@ static void transaction_args(struct import *im, const struct transaction *transa
     args[6] = arg_uint("calling tid", transaction->tid);
 }
 
-// Who answers, on the slice of who calls or of who answers.
+// Adds the destination thread to an open slice of the caller or of the answering thread.
 static void destination_add(struct import *im, const struct ftrace_event *event, uint32_t track,
                             const char *slice, uint32_t tid, bool is_reply)
 {
@@ -235,7 +235,7 @@ static void binder_transaction(struct import *im, const struct ftrace_event *eve
     struct frame *frame = frame_top(im, binder, event->pid);
     if (!frame)
         return;
-    if (frame->step == R_RECEIVED) { // without commands, that is all that is seen of the call
+    if (frame->step == R_RECEIVED) { // without commands, the reply ends the call
         frame_pop(im, binder, event->pid);
     } else if (frame->step == S_COMMAND || frame->step == R_REPLY_COMMAND) {
         frame->step = frame->step == S_COMMAND ? S_TRANSACTION : R_TRANSACTION;
@@ -303,7 +303,7 @@ static void binder_command(struct import *im, const struct ftrace_event *event)
     }
 }
 
-// The call failed: what it opened ends here.
+// Ends the slice and the frame of a failed call.
 static void call_failed(struct import *im, struct binder *binder, const struct ftrace_event *event,
                         const struct frame *frame)
 {

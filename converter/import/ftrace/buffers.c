@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that devices use: buffers of ion and dma heaps, contiguous memory, what GPUs and DSPs
-// have. Totals are counters; each buffer is a slice from its making to its end.
+// Memory of devices: buffers of ion and dma heaps, contiguous memory (CMA), memory of GPUs and
+// DSPs. Totals are counters; each buffer is a slice from allocation to release.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
@@ -10,9 +10,9 @@
 
 #define KERNEL(major, minor) ((uint32_t)(major) << 16 | (minor))
 
-// What the allocation of contiguous memory at hand took.
+// Page counts of a thread's CMA allocation.
 struct cma_migration {
-    uint64_t n[3]; // pages by MIGRATED and the numbers behind it
+    uint64_t n[3]; // pages, in the order of cma_numbers from MIGRATED on
 };
 VEC_DEFINE(cma_migration_vec, struct cma_migration);
 
@@ -26,7 +26,7 @@ static int64_t own_utid(struct import *im, const struct ftrace_event *event)
     return processes_thread(&im->processes, event->pid);
 }
 
-// A heap grows or, with a detail, shrinks. The event tells the total before the change.
+// A heap grows or, with a detail, shrinks. The event has the total before the change.
 static void ion_heap(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name heap =
@@ -60,9 +60,9 @@ static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
                     (double)(uint64_t)ftrace_int(event, "size"));
 }
 
-// Which events an allocation of contiguous memory has depends on the kernel: cma_alloc_start and
-// cma_alloc_info since 5.10; since 6.1 cma_alloc_finish at the end, with what it took in between in
-// mm_alloc_contig_migrate_range_info.
+// The events of a CMA allocation depend on the kernel: cma_alloc_start and cma_alloc_info from 5.10
+// on; cma_alloc_start, mm_alloc_contig_migrate_range_info with page counts, and cma_alloc_finish
+// from 6.1 on.
 static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 {
     struct buffers *buffers = event->own;
@@ -76,7 +76,7 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
-// What an allocation takes, and the fields of the events.
+// Args of an allocation, and the fields of the events.
 enum { MIGRATED = 2, MIGRATED_END = 5 };
 static const struct {
     const char *key, *field;
@@ -108,7 +108,7 @@ static void cma_migrate_info(struct import *im, const struct ftrace_event *event
         buffers->migrations.items[*index] = migration;
 }
 
-// `migration` (NULL: the event) tells what was migrated.
+// The counts of migrated pages are in `migration`, or in the event if it is NULL.
 static void cma_end(struct import *im, const struct ftrace_event *event,
                     const struct cma_migration *migration)
 {
@@ -141,7 +141,7 @@ static void cma_alloc_info(struct import *im, const struct ftrace_event *event)
         cma_end(im, event, NULL);
 }
 
-// A buffer comes (len > 0) or goes.
+// A buffer is allocated (len > 0) or released.
 #define BUFFER(does, a_when, a_type, a_track, a_cookie)                                            \
     (does), .when = (a_when), .type = (a_type), .track = (a_track), .cookie = (a_cookie)
 #define ION_BUFFER(does, when)                                                                     \

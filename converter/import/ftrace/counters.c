@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events that report a value of something: its counter is told apart by a field of the event, and
-// its track named after that.
+// Events that report a value. A field of the event identifies the counter and names its track.
 #include "common/cleanup.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/gpu/gpu.h"
@@ -15,7 +14,7 @@ static void gpu_frequency(struct import *im, const struct ftrace_event *event)
                        (double)ftrace_int(event, "state"));
 }
 
-// Reports thousandths of what the others do.
+// The unit is 1,000 times that of gpu_frequency.
 static void kgsl_gpu_frequency(struct import *im, const struct ftrace_event *event)
 {
     gpu_frequency_push(im, event->ts, (uint32_t)ftrace_int(event, "gpu_id"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What interrupts do, as slices of the processor, and kernel work that runs on a thread.
+// Interrupts as slices of the CPU, and kernel work that runs on a thread.
 #include "converter/import/ftrace/ftrace.h"
 
 #define OF_CPU(a_type, a_track) .type = (a_type), .key = "cpu=@cpu", .track = a_track " {@cpu}"
@@ -12,7 +12,7 @@
 #define HOTPLUG_ENTER                                                                              \
     FORM_BEGIN, HOTPLUG, .category = "cpu", .name = "cpuhp({idx})",                                \
                          .args = "action_cpu=@cpu, cpuhp_idx=idx"
-// The idle threads share one tid, so their calls are the processor's.
+// The idle threads share tid 0, so their calls are slices of the CPU.
 #define IDLE_CALL                                                                                  \
     .when = "@pid=0", .type = "cpu_funcgraph", .key = "cpu=@cpu",                                  \
     .track = "swapper{@cpu} -funcgraph", .name = "{func:f}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What single vendors' drivers tell: states of GPUs and their shares of users, interconnects,
-// sensors, temperatures, kswapd, and limits that a battery sets.
+// Events of vendors' drivers: states of GPUs and their use by each user, interconnects, sensors,
+// temperatures, kswapd, and limits that a battery sets.
 #include <math.h>
 
 #include "common/elements.h"
@@ -9,7 +9,7 @@
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/gpu/gpu.h"
 
-// Has a time of its own.
+// The event has a time of its own.
 static void param_set_value_cpm(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name body = ftrace_text(event, "body");
@@ -23,7 +23,7 @@ static void param_set_value_cpm(struct import *im, const struct ftrace_event *ev
                  (uint32_t)ftrace_int(event, "value"), ARG_SET_NONE);
 }
 
-// What the GPU's controller does until it says something else.
+// The state of the GPU's controller until its next event.
 static void mali_mcu_state(struct import *im, const struct ftrace_event *event)
 {
     struct track_spec track = {.type = "mali_mcu_state"};
@@ -33,7 +33,7 @@ static void mali_mcu_state(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
-// How much of a time a user's work kept the GPU busy. That time is told by another clock.
+// A period of a user's work on the GPU, and the busy time in it. The clock is CLOCK_MONOTONIC_RAW.
 static void gpu_work_period(struct import *im, const struct ftrace_event *event)
 {
     uint32_t gpu = (uint32_t)ftrace_int(event, "gpu_id");
@@ -67,7 +67,7 @@ static void gpu_work_period(struct import *im, const struct ftrace_event *event)
     slice_add(&im->slices, &spec);
 }
 
-// What kswapd took between waking and sleeping, on phones that tell it.
+// Ends the slice of a run of kswapd, with its page counts.
 static void pixel_kswapd_done(struct import *im, const struct ftrace_event *event)
 {
     uint64_t n_scanned = (uint64_t)ftrace_int(event, "delta_nr_scanned");
@@ -96,7 +96,7 @@ static void pixel_kswapd_done(struct import *im, const struct ftrace_event *even
     slice_end(&im->slices, &spec);
 }
 
-// Temperature of a zone and how far it is throttled.
+// Temperature and throttling of a thermal zone.
 static void thermal_exynos(struct import *im, const struct ftrace_event *event)
 {
     static const char *const zones[] = {"BIG", "MID", "LITTLE", "GPU", "ISP", "TPU", "AUR"};

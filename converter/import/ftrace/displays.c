@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What drivers of displays and of virtual video codecs tell.
+// Events of drivers of displays and of virtual video codecs.
 #include "converter/import/ftrace/ftrace.h"
 
 #define DISPLAY(a_type, a_key, a_track, a_name)                                                    \

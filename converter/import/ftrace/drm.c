@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linux's direct rendering: vertical blanks, fences, and the schedulers of GPUs. A ring runs one
-// job at a time, a timeline has one fence at a time: what comes meanwhile waits in line, and its
-// slice begins where the one before ends. Before Linux 6.17 a job has a number on its ring and an
-// address of its fence; since then its fence's context and number.
+// Direct rendering (DRM): vertical blanks, fences, and the schedulers of GPUs. A ring runs one job
+// at a time, and a timeline has one fence at a time. Further jobs and fences queue, and each slice
+// begins at the end of the slice before. Before Linux 6.17, the fence's address and a number on the
+// ring identify a job; since then, the fence's context and number.
 #include <errno.h>
 
 #include "converter/import/ftrace/ftrace.h"
 
 struct job {
     bool is_fence;
-    uint64_t context, number; // of the fence; address of the fence and number on the ring
+    uint64_t context, number; // of the fence; !is_fence: address of the fence, number on the ring
 };
 VEC_DEFINE(job_vec, struct job);
 
-// What a track shows and what waits for that, in order.
+// Queue of a track: the job or fence that is shown, and its successors in order.
 struct line {
     uint32_t track;
     struct job_vec jobs;
     size_t first;
-    bool has_emit; // of a timeline: its fences are emitted
+    bool has_emit; // of a timeline: dma_fence_emit was seen
 };
 VEC_DEFINE(line_vec, struct line);
 
@@ -74,7 +74,7 @@ static void line_pop(struct line *line)
         line->first = line->jobs.n = 0;
 }
 
-// A key is mixed from what tells a job apart: two of them are equal with a chance of 2^-64.
+// The key is a hash of the members that identify a job. Two jobs collide with a chance of 2^-64.
 static uint64_t job_key(const struct job *job, bool on_ring, uint64_t ring)
 {
     uint64_t parts[] = {job->is_fence, on_ring ? ring + 1 : 0,
@@ -83,7 +83,7 @@ static uint64_t job_key(const struct job *job, bool on_ring, uint64_t ring)
     return hash_bytes(parts, sizeof(parts));
 }
 
-// The detail of events since Linux 6.17 is not NULL.
+// Events since Linux 6.17 have a detail.
 static struct job job_of(const struct ftrace_event *event)
 {
     bool is_fence = event->detail != NULL;
@@ -119,7 +119,7 @@ static uint32_t line_track(struct import *im, const char *type, const char *pref
     return tracks_get(&im->tracks, &track);
 }
 
-// NULL: no memory.
+// NULL: memory ran out.
 static struct line *ring_get(struct import *im, struct drm *drm, struct slice_name name,
                              uint32_t *ret_index)
 {
@@ -206,7 +206,7 @@ static void job_done(struct import *im, const struct ftrace_event *event)
         ring_begin(im, drm, event->ts, ring, number);
 }
 
-// NULL: of no timeline; fences that are made of others are not shown.
+// NULL: the fence combines other fences, has no timeline of its own, and is not shown.
 static struct line *timeline_get(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "timeline");
@@ -245,7 +245,7 @@ static void fence_add(struct import *im, const struct ftrace_event *event, struc
         fence_begin(im, event->ts, timeline);
 }
 
-// Stands for the emission of a fence, which few drivers tell.
+// Replaces dma_fence_emit, which few drivers record.
 static void dma_fence_init(struct import *im, const struct ftrace_event *event)
 {
     struct line *timeline = timeline_get(im, event);

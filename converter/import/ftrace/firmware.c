@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events that others than the kernel make, in times of their own: batches of commands on Adreno
-// GPUs, and what the firmware of Google's phones tells (FWTP). A GPU counts in ticks: where a batch
-// says both, its own count and the kernel's time belong together.
+// Events of GPUs and firmware, with clocks of their own: command batches of Adreno GPUs, and events
+// of the firmware of Google's phones (FWTP). A GPU counts ticks; the sync event of a batch has both
+// the ticks and the kernel's time.
 #include "converter/import/ftrace/ftrace.h"
 
-// 19.2 MHz.
+// Ticks of 19.2 MHz.
 #define TICK_NS_NUMERATOR   625
 #define TICK_NS_DENOMINATOR 12
 
 struct firmware {
-    struct map64 tids;  // context of a GPU -> who queues to it
-    struct map64 zeros; // batch -> when the GPU's count was 0 (ns)
+    struct map64 tids;  // context of a GPU -> tid that queues to it
+    struct map64 zeros; // batch -> time of tick 0 (ns)
 };
 
-// Ticks as nanoseconds; false: more than there can be.
+// Converts ticks to nanoseconds; false: out of range.
 static bool ticks_ns(uint64_t ticks, int64_t *ret)
 {
     int64_t n = (int64_t)ticks;
@@ -35,7 +35,7 @@ static void batch_queued(struct import *im, const struct ftrace_event *event)
     import_fail(im, map64_set(&firmware->tids, (uint64_t)ftrace_int(event, "id"), event->pid));
 }
 
-// What the kernel's clock showed when the GPU's count was 0 is kept.
+// Keeps the kernel's time of tick 0.
 static void batch_sync(struct import *im, const struct ftrace_event *event)
 {
     struct firmware *firmware = event->own;
@@ -91,12 +91,12 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
         .name = slice_name("GPU"),
     };
     slice_add(&im->slices, &spec);
-    // The process may have got its name after the track.
+    // The process may get its name after the track is created.
     if (spec.track < im->tracks.items.n)
         im->tracks.items.items[spec.track].name = name;
 }
 
-// One slice at a time for each name: a begin ends what is open.
+// Each name has one slice at a time: a begin ends the open slice.
 static void firmware_slice(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");

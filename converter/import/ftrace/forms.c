@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See forms.h for what the tables say. A row is bound to slots: the places of its fields in the
-// event's type. Where an event comes, values are taken from their slots and pieces of text are put
-// together; a text without values and a value that is a text are used as they are. The name of a
-// track is made when the track is, since it is the same ever after.
+// See forms.h for the tables. A row is bound to slots: the indexes of its fields in the event's
+// type. For an event, values are read from their slots and texts are assembled. A text without
+// values, and a value that is a text, is used as it is. The name of a track is built once, with the
+// track.
 #include "converter/import/ftrace/forms.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum source { FROM_NOTHING, FROM_FIELD, FROM_CPU, FROM_PID, FROM_NAME, FROM_NUMBER };
 enum shape { PLAIN, LOW, SIGNED, KIB, HEX, TRUTH, FUNCTION, THREAD, PROCESS, CHOICE };
-enum comparison { LESS = 1, EQUAL = 2, GREATER = 4 }; // any of them
+enum comparison { LESS = 1, EQUAL = 2, GREATER = 4 }; // bits
 
 // A row that is being read.
 struct reading {
@@ -289,7 +289,7 @@ static int64_t number_of(const struct form_value *value, const struct ftrace_eve
     return value->shape == KIB ? (int64_t)number / 1024 : (int64_t)number;
 }
 
-// A value that is a text. Lives as long as cells do.
+// The text of a value. It lives as long as cells do.
 static struct slice_name text_of(struct import *im, const struct forms *forms,
                                  const struct form_value *value, const struct ftrace_event *event)
 {
@@ -365,7 +365,7 @@ static void line_fill(struct import *im, const struct forms *forms, struct line 
     }
 }
 
-// A text that lives as long as cells do.
+// Builds a text, which lives as long as cells do.
 static struct slice_name text_make(struct import *im, const struct forms *forms,
                                    struct form_part part, const struct ftrace_event *event)
 {
@@ -387,7 +387,7 @@ static int64_t thread_of(struct import *im, int64_t tid)
     return processes_thread(&im->processes, (uint32_t)tid);
 }
 
-// The text of an item that is one.
+// The text of an item. False: the item is a number.
 static bool item_text(struct import *im, const struct forms *forms, const struct form_item *item,
                       const struct ftrace_event *event, struct slice_name *ret)
 {

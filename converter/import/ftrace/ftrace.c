@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events are data: names and kinds of their fields come from the schema's table, or, for events
-// that the schema does not know, from the descriptors that the trace carries. Only events that mean
-// something beyond themselves have code, found by number through one array.
+// Events are data: names and kinds of their fields come from the schema's table or, for other
+// events, from the trace's descriptors. Only events with effects beyond their row have forms, which
+// are found by number through one array.
 #include "converter/import/ftrace/ftrace.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 
 #define ARGS_MAX           64   // fields of one event
 #define TYPES_MAX          1024 // numbers of events that the schema may know
-#define GENERIC_FIELDS_MAX 32   // as Perfetto
+#define GENERIC_FIELDS_MAX 32   // as in Perfetto
 #define GENERIC_EVENTS_MAX 65536
 
-// What follows from an event beyond its row: the form and those behind it that name no event.
+// The effects of an event beyond its row: its first form, and the forms behind it without an event.
 struct bound {
-    uint32_t first_form; // + 1; 0: nothing follows
+    uint32_t first_form; // index + 1; 0: none
     uint8_t subject;     // index in ftrace_subjects
     bool before_row;
 };
@@ -45,10 +45,10 @@ struct ftrace {
     uint32_t kinds[TYPES_MAX];                        // by number, + 1; 0: no row yet
     struct bound bound[TYPES_MAX];                    // by number
     struct forms forms;                               // of all subjects
-    struct ftrace_values values;                      // of the event at hand
+    struct ftrace_values values;                      // of the current event
     struct map64 generic_by_number;
     struct generic_event_vec generic;
-    struct map64 legacy_kinds; // of events that bring their names along, by name
+    struct map64 legacy_kinds; // of events that contain their names, by name
     struct ftrace_rows rows;
 };
 
@@ -57,9 +57,9 @@ static struct ftrace_machine *machine_of(const struct import *im)
     return importer_state(im, &importer_ftrace);
 }
 
-// Subjects name events, the schema numbers them: the names are looked up once, at the start. A
-// name that the schema lacks, and an event that two subjects claim, are mistakes in the tables, so
-// they end the conversion.
+// Subjects name events and the schema numbers them, so names are looked up once, at the start. A
+// name that the schema lacks, or an event of two subjects, is an error in the tables and ends the
+// conversion.
 static int event_bind(struct ftrace *all, size_t subject, const struct ftrace_form *row,
                       const struct ftrace_event_type *type, struct err *err)
 {
@@ -75,8 +75,8 @@ static int event_bind(struct ftrace *all, size_t subject, const struct ftrace_fo
     return 0;
 }
 
-// A name that ends with a star stands for all events whose names begin so; a function is called
-// for them.
+// A name that ends with a star matches all events with that prefix; only a row that calls a
+// function may have it.
 static int forms_bind(struct ftrace *all, size_t subject, struct strset *strings, struct err *err)
 {
     const struct ftrace_event_type *type = NULL;
@@ -166,7 +166,7 @@ static void ftrace_start(struct import *im, void *state)
 
 static void ftrace_complete(struct import *im, void *state, int64_t ts)
 {
-    // Before all processors have data, what begins on one may end on another without being seen.
+    // Before all CPUs have data, a begin on one CPU may have an unseen end on another.
     ((struct ftrace_machine *)state)->rows_before = ts;
     metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", ts);
 }
@@ -215,7 +215,7 @@ static bool descriptor_read(struct import *im, const struct wire_field *message,
     return !reader.error && event->name;
 }
 
-// Numbers are each machine's own.
+// A number is unique within its machine only.
 static uint64_t generic_number(const struct import *im, uint64_t number)
 {
     return number ^ (uint64_t)im->machine->number << 40;
@@ -254,7 +254,7 @@ static uint8_t slot_type(const struct ftrace_field_type *field)
     return field->kind == FTRACE_KIND_UINT && field->bits != 1 ? ARG_UINT : ARG_INT;
 }
 
-// Slots of a kind that the schema knows are the fields in the order of their numbers.
+// The slots of a kind of the schema are its fields in the order of their numbers.
 static uint32_t typed_kind(struct ftrace *ftrace, const struct ftrace_event_type *type)
 {
     uint32_t *known = &ftrace->kinds[type->number];
@@ -285,7 +285,7 @@ static bool typed_arg(const struct ftrace_event *event, const struct ftrace_fiel
                       const struct wire_field *field, struct arg *ret)
 {
     bool is_text = type->kind == FTRACE_KIND_STRING || type->kind == FTRACE_KIND_BYTES;
-    if (is_text != (field->type == WIRE_BYTES)) // as protobuf: a field of another type is another
+    if (is_text != (field->type == WIRE_BYTES)) // as in protobuf: not the same field
         return false;
     switch ((enum ftrace_kind)type->kind) {
     case FTRACE_KIND_UINT:
@@ -395,7 +395,7 @@ static void generic_write(struct import *im, struct ftrace *ftrace,
     }
 }
 
-// Events of a name share a kind as long as it has room for the fields of all of them.
+// Events of the same name share a kind while it has room for all their fields.
 static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wire_field *name,
                        const struct arg *args, size_t n, uint8_t slots[ARGS_MAX], uint32_t *ret)
 {
@@ -421,7 +421,7 @@ static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wi
     return r;
 }
 
-// The form that older Perfetto writes: names and values in every event.
+// The format of older Perfetto versions: each event contains the names of its fields.
 static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
                                  const struct ftrace_event *event, int64_t utid)
 {
@@ -457,7 +457,7 @@ static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
         ftrace_row_set(&ftrace->rows, row, slots[i], &args[i]);
 }
 
-// What follows from an event beyond its row.
+// Applies the forms of an event.
 static void event_apply(struct import *im, const struct ftrace_machine *machine,
                         struct ftrace_event *event, const struct bound *bound)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ftrace events. Each becomes a row (see ftrace_rows.h); what else an event means (a slice, a
-// counter, a new process) is up to its subject: binder, interrupts, memory and so on.
+// ftrace events. Each becomes a row (see ftrace_rows.h). Further effects (a slice, a counter, a new
+// process) depend on the event's subject: binder, interrupts, memory and so on.
 //
-// A subject is one file with one const struct ftrace_subject, and one row in meson.build of this
-// folder. Nothing else knows the subject. An event belongs to one subject, whose forms (forms.h)
-// say what follows from the event.
+// A subject is a file with a const struct ftrace_subject, and a row in meson.build of this folder.
+// No other code refers to the subject. An event belongs to one subject at most, whose forms
+// (forms.h) describe the effects of the event.
 #pragma once
 
 #include <stddef.h>
@@ -18,8 +18,8 @@
 struct ftrace_subject {
     const struct ftrace_form *forms; // the last one is all zero
     size_t state_size;               // bytes of state for each machine, zeroed at the start
-    size_t n_maps;             // the state begins with so many struct map64, which are released
-    void (*done)(void *state); // releases what else the state owns; may be NULL
+    size_t n_maps; // number of struct map64 at the start of the state; released by ftrace.c
+    void (*done)(void *state); // releases the rest of the state; may be NULL
 };
 
 // The rows of meson.build; the last one is NULL.
@@ -27,20 +27,20 @@ extern const struct ftrace_subject *const ftrace_subjects[];
 
 // State of the importer for one machine.
 struct ftrace_machine {
-    struct ftrace *all; // what all machines share; owned by the host's
+    struct ftrace *all; // shared by all machines; owned by the host's state
     bool owns_all;
-    bool keeps_old;      // the recording meant to have events from before its start
-    int64_t drop_before; // events older than this are left over from before
-    int64_t rows_before; // of those older than this only the rows are of use
+    bool keeps_old;      // the recording includes events from before its start
+    int64_t drop_before; // ns; older events are from before the recording
+    int64_t rows_before; // ns; older events only get a row
     void **own;          // owned: states of subjects
 };
 
 extern const struct importer importer_ftrace;
 
-// The state of another subject for the machine at hand.
+// The state of another subject for the current machine.
 void *ftrace_state(const struct import *im, const struct ftrace_subject *subject);
 
-// The event with this number, if the schema knows it.
+// The event with this number; NULL if the schema lacks it.
 const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number);
 
 // Writes a row of an event; `args` in the order of its fields. The row is valid until the next one.
@@ -48,9 +48,9 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
                                 const struct ftrace_event_type *type, const struct arg *args,
                                 size_t n_args);
 
-// The compact forms of scheduling events. `row_only`: nothing follows from them but their row.
+// Compact scheduling events. `row_only`: they only get a row.
 void ftrace_compact_switch(struct import *im, const struct bundle_event *record, bool row_only);
 void ftrace_compact_waking(struct import *im, const struct bundle_event *record, bool row_only);
 
-// The thread writes into trace_marker: its write(2) ends here.
+// Ends the slice of the thread's write(2) into trace_marker.
 void ftrace_end_write(struct import *im, const struct ftrace_event *event);

@@ -8,7 +8,7 @@
 #include "converter/import/arg_writer.h"
 #include "protos/fields.h"
 
-// Fields come in the order of their numbers, so the type is next to the last one, as a rule.
+// Fields usually come in the order of their numbers, so the next slot is tried first.
 size_t ftrace_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
 {
     for (size_t i = hint; i < type->n_fields; i++)

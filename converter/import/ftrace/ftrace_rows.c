@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One table holds the events of all kinds, in order of time, and the other sets of args; views show
-// each kind with columns of its own, and fields as args. A table for each kind would be no smaller,
-// and args would have to look into each of them for every event: SQLite puts together all rows of
-// such a view before it joins it.
+// One table holds the events of all kinds, in order of time, and the other sets of args. Views show
+// each kind with its own columns, and fields as args. A table for each kind would be no smaller,
+// and the args view would be a union of all tables, which SQLite builds in full before each join.
 #include "converter/import/ftrace/ftrace_rows.h"
 
 #include <errno.h>

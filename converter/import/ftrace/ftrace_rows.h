@@ -26,17 +26,17 @@ struct ftrace_rows {
     struct failure *failure; // borrowed
 };
 
-// A new kind, without fields. The text must live as long as cells do.
+// Adds a kind without fields and returns its index. The text must live as long as cells do.
 uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name_size);
 
-// The slot of a field, made if there is none; ARG_SLOTS_MAX: the kind is full.
+// The slot of a field, added if it is new; ARG_SLOTS_MAX: the kind is full.
 size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, uint8_t type);
 
-// A row with room for all slots that the kind has now.
+// Adds a row with room for the kind's present slots.
 struct cell *ftrace_row_add(struct ftrace_rows *rows, uint32_t kind, int64_t ts, uint32_t ucpu,
                             int64_t utid);
 
-// The cell of a slot, set to the value of an argument.
+// Sets the cell of a slot to the value of an arg.
 void ftrace_row_set(const struct ftrace_rows *rows, struct cell *row, size_t slot,
                     const struct arg *arg);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FtraceStats: the kernel's own counts of each processor's buffer, at the start and the end.
+// FtraceStats: the kernel's counts for the buffer of each CPU, at the start and the end.
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "protos/fields.h"
@@ -13,7 +13,7 @@ static int64_t nsec_from_sec(double sec)
     return ns > (double)INT64_MIN ? (int64_t)ns : INT64_MIN;
 }
 
-// begin, end and delta of one thing stand together in the list of stats.
+// begin, end and delta of a count are adjacent in the list of stats.
 static const struct {
     uint32_t field;
     enum stat begin;

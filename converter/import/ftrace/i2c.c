@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transfers on I2C, as slices of the thread. A transfer has several messages and ends with a result
-// that counts them; its adapter and that count are kept by thread.
+// I2C transfers as slices of the thread. A transfer has several messages and ends with a result
+// that has their number. The adapter and the number are kept by thread.
 #include "converter/import/ftrace/ftrace.h"
 
 #define ADAPTERS_MAX 256

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory: reclaim as slices on the thread that has to wait for it, and the memory of processes as
-// counters. rss_stat names the address space it is about by a hash (mm_id); whose it is is known
-// from events in which a thread changed its own.
+// Memory: reclaim as slices of the waiting thread, and the memory of processes as counters.
+// rss_stat identifies an address space by a hash (mm_id). Events in which a thread changed its own
+// address space connect the hash with the thread.
 #include <errno.h>
 
 #include "common/elements.h"
@@ -13,8 +13,7 @@ struct mm {
     struct map64 owners; // address space of rss_stat -> utid
 };
 
-// The thread whose address space an mm_id stands for; UTID_NONE: not known. Only if `is_own` it is
-// surely the one that the event happened in.
+// The thread of the address space `mm_id`; UTID_NONE: not known. `is_own`: the event's thread.
 static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uint64_t mm_id,
                         bool is_own)
 {
@@ -30,11 +29,11 @@ static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uin
     int64_t utid = (int64_t)*owner;
     if (processes_is_alive(&im->processes, utid))
         return utid;
-    map64_remove(&mm->owners, mm_id); // the number may be given to another one now
+    map64_remove(&mm->owners, mm_id); // the number may be reused now
     return UTID_NONE;
 }
 
-// With `has_owner`, the fields that tell the owner hold also where they are 0.
+// `has_owner`: curr and mm_id are valid even if they are absent, as 0.
 static void rss_write(struct import *im, const struct ftrace_event *event,
                       const union message_RssStatFtraceEvent *rss, bool has_owner)
 {
@@ -63,7 +62,7 @@ static void rss_write(struct import *im, const struct ftrace_event *event,
         process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MEMORY, key, NULL, (double)size);
 }
 
-// This event is too frequent for names, as is the next.
+// This event and the next are too frequent for a lookup by names.
 static void rss_stat(struct import *im, const struct ftrace_event *event)
 {
     MESSAGE(rss, RssStatFtraceEvent, &event->message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Network: what interfaces carry and the kernel drops, and the states of TCP sockets.
+// Network: traffic of interfaces, packets that the kernel drops, and states of TCP sockets.
 #include "common/cleanup.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -12,13 +12,13 @@ struct direction {
 };
 
 struct network {
-    struct map64 bytes;   // track of an interface -> sum
+    struct map64 bytes;   // track of an interface -> bytes so far
     struct map64 streams; // address of a TCP socket -> its number
     uint64_t n_dropped;   // packets
 };
 
-// Bytes of a network interface since the trace began, in KiB. `rc` is not 0 where the driver did
-// not take what it was to transmit.
+// Traffic of a network interface since the start of the trace, in KiB. `rc` is not 0 if the driver
+// refused the packet.
 static void network_push(struct import *im, const struct ftrace_event *event)
 {
     struct network *network = event->own;
@@ -81,7 +81,7 @@ static struct slice_name socket_state(struct import *im, const struct ftrace_eve
     return slice_name(tcp_states[state]);
 }
 
-// A slice per state of a socket, sockets numbered as they appear.
+// A slice for each state of a socket. Sockets are numbered in order of appearance.
 static void inet_sock_set_state(struct import *im, const struct ftrace_event *event)
 {
     struct network *network = event->own;

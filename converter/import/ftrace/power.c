@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suspending and resuming, of the machine and of its devices, and what keeps it awake. Steps of a
-// suspend overlap, so each goes by its name to a track that is free.
+// Suspend and resume of the machine and its devices, and wake-up sources. Steps of a suspend
+// overlap, so each step takes a free track by its name.
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
-#define STEP_NAME_MAX 63 // bytes, as Perfetto
+#define STEP_NAME_MAX 63 // bytes, as in Perfetto
 #define LOCK_NAME_MAX 31
 
-// A suspend that fails in freeze_processes never tells that suspend_enter is over: thaw_processes
-// within it, which only happens then, does.
+// A suspend that fails in freeze_processes lacks the end of suspend_enter. thaw_processes within
+// suspend_enter happens only then, and ends it.
 enum suspend_state { SUSPEND_INITIAL, SUSPEND_ENTER, SUSPEND_FREEZE };
 
 struct power {
-    struct map64 wake_locks; // string -> times that it is held
+    struct map64 wake_locks; // string -> number of activations
     enum suspend_state state;
-    int64_t cookie; // of the suspend that is entered
+    int64_t cookie; // of the open suspend_enter
 };
 
 static const struct track_spec steps = {
@@ -33,7 +33,7 @@ static void step_end(struct import *im, int64_t ts, int64_t cookie)
     slice_close(&im->slices, ts, async_track_end(&im->async_tracks, &steps, cookie));
 }
 
-// `driver`, `device` and `phase` are empty where the step is no device's.
+// `driver`, `device` and `phase` are empty if the step has no device.
 static void step_begin(struct import *im, const struct ftrace_event *event, struct slice_name name,
                        const char *kind, struct slice_name device, struct slice_name driver,
                        struct slice_name phase)
@@ -58,7 +58,7 @@ static void suspend_resume(struct import *im, const struct ftrace_event *event)
 {
     struct power *power = event->own;
     struct slice_name action = ftrace_text(event, "action"), none = {.text = ""};
-    // There the value is the processor, which may be another one at the end.
+    // Its value is the CPU, which may differ at the end.
     int value = name_is(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
     struct slice_name name =
         name_cut(import_text(im, "%.*s(%d)", (int)name_cut(action, 256).size, action.text, value),
@@ -91,7 +91,7 @@ static struct slice_name callback_name(struct import *im, const struct ftrace_ev
                        driver.text);
 }
 
-// The kernel leaves pm_ops empty where it is about prepare or complete.
+// The kernel leaves pm_ops empty for prepare and complete.
 static struct slice_name callback_phase(struct import *im, const struct ftrace_event *event)
 {
     static const char *const messages[] = {
@@ -142,7 +142,7 @@ static uint32_t lock_track(struct import *im, struct slice_name source, struct s
     return tracks_get(&im->tracks, &track);
 }
 
-// A source may be activated several times over: its slice ends with the last of them.
+// A source may be activated several times; its slice ends with the last deactivation.
 static uint64_t *lock_count(struct import *im, const struct ftrace_event *event,
                             struct slice_name source)
 {
@@ -175,7 +175,7 @@ static void wakeup_source_deactivate(struct import *im, const struct ftrace_even
 static const struct ftrace_form forms[] = {
     {"suspend_resume_minimal", FORM_BEGIN, MINIMAL, .when = "start", .name = "Suspended"},
     {"", FORM_END, MINIMAL, .when = "!start"},
-    // Runtime states of a device; while it sleeps there is no slice.
+    // Runtime states of a device; a suspended device has no slice.
     {"rpm_status", FORM_END, RPM},
     {"", FORM_BEGIN, RPM, .when = "status!=2",
      .name = "{status?Active,Resuming,,Suspending;Invalid State}"},

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text that programs write into the kernel's trace_marker. Android's atrace has a form for it:
+// Text that programs write into the kernel's trace_marker. Android's atrace has a format for it:
 // "B|PID|name", "E|PID", "I|PID|name", "S|PID|name|cookie", "F|PID|name|cookie",
-// "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". What has
-// another form stays as it is in ftrace_event. Some drivers have events with the same meaning.
+// "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". Other
+// text is in ftrace_event only. Events of some drivers have the same meaning.
 //
-// The process that a marker names is believed for slices, because a thread reports them of itself.
-// It is not believed for counters: drivers report those from wherever they happen to run.
+// The marker of a slice names the thread's process, because a thread reports its own slices. The
+// marker of a counter may name another process: drivers report counters from any thread.
 //
-// Some names mean more: Android's low memory killer tells of its victims in slices and counters.
+// Some names have a meaning: Android's low memory killer reports its victims in slices and
+// counters.
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
@@ -16,8 +17,9 @@
 #include "protos/fields.h"
 
 struct marker {
-    // B, E: a slice of the thread; I: a moment of it; S, F: a slice of the process, by cookie;
-    // N: a moment on a named track of the process; G, H: a slice there, by cookie; C: a counter.
+    // B, E: a slice of the thread; I: an instant of the thread; S, F: a slice of the process, by
+    // cookie; N: an instant on a named track of the process; G, H: a slice there, by cookie; C: a
+    // counter.
     char phase;
     uint32_t tgid;
     struct slice_name name;
@@ -25,7 +27,7 @@ struct marker {
     int64_t value;           // of C; otherwise the cookie
 };
 
-// Up to the next separator; *rest is behind it.
+// Returns the text up to the next separator, and moves *rest behind it.
 static struct slice_name part_take(struct slice_name *rest, char separator)
 {
     const char *bar = rest->size ? memchr(rest->text, separator, rest->size) : NULL;
@@ -107,7 +109,7 @@ static void counter_write(struct import *im, int64_t ts, uint32_t tid, const str
         global_counter(im, ts, marker, &battery);
         return;
     }
-    // The value is the pid of a process that is killed, and 0 when that is done.
+    // The value is the pid of the killed process, or 0 at the end.
     if (name_is(name, "kill_one_process") && (uint32_t)marker->value)
         victim_write(im, ts, processes_process(&im->processes, (uint32_t)marker->value));
     int64_t upid = processes_process(&im->processes, marker->tgid);
@@ -134,7 +136,7 @@ static struct track_spec process_spec(struct import *im, const char *type, uint3
     };
 }
 
-// S and F. Programs are known to begin the same slice again and again: only the first counts.
+// S and F. Some programs begin the same slice repeatedly: only the first begin counts.
 static void process_slice(struct import *im, int64_t ts, const struct marker *marker)
 {
     struct track_spec track = process_spec(im, "atrace_async_slice", marker->tgid, marker->name);
@@ -186,7 +188,7 @@ static void named_track(struct import *im, int64_t ts, uint32_t tid, const struc
     }
 }
 
-// Texts that are not the trace's must live as cells do.
+// Texts from outside the trace must live as long as cells do.
 static void marker_write(struct import *im, int64_t ts, uint32_t tid, const struct marker *marker)
 {
     struct slice_spec spec = {.ts = ts, .name = marker->name};
@@ -251,7 +253,7 @@ static bool parts_read(struct slice_name rest, bool has_tgid, struct marker *mar
         marker->name = part_take(&rest, '|');
         return has_tgid && marker->track.size && marker->name.size &&
                number_read(part_take(&rest, '|'), &marker->value);
-    case 'H': // its name, if it has one, says nothing new
+    case 'H': // its name, if any, is redundant
         marker->track = part_take(&rest, '|');
         part = part_take(&rest, '|');
         if (rest.size)
@@ -290,11 +292,11 @@ static void print(struct import *im, const struct ftrace_event *event)
         stats_add(&im->stats, STAT_systrace_parse_failure, 1);
 }
 
-// Where a vendor's event has what.
+// Fields of a vendor's event.
 struct marker_form {
     const char *type, *name;
-    bool has_begin;     // "trace_begin" says whether it is a begin or an end, if there is no type
-    bool distrust_tgid; // of slices: the process is not the thread's
+    bool has_begin;     // without a type, "trace_begin" tells a begin from an end
+    bool distrust_tgid; // of slices: the process may not be the thread's
 };
 
 static char form_phase(const struct ftrace_event *event, const struct marker_form *form)
@@ -327,7 +329,7 @@ static void driver_mark(struct import *im, const struct ftrace_event *event)
     marker_write(im, event->ts, event->pid, &marker);
 }
 
-// Qualcomm's form: flags say what it is.
+// Qualcomm's event: flags determine the phase.
 static void zero(struct import *im, const struct ftrace_event *event)
 {
     enum { FLAG_BEGIN = 1, FLAG_END = 2, FLAG_VALUE = 4 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scheduling events, in their plain and their compact form. The compact form leaves out what the
-// switch before tells: who is switched out, and who the processor was running when it woke another
-// thread. Without a switch before, such an event says too little and is left out.
+// Scheduling events, in plain and in compact form. The compact form omits data of the CPU's
+// previous switch: the thread that is switched out, and the thread that wakes another. Without a
+// previous switch, a compact event is incomplete and left out.
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Storage: requests of block devices and of UFS as slices of the device, what f2fs counts, and
-// reads of files. A device has one track, so requests in flight at once nest as they come.
+// Storage: requests of block devices and of UFS as slices of the device, counters of f2fs, and
+// reads of files. A device has one track, so concurrent requests nest in the order of their begins.
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 struct storage {
-    struct map64 reads; // file and place -> tid
+    struct map64 reads; // file and offset -> tid
 };
 
 #define BLOCK_IO(does)                                                                             \
     (does), .type = "block_io", .key = "block_device=dev", .counts = true, .name = "block_io",     \
             .args = "sector"
 
-// What a field of f2fs' counters is called.
+// A field of f2fs' events, and the name of its counter.
 struct f2fs_counter {
     const char *field, *name;
 };
@@ -217,8 +217,8 @@ static void ufshcd_command(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
-// A read is told from others by its file and place. Two of them with one key would have to be
-// under way at once for a read to end on the track of another.
+// The file and the offset identify a read. Only concurrent reads with the same hash can end on each
+// other's track.
 static uint64_t read_key(const struct ftrace_event *event)
 {
     return hash_u64((uint64_t)ftrace_int(event, "ino")) ^ (uint64_t)ftrace_int(event, "offset");
@@ -231,7 +231,7 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
 {
     struct storage *storage = event->own;
     uint64_t key = read_key(event);
-    // As Perfetto: the first thread that reads there is the one.
+    // As in Perfetto, the first thread that reads there counts.
     bool is_new;
     import_map_get(im, &storage->reads, key, event->pid, &is_new);
     struct slice_name path = ftrace_text(event, "pathbuf");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls as slices on the thread that makes them. What a thread writes into trace_marker
-// arrives in the middle of its write(2); the slice that it begins or ends there would cut through
-// that of the call, so the call's ends early.
+// System calls as slices of the calling thread. A marker arrives in the middle of the thread's
+// write(2) into trace_marker. A slice that begins or ends there would overlap the slice of the
+// call, so the call's slice ends early.
 #include <string.h>
 
 #include "common/elements.h"
@@ -13,11 +13,11 @@
 
 struct syscalls {
     struct map64 writing;              // threads that are in write(2)
-    const char *architecture;          // that `names` are of
+    const char *architecture;          // of `names`
     const struct syscall_names *names; // NULL: not known
 };
 
-// Numbers of system calls depend on the machine, as uname(2) calls it.
+// Numbers of system calls depend on the machine, as named by uname(2).
 static const struct syscall_names *names_of(const char *machine)
 {
     static const struct {
@@ -93,7 +93,7 @@ static void sys_exit(struct import *im, const struct ftrace_event *event)
         .args = &ret,
         .n_args = ftrace_has(event, "ret"),
     };
-    // Its begin was not seen, or it has ended already.
+    // The begin was not seen, or the slice has ended already.
     if (name_is(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
     spec.track = thread_track_get(im, utid);

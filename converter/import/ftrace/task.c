@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes and threads that come, change their names and go.
+// Starts, renames and ends of processes and threads.
 #include "converter/import/ftrace/ftrace.h"
 #include "protos/fields.h"
 
@@ -39,8 +39,8 @@ static void task_rename(struct import *im, const struct ftrace_event *event)
     processes_rename(&im->processes, utid, comm_add(im, &task.newcomm));
 }
 
-// The end is when the kernel lets go of the task. sched_process_exit comes earlier, but a process
-// may still be there for its parent to see, and other threads of it may still run.
+// A task ends when the kernel frees it. At sched_process_exit, which is earlier, the process may
+// still be a zombie, and its other threads may still run.
 static void sched_process_free(struct import *im, const struct ftrace_event *event)
 {
     MESSAGE(task, SchedProcessFreeFtraceEvent, &event->message);

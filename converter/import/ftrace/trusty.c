@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trusty, a secure operating system beside Linux, and calls of the secure monitor: slices of the
-// thread that calls.
+// calling thread.
 #include "converter/import/ftrace/ftrace.h"
 
 #define TIPC(does) .action = (does), .category = "tipc"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers of video devices (V4L2): moments on the track of the thread that queues or takes them,
-// with an arrow from queueing a buffer to getting it back.
+// Buffers of video devices (V4L2): instants on the track of the thread that queues or dequeues a
+// buffer, with a flow from queueing to dequeueing.
 #include <inttypes.h>
 
 #include "common/cleanup.h"
@@ -17,7 +17,7 @@ struct video {
     struct map64 buffers; // hash of a queued buffer -> its slice
 };
 
-// Set where the masked bits have this value, which is not 0 for ANY.
+// A flag is set if the masked bits equal `value` or, for ANY, are not 0.
 struct flag {
     uint32_t mask, value;
     const char *name;
@@ -117,7 +117,7 @@ static const char *timecode_name(uint32_t type)
     return NAME_OF(names, type);
 }
 
-// Empty where the number has no name.
+// Empty if the number has no name.
 static struct arg name_arg(const char *key, const char *name)
 {
     return arg_text(key, name, name ? strlen(name) : 0);
@@ -187,7 +187,7 @@ static void v4l2_qbuf(struct import *im, const struct ftrace_event *event)
 {
     struct video *video = event->own;
     int64_t slice = moment_add(im, event, "VIDIOC_QBUF", true);
-    bool is_new; // one that was not taken back stays
+    bool is_new; // a buffer that was not dequeued keeps its slice
     if (slice != SLICE_NONE)
         import_map_get(im, &video->buffers, buffer_key(event), (uint64_t)slice, &is_new);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands of a guest on the way to the GPU of its host.
+// Commands of a guest for the GPU of its host.
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 
 struct virtio_gpu {
-    struct map64 commands; // queue and number -> when it was sent
+    struct map64 commands; // queue and number -> time of sending (ns)
 };
 
 static const char *command_name(uint32_t type)
@@ -47,7 +47,7 @@ static const char *command_name(uint32_t type)
     return "";
 }
 
-// "Control" or "Cursor", as the event's name says; NULL: neither.
+// "Control" or "Cursor", from the event's name; NULL: neither.
 static const char *virtual_queue(const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");
@@ -80,7 +80,7 @@ struct command {
     struct track_spec tracks;
 };
 
-// False: it is of no queue that is known. What is free in the queue is counted.
+// False: the queue is unknown. Also adds a value of the counter of free entries.
 static bool command_read(struct import *im, const struct ftrace_event *event, struct command *ret)
 {
     const char *queue = virtual_queue(event);
@@ -113,7 +113,8 @@ static void virtio_gpu_cmd_queue(struct import *im, const struct ftrace_event *e
         .name = slice_name(command_name((uint32_t)ftrace_int(event, "type"))),
     };
     slice_begin(&im->slices, &spec);
-    // A host may answer commands with a fence when it likes: they tell nothing of latency.
+    // A host may delay the answer to a command with a fence, so commands with a fence have no
+    // latency.
     if (!ftrace_int(event, "fence_id"))
         import_fail(im, map64_set(&gpu->commands, command_key(&command), (uint64_t)event->ts));
 }

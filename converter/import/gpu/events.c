@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a GPU ran, what submitted it and what waited for it are known by the number of an event, in
-// any order. Each pair is a flow as soon as both of its ends are there.
+// The number of an event connects the slices of GPU work, of its submission and of its waiters, in
+// any order. A flow is written as soon as both of its slices are known.
 #include "converter/import/gpu/gpu.h"
 
-#define SLICES_MAX 64 // of one event and kind: pairs of more would be too many
+#define SLICES_MAX 64 // of an event and kind; limits the number of pairs
 
 static struct gpu_event *event_get(struct import *im, struct gpu_events *events, uint64_t number)
 {
@@ -23,7 +23,7 @@ static void flow_add(struct import *im, int64_t from, int64_t to)
         flow_row_write(im, from, to);
 }
 
-// Puts the slice in front of a list.
+// Prepends the slice to a list, unless the list is full. Returns 0 or -ENOMEM.
 static int list_add(struct gpu_events *events, int64_t *head, int64_t slice)
 {
     uint32_t n = *head < 0 ? 0 : events->slices.items[*head].n;

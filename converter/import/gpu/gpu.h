@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What importers of GPU events share.
+// Shared by importers of GPU events.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "common/vec.h"
 #include "converter/import/import.h"
 
-// Bytes of names and explanations that are kept: each event of a GPU repeats those of what it
+// Bytes kept of a name or description: each event of a GPU repeats the texts of the objects that it
 // refers to.
 #define GPU_TEXT_MAX 4096
 
@@ -20,12 +20,12 @@ static inline struct wire_field gpu_text(struct wire_field text)
     return text;
 }
 
-// The number of a GPU that is unique in the trace.
+// The number of a GPU that is unique across machines.
 int64_t gpus_get(struct import *im, uint32_t gpu);
 
 void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz);
 
-// Memory of a GPU (bytes), all of it or, if `pid` is not 0, what that process has.
+// Adds a value of a GPU's memory: all of it or, if `pid` is not 0, the memory of that process.
 void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes);
 
 // Kinds of Vulkan objects, as Vulkan numbers them.
@@ -37,32 +37,32 @@ enum vulkan_object {
 
 extern const struct importer importer_vulkan_api; // has the names
 
-// The name that a program gave the object; no text: none.
+// The name that a program gave the object; no text: unnamed.
 struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type, uint64_t handle);
 
-// Events of the GPUs of one machine, which flows connect slices by.
+// Events of a machine's GPUs. Flows connect the slices of an event.
 enum gpu_event_end {
     GPU_EVENT_SUBMITTED, // by a thread; the last counts
     GPU_EVENT_RAN,       // on a GPU
     GPU_EVENT_AWAITED,   // by a thread; the last counts
-    GPU_EVENT_FOLLOWED,  // by what ran on a GPU
+    GPU_EVENT_FOLLOWED,  // by other work on a GPU
 };
 
 struct gpu_event {
     int64_t submitted, awaited; // slices; -1: none
-    int64_t ran, followed;      // lists in slices, the last first; -1: empty
+    int64_t ran, followed;      // lists in slices, newest first; -1: empty
 };
 VEC_DEFINE(gpu_event_vec, struct gpu_event);
 
 struct gpu_event_slice {
     int64_t slice, next;
-    uint32_t n; // in the list from here on
+    uint32_t n; // length of the list from here on
 };
 VEC_DEFINE(gpu_event_slice_vec, struct gpu_event_slice);
 
 // All zero is empty.
 struct gpu_events {
-    bool is_used;           // the trace tells what a GPU ran
+    bool is_used;           // the trace has render stages
     struct map64 by_number; // -> index in items
     struct gpu_event_vec items;
     struct gpu_event_slice_vec slices;
@@ -70,10 +70,10 @@ struct gpu_events {
 
 extern const struct importer importer_render_stages; // has the state
 
-// Those of the machine at hand.
+// The events of the current machine.
 struct gpu_events *gpu_events_of(const struct import *im);
 
-// The slice is an end of the event of that number on the machine at hand.
+// Adds a slice to the event `number` of the current machine, and writes its flows.
 void gpu_event_add(struct import *im, uint64_t number, enum gpu_event_end end, int64_t slice);
 
 void gpu_events_done(struct gpu_events *events);

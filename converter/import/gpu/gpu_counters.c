@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GpuCounterEvent: values of counters that a driver describes. Descriptions are interned and valid
-// on their sequence, or stand in the events and are valid in the whole trace; either is read in
-// file order, values in order of time. Unless its description says otherwise, a value is about the
-// time before it: it goes into the row of the value before.
+// GpuCounterEvent: values of counters that a driver describes. A description is either interned and
+// valid on its sequence, or part of an event and valid in the whole trace. Descriptions are read in
+// file order, values in order of time. A value describes the time before it and goes into the row
+// of the previous value, unless its description says otherwise.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -11,7 +11,7 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-// By number.
+// Units by number.
 static const char *const units[] = {
     "",   "bit", "Kb", "Mb",     "Gb",    "Tb",        "Pb",       "B",           "KB", "MB", "GB",
     "TB", "PB",  "Hz", "KHz",    "MHz",   "GHz",       "THz",      "PHz",         "ns", "us", "ms",
@@ -25,7 +25,7 @@ struct counter {
 };
 VEC_DEFINE(counter_vec, struct counter);
 
-// The last value of a track whose row waits for the next one.
+// The time of a track's last value, whose row waits for the next value.
 struct waiting {
     uint32_t track;
     int64_t ts;
@@ -51,7 +51,7 @@ struct groups {
     struct group_vec items;
 };
 
-// Told apart from those that are interned by their epoch.
+// Key of the descriptions for the whole trace; no interned description has this epoch.
 static const uint64_t whole_trace[2] = {UINT64_MAX, 0};
 
 static void units_add(struct strbuf *text, const struct wire_field *spec, uint32_t field,
@@ -119,7 +119,7 @@ static void groups_done(struct groups *groups)
     group_vec_done(&groups->items);
 }
 
-// The group in a field of a descriptor. False: it has no number.
+// Reads a group of a descriptor. False: the group has no number.
 static bool group_read(const struct wire_field *field, struct group *ret, uint64_t *ret_number)
 {
     MESSAGE(part, GpuCounterDescriptor_GpuCounterGroupSpec, field);
@@ -143,7 +143,7 @@ static void groups_read(struct import *im, struct groups *groups,
         }
 }
 
-// The groups that a counter says it is of; without any it is of 0.
+// Writes the groups that a counter names; without any, group 0.
 static void counter_groups(struct import *im, uint32_t track, const struct groups *groups,
                            const struct wire_field *spec)
 {
@@ -159,7 +159,7 @@ static void counter_groups(struct import *im, uint32_t track, const struct group
         group_row(im, track, 0, NULL);
 }
 
-// The counters that groups say they have.
+// Writes the counters that groups name.
 static void group_counters(struct import *im, const struct gpu_counters *all,
                            uint64_t descriptor_id, const struct wire_field *descriptor)
 {
@@ -179,7 +179,7 @@ static void group_counters(struct import *im, const struct gpu_counters *all,
     }
 }
 
-// `is_strict`: a counter may be described once.
+// `is_strict`: a second description of a counter is an error.
 static void spec_read(struct import *im, struct gpu_counters *all, uint64_t number, uint32_t gpu,
                       const struct groups *groups, const struct wire_field *message, bool is_strict)
 {
@@ -304,7 +304,7 @@ static void counters_sorted(struct import *im, const struct packet *packet)
     }
 }
 
-// As Perfetto: nothing is known of the time after the last value.
+// As in Perfetto, the unknown time after the last value has the value 0.
 static void counters_finish(struct import *im, void *state)
 {
     const struct gpu_counters *all = state;

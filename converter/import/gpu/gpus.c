@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs and what their drivers say on the side. A GPU is there as soon as anything is said of it;
-// GpuInfo has the facts, its GPUs numbered in the order that they stand in.
+// GPUs, their frequencies, memory and logs. A GPU exists from its first mention. GpuInfo has the
+// facts; the place in GpuInfo's list is the number of a GPU.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GpuRenderStageEvent: slices of the queues of a GPU. Queues and stages are interned, or, in older
-// traces, numbered by the order of their descriptions. A queue that events came to before it was
-// described has a track with a placeholder for a name, which the description replaces.
+// traces, numbered by the order of their descriptions. A queue with events before its description
+// has a track with a placeholder name, which the description replaces.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
@@ -80,7 +80,7 @@ static void track_explain(struct import *im, uint32_t track, const struct wire_f
     track_describe(&im->tracks, track, &arg, 1);
 }
 
-// Gives the track that stood in for the queue its name.
+// Names the placeholder track of a queue.
 static void queue_name(struct import *im, uint32_t gpu, uint64_t id,
                        const struct described *described)
 {
@@ -100,7 +100,7 @@ static int queue_describe(struct render_stages *stages, uint64_t id,
     MESSAGE(part, GpuRenderStageEvent_Specifications_Description, message);
     struct described described = {gpu_text(part.name), gpu_text(part.description)};
     bool has_name = field_present(&part.name);
-    if (id >= stages->queues.n) // those without a name keep their number
+    if (id >= stages->queues.n) // a queue without a name keeps its number
         return described_vec_push(&stages->queues, has_name ? described : (struct described){0});
     if (has_name)
         stages->queues.items[id] = described;
@@ -148,7 +148,7 @@ static uint32_t pid_of(const struct packet *packet, const union message_GpuRende
     return (uint32_t)field_u64(&context.pid);
 }
 
-// False: the queue is interned, and the trace does not have it.
+// False: the trace lacks the interned queue.
 static bool queue_of(struct import *im, struct render_stages *stages, const struct packet *packet,
                      const union message_GpuRenderStageEvent *event, struct queue *ret)
 {
@@ -300,7 +300,7 @@ static void extra_args(struct stage_args *args, const struct wire_field *message
     }
 }
 
-// The bits that are set, one behind the other; each number of the mask has 64.
+// The numbers of the set bits, as a list; each number of the mask has 64 bits.
 static struct slice_name subpasses_name(struct import *im, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

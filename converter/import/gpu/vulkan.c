@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Vulkan layer tells: memory that is allocated and bound, queue submissions, and the names
-// that a program gives its objects, which stages of rendering are shown with.
+// Events of a Vulkan layer: memory that is allocated and bound, queue submissions, and a program's
+// names for its objects, which are args of render stages.
 #include "converter/import/gpu/gpu.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static const char *word(const char *const *words, const struct wire_field *field
     return field_u64(field) < N_SCOPES ? words[field_u64(field)] : words[0];
 }
 
-// What an operation does to a sum: 1, -1 or, if it is about something else, 0.
+// The sign of an operation in a sum: 1, -1, or 0 for other operations.
 static int sign_of(uint64_t operation, uint64_t more, uint64_t less)
 {
     return operation == more ? 1 : operation == less ? -1 : 0;
@@ -209,7 +209,7 @@ static void object_name(struct import *im, const struct wire_field *message)
     MESSAGE(object, VulkanApiEvent_VkDebugUtilsObjectName, message);
     struct wire_field name = gpu_text(object.object_name);
     struct map64 *names = names_of(im, (int32_t)field_u64(&object.object_type));
-    if (!names) // of no kind that anything is shown with
+    if (!names) // names of other types are not used
         return;
     uint32_t id = strset_add(&im->strings, field_text(&name), name.size);
     import_fail(im, id == STRSET_NONE ? -ENOMEM : map64_set(names, field_u64(&object.object), id));

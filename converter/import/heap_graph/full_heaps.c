@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArtProcessMetadata: an Android app whose Java heap was full, or whose heap is about to be dumped.
-// It makes a row of heap_graph, as a dump does; the allocation that failed, and the thread that it
-// failed in, have tables of their own.
+// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. Like a
+// dump, it gets a row of heap_graph. The failed allocation and its thread have tables of their own.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -49,7 +48,7 @@ static int64_t frame_of(struct import *im, const struct wire_field *method,
                         (uint32_t)field_u64(line), STRSET_NONE);
 }
 
-// The innermost frame comes first; call sites are made from the outermost.
+// Frames come innermost first; call sites are added from the outermost. Returns 0 or -ENOMEM.
 static int stack_read(struct import *im, const struct wire_field *message, int64_t *ret_callsite)
 {
     CLEANUP(frame_id_vec_done) struct frame_id_vec frames = {0};

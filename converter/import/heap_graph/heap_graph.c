@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeapGraph: the objects of a Java heap and what they refer to. A dump is spread over packets, and
-// names of types and fields come behind the objects that have them, so a dump is kept until its
-// last packet was seen. The message is Android's extension of TracePacket.
+// HeapGraph: the objects of a Java heap and their references. A dump takes several packets, and
+// names of types and fields follow the objects, so a dump is kept until its last packet. The
+// message is Android's extension of TracePacket.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void heap_graph_sorted(struct import *im, const struct packet *packet)
         graph->has_size = true;
         graph->heap_size = field_i64(&head.heap_bytes_allocated);
     }
-    // Lists of which the rest is not believed.
+    // True: the rest of the list is ignored.
     bool broken[PB_HeapGraph_heap_bytes_allocated] = {false};
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of the importer of Java heap graphs: what a dump holds while it is read
-// (heap_graph_read.c), what follows from the whole of it (heap_graph_resolve.c), its rows
-// (heap_graph_write.c).
+// Parts of the importer of Java heap graphs: a dump while it is read (read.c), the data that need
+// the whole dump (resolve.c), and the rows (write.c).
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +14,7 @@
 
 #define NOTHING UINT32_MAX
 
-// Numbers of types, kinds and heaps that have names; those beyond are read as 0.
+// Numbers of types, kinds and heaps with names; larger numbers are read as 0.
 #define N_ROOTS 15
 #define N_KINDS 12
 #define N_HEAPS 4
@@ -24,8 +23,8 @@ struct graph_object {
     int64_t self_size, native_size;
     uint32_t type;         // NOTHING: only referred to
     uint32_t refs, n_refs; // begin and number of its references
-    uint8_t heap, root;    // N_ROOTS: none
-    int32_t distance;      // from a root; -1: none leads to it
+    uint8_t heap, root;    // root: N_ROOTS: none
+    int32_t distance;      // from a root; -1: unreachable
     bool fields_of_type;   // its references are the fields of its type, in order
 };
 VEC_DEFINE(graph_object_vec, struct graph_object);
@@ -36,24 +35,24 @@ struct graph_ref {
 VEC_DEFINE(graph_ref_vec, struct graph_ref);
 
 struct graph_field {
-    uint32_t name, type, real_name; // strings; the last before obfuscation
+    uint32_t name, type, real_name; // strings; real_name: before obfuscation
 };
 VEC_DEFINE(graph_field_vec, struct graph_field);
 
 struct graph_type {
     uint64_t location, object_size, superclass, classloader;
-    uint32_t name, real_name;  // strings, the latter before obfuscation
+    uint32_t name, real_name;  // strings; real_name: before obfuscation
     uint32_t fields, n_fields; // in fields_of_types
     uint32_t location_name;    // string
     uint32_t super;            // class, NOTHING: unknown
     uint32_t loader;           // object
-    uint32_t above;            // the nearest type upwards, itself included, that has fields
+    uint32_t above;            // the nearest type with fields: itself or a superclass
     uint8_t kind;
     bool has_location, is_known, has_above;
 };
 VEC_DEFINE(graph_type_vec, struct graph_type);
 
-// What a bitmap is of.
+// Fields of a bitmap.
 enum { BITMAP_ID, BITMAP_SOURCE_ID, BITMAP_WIDTH, BITMAP_HEIGHT, N_BITMAP_FIELDS };
 struct graph_bitmap {
     uint32_t object;
@@ -70,7 +69,7 @@ VEC_DEFINE(graph_root_vec, struct graph_root);
 VEC_DEFINE(graph_index_vec, uint32_t);
 VEC_DEFINE(graph_number_vec, uint64_t);
 
-// A dump that is being read, of one sequence.
+// The dump of a sequence while it is read.
 struct graph {
     int64_t upid, ts;
     bool has_begun, has_index, truncated, has_size, failed;
@@ -87,33 +86,33 @@ struct graph {
     struct graph_index_vec fields_of_types;
     struct graph_root_vec roots;
     struct graph_bitmap_vec bitmaps;
-    struct graph_number_vec numbers; // of the message at hand
+    struct graph_number_vec numbers; // of the current list
 };
 
-// Rows that were written before: the first of the next dump follow on them.
+// Numbers of rows of earlier dumps; the rows of the next dump follow.
 struct graph_ids {
     int64_t n_classes, n_objects, n_refs;
 };
 
-// A part of the dump, of a packet at `ts`. False: it is broken, and what follows in its list is not
-// to be believed.
+// Reads a part of the dump from a packet at `ts`. False: the part is damaged, and the rest of its
+// list must be ignored.
 bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                      const struct wire_field *field);
 
-// False: the dump at hand is of another process or moment.
+// Begins the dump, if it is new. False: the open dump is of another process or time.
 bool graph_begin(struct import *im, struct graph *graph, int64_t upid, int64_t ts);
 
-// Index of what has this id, made if it is new; NOTHING: too many, or graph->failed.
+// Index of the entry with this id, created if new; NOTHING: too many, or graph->failed.
 uint32_t graph_object_get(struct graph *graph, uint64_t id);
 uint32_t graph_field_get(struct graph *graph, uint64_t id);
 
 void graph_malformed(struct import *im, const struct graph *graph);
 
-// Names of fields, what they were before obfuscation, what is reachable, superclasses, native
-// sizes: once the dump is whole. Sets graph->failed if memory is out.
+// Finds the data that need the whole dump: names of fields, names before obfuscation, reachability,
+// superclasses, native sizes. Sets graph->failed if memory runs out.
 void graph_resolve(struct import *im, struct graph *graph);
 
-// Rows of classes, objects, references and bitmaps; moves *ids on.
+// Writes rows of classes, objects, references and bitmaps, and advances *ids.
 void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
 
 void graph_free(struct graph *graph);

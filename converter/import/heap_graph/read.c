@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of messages is free: an object may name a type, a field or another object that comes
-// later, so each id stands for an entry from its first mention on.
+// Messages come in any order: an object may refer to a later type, field or object. An id therefore
+// has an entry from its first mention on.
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ void graph_malformed(struct import *im, const struct graph *graph)
     stats_add_at(&im->stats, STAT_heap_graph_malformed_packet, (uint32_t)graph->upid, 1);
 }
 
-// Index of what has this id, made if it is new; NOTHING: too many.
+// Index of the entry with this id, created if new; NOTHING: too many.
 #define GET_OR_ADD(graph, ids, vec, push, id, initial)                                             \
     bool is_new;                                                                                   \
     uint64_t *index = map64_get_or_add(&(graph)->ids, id, (graph)->vec.n, &is_new);                \
@@ -70,7 +70,7 @@ uint32_t graph_field_get(struct graph *graph, uint64_t id)
     GET_OR_ADD(graph, field_ids, fields, graph_field_vec_push, id, initial);
 }
 
-// The values of a list into graph->numbers. False: it is broken.
+// Reads a list into graph->numbers. False: the list is damaged.
 static bool numbers_read(struct graph *graph, const struct wire_field *message, uint32_t number)
 {
     graph->numbers.n = 0;
@@ -109,7 +109,7 @@ static void ref_add(struct graph *graph, uint32_t owner, uint64_t owned, uint32_
         graph->failed = true;
 }
 
-// False: a list is broken.
+// False: a list is damaged.
 static bool refs_read(struct import *im, struct graph *graph, const struct wire_field *message,
                       uint32_t owner, uint64_t base)
 {
@@ -117,7 +117,7 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
         return false;
     uint32_t begin_ref = (uint32_t)graph->refs.n;
     size_t n_fields = graph->numbers.n;
-    for (size_t i = 0; i < n_fields; i++) // their objects follow
+    for (size_t i = 0; i < n_fields; i++) // their objects are set below
         ref_add(graph, owner, 0, graph_field_get(graph, graph->numbers.items[i]), begin_ref);
     if (!numbers_read(graph, message, PB_HeapGraphObject_reference_object_id)) {
         graph->refs.n = begin_ref;
@@ -142,7 +142,7 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
         graph->refs.n = begin_ref;
         return false;
     }
-    uint64_t internal_name = UINT64_MAX; // no list of names has it: see types_resolve
+    uint64_t internal_name = UINT64_MAX; // in no list of names: see types_resolve()
     for (size_t i = 0; i < graph->numbers.n && !graph->failed; i++)
         ref_add(graph, owner, graph->numbers.items[i], graph_field_get(graph, internal_name),
                 begin_ref);
@@ -166,7 +166,7 @@ static void bitmap_read(struct graph *graph, uint32_t object,
         graph->failed = true;
 }
 
-// False: a list in it is broken.
+// False: a list in the object is damaged.
 static bool object_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                         const struct wire_field *message)
 {
@@ -263,7 +263,7 @@ static void location_read(struct import *im, struct graph *graph, const struct w
         graph->failed = true;
 }
 
-// False: it is broken.
+// False: the list of objects is damaged.
 static bool root_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                       const struct wire_field *message)
 {

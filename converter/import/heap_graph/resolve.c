@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be known only when all of a dump was read: references without names take those of their
-// type's fields, distances from the roots tell what is in use, and class objects and Cleaners tell
-// of superclasses and native memory. All are one pass over the objects or a breadth-first search.
+// Data that need the whole dump: references without names get the names of their type's fields,
+// distances from the roots show reachable objects, class objects show superclasses, and Cleaners
+// show native memory. Each step is one pass over the objects or a breadth-first search.
 #include <string.h>
 
 #include "common/str.h"
@@ -11,8 +11,8 @@
 #include "converter/import/profile/deobfuscation.h"
 #include "protos/fields.h"
 
-#define SUPERCLASSES_MAX 1000 // above an object: beyond that they go in a circle
-#define IS_MALLOCED      1    // bit of a registry's size that is no part of it
+#define SUPERCLASSES_MAX 1000 // above an object; more are a cycle
+#define IS_MALLOCED      1    // flag in a registry's size
 
 static uint32_t string_of(struct import *im, const char *text)
 {
@@ -24,7 +24,7 @@ static uint32_t field_of_ref(const struct graph *graph, const struct graph_ref *
     return ref->field == NOTHING ? STRSET_NONE : graph->fields.items[ref->field].name;
 }
 
-// The object that `object` refers to in the field of that name.
+// The object that the field `name` of `object` refers to.
 static uint32_t referred(const struct graph *graph, uint32_t object, uint32_t name)
 {
     const struct graph_object *owner = &graph->objects.items[object];
@@ -43,8 +43,8 @@ static uint32_t superclass_of(const struct graph *graph, uint32_t type)
     return index && graph->types.items[*index].is_known ? (uint32_t)*index : NOTHING;
 }
 
-// The nearest type from this one upwards that has fields, which all on the way remember: a long way
-// is gone once, not by each object. NOTHING: there is none, or they go in a circle.
+// The nearest type with fields: this type or a superclass. All types on the way keep the result, so
+// a long way is walked once. NOTHING: none, or a cycle.
 static uint32_t type_with_fields(struct graph *graph, uint32_t type)
 {
     struct graph_type *types = graph->types.items;
@@ -62,7 +62,7 @@ static uint32_t type_with_fields(struct graph *graph, uint32_t type)
     return found;
 }
 
-// Names of references that have none: fields of the type, then of the types above it.
+// Names the references of an object after the fields of its type, then of its superclasses.
 static void fields_apply(struct import *im, struct graph *graph, const struct graph_object *object)
 {
     uint32_t type = object->type;
@@ -182,7 +182,8 @@ static void roots_mark(struct import *im, struct graph *graph)
     graph_index_vec_done(&queue);
 }
 
-// What a class object is of: "java.lang.Class<NAME>". False: it is of an array, or is none.
+// The class of a class object: "java.lang.Class<NAME>". False: the class of an array, or another
+// kind of object.
 static bool class_object_name(struct import *im, const char *text, uint32_t *ret)
 {
     static const char begin_text[] = "java.lang.Class<";
@@ -202,7 +203,7 @@ static uint32_t class_key(struct strset *keys, uint32_t name, uint32_t location)
     return strset_add(keys, (const char *)key, sizeof(key));
 }
 
-// A class object refers to that of the class above it.
+// A class object refers to the class object of its superclass.
 static void superclasses_find(struct import *im, struct graph *graph)
 {
     uint32_t field = string_of(im, "java.lang.Class.superClass");
@@ -239,7 +240,7 @@ static void superclasses_find(struct import *im, struct graph *graph)
     strset_done(&keys);
 }
 
-// Native memory that an object owns: its Cleaner's thunk knows the registry, which has the size.
+// Native memory of an object: its Cleaner's thunk refers to the registry, which has the size.
 static void native_sizes_find(struct import *im, struct graph *graph)
 {
     uint32_t cleaner = string_of(im, "sun.misc.Cleaner");
@@ -265,7 +266,7 @@ static void native_sizes_find(struct import *im, struct graph *graph)
     }
 }
 
-// Only known once classes have their location.
+// Needs the locations of classes.
 static void names_deobfuscate(struct import *im, struct graph *graph)
 {
     vec_foreach(&graph->types, type) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of a dump follow on those of the dumps before it.
+// The rows of a dump follow the rows of earlier dumps.
 #include <errno.h>
 
 #include "converter/import/heap_graph/parts.h"
@@ -54,7 +54,7 @@ static void classes_write(struct import *im, const struct graph *graph, const st
     }
 }
 
-// Rows of data of the objects that are bitmaps, by object in *ret.
+// Writes the data of bitmaps. *ret: object -> row.
 static void bitmaps_write(struct import *im, const struct graph *graph, struct map64 *ret)
 {
     static const struct {

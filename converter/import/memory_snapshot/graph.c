@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A path names a node and those that it is in, which need not be in the trace themselves. The same
-// shared node comes from every process that uses it: the first to name it places it, all add what
-// they know. So nodes come first, in order of pid and path, then edges.
+// A path names a node and its ancestors, which the trace may lack. Each process that uses a shared
+// node reports it: the first report places the node, and all reports add entries. Nodes are
+// therefore read first, in order of pid and path, then edges.
 #include "converter/import/memory_snapshot/graph.h"
 
 #include <stdlib.h>
@@ -52,13 +52,13 @@ static int raw_edge_compare(const void *a, const void *b)
     return order(x->index, y->index);
 }
 
-// Stable, because messages of one array are compared.
+// By pid, then by index.
 static int process_compare(const void *a, const void *b)
 {
     const struct memory_process *x = a, *y = b;
     if (x->pid != y->pid)
         return x->pid < y->pid ? -1 : 1;
-    return order(x->root, y->root); // still the index
+    return order(x->root, y->root); // the root is still the index
 }
 
 static uint32_t node_add(struct memory_graph *graph, uint32_t parent, uint32_t name)
@@ -231,7 +231,7 @@ static void edge_add(struct memory_graph *graph, const struct raw_edge *raw)
 {
     const uint64_t *source = map64_find(&graph->by_id, raw->source);
     const uint64_t *target = map64_find(&graph->by_id, raw->target);
-    if (!source || !target) // what it should be charged to is unknown, so it stays where it is
+    if (!source || !target) // without both nodes, the memory stays with its node
         return;
     struct memory_node *owned = &graph->nodes.items[*target];
     struct memory_edge edge = {.source = (uint32_t)*source,

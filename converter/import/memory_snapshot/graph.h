@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that processes report of themselves, as a graph: a tree of nodes for each process and one
-// for memory that they share, and edges that say which node's memory another one's owner pays for.
-// Sizes of the nodes follow from it (sizes.c).
+// Memory as reported by processes, as a graph: a tree of nodes for each process, a tree for shared
+// memory, and edges from a node to a node whose memory it owns. sizes.c derives the sizes of the
+// nodes.
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 // A statistic of a node.
 struct memory_entry {
-    uint32_t name, text; // strings; text MEMORY_NONE: it is a number
+    uint32_t name, text; // strings; text MEMORY_NONE: the entry is a number
     uint32_t next;
     bool in_bytes;
     uint64_t number;
@@ -27,12 +27,13 @@ struct memory_node {
     uint32_t name; // string: the last part of its path
     uint32_t parent, first_child, last_child, next_sibling;
     uint32_t first_entry, last_entry;
-    uint32_t owns;        // edge to what it owns, the last one
-    uint32_t first_owner; // edge that ends here
+    uint32_t owns;        // the last edge to a node that it owns
+    uint32_t first_owner; // head of the list of edges to this node
     uint64_t id;          // in the trace; 0: none
     bool has_size, has_effective_size;
     uint64_t size, effective_size;
-    // Of its size, what it does not own elsewhere, and what nobody else owns; see sizes.c.
+    // Bytes of the size: without nodes that own others, and without memory that owners claim; see
+    // sizes.c.
     uint64_t not_owning, not_owned;
     double owned_part, owning_part, all_owned_part, all_owning_part;
     bool visited;
@@ -54,27 +55,28 @@ VEC_DEFINE(memory_process_vec, struct memory_process);
 
 struct memory_graph {
     struct strset *strings;              // borrowed
-    struct memory_process_vec processes; // by pid
+    struct memory_process_vec processes; // in order of pid
     uint32_t shared_root;
     struct memory_node_vec nodes;
     struct memory_edge_vec edges;
     struct memory_entry_vec entries;
-    struct map64 by_id;    // nodes
-    struct map64 children; // of node and name
-    struct map64 named;    // entries of node and name
+    struct map64 by_id;    // id -> node
+    struct map64 children; // parent and name -> node
+    struct map64 named;    // node and name -> entry
     uint32_t size_name, effective_size_name, unspecified_name;
-    uint32_t n_failures; // parts that cannot be read, or are more than a limit
-    bool failed;         // memory is out
+    uint32_t n_failures; // parts that are damaged or exceed a limit
+    bool failed;         // memory ran out
 };
 
-// Processes of one moment, from pid 0 up; of several with one pid the first counts.
+// Builds the graph of a snapshot's processes, in order of pid. The first of several processes with
+// the same pid counts. Returns 0 or -ENOMEM.
 int memory_graph_make(struct memory_graph *graph, struct strset *strings,
                       const struct wire_field *processes, size_t n);
 
-// The child of that name, made if there is none. MEMORY_NONE: too many, or graph->failed.
+// The child `name`, created if missing. MEMORY_NONE: too many, or graph->failed.
 uint32_t memory_child_get(struct memory_graph *graph, uint32_t parent, uint32_t name);
 
-// Sizes of all nodes, and the parts that their owners pay for. -ENOMEM.
+// Finds the sizes and effective sizes of all nodes. Returns 0 or -ENOMEM.
 int memory_sizes_find(struct memory_graph *graph);
 
 void memory_graph_done(struct memory_graph *graph);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryTrackerSnapshot: what the allocators of all processes hold at one moment. Processes of a
-// moment may come in packets of their own, so a snapshot waits for one of another moment. What is
-// shared stands under a process of pid 0, as in Perfetto.
+// MemoryTrackerSnapshot: the memory of the allocators of all processes at one time. Processes may
+// come in separate packets, so a snapshot is open until a packet has another time. Shared memory
+// belongs to a process with pid 0, as in Perfetto.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -17,11 +17,11 @@
 VEC_DEFINE(process_message_vec, struct wire_field);
 
 struct memory_snapshots {
-    struct process_message_vec processes; // of the moment at hand
+    struct process_message_vec processes; // of the open snapshot
     bool is_open;
     int64_t ts;
     uint64_t level;
-    struct map64 node_rows; // id in the trace -> row; of the snapshot at hand
+    struct map64 node_rows; // id in the trace -> row; of the open snapshot
 };
 
 static const char *key_of(struct import *im, uint32_t name, const char *part)
@@ -57,7 +57,7 @@ static int64_t node_args(struct import *im, const struct memory_graph *graph,
     return args_add(&im->args, args, n);
 }
 
-// The nodes below `index`, whose path is in `path`. Their depth is limited by graph.c.
+// Writes the nodes below `index`, whose path is `path`. graph.c limits the depth.
 static void nodes_write(struct import *im, struct memory_snapshots *state,
                         const struct memory_graph *graph, uint32_t index, int64_t process_row,
                         int64_t parent_row, struct strbuf *path)
@@ -140,7 +140,7 @@ static void snapshot_write(struct import *im, struct memory_snapshots *state,
     edges_write(im, state, graph);
 }
 
-// The snapshot at hand is complete.
+// Writes and closes the open snapshot.
 static void snapshot_finish(struct import *im, struct memory_snapshots *state)
 {
     if (!state->is_open || !state->processes.n)

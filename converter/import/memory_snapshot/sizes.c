@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much memory a node stands for. Its size is what it says, or what its children or its owners
-// say if that is more; what the children lack of it becomes a child of its own. The effective size
-// counts no byte twice: an owned node's memory is charged to its owners, those of the highest
-// importance first and in equal parts among equals, and only the rest stays with it.
+// The memory of a node. Its size is the largest of its own number, the sum of its children and its
+// largest owner. The rest that the children lack becomes a child of its own. The effective size
+// counts no byte twice: an owned node's memory is charged to its owners, the highest importance
+// first and in equal parts among equals. Only the rest stays with the node.
 //
-// Each step needs those before it for all nodes: children and owners come before a node, or, where
-// parts are passed down, behind it. Ownership that runs in a circle is broken where it closes.
+// Each step needs the steps before it for all nodes. A step visits children and owners before a
+// node, or after the node if parts are passed down. A cycle of ownership is broken where it closes.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 VEC_DEFINE(node_index_vec, uint32_t);
 
-#define LEAVING (1u << 31) // an entry of the stack whose children and owners were seen
+#define LEAVING (1u << 31) // flag of a stack entry: its children and owners were pushed
 
 static struct memory_node *node_at(struct memory_graph *graph, uint32_t index)
 {
@@ -55,7 +55,7 @@ static void roots_push(struct memory_graph *graph, struct node_index_vec *stack)
 
 typedef void visit_fn(struct memory_graph *graph, uint32_t index);
 
-// Children and owners before the node.
+// Visits children and owners before the node.
 static void visit_upwards(struct memory_graph *graph, visit_fn *visit)
 {
     struct node_index_vec stack = {0};
@@ -73,8 +73,8 @@ static void visit_upwards(struct memory_graph *graph, visit_fn *visit)
     node_index_vec_done(&stack);
 }
 
-// The node before its children and owners. One that is not ready yet comes again from what it
-// waits for.
+// Visits the node before its children and owners. A node that is not ready is pushed again by the
+// node that it waits for.
 static void visit_downwards(struct memory_graph *graph, visit_fn *visit)
 {
     struct node_index_vec stack = {0};
@@ -101,7 +101,7 @@ static bool is_below(struct memory_graph *graph, uint32_t index, uint32_t root)
     return index == root;
 }
 
-// What a node adds to that of `root`, above it. Depth is limited by graph.c.
+// The bytes that a node adds to its ancestor `root`. graph.c limits the depth.
 static uint64_t size_below(struct memory_graph *graph, uint32_t root, uint32_t index)
 {
     const struct memory_node *node = node_at(graph, index);
@@ -153,7 +153,7 @@ static void size_find(struct memory_graph *graph, uint32_t index)
         return;
     node_at(graph, rest)->has_size = true;
     node_at(graph, rest)->size = size - of_children;
-    node_at(graph, rest)->visited = true; // this pass has it by now
+    node_at(graph, rest)->visited = true; // done for this pass
 }
 
 static void sub_sizes_find(struct memory_graph *graph, uint32_t index)
@@ -196,7 +196,8 @@ static int owner_compare(const void *a, const void *b)
     return (small > large) - (small < large);
 }
 
-// Owners of one importance: what the smallest has, all share; what the next has more, the others.
+// Owners of the same importance: all share the size of the smallest; the others share the excess of
+// the next, and so on.
 static uint64_t owners_share(const struct owner *owners, size_t n, uint64_t charged)
 {
     double own_part = 0;

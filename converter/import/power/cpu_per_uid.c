@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuPerUidData: CPU time of every user, by kind of processor. The first value of a user on a
-// sequence is what it took since boot, later ones are what was added. Users that Android makes for
-// isolated and shared processes are many and short-lived: they count as one per range.
+// CpuPerUidData: CPU time of every user, by cluster of CPUs. The first value of a user on a
+// sequence is the time since boot; later values are increments. Android's users for isolated and
+// shared processes are many and short-lived: each range of them counts as one user.
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
 #include "protos/fields.h"
@@ -15,7 +15,7 @@
 struct uids {
     struct map64 last_ms;            // by user and cluster, of all sequences
     struct map64 used_ms;            // since the trace began, by group and cluster
-    struct map64 system_ms, apps_ms; // the same of all of them, by cluster
+    struct map64 system_ms, apps_ms; // the same for all users, by cluster
     struct sparse_counters counters; // sums of a sequence are by user and cluster
 };
 
@@ -142,7 +142,7 @@ static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
     struct uid_values values = uid_values_of(packet->message, of->n_columns);
     while (uid_values_next(&values, &uid, &cluster, &ms))
         time_add(im, all, of, uid, cluster, ms);
-    // Only now, since several users may be of one group.
+    // In a second pass, because several users may be in the same group.
     sparse_counters_round(&all->counters, packet->ts);
     values = uid_values_of(packet->message, of->n_columns);
     while (uid_values_next(&values, &uid, &cluster, &ms)) {

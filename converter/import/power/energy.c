@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Android estimates of energy, per consumer and user, and how long parts of the hardware were
-// in each of their states. Both describe by numbers what they name elsewhere; the first description
-// of a number counts, wherever it stands.
+// Android's estimates of energy by consumer and user, and the time that hardware entities were in
+// each of their states. Both refer to descriptions by number. The first description of a number
+// counts, wherever it is in the trace.
 #include "common/cleanup.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
 struct described {
-    struct wire_field name, type; // of the consumer; of the entity and its state
+    struct wire_field name, type; // of a consumer; or the names of an entity and its state
     int32_t ordinal;
 };
 VEC_DEFINE(described_vec, struct described);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelWakelockData: how long each wakelock was held. Locks are named once per sequence; a packet
-// has what was added to those that were held since the one before.
+// KernelWakelockData: the time that each wakelock was held. Locks are named once per sequence. A
+// packet has the increments of the locks that were held since the previous packet.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
@@ -9,7 +9,7 @@
 
 #define TYPE_BITS 2
 
-// What is wrong with the data, by bit of its flags.
+// Errors in the data, by bit of error_flags.
 static const enum stat errors[] = {
     STAT_kernel_wakelock_zero_value_reported,
     STAT_kernel_wakelock_non_monotonic_value_reported,
@@ -45,7 +45,7 @@ static void lock_push(struct import *im, struct sparse_counters *all,
                        dimension_text("wakelock_type", type, strlen(type))},
         .name = {name->text, name->size},
     };
-    // As Perfetto: nanoseconds, whatever the unit says.
+    // As in Perfetto, the values are nanoseconds although the unit is ms.
     if (held_ms)
         sparse_counters_push(im, all, tracks_get(&im->tracks, &spec),
                              (double)NSEC_PER_MSEC * (double)*held_ms);

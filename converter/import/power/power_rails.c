@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PowerRails: energy that rails of a device have used since its boot. Descriptors name the rails of
-// a recording session and may come behind the data, so they are read in file order. Each value
-// brings its own time.
+// PowerRails: energy that the rails of a device have used since boot. Descriptors name the rails of
+// a recording session and may follow the data, so they are read in file order. Each value has its
+// own time.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define INDEX_MAX     256 // as Perfetto
+#define INDEX_MAX     256 // as in Perfetto
 #define INDEX_BITS    9
 #define NAME_SIZE_MAX 254
 
@@ -18,7 +18,7 @@ struct rails {
     struct map64 tracks;   // session's number and index -> track
 };
 
-// What the rails of Google's phones supply, by how their names end.
+// Consumers on the rails of Google's phones, by the ends of the rails' names.
 static const struct {
     const char *ending, *name;
 } known_rails[] = {
@@ -68,7 +68,7 @@ static void rail_name(const struct wire_field *raw, struct strbuf *name)
     strbuf_add_str(name, "_uws");
 }
 
-// NULL: nothing describes it.
+// The track of a rail; NULL: no descriptor.
 static const uint64_t *rail_find(const struct rails *rails, uint64_t session, uint32_t index)
 {
     const uint64_t *number = map64_find(&rails->sessions, session);

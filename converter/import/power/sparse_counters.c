@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only what changes is looked at: a trace may name a million things once and poll them forever.
+// Only values in packets cost time: a trace may name a million counters once and poll them forever.
 #include "converter/import/power/sparse_counters.h"
 
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters of many things that are polled in rounds and rarely change. A row is written when a
-// value changes, and one for the last time that it still had the value before. Packets tell what
-// was added since the packet before of the same sequence.
+// Many counters that are polled in rounds and rarely change. A changed value gets a row, and so
+// does the last round with the value before. Packets have increments since the previous packet of
+// the same sequence.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 struct sparse_value {
     double value;
-    uint64_t round; // that it changed in
+    uint64_t round; // of the last change
 };
 VEC_DEFINE(sparse_value_vec, struct sparse_value);
 
@@ -33,10 +33,10 @@ struct sparse_counters {
     struct map64 by_track; // -> index in values
     struct sparse_value_vec values;
     uint64_t round;
-    int64_t ts, before_ts; // of this round and the one before
+    int64_t ts, before_ts; // ns; of this round and the previous round
 };
 
-// Everything that is not pushed until the next round has kept its value.
+// Begins a round. Counters without a push in the round keep their values.
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts);
 
 // The sums of the packet's sequence. NULL: the conversion must end.

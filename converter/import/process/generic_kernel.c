@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of kernels that are not Linux: states of tasks, their names and processes, frequencies of
-// processors. A task's state is told task by task, so of a switch the start of the next task and
-// the end of the one before may come in either order. The slice that a start has closed is
-// therefore kept until its task says at the same moment what it has become.
+// Events of kernels other than Linux: states of tasks, their names and processes, frequencies of
+// CPUs. Each task reports its own states, so at a switch the start of the next task and the end of
+// the previous task come in either order. A slice that a start has closed is kept, because its task
+// may still report its new state for the same time.
 #include <errno.h>
 
 #include "converter/import/importer.h"
@@ -40,7 +40,7 @@ static const char *state_text(enum state state)
     return NULL;
 }
 
-// A slice that ended when its processor went on to another task.
+// A slice that ended with the start of another task on its CPU.
 struct closed_slice {
     struct sched_cpu slice;
     uint32_t cpu;
@@ -66,7 +66,7 @@ static uint32_t name_of(struct import *im, const struct wire_field *text)
     return text->size ? import_keep(im, text) : STRSET_NONE;
 }
 
-// The thread that has got into a state. UTID_NONE: it cannot have.
+// The thread of a state event. UTID_NONE: the state cannot follow the thread's last state.
 static int64_t task_thread(struct import *im, const struct task *task, uint32_t name)
 {
     struct processes *processes = &im->processes;
@@ -124,7 +124,7 @@ static void closed_keep(struct import *im, struct tasks *tasks, const struct tas
         r < 0 ? r : map64_set(&tasks->closed_of, (uint64_t)slice->last_utid, tasks->closed.n - 1));
 }
 
-// Whether the task's end was still to be told.
+// Writes the task's closed slice with its new state. False: the task has no closed slice.
 static bool closed_end(struct import *im, struct tasks *tasks, const struct task *task)
 {
     const uint64_t *known = map64_find(&tasks->closed_of, (uint64_t)task->utid);

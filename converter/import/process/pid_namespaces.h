@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes in pid namespaces (containers) know themselves by other numbers than the kernel does
-// outside. /proc tells both; what such a process says of its own threads is translated.
+// Processes in pid namespaces (containers) see other pids and tids than the host does. /proc has
+// both, so the numbers in data from these processes are translated.
 #pragma once
 
 #include <stdbool.h>
@@ -14,26 +14,26 @@ struct import;
 struct importer;
 struct wire_field;
 
-// All zero knows of none.
+// All zero is empty.
 struct pid_namespaces {
-    struct map64 levels; // pid outside -> how many namespaces it is in below the first
-    struct map64 tids;   // process outside, number inside -> tid outside
+    struct map64 levels; // host's pid -> number of namespaces below the first
+    struct map64 tids;   // host's pid and inner number -> host's tid
 };
 
-// Reads the numbers, outermost first, in the field `number` of a message. Those of a process; 0 or
-// -ENOMEM.
+// Reads the numbers of a process, outermost first, from the field `number` of a message. Returns 0
+// or -ENOMEM.
 int pid_namespaces_process(struct pid_namespaces *namespaces, uint32_t pid,
                            const struct wire_field *message, uint32_t number);
-// Those of a thread of it. -ENOENT: the process is not known to be in a namespace.
+// The same for a thread of the process. -ENOENT: the process is not known to be in a namespace.
 int pid_namespaces_thread(struct pid_namespaces *namespaces, uint32_t pid, uint32_t tid,
                           const struct wire_field *message, uint32_t number);
 
-// What the process `pid` calls `local` is *ret outside; false: not known.
+// Translates the inner number `local` of the process `pid` to the host's; false: not known.
 bool pid_namespaces_find(const struct pid_namespaces *namespaces, uint32_t pid, uint32_t local,
                          uint32_t *ret);
 
 void pid_namespaces_done(void *state);
 
-// Those of the machine at hand.
+// The state of the current machine.
 struct pid_namespaces *pid_namespaces_of(const struct import *im);
 extern const struct importer importer_process_tree; // has the state

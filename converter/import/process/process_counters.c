@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values go to the process's track at once if the process is known, which is the rule. Otherwise
-// they go to a track of the thread. If the process turns up later, that track becomes the
-// process's; only where the process has one already, an UPDATE at the end moves the values over.
+// Values go to the process's track if the process is known, which is the usual case. Otherwise they
+// go to a track of the thread. If the process becomes known later, that track becomes the
+// process's. If the process already has a track, an UPDATE at the end moves the values.
 #include "converter/import/process/process_counters.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static uint32_t track_make(struct import *im, bool of_process, int64_t id,
     return tracks_get(&im->tracks, &spec);
 }
 
-// There are a few dozen kinds at most.
+// A linear search: kinds are a few dozen at most.
 static size_t kind_get(struct import *im, enum process_counter counter, const char *key,
                        const char *metric)
 {
@@ -112,7 +112,8 @@ void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum proc
     counter_push(im, ts, track, value, set);
 }
 
-// The process's track for values that went to the thread's: the thread's own if there is no other.
+// The process's track for values on the thread's track. If there is no other, the thread's track
+// takes its place.
 static uint32_t waiting_settle(struct import *im, const struct waiting_track *waiting, int64_t upid)
 {
     struct track_vec *tracks = &im->tracks.items;

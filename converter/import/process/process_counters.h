@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters that an event reports of a thread, but that belong to its process (rss_stat,
-// oom_score_adj). Which process that is may be known only later.
+// Counters of processes that events report for a thread (rss_stat, oom_score_adj). The thread's
+// process may become known later.
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 struct import;
 
-// What is counted.
+// Subjects of counters.
 enum process_counter {
     PROCESS_COUNTER_MEMORY,
     PROCESS_COUNTER_OOM_SCORE,
@@ -36,13 +36,13 @@ VEC_DEFINE(process_counter_kind_vec, struct process_counter_kind);
 struct process_counters {
     struct waiting_track_vec waiting;
     struct process_counter_kind_vec kinds;
-    struct map64 tracks; // kind and process or thread -> track; spares making names for every value
+    struct map64 tracks; // kind and process or thread -> track; saves building names
 };
 
 // `key` (and `metric`, for mm events) are static text.
 void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
                           const char *key, const char *metric, double value);
 
-// The track of a process itself, for what is reported of processes.
+// The track of a process, for values that are reported by process.
 uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
                                const char *key, const char *metric);

@@ -100,7 +100,7 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
     struct process *known = processes_find(&im->processes, pid);
-    if (known && known->looks_ended) // another one has its pid, and nothing tells when that began
+    if (known && known->looks_ended) // the pid is in use again, by a process of unknown start
         known->looks_ended = false;
     wire_foreach(&reader, &field) {
         if (field.number == PB_ProcessStats_Process_pid)
@@ -122,9 +122,9 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
     }
 }
 
-// An end that a poll saw, a little later. Nothing but a fact of the process: what comes of its pid
-// until the kernel tells of its end is still about it. The pid may have been given to another
-// process since.
+// An end that a poll noticed, some time later. The process only gets an end_ts: later data of its
+// pid still belong to the process, until the kernel reports the end. A process that started after
+// `last_seen` reuses the pid.
 static void ended_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     MESSAGE(ended, ProcessStats_Ended, message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ProcessTree: what /proc says about processes and their threads.
+// ProcessTree: processes and their threads, from /proc.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -11,8 +11,8 @@
 
 #define KTHREADD_PID 2
 
-// While a kernel worker thread is busy, /proc shows the queue it works for behind its name
-// ("kworker/1:0-events"). That changes all the time and says little about the thread.
+// /proc appends the current queue to the name of a busy kernel worker thread
+// ("kworker/1:0-events"). The queue changes all the time and is left out.
 static size_t worker_name_size(const char *name, size_t size)
 {
     static const char prefix[] = "kworker/";
@@ -26,8 +26,8 @@ static size_t worker_name_size(const char *name, size_t size)
 }
 
 struct process_text {
-    struct strbuf cmdline; // all of it
-    size_t name_size;      // of it, the name
+    struct strbuf cmdline; // all arguments
+    size_t name_size;      // bytes of cmdline that are the name
     size_t n_parts;
 };
 
@@ -51,7 +51,7 @@ static void cmdline_read(const struct wire_field *process, int32_t ppid, struct 
             ret->cmdline.size = size;
         }
     }
-    // A process that overwrote its arguments mostly has them all in the first one.
+    // A process that overwrote its arguments usually has all of them in the first.
     const char *blank = ret->n_parts == 1 ? memchr(text, ' ', ret->name_size) : NULL;
     if (blank)
         ret->name_size = (size_t)(blank - text);
@@ -131,7 +131,7 @@ static void thread_read(struct import *im, const struct wire_field *field,
 static void process_tree_sorted(struct import *im, const struct packet *packet)
 {
     CLEANUP(map64_done) struct map64 kernel_threads = {0};
-    // Threads are told of after their processes, wherever they stand in the message.
+    // Processes come first, whatever the order in the message.
     struct fields each = fields_of(packet->message, PB_ProcessTree_processes);
     while (!import_failed(im) && fields_next(&each))
         process_read(im, &each.field, &kernel_threads);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slice is known in full when its thread is switched out, so one per processor is held. The
-// letters of a state are the kernel's own; their bits have moved over time, so the kernel's version
-// is needed.
+// A slice is complete when its thread is switched out, so one slice per CPU is held. The letters of
+// a state are the kernel's. Their bits depend on the kernel's version.
 #include "converter/import/process/sched_slices.h"
 
 #include <ctype.h>
@@ -11,7 +10,7 @@
 #include "converter/import/importer.h"
 
 #define VERSION(major, minor) ((uint32_t)(major) << 16 | (minor))
-#define VERSION_DEFAULT       VERSION(4, 4) // of traces that don't tell
+#define VERSION_DEFAULT       VERSION(4, 4) // of traces without a version
 
 struct sched {
     struct sched_cpu_vec cpus;
@@ -68,7 +67,7 @@ const char *sched_state_text(struct import *im, int64_t prev_state)
     } else {
         more = before;
         preempted = version >= VERSION(4, 8) ? 0x1000 : 0x800;
-        if ((bits & 0x7ff) == 0x402) // uninterruptible, but no load
+        if ((bits & 0x7ff) == 0x402) // TASK_IDLE: uninterruptible, no load
             return "I";
     }
     char text[16];
@@ -112,7 +111,7 @@ void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sc
         sched_slice_write(im, event->cpu, state, dur, prev_state);
         import_bounds(im, event->ts);
     } else if (state->running) {
-        // Switches are missing in between: nobody knows when this one ended.
+        // Switches are missing, so the end of the slice is unknown.
         stats_add(&im->stats, STAT_mismatched_sched_switch_tids, 1);
         sched_slice_write(im, event->cpu, state, -1, NULL);
     }
@@ -129,7 +128,7 @@ void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sc
                          prev_state, event->next_utid);
 }
 
-// The slices that are still open.
+// Writes the slices that are still open.
 static void sched_write(struct import *im, void *state)
 {
     const struct sched_cpu_vec *cpus = &((struct sched *)state)->cpus;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which thread each processor runs (the sched_slice table and thread_state), from sched_switch.
+// The thread that each CPU runs (the sched_slice table and thread_state), from sched_switch.
 #pragma once
 
 #include <stdbool.h>
@@ -15,20 +15,20 @@ struct sched_cpu {
     bool running; // a slice is open
     int64_t slice_id, slice_ts;
     int32_t slice_priority;
-    // What the processor went to at the last switch; last_utid UTID_NONE: none was seen.
+    // The thread of the last switch; last_utid UTID_NONE: no switch was seen.
     int64_t last_utid, last_tid;
     int32_t last_priority;
 };
 VEC_DEFINE(sched_cpu_vec, struct sched_cpu);
 
-// Takes the kernel's version out of a release as uname shows it ("6.1.0-13-amd64"). 0: none.
+// The kernel's version, major << 16 | minor, in a release of uname(2) ("6.1.0-13-amd64"). 0: none.
 uint32_t kernel_version_of(const char *release, size_t size);
 
-// The processor's state, made if it is new; NULL: no memory.
+// The state of a CPU, created if new; NULL: memory ran out.
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu);
 
-// The kernel's prev_state as letters ("S", "D", "R+"); NULL: not one that kernel has. Lives as long
-// as the conversion.
+// The kernel's prev_state as letters ("S", "D", "R+"); NULL: not a state of this kernel. The text
+// lives as long as the conversion.
 const char *sched_state_text(struct import *im, int64_t prev_state);
 
 struct sched_switch {
@@ -44,6 +44,6 @@ void sched_switch(struct import *im, struct sched_cpu *state, const struct sched
 void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sched_switch *event,
                      const char *prev_state);
 
-// A slice of a thread, which ended in this state (NULL: not known); `dur` -1: it did not end.
+// Writes a slice of a thread. `end_state` NULL: not known; `dur` -1: the slice did not end.
 void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *slice, int64_t dur,
                        const char *end_state);

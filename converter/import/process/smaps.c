@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SmapsPacket: the mappings of a process with their sizes, one by one or summed up by name. The
-// newer form has a list per column; a column that is not there was not recorded and stays NULL.
+// SmapsPacket: the mappings of a process with their sizes, single or summed by name. The newer form
+// has a list per column. A column without a list was not recorded and stays NULL.
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"

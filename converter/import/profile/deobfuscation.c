@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mapping may have millions of names of which a dump uses few. So the index refers to them where
-// they stand in the trace, and only what is found becomes a string. Of several mappings with one
-// name the last counts, as in Perfetto.
+// A mapping may have millions of names, few of which a dump uses. The index therefore refers to the
+// names in the trace, and only a name that is found becomes a string. The last of several mappings
+// with the same name counts, as in Perfetto.
 #include "converter/import/profile/deobfuscation.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@ static uint64_t class_key(struct text name, uint32_t package)
     return hash_bytes(name.at, name.size) ^ hash_u64(package);
 }
 
-// Keys that coincide take the one behind. *ret_key is where it is, or would be.
+// Colliding keys take the next free key. *ret_key is the key of the class, or the key to add it
+// with.
 static struct obfuscated_class *class_find(const struct deobfuscation *all, struct text name,
                                            uint32_t package, uint64_t *ret_key)
 {

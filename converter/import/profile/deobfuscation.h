@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Java names were before obfuscation. Mappings stand at the end of a trace or anywhere, so
-// they are gathered in file order: whoever asks when a packet's time has come finds all of them.
+// Java names before obfuscation. Mappings may be anywhere in a trace, so they are collected in file
+// order. All of them are known when packets are read in order of time.
 #pragma once
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ VEC_DEFINE(mapping_message_vec, struct wire_field);
 
 struct obfuscated_class {
     struct text name, real_name;
-    uint32_t package; // in strings; STRSET_NONE: whatever it is
+    uint32_t package; // in strings; STRSET_NONE: any
 };
 VEC_DEFINE(obfuscated_class_vec, struct obfuscated_class);
 
@@ -34,7 +34,7 @@ VEC_DEFINE(obfuscated_field_vec, struct obfuscated_field);
 // All zero is empty.
 struct deobfuscation {
     struct mapping_message_vec mappings; // DeobfuscationMapping
-    // The index of classes and fields, made when it is first asked for.
+    // The index of classes and fields, built at the first use.
     size_t n_indexed; // mappings in it
     struct obfuscated_class_vec classes;
     struct obfuscated_field_vec fields;
@@ -42,12 +42,11 @@ struct deobfuscation {
     struct map64 by_field; // hash of "Class.field" -> index
 };
 
-// The package that a process or file belongs to, in strings; STRSET_NONE: not known. `path` may be
-// NULL.
+// The package of a process or file, in strings; STRSET_NONE: not known. `path` may be NULL.
 uint32_t deobfuscation_package(struct import *im, int64_t upid, const char *path);
 
-// The name of a class (arrays and "java.lang.Class<NAME>" too) of a package, and of a field with
-// its class. In strings; STRSET_NONE: no mapping has it.
+// The real name of a class of a package (also of arrays and "java.lang.Class<NAME>"), and of a
+// field with its class. In strings; STRSET_NONE: in no mapping.
 uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t package);
 uint32_t deobfuscated_field(struct import *im, const char *name);
 

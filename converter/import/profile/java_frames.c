@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeobfuscationMapping, for frames of Java: what their methods were called, and which methods were
-// inlined into each other there.
+// DeobfuscationMapping, for Java frames: the real names of their methods, and the methods that were
+// inlined there.
 //
-// Which app a frame belongs to is seen from the path of its mapping. Where that does not tell, a
-// mapping's names are used if no mapping of another app has them too.
+// The path of a frame's mapping determines the app. Without an app, a name is used if only one app
+// has it.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -15,16 +15,15 @@
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
-#define METHODS_MAX 256                // of one name that differ
+#define METHODS_MAX 256                // methods of the same name
 #define NAMES_MAX   ((size_t)64 << 20) // bytes of all methods' names
 
-// What a name stands for: one of several methods that were given the same name, told apart by the
-// lines they have there.
+// A method with an obfuscated name. Methods that share the name have different lines.
 struct method {
     uint32_t package, name;  // in strings
-    uint32_t from, to, line; // lines there, and the first in the source; 0: not known
+    uint32_t from, to, line; // obfuscated lines, and the first line in the source; 0: not known
     bool has_from, has_to, has_line;
-    int64_t next, next_in_package; // of the same obfuscated name; STACK_NONE
+    int64_t next, next_in_package; // next of the same obfuscated name, or STACK_NONE
 };
 VEC_DEFINE(method_vec, struct method);
 
@@ -36,7 +35,7 @@ struct methods {
     size_t n_name_bytes;
 };
 
-// Package STRSET_NONE: of any.
+// Package STRSET_NONE: any.
 static uint64_t package_key(uint32_t name, uint32_t package)
 {
     return (uint64_t)package << 32 | name;
@@ -46,7 +45,7 @@ static uint32_t joined_name(struct import *im, const struct wire_field *class_na
                             const struct wire_field *member)
 {
     CLEANUP(strbuf_done) struct strbuf name = {0};
-    // The member's name may already be a full one.
+    // The member's name may already be a full name.
     bool is_full = member->size && memchr(member->data, '.', member->size);
     if (class_name && !is_full) {
         strbuf_add(&name, field_text(class_name), class_name->size);
@@ -144,7 +143,7 @@ static int name_compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// All names that it may be, if it cannot be told which.
+// Joins all candidates for an ambiguous name.
 static uint32_t names_join(struct import *im, const struct method *const *methods, size_t n)
 {
     const char *names[METHODS_MAX];

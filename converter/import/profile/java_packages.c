@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Installed apps stand in folders that are called after their package. Those that came with the
-// device do not; the ones that Perfetto knows are listed.
+// Installed apps are in folders named after their packages. Preinstalled apps are not: they are
+// listed here, as in Perfetto.
 #include "converter/import/profile/java_packages.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 struct known_app {
     const char *path, *package;
-    bool anywhere; // in the path, not only at its begin
+    bool anywhere; // matches anywhere in a path, not only at its start
 };
 
 static const struct known_app known_apps[] = {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which Android app a file belongs to, as far as its path tells.
+// The Android app of a file, from the file's path.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// The package's name, which is part of `path` or static. False: the path does not tell.
+// The package's name, which is part of `path` or static. False: the path has no package.
 bool java_package_of(const char *path, const char **ret, size_t *ret_size);

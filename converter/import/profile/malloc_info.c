@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MallocInfo: what the allocator of a profiled process held. A row for each arena, and one for what
-// lies outside of them.
+// MallocInfo: memory of the allocator of a profiled process. A row for each arena, and a row for
+// memory outside of them.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

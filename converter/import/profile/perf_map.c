@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PerfMap: perf maps that were read while they grew (protos/trace/perf_map.proto). A piece is whole
-// lines, so each is read by itself; all that connects them is the row of their map.
+// PerfMap: perf maps that were read while they grew (protos/trace/perf_map.proto). A piece has
+// whole lines, so each piece is read by itself. Only the row of the map connects them.
 #include <errno.h>
 
 #include "common/vec.h"
@@ -12,7 +12,7 @@
 struct traced_map {
     int64_t id; // row
     int64_t upid, pid, n_symbols, n_bad;
-    uint64_t next, next_time; // where the next piece begins
+    uint64_t next, next_time; // offsets of the next pieces in the files
     const uint8_t *path;      // borrowed from the trace
     size_t path_size;
 };
@@ -95,7 +95,7 @@ static void symbols_read(struct import *im, struct traced_map *map, int64_t ts,
     }
 }
 
-// Where the piece begins that the field has; counts what is missing before it.
+// Moves *next behind the piece, and counts a gap in front of the piece.
 static void piece_follow(struct import *im, uint64_t *next, const struct wire_field *offset,
                          const struct wire_field *piece)
 {
@@ -105,7 +105,7 @@ static void piece_follow(struct import *im, uint64_t *next, const struct wire_fi
     *next = begin + piece->size;
 }
 
-// What the recorder could not read. True: the packet has nothing else.
+// Counts data that the recorder could not read. True: the packet has nothing else.
 static bool ends_tell(struct import *im, const union message_PerfMap *head)
 {
     if (field_u64(&head->refused)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PerfSample: samples of the kernel's perf events. Every sequence is a session of its own; what it
-// samples by is in its defaults.
+// PerfSample: samples of the kernel's perf events. Every sequence is a session of its own; its
+// defaults have the timebase.
 #include <errno.h>
 #include <stdio.h>
 
@@ -14,15 +14,15 @@
 
 static const char source_perf[] = "linux.perf";
 
-// Tracks of the counters that a session reads on one processor.
+// Tracks of the counters that a session reads on a CPU.
 struct perf_cpu {
-    uint32_t tracks[SAMPLE_COUNTERS_MAX]; // the first is what it samples by
+    uint32_t tracks[SAMPLE_COUNTERS_MAX]; // the first is the timebase
     size_t n;
 };
 VEC_DEFINE(perf_cpu_vec, struct perf_cpu);
 
 struct perf {
-    struct map64 by_cpu; // session and processor -> index in cpus
+    struct map64 by_cpu; // session and CPU -> index in cpus
     struct perf_cpu_vec cpus;
 };
 
@@ -152,7 +152,7 @@ static void track_add(struct import *im, struct perf_cpu *perf, uint32_t cpu, in
 static void tracks_make(struct import *im, struct perf_cpu *perf, uint32_t cpu, int64_t session,
                         const struct wire_field *defaults)
 {
-    if (!field_present(defaults)) { // of old recorders, which had a clock only
+    if (!field_present(defaults)) { // old recorders sampled by a clock only
         struct counter_event clock = {
             .counter = {.number = PB_PerfEvents_Timebase_counter, .value = PB_SW_CPU_CLOCK}};
         track_add(im, perf, cpu, session, &clock);
@@ -220,7 +220,7 @@ static const char *unwind_error_text(const struct wire_field *field)
     return enum_text(field, errors, ELEMENTS(errors));
 }
 
-// True: the packet is about the recorder and no sample.
+// True: the packet is about the recorder, not a sample.
 static bool event_read(struct import *im, int64_t ts, const union message_PerfSample *sample,
                        int64_t session)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ProfilePacket: dumps of native heaps. A dump has totals since the profile began; a row says what
-// was added since the dump before, allocations and frees apart. A dump may be spread over packets
-// of its sequence, so its totals are gathered and turned into rows when the last packet of it was
-// seen. Each sequence counts for itself: several may be about one process.
+// ProfilePacket: dumps of native heaps. A dump has totals since the start of the profile. A row has
+// the difference to the previous dump, for allocations and frees apart. A dump may take several
+// packets of its sequence, so its totals are collected and become rows after its last packet.
+// Sequences are independent: several may profile the same process.
 //
-// Older producers put the interned data into the packet itself. It holds until the dump ends, and
-// may come after the samples that refer to it: these are read then.
+// Older producers put the interned data into the packet itself. The data are valid until the end of
+// the dump, and may follow the samples that refer to them. These samples are read at the end of the
+// dump.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -24,7 +25,7 @@ struct totals {
 struct heap_site {
     int64_t upid, callsite, ts;
     uint32_t heap; // name, in strings
-    bool touched;  // by the sequence's dump at hand
+    bool touched;  // by the sequence's current dump
     bool knows_frees;
     uint32_t next_touched;
     struct totals now, before;
@@ -33,13 +34,13 @@ VEC_DEFINE(heap_site_vec, struct heap_site);
 
 // A process's heap in a dump.
 struct dump {
-    int64_t upid, ts, start; // the latter as the recorder says it, to tell profiles apart
+    int64_t upid, ts, start; // start: the recorder's time, which identifies the profile
     uint32_t heap;
-    bool counts_at_max; // the recorder is known to count them rightly
-    bool knows_frees;   // of the Java heap, too
+    bool counts_at_max; // the recorder's self_max_count is right
+    bool knows_frees;   // also frees of the Java heap
 };
 
-// A sample whose callstack was not there yet.
+// A sample whose callstack has not come yet.
 struct late_sample {
     struct dump dump;
     struct wire_field message;
@@ -50,12 +51,12 @@ VEC_DEFINE(late_sample_vec, struct late_sample);
 
 struct heap_sequence {
     struct generation state;     // of its last packet
-    struct interned_table own;   // of the dump at hand, from packets that bring it with them
-    struct late_sample_vec late; // of the dump at hand
+    struct interned_table own;   // of the current dump, from its own packets
+    struct late_sample_vec late; // of the current dump
     uint64_t next_index;         // of its next packet
     uint32_t number;
-    uint32_t first_touched, last_touched; // by the dump at hand; SITE_NONE
-    bool is_open;                         // the last packet of the dump at hand is missing yet
+    uint32_t first_touched, last_touched; // by the current dump; SITE_NONE
+    bool is_open;                         // the current dump still lacks its last packet
 };
 VEC_DEFINE(heap_sequence_vec, struct heap_sequence);
 
@@ -66,7 +67,7 @@ struct profile {
     struct heap_site_vec sites;
     struct strset headers; // dumps that have a row
     struct strset losses;  // process, heap, beginning of the profile, stat
-    struct map64 lost;     // id in these -> the figure of the last dump
+    struct map64 lost;     // id in losses -> number of the last dump
 };
 
 static struct heap_sequence *sequence_of(struct import *im, struct profile *profile,
@@ -125,7 +126,7 @@ static void sample_count(struct totals *now, const union message_ProfilePacket_H
     now->n_frees += field_u64(&sample->free_count);
 }
 
-// `is_last`: nothing that the sample refers to is still to come.
+// `is_last`: all interned data of the dump are known.
 static void sample_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
                         const struct dump *dump, const struct wire_field *message, bool is_last)
 {
@@ -170,7 +171,7 @@ static void site_write(struct import *im, struct heap_site *site)
 {
     struct totals now = site->now, before = site->before;
     site->touched = false;
-    // Totals only grow; if not, the dump is of no use.
+    // Totals never shrink, unless the dump is damaged.
     if (now.allocated < before.allocated || now.freed < before.freed ||
         now.n_allocs < before.n_allocs || now.n_frees < before.n_frees) {
         stats_add_at(&im->stats, STAT_heapprofd_malformed_packet, (uint32_t)site->upid, 1);
@@ -178,14 +179,14 @@ static void site_write(struct import *im, struct heap_site *site)
     }
     allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
                      (int64_t)(now.allocated - before.allocated));
-    // ART itself does not tell of frees.
+    // ART itself does not report frees.
     if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
         allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
                          (int64_t)(before.freed - now.freed));
     site->before = now;
 }
 
-// What was gathered of the dump becomes rows.
+// Turns the collected dump into rows.
 static void dump_finish(struct import *im, struct profile *profile, struct heap_sequence *sequence)
 {
     for (size_t i = 0; i < sequence->late.n && !import_failed(im); i++) {
@@ -214,7 +215,7 @@ static void header_write(struct import *im, struct profile *profile, const struc
     int64_t key[] = {dump->upid, dump->ts, has_heap ? (int64_t)dump->heap : -1};
     bool is_new;
     import_set_add(im, &profile->headers, key, sizeof(key), &is_new);
-    if (!is_new) // the dump goes on in this packet
+    if (!is_new) // the packet continues a dump
         return;
     int64_t start_ts = coarse_time(im, start, dump->ts);
     struct cell *row = database_row(im->db, TABLE_heap_profile, NULL);
@@ -226,9 +227,8 @@ static void header_write(struct import *im, struct profile *profile, const struc
         cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump->heap));
 }
 
-// Each profile's figures grow from dump to dump, and are told once for its first heap. A process
-// may have several, of its native heaps, of its Java heap, of the program before: the stat is their
-// sum.
+// A profile's numbers grow from dump to dump, and are reported once, for its first heap. A process
+// may have several profiles (native heaps, Java heap, the program before): the stat is their sum.
 static void loss_add(struct import *im, struct profile *profile, const struct dump *dump,
                      uint32_t pid, const int64_t *figure)
 {
@@ -243,7 +243,7 @@ static void loss_add(struct import *im, struct profile *profile, const struct du
     *last = (uint64_t)figure[1];
 }
 
-// Their numbers are too high for a table of fields.
+// The fields' numbers are too high for a table of fields.
 static void loss_stats(struct import *im, struct profile *profile, const struct dump *dump,
                        uint32_t pid, const struct wire_field *message)
 {
@@ -333,7 +333,7 @@ static void dump_read(struct import *im, struct profile *profile, struct heap_se
             dump.knows_frees = field.value != 0;
 }
 
-// Packets of a sequence are numbered.
+// Counts gaps in the numbers of a sequence's packets.
 static void index_check(struct import *im, struct heap_sequence *sequence,
                         const struct wire_field *index)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See samples.h. Contexts of samples repeat, so each is a row of its own table, as in Perfetto.
+// See samples.h. Contexts of samples repeat, so they have tables of their own, as in Perfetto.
 #include "converter/import/profile/samples.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples of profilers, in one form whoever took them: a thread, a processor, a call chain, and the
-// counters that were read with it.
+// Samples of all profilers, in one form: a thread, a CPU, a call chain, and the counters that were
+// read with the sample.
 #pragma once
 
 #include <stdbool.h>
@@ -18,13 +18,13 @@ struct import;
 
 struct session {
     uint32_t sequence_id;
-    const char *source, *unit; // as cells borrow texts, or NULL
+    const char *source, *unit; // borrowed like a cell's text, or NULL
 };
 VEC_DEFINE(session_vec, struct session);
 
 struct samples {
-    struct strset tasks, executions; // as bytes; ids are those of the rows
-    struct map64 by_sequence;        // kind of source and sequence -> session
+    struct strset tasks, executions; // as bytes; ids are row ids
+    struct map64 by_sequence;        // machine, kind of source and sequence -> session
     struct session_vec sessions;
     int64_t n_counter_sets;
 };
@@ -33,7 +33,7 @@ struct samples {
 
 struct sample {
     int64_t ts;
-    const char *source;                    // as cells borrow texts, or NULL
+    const char *source;                    // borrowed like a cell's text, or NULL
     int64_t utid, upid, async;             // SAMPLE_NONE: not known
     int64_t cpu;                           // the same
     const char *cpu_mode;                  // static, NULL: not known
@@ -46,11 +46,11 @@ struct sample {
 
 void sample_write(struct import *im, const struct sample *sample);
 
-// The session of a sequence, made if it is new; *ret_new says so. `source` is static or in strings.
+// The session of a sequence, created if new (*ret_new). `source` is static or in strings.
 int64_t samples_session(struct import *im, const char *source, uint32_t sequence_id, bool *ret_new);
 
-// What the session samples by, if that is not known yet. In strings or static.
+// Sets the unit of the session's timebase, unless it is known. `unit` is static or in strings.
 void samples_set_unit(struct import *im, int64_t session, const char *unit);
 
-// Those of all machines.
+// The state, which all machines share.
 struct samples *samples_of(const struct import *im);

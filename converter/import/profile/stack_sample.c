@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StackSample: samples of any profiler. Whatever describes one (its task, where it ran, what is
-// counted, its call chain) is either in the packet or interned.
+// StackSample: samples of any profiler. The task, the execution context, the counters and the call
+// chain of a sample are either in the packet or interned.
 #include <errno.h>
 
 #include "common/elements.h"
@@ -15,7 +15,7 @@
 #define FRAMES_MAX      4096 // of an inline call chain
 
 struct stack_samples {
-    struct strset async; // contexts as bytes; ids are those of the rows
+    struct strset async; // contexts as bytes; ids are row ids
 };
 
 static const char *text_kept(struct import *im, const struct wire_field *field)
@@ -23,7 +23,7 @@ static const char *text_kept(struct import *im, const struct wire_field *field)
     return field->size ? strset_text(&im->strings, import_keep(im, field)) : NULL;
 }
 
-// A message that is in `inline_field`, or else interned under the number in `iid`.
+// Finds a message in `inline_field` or, if it is absent, interned as `iid`.
 static bool either(const struct packet *packet, const struct wire_field *inline_field,
                    const struct wire_field *iid, uint32_t table, struct wire_field *ret)
 {
@@ -35,7 +35,7 @@ static bool either(const struct packet *packet, const struct wire_field *inline_
     return field_present(&found);
 }
 
-// The context and those above it, outermost first.
+// Adds the context and its ancestors, outermost first. Returns its id or SAMPLE_NONE.
 static int64_t async_get(struct import *im, struct stack_samples *state,
                          const struct packet *packet, uint64_t iid)
 {
@@ -121,7 +121,7 @@ static const char *unit_text(struct import *im,
     return text_kept(im, &part->unit_str);
 }
 
-// False: the counter is of a processor, and which one is not known.
+// False: the counter belongs to a CPU, which the sample lacks.
 static bool counter_track(struct import *im, const struct sample *sample,
                           const struct wire_field *descriptor, bool is_timebase, uint32_t *ret)
 {

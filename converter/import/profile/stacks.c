@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call site is a frame and the call site that called it, so chains with a common beginning share
-// its rows. Rows have the numbers of the string sets that know them. Mappings and call sites are
-// written when first met, frames at the end, because symbols mostly come last in a trace.
+// A call site is a frame and its calling call site, so chains with a common beginning share rows.
+// The ids of rows are the ids in string sets. Mappings and call sites are written at their first
+// use, frames at the end, because symbols usually come last in a trace.
 //
-// Interned entries are read once: `made` of an entry is what became of it plus 1. One that lacks
-// something is asked for again with each sample, and what it lacks may come later, so for it `made`
-// is below 0 and stands for what it lacks: a string or a mapping, of a number, or, of a callstack,
-// the frame at which its walk goes on. Only that is looked for again, and counted again.
+// Interned entries are read once: `made` of an entry is the id of its row plus 1. An incomplete
+// entry is requested again by each sample, and its missing part may come later. Its `made` is
+// negative and refers to that part: the iid of a string or mapping, or the frame at which the walk
+// of a callstack continues. Only that part is looked up, and counted, again.
 #include "converter/import/profile/stacks.h"
 
 #include <errno.h>
@@ -65,8 +65,8 @@ static uint32_t text_keep(struct import *im, const char *text, size_t size)
     return strset_add(&im->strings, text ? text : "", size);
 }
 
-// The string in strings; number 0 stands for the empty one. STRSET_NONE: the trace does not have
-// it.
+// The id of an interned string in strings; iid 0 is the empty string. STRSET_NONE: the trace lacks
+// the string.
 static uint32_t interned_string(struct import *im, const struct stack_source *source,
                                 uint32_t field, uint64_t iid)
 {
@@ -81,7 +81,7 @@ static uint32_t interned_string(struct import *im, const struct stack_source *so
     return id == STRSET_NONE ? text_keep(im, "", 0) : id;
 }
 
-// What the entry lacks.
+// Notes the missing part of an entry.
 static void lacks(struct import *im, struct interned *entry, uint64_t iid)
 {
     struct stacks *stacks = stacks_of(im);
@@ -153,7 +153,7 @@ int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
     return id;
 }
 
-// Frames without mapping belong to this one, which spans all addresses.
+// The mapping of frames without a mapping. It spans all addresses.
 static int64_t mapping_of_nothing(struct import *im)
 {
     const int64_t numbers[5] = {[3] = -1};
@@ -161,7 +161,7 @@ static int64_t mapping_of_nothing(struct import *im)
     return stacks_mapping(im, empty, empty, numbers);
 }
 
-// A mapping that lacks its build id is none. Its path ends with the first part that is missing.
+// STACK_NONE: the build id is missing. A path ends at its first missing part.
 static int64_t mapping_read(struct import *im, const struct stack_source *source,
                             struct interned *entry)
 {
@@ -330,11 +330,11 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid)
 {
     struct generation state = *source->state;
-    state.use = NULL; // to look is no use: what is not there may still come
+    state.use = NULL; // this lookup is not a use: the callstack may still come
     return generation_entry(&state, source->callstacks, callstack_iid) != NULL;
 }
 
-// Goes on until the end, or to a frame that is missing. False: it is.
+// Continues a walk to its end or to a missing frame. False: a frame is missing.
 static bool walk_on(struct import *im, const struct stack_source *source, struct stack_walk *walk)
 {
     while (walk->has_frame || values_next(&walk->ids, &walk->frame_iid)) {
@@ -383,7 +383,7 @@ int64_t stacks_callsite(struct import *im, const struct stack_source *source,
     return CALLSITE_NONE;
 }
 
-// Rows of frames.
+// Writes the rows of frames.
 static void stacks_write(struct import *im, void *state)
 {
     const struct stacks *stacks = state;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call chains of profiles: mappings, frames and call sites, each stored once however often it is
-// seen. Names that are found later (symbols, names before obfuscation) are added before the rows of
-// frames are written, at the end.
+// Call chains of profiles: mappings, frames and call sites, each stored once. The rows of frames
+// are written at the end, after symbols and names before obfuscation were added.
 #pragma once
 
 #include <stdbool.h>
@@ -27,36 +26,36 @@ VEC_DEFINE(stack_mapping_vec, struct stack_mapping);
 struct stack_frame {
     int64_t mapping, rel_pc;
     int64_t symbol_set;          // STACK_NONE: none
-    uint32_t line;               // where the recorder knew it; 0: unknown
+    uint32_t line;               // from the recorder; 0: unknown
     uint32_t name, deobfuscated; // in strings; STRSET_NONE: none
     uint32_t type;               // the same
 };
 VEC_DEFINE(stack_frame_vec, struct stack_frame);
 
-// How far a callstack was read.
+// A callstack while it is read.
 struct stack_walk {
     struct values ids;
     uint64_t frame_iid;
-    bool has_frame; // with that number, which comes next
+    bool has_frame; // frame_iid is the next frame
     int64_t callsite, depth;
 };
 VEC_DEFINE(stack_walk_vec, struct stack_walk);
 VEC_DEFINE(lacking_vec, uint64_t);
 
 struct stacks {
-    // Contents as bytes; ids are those of the rows.
+    // Contents as bytes; ids are row ids.
     struct strset mappings, frames, callsites;
     struct stack_mapping_vec mapping_rows;
     struct stack_frame_vec frame_rows;
     int64_t n_symbols;
-    // What interned entries lacked when they were read last: see stacks.c.
+    // Missing parts of interned entries: see stacks.c.
     struct lacking_vec lacking;
     struct stack_walk_vec walks;
     size_t n_path_bytes; // of all names of mappings
-    size_t n_long_bytes; // of long texts in rows, which may refer to one text again and again
+    size_t n_long_bytes; // of long texts in rows, which may repeat a text
 };
 
-// Where interned messages are found: fields of InternedData, or of the old ProfilePacket.
+// Fields with interned messages: of InternedData, or of the old ProfilePacket.
 struct stack_source {
     const struct generation *state;
     uint32_t callstacks, frames, mappings, function_names, build_ids, paths, files; // fields
@@ -67,29 +66,29 @@ struct stack_source stack_source_profile_packet(const struct generation *state);
 
 #define CALLSITE_NONE (-1)
 
-// The innermost call site of a callstack; CALLSITE_NONE: it refers to what the trace does not have,
-// which is counted.
+// The innermost call site of a callstack. CALLSITE_NONE: the trace lacks a part of it, which is
+// counted.
 int64_t stacks_callsite(struct import *im, const struct stack_source *source,
                         uint64_t callstack_iid);
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid);
 
-// For chains that are not interned: a frame (see stack_profile_frame) and a call site below
-// `parent`. The frame's texts are in strings; `mapping` may be STACK_NONE.
+// For chains that are not interned: a mapping, a frame and a call site below `parent`. Each returns
+// the id of its row. Texts are in strings; `mapping` may be STACK_NONE.
 int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
                        const int64_t numbers[5]);
 int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_t name,
                      uint32_t file, uint32_t line, uint32_t type);
 int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t depth);
 
-// The innermost call site of an InlineCallstack, whose frames get a mapping of that name.
+// The innermost call site of an InlineCallstack, whose frames get the mapping `mapping_name`.
 int64_t stacks_inline(struct import *im, const struct wire_field *message,
                       const char *mapping_name);
 
-// A row of symbols: all of one frame share the set, which is the number of its first row. `file`
-// STRSET_NONE and `line` < 0: unknown; `inlined` < 0: not known.
+// Adds a row of symbols and returns its set. All symbols of a frame share a set, the id of their
+// first row. `file` STRSET_NONE, and `line` or `inlined` < 0: not known.
 int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t file, int64_t line,
                       int inlined);
 #define SYMBOL_SET_NEW (-1)
 
-// Those of all machines.
+// The state, which all machines share.
 struct stacks *stacks_of(const struct import *im);

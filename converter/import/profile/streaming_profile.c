@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamingProfilePacket: samples of the thread that its sequence describes. Each is so much later
-// than the one before; what the first one is relative to is the packet's time (thread_clock.h).
+// StreamingProfilePacket: samples of the thread that the sequence describes. A time is the
+// difference to the previous sample; the first time is relative to the packet's time
+// (thread_clock.h).
 #include "converter/decode/thread_clock.h"
 #include "converter/import/importer.h"
 #include "converter/import/profile/samples.h"

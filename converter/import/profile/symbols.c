@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModuleSymbols: names of addresses that were found after the recording. They stand at the end of a
-// trace or of its copy, but may stand anywhere, so they are kept until all frames are known.
+// ModuleSymbols: names of addresses, found after the recording. They may be anywhere in a trace, so
+// they are kept until all frames are known.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -30,11 +30,11 @@ static void kept_done(void *userdata)
     message_vec_done(&((struct kept *)userdata)->messages);
 }
 
-// Places in files that frames are at. Many frames may be at one, under different names.
+// Places are addresses in files. Several frames with different names may be at the same place.
 struct places {
     struct map64 files;    // file_key() -> 1
     struct strset keys;    // file and address; ids are indexes in sets
-    struct number_vec set; // of symbols, of each place; STACK_NONE
+    struct number_vec set; // symbol set of each place, or STACK_NONE
     struct place_vec of;   // each frame's place
 };
 
@@ -70,7 +70,7 @@ static void places_done(struct places *places)
     place_vec_done(&places->of);
 }
 
-// The set of rows that an AddressSymbols makes; STACK_NONE: it has no lines.
+// Writes the rows of an AddressSymbols and returns their set; STACK_NONE: no lines.
 static int64_t lines_write(struct import *im, const struct wire_field *message)
 {
     int64_t set = STACK_NONE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceAttributes: what people noted about a trace, as facts.
+// TraceAttributes: people's notes about a trace, as facts.
 #pragma once
 
 struct import;

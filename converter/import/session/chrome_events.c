@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChromeEventBundle: what Chrome wrote in older forms. Facts go to the metadata table under their
-// names, as those of ChromeMetadataPacket do; they and texts that are traces of their own also are
-// rows of chrome_raw. Events of the oldest form, which nothing writes or reads any more, are
-// counted.
+// ChromeEventBundle: data of Chrome in older formats. Facts go to the metadata table, like the
+// facts of ChromeMetadataPacket. Facts, and texts that are traces of their own, are also rows of
+// chrome_raw. Events of the oldest format, which is no longer written, are counted.
 #include <stdio.h>
 
 #include "common/cleanup.h"
@@ -11,7 +10,7 @@
 #include "protos/fields.h"
 
 struct bundles {
-    uint32_t n; // with facts
+    uint32_t n; // bundles with facts so far
 };
 
 static void raw_write(struct import *im, int64_t ts, const char *name, const struct arg *args,
@@ -78,7 +77,7 @@ static void facts_read(struct import *im, struct bundles *state, int64_t ts,
     raw_write(im, ts, "chrome_event.metadata", args.items, args.n);
 }
 
-// Chrome cuts the text where it likes.
+// Joins the pieces of a text.
 static void kernel_text_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

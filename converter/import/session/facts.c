@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets that say what a trace is about and make facts of it (the metadata table): attributes that
-// people gave it, benchmarks, the state of the user interface, the range of interest, and Chrome's
-// versions.
+// Packets with facts about a trace (the metadata table): attributes, benchmarks, the state of the
+// user interface, the range of interest, and Chrome's versions.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -97,7 +96,7 @@ static void attributes_now(struct import *im, const struct packet *packet)
     attributes_read(im, packet->message);
 }
 
-// Of each instance of Chrome; letters tell them apart.
+// Instances of Chrome so far; the names of their facts have different letters.
 struct chromes {
     uint32_t n;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PerfettoMetatrace: what the recorder itself was doing, slices and counters of its threads. Names
-// are well-known numbers, texts, or numbers of texts that an earlier packet of any sequence has.
+// PerfettoMetatrace: the activity of the recorder itself, as slices and counters of its threads.
+// Names are well-known numbers, texts, or iids of texts in an earlier packet of any sequence.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "protos/fields.h"
 
 #define LONG_BYTES     4096
-#define LONG_BYTES_MAX (UINT64_C(64) << 20) // of long texts, written again for whoever names them
+#define LONG_BYTES_MAX (UINT64_C(64) << 20) // of long texts, which each use writes again
 #define ARGS_MAX       4096                 // of one event
 #define KEY_BYTES_MAX  ((size_t)64 << 10)   // the same
 
@@ -21,7 +21,7 @@ struct metatrace {
     uint64_t n_long_bytes; // written so far
 };
 
-// By their numbers, which are part of the format.
+// By number, as defined by the format.
 static const char *const event_names[] = {
     "EVENT_ZERO_UNUSED",
     "FTRACE_CPU_READER_READ",
@@ -70,7 +70,7 @@ static const char *const counter_names[] = {
     "WATCHDOG_CRASH_ACTUAL_BOOT", "WATCHDOG_CRASH_ACTUAL_CPU",   "FTRACE_SESSIONS",
 };
 
-// A few bytes can name a long text, which is written again each time: not when that is too much.
+// A few bytes can name a long text, which is written each time. Beyond a limit, it is withheld.
 static struct slice_name interned(struct import *im, struct metatrace *state,
                                   const struct wire_field *iid)
 {
@@ -127,7 +127,7 @@ static bool same_key(const struct pair_vec *pairs, size_t i, size_t j)
                0;
 }
 
-// The values of a key that comes several times are an array.
+// The values of a repeated key become an array.
 static void pairs_write(struct import *im, const struct pair_vec *pairs, struct arg_vec *ret)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -161,7 +161,7 @@ static void args_read(struct import *im, struct metatrace *state, const struct w
     size_t key_bytes = 0;
     for (struct fields fields = fields_of(message, PB_PerfettoMetatrace_args);
          fields_next(&fields);) {
-        // A few bytes can name a long key, which is made anew for each element of an array.
+        // A few bytes can name a long key, which is built for each element of an array.
         if (pairs.n == ARGS_MAX || key_bytes > KEY_BYTES_MAX) {
             stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
             break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceProvenance: which buffer of the recorder each sequence of packets was in, and which producer
-// wrote it. It may come again while the recording goes on.
+// TraceProvenance: the recorder's buffer and the producer of each sequence of packets. The packet
+// may repeat during the recording.
 #include "common/map.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

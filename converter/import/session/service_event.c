@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TracingServiceEvent: milestones of the recording. RecordingCut: the recorder died before the end
-// of the trace, or gave the recording up for want of room. The file was closed afterwards.
+// of the trace, or gave up for lack of space. The file was closed afterwards.
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 

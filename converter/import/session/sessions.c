@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ConcurrentSessionEvent: what other recording sessions were doing meanwhile. Each has a track; its
-// states are slices one behind the other. A session that is over is a moment.
+// ConcurrentSessionEvent: the states of other recording sessions. Each session has a track with a
+// slice for each state. The end of a session is an instant.
 #include <errno.h>
 
 #include "common/elements.h"
@@ -10,7 +10,7 @@
 #include "protos/fields.h"
 
 struct sessions {
-    struct map64 states; // session -> the state it is in
+    struct map64 states; // session -> its current state
 };
 
 static uint32_t session_track(struct import *im, const union message_ConcurrentSessionEvent *event,
@@ -18,7 +18,7 @@ static uint32_t session_track(struct import *im, const union message_ConcurrentS
 {
     const struct wire_field *text = &event->session_name;
     int64_t id = field_i64(&event->session_id);
-    // A clone has the name of what it was cloned from.
+    // A clone has the name of its original.
     const char *more = is_clone ? " (clone)" : "";
     struct slice_name name =
         text->size ? import_text(im, "%.*s%s", (int)(text->size < 400 ? text->size : 400),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceConfig: what was asked to be recorded; also kept as text, as one would write it.
+// TraceConfig: the config of the recording, which is also kept as text.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "protos/config/trace_config.pb-c.h"
 #include "protos/fields.h"
 
-#define PRINTED_MAX ((size_t)256 << 10) // bytes of a config; a parsed one takes many times that
+#define PRINTED_MAX ((size_t)256 << 10) // bytes of a config; its parsed form is much larger
 
 static void *counted_alloc(void *failed, size_t size)
 {
@@ -27,7 +27,7 @@ static void counted_free(void *failed, void *memory)
     free(memory);
 }
 
-// A message that is no config is printed as nothing.
+// An invalid config is not printed.
 static void config_print(struct import *im, const struct wire_field *message)
 {
     bool failed = false;
@@ -49,7 +49,7 @@ static void config_print(struct import *im, const struct wire_field *message)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", (struct text){text.text, text.size});
 }
 
-// How it was written into a file.
+// How the recording was written into a file.
 struct written {
     bool without_flush;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceStats: what the tracing service counted, per buffer and in all.
+// TraceStats: counts of the tracing service, per buffer and in total.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

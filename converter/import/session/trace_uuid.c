@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceUuid: the trace's own name. Older traces have it in their config only; see trace_config.c. A
-// trace that has none gets one from its first bytes, made as Perfetto makes it.
+// TraceUuid: the id of the trace. Older traces only have it in their config; see trace_config.c. A
+// trace without an id gets a hash of its first bytes, as in Perfetto.
 #include "converter/import/session/trace_uuid.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
         metadata_set_text(&im->metadata, "trace_uuid", (struct text){text, (size_t)n});
 }
 
-// Makes one up from the trace's bytes, unless it has one.
+// Sets a uuid from the trace's bytes, unless the trace has a uuid.
 static void trace_uuid_indexed(struct import *im, void *state)
 {
     (void)state;

@@ -3,5 +3,5 @@
 
 #include "converter/import/importer.h"
 
-// Notes the trace's uuid, unless it is all zero.
+// Sets the trace's uuid, unless it is zero.
 void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb);

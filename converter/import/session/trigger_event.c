@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trigger: what made a recording start, stop or be cloned; a moment on a track of its own.
+// Trigger: the reason for the start, stop or clone of a recording; an instant on a track for
+// triggers.
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
@@ -68,7 +69,7 @@ static void trigger_sorted(struct import *im, const struct packet *packet)
         fact_set(im, packet->message);
 }
 
-// The trigger that a clone was made for tells more than those before it.
+// In the metadata, the trigger of a clone replaces earlier triggers.
 static void clone_trigger_sorted(struct import *im, const struct packet *packet)
 {
     trigger_add(im, packet->ts, packet->message);

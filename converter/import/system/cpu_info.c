@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuInfo: what the processors are. Those of one kind make a cluster, told by their capacity or,
-// where the kernel does not have that, by the fastest they can run.
+// CpuInfo: the CPUs. CPUs of the same kind are a cluster, known by their capacity or, if the kernel
+// has none, by their highest frequency.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ static int number_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-// Numbers the kinds from 0, the weakest first.
+// Numbers the clusters from 0, the weakest first.
 static void clusters_find(struct cpus *cpus)
 {
     uint32_t powers[CPUS_MAX];

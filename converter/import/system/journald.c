@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SystemdJournaldEvent: entries of systemd's journal, lines of `logs`.
+// SystemdJournaldEvent: entries of systemd's journal, as rows of `logs`.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

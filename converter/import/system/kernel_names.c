@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names for numbers that the kernel uses: InterruptInfo (interrupts) and InodeFileMap (files). A
-// recorder may write them again; the first name of an interrupt stays, and a name of a file that
-// is known makes no further row.
+// Names of the kernel's numbers: InterruptInfo (interrupts) and InodeFileMap (files). A recorder
+// may repeat them. The first name of an interrupt stays, and a known name of a file gets no further
+// row.
 #include "common/elements.h"
 #include "common/map.h"
 #include "converter/import/importer.h"
@@ -43,7 +43,7 @@ struct inodes {
     struct strbuf key;    // being made
 };
 
-// Whether numbers and path are not in the set yet, which they then are.
+// Adds numbers and path to the set. False: they were in the set, or memory ran out.
 static bool name_add(struct import *im, struct strset *set, struct strbuf *key,
                      const uint64_t numbers[2], const struct wire_field *path)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageResidency: which pages of which files were in the page cache. Read in file order, because
-// samples build upon each other: a difference applies to the sample whose revision is one less, and
-// long lists come in parts (protos/trace/page_residency.proto has the rules). A difference whose
-// base is missing leaves a sample with counts only, until the next complete list.
+// PageResidency: the pages of files in the page cache. Packets are read in file order, because
+// samples build upon each other: a difference applies to the sample of the previous revision, and
+// long lists come in parts (protos/trace/page_residency.proto has the rules). If the base of a
+// difference is missing, samples have counts only, until the next complete list.
 //
-// Runs are stored as spans: a run of pages is one row for as long as it stays as it is, not one per
-// sample. So the database grows with what happens to a file, not with how often somebody looked;
-// the view page_residency_range gives the whole list of each sample.
+// Runs are stored as spans: an unchanged run of pages is one row, not one row per sample. The size
+// of the database therefore depends on the changes of a file, not on the number of samples. The
+// view page_residency_range has the whole list of each sample.
 #include <errno.h>
 
 #include "common/page_runs.h"
@@ -19,16 +19,16 @@
 
 struct live_run {
     struct page_range pages;
-    int64_t sample; // the first that shows it
-    int64_t ts;     // of that sample
+    int64_t sample; // the first sample with the run
+    int64_t ts;     // ns; of that sample
 };
 VEC_DEFINE(live_runs, struct live_run);
 
-// A sample that is being put together from its parts. The first part has the counts; whether the
-// list is whole is known at the last.
+// A sample while its parts are read. The first part has the counts; the last part shows if the list
+// is complete.
 struct gathering {
     bool active, complete;
-    bool has_row; // its row is still to be written
+    bool has_row; // its row is not written yet
     uint64_t revision;
     uint64_t next_part;
     int64_t sample, ts;
@@ -47,7 +47,7 @@ struct residency_file {
     int64_t first_ts, last_ts, gone_ts;
     bool has_sample, is_gone;
 
-    bool has_runs; // `runs` are those of `revision`
+    bool has_runs; // `runs` belong to `revision`
     uint64_t revision;
     int64_t last_exact; // sample
     struct live_runs live;
@@ -88,7 +88,7 @@ static void write_span(struct import *im, const struct residency_file *file,
     cell_int(row, COL_page_residency_span_end_page, (int64_t)run->pages.end);
 }
 
-// What is known of the runs ends here.
+// Ends the known runs at `ts`.
 static void end_runs(struct import *im, struct residency_file *file, int64_t ts)
 {
     vec_foreach(&file->live, run)
@@ -112,7 +112,7 @@ static void write_change(struct import *im, const struct residency_file *file, i
     }
 }
 
-// What came and what went between two lists.
+// Writes the changes between two lists: pages that went, then pages that came.
 static int write_changes(struct import *im, const struct residency_file *file, int64_t sample,
                          int64_t ts, const struct page_ranges *difference,
                          const struct page_ranges *next)
@@ -129,7 +129,7 @@ static int write_changes(struct import *im, const struct residency_file *file, i
     return r;
 }
 
-// The live runs become those of `next`: equal ones live on, others end or begin.
+// Replaces the live runs by the runs of `next`: equal runs continue, others end or begin.
 static int update_live(struct import *im, struct residency_file *file,
                        const struct page_ranges *next, int64_t sample, int64_t ts)
 {
@@ -158,7 +158,7 @@ static int update_live(struct import *im, struct residency_file *file,
     return 0;
 }
 
-// All parts are there: *ret_exact says whether they make a list.
+// Applies a sample whose parts are complete. *ret_exact: its list is known.
 static int apply(struct import *im, struct residency_file *file, bool *ret_exact)
 {
     struct gathering *g = &file->gathering;
@@ -168,7 +168,7 @@ static int apply(struct import *im, struct residency_file *file, bool *ret_exact
         end_runs(im, file, g->ts);
         return 0;
     }
-    // Whatever was gathered becomes the other of the two: list or difference.
+    // `other` is the difference if a list was gathered, and the list if a difference was.
     struct page_ranges other = {0};
     int r = page_ranges_xor(&file->runs, &g->runs, &other);
     struct page_ranges *next = g->complete ? &g->runs : &other;
@@ -189,7 +189,7 @@ static int apply(struct import *im, struct residency_file *file, bool *ret_exact
     return r;
 }
 
-// Pages as bytes; NULL stays where that has no 63 bits.
+// Sets a cell to pages as bytes. The cell stays NULL if the number exceeds 63 bits.
 static void cell_page_bytes(struct cell *row, size_t column, const struct wire_field *field,
                             uint64_t page_size)
 {
@@ -231,7 +231,7 @@ static void write_sample(struct import *im, const struct residency_file *file, i
     cell_number(row, COL_page_residency_sample_error, &sample->error);
 }
 
-// Writes the row of the gathered sample, if that was not done yet.
+// Writes the row of the gathered sample, if it is not written yet.
 static void finish_gathering(struct import *im, struct residency_file *file, bool exact)
 {
     struct gathering *g = &file->gathering;
@@ -240,7 +240,8 @@ static void finish_gathering(struct import *im, struct residency_file *file, boo
     g->has_row = g->active = false;
 }
 
-// The list cannot be put together: its sample has counts only, and what follows has no base.
+// A part of a list is missing or damaged: its sample has counts only, and later differences have no
+// base.
 static void give_up(struct import *im, struct residency_file *file, int64_t ts)
 {
     stats_add(&im->stats, STAT_mmsql_page_residency_base_lost, 1);
@@ -248,7 +249,7 @@ static void give_up(struct import *im, struct residency_file *file, int64_t ts)
     end_runs(im, file, ts);
 }
 
-// One part of a list.
+// Reads a part of a list.
 static int gather(struct import *im, struct residency_file *file, int64_t ts,
                   const union message_PageResidency_Sample *sample)
 {
@@ -277,7 +278,7 @@ static int gather(struct import *im, struct residency_file *file, int64_t ts,
     return r;
 }
 
-// What a sample without runs says.
+// Reads a sample without runs.
 static void read_plain(struct import *im, struct residency_file *file, int64_t ts,
                        const union message_PageResidency_Sample *sample)
 {
@@ -294,7 +295,7 @@ static void begin_gathering(struct import *im, struct residency_file *file, int6
                             uint64_t dur, const union message_PageResidency_Sample *sample)
 {
     struct gathering *g = &file->gathering;
-    finish_gathering(im, file, false); // parts of the one before are missing
+    finish_gathering(im, file, false); // parts of the previous sample are missing
     page_ranges_clear(&g->runs);
     g->active = g->has_row = true;
     g->complete = field_u64(&sample->complete) != 0;

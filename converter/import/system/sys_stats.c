@@ -2,7 +2,7 @@
 //
 // SysStats: counters of the whole machine, from /proc and /sys. Every value becomes a row of
 // counter; names, types and units of the tracks are Perfetto's. Disk statistics are recorded as
-// totals and shown as what happened since the sample before.
+// totals and shown as differences to the previous sample.
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -80,7 +80,7 @@ static const char *const meminfo_names[] = {
     [PB_MEMINFO_ION_HEAP_POOL] = "ION_heap_pool",
 };
 
-// A counter track of `type` with at most two dimensions and the printed name.
+// Adds a value to the counter track of `spec`, which has the printed name.
 __attribute__((format(printf, 6, 7))) static void push(struct import *im, int64_t ts, double value,
                                                        struct track_spec spec, int64_t arg_set,
                                                        const char *format, ...)
@@ -126,7 +126,7 @@ static void meminfo(struct import *im, int64_t ts, const struct wire_field *fiel
          "%s", name);
 }
 
-// The kernel's names are those of the enum in lower case.
+// The kernel's names are the enum's names in lower case.
 static const char *vmstat_name(struct sys_stats *state, uint64_t key)
 {
     if (key >= VMSTAT_MAX)

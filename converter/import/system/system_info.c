@@ -73,11 +73,11 @@ static void system_info_now(struct import *im, const struct packet *packet)
     }
     uint32_t page_size = (uint32_t)field_u64(&info->page_size);
     im->machine->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
-    if (im->machine->page_size != PAGE_SIZE_DEFAULT) // counters in pages are of these
+    if (im->machine->page_size != PAGE_SIZE_DEFAULT) // the unit of counters in pages
         metadata_set_int(&im->metadata, "mmsql_page_size_bytes", page_size);
 }
 
-// Machines beside the host are counted from 1.
+// Machines other than the host are counted from 1.
 static int64_t label_index(const struct import *im)
 {
     int64_t n = 0;
@@ -86,7 +86,7 @@ static int64_t label_index(const struct import *im)
     return n;
 }
 
-// A trace always has one machine, even if it says nothing about it.
+// A trace always has one machine, even without a SystemInfo.
 static void system_info_finish(struct import *im, void *userdata)
 {
     const struct system_info *state = userdata;

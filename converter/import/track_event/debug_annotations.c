@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A debug annotation is a value, or values in dictionaries and lists, each of which is an
-// annotation again, or a message of a described type. Elements of a list that have no value leave
-// no gap in its indexes, and a list whose name comes again in the event goes on.
+// A debug annotation is a value, a dictionary or list of annotations, or a message of a described
+// type. Elements without a value leave no gap in the indexes of a list. A list continues where its
+// name appears again in the event.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,7 +13,8 @@
 #include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 
-// False: it has no name.
+// Enters a name, with underscores for dots and brackets. False: as for arg_enter(), or memory ran
+// out.
 static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
                        struct arg_place *ret)
 {
@@ -42,8 +43,7 @@ static bool annotation_enter(struct arg_writer *writer, const struct wire_field 
     return known && name_enter(writer, &name, ret);
 }
 
-// The elements in `message`, which are fields of that number, of the list at hand. False: it has
-// none.
+// Reads the elements of the current list: the fields `number` of `message`. False: no elements.
 static bool list_read(struct arg_writer *writer, const struct wire_field *message, uint32_t number,
                       void (*read)(struct arg_writer *writer, const struct wire_field *element))
 {
@@ -125,7 +125,7 @@ static void proto_read(struct arg_writer *writer, const union message_DebugAnnot
     uint32_t type = descriptors_find(writer->im, field_text(&name), name.size);
     if (type != TYPE_NONE) {
         message_args_read(writer, type, wire_sub(value), NULL);
-    } else { // not described: better its bytes than nothing
+    } else { // not described: the arg gets its bytes
         writer->failed = true;
         arg_put_base64(writer, value->data, value->size);
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQLite reads JSON, and is there anyway. json_tree() walks over a text from the outside in, each
-// value right behind the one that it is in, so a stack of what is open suffices. The statement is
-// made with the first text and used again.
+// SQLite parses the JSON. json_tree() returns each container right before its values, so a stack of
+// open containers suffices. The statement is prepared for the first text and reused.
 #include "converter/import/track_event/json_args.h"
 
 #include <errno.h>
@@ -22,11 +21,11 @@ struct json_reader {
     sqlite3_stmt *walk;
 };
 
-// An object or array whose values are coming.
+// An open object or array.
 struct container {
     sqlite3_int64 id;
     struct arg_place place;        // of the container itself
-    uint64_t n_before, n_elements; // of the list, which may go on
+    uint64_t n_before, n_elements; // of the list, which may continue an earlier list
     bool is_array, is_inner;
 };
 
@@ -91,7 +90,7 @@ static void atom_put(struct walk *walk, const char *type)
     }
 }
 
-// False: no more values are wanted.
+// False: stop reading.
 static bool row_read(struct walk *walk)
 {
     const char *type = (const char *)sqlite3_column_text(walk->row, COLUMN_TYPE);

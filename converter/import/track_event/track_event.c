@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TrackEvent: begins and ends of slices, moments and counter values on described tracks. What an
-// event leaves out is in its sequence's defaults. Events of the older kind say which thread they
-// are of, or leave that to their sequence; see track_event_legacy.c.
+// TrackEvent: begins and ends of slices, instants and counter values on described tracks. The
+// defaults of a sequence supply missing fields. Older events name their thread or use the thread of
+// their sequence; see track_event_legacy.c.
 #include "converter/import/track_event/track_event.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ struct slice_name event_string(const struct event *event, uint32_t id)
     return (struct slice_name){.text = entry->text, .size = entry->size};
 }
 
-// A value of a counter; *ret_value is the absolute one. False: there is no such counter.
+// Converts a value of a counter to the absolute value. False: no counter has this uuid.
 static bool counter_value(struct event *event, uint64_t uuid, double value, enum stat wrong,
                           double *ret_value)
 {
@@ -84,7 +84,7 @@ static bool counter_value(struct event *event, uint64_t uuid, double value, enum
     }
     value *= (double)track->multiplier;
     if (track->is_incremental) {
-        // Differences count from 0 again when the sequence starts over.
+        // Differences start from 0 when the sequence starts over.
         uint32_t epoch = event->packet->state->epoch;
         value += track->epoch == epoch ? track->value : 0;
         track->value = value;
@@ -212,7 +212,7 @@ void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flo
     }
 }
 
-// The newer spelling of the ids counts, if there is one.
+// The older field is read only if the newer field is absent.
 static void flows_read(struct event *event, struct flow_end slice, uint32_t field,
                        uint32_t old_field, enum flow_use use)
 {
@@ -236,7 +236,7 @@ static void gpu_numbers_read(struct event *event, int64_t slice, struct values n
         gpu_event_add(event->im, number, end, slice);
 }
 
-// What the slice submitted to a GPU, and what it waited for.
+// Reads the GPU work that the slice submitted or waited for.
 static void gpu_events_read(struct event *event, int64_t slice)
 {
     struct fields each = fields_of(&event->message, PB_GpuTrackEvent_gpu_correlation);
@@ -277,7 +277,7 @@ struct slice_spec event_slice(const struct event *event, uint32_t track, const s
     };
 }
 
-// The track, and the thread or process that it belongs to.
+// Finds the track and its thread or process. False: the event has no usable place.
 static bool place_find(struct event *event)
 {
     struct import *im = event->im;
@@ -340,7 +340,7 @@ static void slice_event(struct event *event, uint64_t type)
     arg_vec_done(&args);
 }
 
-// A state holds until the next one of its track begins; one without name is none.
+// A state lasts until the next state of its track. A state without a name only ends the last state.
 static void state_event(struct event *event)
 {
     struct import *im = event->im;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A track event while it is read: what its parts need of each other.
+// A track event while it is read, shared by the files that read it.
 #pragma once
 
 #include <stdbool.h>
@@ -17,35 +17,35 @@ struct event {
     struct wire_field defaults; // TrackEventDefaults; empty if there are none
     union message_TrackEvent fields;
     union message_TrackEvent_LegacyEvent legacy;
-    uint32_t name, category;              // in strings; STRSET_NONE: none
-    bool has_track;                       // it says which, or its defaults do
-    uint64_t track_uuid;                  // 0: the default track, or that of its thread
-    bool is_of_thread;                    // its track is the one of `utid`
-    int64_t utid, upid;                   // of the track; UTID_NONE, UPID_NONE: of none
-    int64_t passthrough_utid;             // thread that wrote it, of events of no thread
-    bool has_source_id;                   // the next one is set
-    int64_t source_id;                    // of asynchronous events of the older kind
-    bool has_thread_ts, has_instructions; // the two below are set
-    int64_t thread_ts, instructions;      // of the thread, when it happened
+    uint32_t name, category;  // in strings; STRSET_NONE: none
+    bool has_track;           // the event or its defaults name a track
+    uint64_t track_uuid;      // 0: the default track, or the thread's track
+    bool is_of_thread;        // its track is the track of `utid`
+    int64_t utid, upid;       // of the track; UTID_NONE, UPID_NONE: none
+    int64_t passthrough_utid; // thread that wrote the event, if the event is not of a thread
+    bool has_source_id;       // source_id is set
+    int64_t source_id;        // of older asynchronous events
+    bool has_thread_ts, has_instructions; // thread_ts (ns), instructions are set
+    int64_t thread_ts, instructions;      // of the thread, at the event
 };
 
 // STRSET_NONE gives no text.
 struct slice_name event_string(const struct event *event, uint32_t id);
 
-// All that the event says beside its place and time, as args.
+// The event's data as args, except for place and time.
 void event_args(struct event *event, struct arg_vec *ret);
 
 // A slice with the event's name, category, time and args.
 struct slice_spec event_slice(const struct event *event, uint32_t track,
                               const struct arg_vec *args);
 
-// FLOW_ANY begins a flow or goes on with it. FLOW_CLOSE ends it for good, FLOW_END may be repeated.
+// FLOW_ANY begins or continues a flow. FLOW_CLOSE ends the flow for good; FLOW_END may be repeated.
 enum flow_use { FLOW_BEGIN, FLOW_STEP, FLOW_END, FLOW_ANY, FLOW_CLOSE };
 void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use);
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts);
 
-// Events of the older kind. event_legacy_place() finds the place of an event without track; false:
-// it says nothing usable.
+// Older events. event_legacy_place() finds the place of an event without a track; false: no usable
+// place.
 bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid);
 void event_legacy_times(struct event *event);
 void event_legacy(struct event *event, char phase);

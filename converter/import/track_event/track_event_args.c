@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a track event carries: source locations, log messages, annotations and typed fields. Typed
-// fields that Perfetto's own readers do not know come with their description in the trace.
+// Args of a track event: source locations, log messages, annotations and typed fields. The trace
+// describes the typed fields that Perfetto's own readers do not know.
 #include "common/cleanup.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/descriptors.h"
@@ -18,7 +18,7 @@ static void named_put(struct arg_writer *writer, const char *name, struct arg va
     arg_leave(writer, place);
 }
 
-// Windows' separators, as everywhere else.
+// A path with slashes for Windows' separators.
 static struct arg path_arg(struct import *im, const struct wire_field *field)
 {
     struct strbuf path = {0};
@@ -134,7 +134,7 @@ static void correlation_id(struct event *event, struct arg_writer *writer)
     if (field_present(iid) &&
         !interned_text(event->packet->state, PB_InternedData_correlation_id_str, field_u64(iid),
                        &text))
-        text.number = 0; // a text of its own does not count then
+        text.number = 0; // an unknown iid also hides the event's own text
     if (field_present(&text))
         named_put(writer, "correlation_id", arg_text(NULL, text.data, text.size));
 }
@@ -159,7 +159,7 @@ static void callstack(struct event *event, struct arg_writer *writer)
         named_put(writer, "callsite_weight", arg_real(NULL, field_double(weight)));
 }
 
-// Typed fields beside those that are read here by hand.
+// Typed fields that are read by their description; this file reads the others.
 static bool is_reflected(uint32_t number)
 {
     return number == PB_TrackEvent_source_location || number == PB_TrackEvent_source_location_iid ||

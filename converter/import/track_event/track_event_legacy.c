@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Track events of the kind that Chrome wrote before tracks were described: a phase letter says what
-// an event is, its thread is that of its sequence, and slices that may overlap have an id.
+// Track events that Chrome wrote before tracks were described: a phase letter is the kind of the
+// event, the thread is the sequence's, and slices that may overlap have an id.
 #include <errno.h>
 
 #include "converter/decode/thread_clock.h"
@@ -24,7 +24,7 @@ static uint64_t phase_of(const struct event *event)
     return field_u64(&event->legacy.phase);
 }
 
-// Events of the thread's process or of all go without it.
+// Sets passthrough_utid. Global instants and instants of a process have no thread.
 static void thread_pass(struct event *event)
 {
     uint64_t phase = phase_of(event);
@@ -53,7 +53,7 @@ bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint
         pid = tid = (uint32_t)field_u64(own_pid);
     if (field_present(own_tid))
         tid = (uint32_t)field_u64(own_tid);
-    if (!pid || !tid) // those of the idle threads
+    if (!pid || !tid) // of the idle threads
         return false;
     event->utid = processes_update_thread(&im->processes, tid, pid);
     event->upid = processes_thread_at(&im->processes, event->utid)->upid;
@@ -74,7 +74,7 @@ static void time_counter(struct event *event, const char *type, const char *name
                  ARG_SET_NONE);
 }
 
-// In order of time, which is that of the file: a thread's own events do not overtake each other.
+// Adds differences in order of time, which is file order for the events of a thread.
 static void differences_add(struct event *event)
 {
     const struct wire_field *time = &event->fields.thread_time_delta_us;
@@ -117,7 +117,7 @@ void event_legacy_times(struct event *event)
         time_counter(event, "thread_instructions", "thread_instruction_count", event->instructions);
 }
 
-// The id that tells asynchronous slices apart; *ret_local: within their process. False: none.
+// The id of an asynchronous slice; *ret_local: unique in its process only. False: no id.
 static bool source_id(const struct event *event, int64_t *ret, bool *ret_local)
 {
     const union message_TrackEvent_LegacyEvent *legacy = &event->legacy;
@@ -155,7 +155,7 @@ static uint32_t track_name(const struct event *event, bool local)
     return local ? translate_process_track(&event->im->translations, event->name) : event->name;
 }
 
-// The first name that slices of an id have names their tracks.
+// The first name of an id's slices names their tracks.
 static struct slice_name root_name(struct event *event, bool local, int64_t id)
 {
     struct import *im = event->im;
@@ -238,7 +238,7 @@ static void bound_flow(struct event *event, int64_t slice, int64_t ts)
     event_flows(event, slice, ts);
 }
 
-// s, t, f: arrows between slices that are open on the thread.
+// s, t, f: flows between open slices of threads.
 static void flow_event(struct event *event, char phase, uint32_t track)
 {
     struct import *im = event->im;
@@ -260,7 +260,7 @@ static void flow_event(struct event *event, char phase, uint32_t track)
                               : FLOW_END);
 }
 
-// Names of threads and processes, as annotations.
+// Names of threads and processes, in annotations.
 static void name_event(struct event *event)
 {
     struct import *im = event->im;
@@ -276,7 +276,7 @@ static void name_event(struct event *event)
         processes_name(&im->processes, event->upid, name, PROCESS_NAME_TRACK);
 }
 
-// False: the event has no such track.
+// False: the event has no usable track.
 static bool legacy_track(struct event *event, char phase, uint32_t *ret)
 {
     struct import *im = event->im;

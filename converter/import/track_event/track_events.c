@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See track_events.h. A track that nothing describes stands by itself; number 0 is the one for
-// events that name none. Tracks of slices with the same parent and name (or key) are shown as one,
-// so they share rows of the track table as far as their slices do not overlap.
+// See track_events.h. A track without a descriptor stands alone; number 0 is the track of events
+// without a track. Slice tracks with the same parent and name (or key) are shown as one, so they
+// share rows of the track table while their slices do not overlap.
 #include "converter/import/track_event/track_events.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "converter/import/process/pid_namespaces.h"
 #include "protos/fields.h"
 
-#define ANCESTORS_MAX 100 // as Perfetto
+#define ANCESTORS_MAX 100 // as in Perfetto
 
 static const char thread_time_name[] = "thread_time";
 static const char instructions_name[] = "thread_instruction_count";
@@ -199,8 +199,8 @@ static bool ancestors_fit(struct import *im, const struct described_track *track
     return true;
 }
 
-// A thread or process has one track of its own. A second one means that its number was given to
-// another thread or process.
+// A thread or process has one track of its own. A second track means that the tid or pid was
+// reused.
 static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64_t uuid)
 {
     const uint64_t *owner = map64_find(owners, (uint64_t)id);
@@ -281,7 +281,7 @@ static struct arg string_arg(const struct import *im, const char *key, uint32_t 
     return arg_text(key, im->strings.entries[id].text, im->strings.entries[id].size);
 }
 
-// What else is known of a track, as args.
+// Further data of a track, as args.
 static int64_t source_args(struct import *im, const struct described_track *track, bool is_root,
                            const struct generation *state)
 {
@@ -313,8 +313,8 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     return args_add(&im->args, args, n);
 }
 
-// The row of the track above, which is made by this; -1 where that is the thread's or process's
-// own, or this one is.
+// The row of the parent track, created if missing; -1 if either is the own track of a thread or
+// process.
 static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
 {
     const struct described_track *track = item_find(track_events_of(im), uuid);
@@ -329,7 +329,7 @@ static int64_t parent_row(struct import *im, uint64_t uuid, const struct generat
     return parent && !parent->is_root ? (int64_t)row : -1;
 }
 
-// Dimensions but for those of merged tracks; returns their number.
+// Sets the dimensions of the track's place, and returns their number.
 static size_t place_dimensions(const struct described_track *track, struct track_spec *spec)
 {
     if (track->place == PLACE_GLOBAL)
@@ -339,7 +339,7 @@ static size_t place_dimensions(const struct described_track *track, struct track
     return 1;
 }
 
-// A new row gets what belongs to it beside its name.
+// Completes a new row, which only has a name.
 static void row_complete(struct import *im, size_t n_before, uint32_t id, uint64_t uuid,
                          const struct generation *state, int64_t parent)
 {
@@ -448,7 +448,7 @@ bool sequence_thread(struct import *im, const struct generation *state, uint32_t
     return true;
 }
 
-// A descriptor counts for all of its epoch, wherever in it it stands, and for the epochs behind it.
+// A descriptor is valid for its whole epoch, even for earlier packets of it, and for later epochs.
 static void sequence_thread_now(struct import *im, const struct packet *packet,
                                 const struct wire_field *message)
 {
@@ -513,7 +513,7 @@ static void process_describe(struct import *im, int64_t upid, const struct wire_
                        PROCESS_NAME_TRACK);
 }
 
-// Processes and threads get to know their names when their time has come.
+// Processes and threads get their names in order of time.
 static void track_descriptor_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, TrackDescriptor, packet->message);
@@ -528,7 +528,7 @@ static void track_descriptor_sorted(struct import *im, const struct packet *pack
         process_describe(im, track->place_id, &part.process);
 }
 
-// The older forms, which describe no track.
+// The older packets, which describe no track.
 static void thread_descriptor_now(struct import *im, const struct packet *packet)
 {
     if (!packet->sequence_id)

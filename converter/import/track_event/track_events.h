@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks that the trace itself describes: a TrackDescriptor gives a track a number, a name, a place
-// (thread, process, below another track), and makes it a counter or not. Descriptors may follow the
+// Tracks that the trace describes: a TrackDescriptor has a track's number, name and place (thread,
+// process, below another track), and makes the track a counter or not. Descriptors may follow the
 // events that use them.
 #pragma once
 
@@ -21,7 +21,7 @@ enum track_merge { MERGE_BY_NAME, MERGE_NEVER, MERGE_BY_KEY };
 struct described_track {
     uint64_t uuid, parent_uuid;
     uint32_t pid, tid;
-    uint32_t trusted_pid; // of the process that described it, as seen from outside; 0: not known
+    uint32_t trusted_pid; // host's pid of the describing process; 0: not known
     // In strings; STRSET_NONE: none.
     uint32_t name, description, category, share_key, merge_key;
     bool has_pid, has_tid, is_counter, is_incremental, is_separate;
@@ -32,26 +32,26 @@ struct described_track {
     int64_t multiplier;       // of counter values
     const char *unit;         // static or in strings; NULL: unknown
     const char *builtin_type; // static; NULL: none
-    // Where it turned out to be.
+    // The resolved place.
     enum { PLACE_UNKNOWN, PLACE_THREAD, PLACE_PROCESS, PLACE_GLOBAL } place;
-    bool is_root; // it is the thread's or process's own
+    bool is_root; // it is the own track of a thread or process
     int64_t place_id;
-    int64_t track;       // of one that is not merged with others; -1: has none yet
-    uint32_t event_name; // name of its first event, for one without name; in strings
+    int64_t track;       // row of a track that is not merged; -1: none yet
+    uint32_t event_name; // name of the first event, for a track without name; in strings
     bool has_event_name;
-    // Of incremental counters.
+    // For incremental counters: the last value and its epoch.
     double value;
     uint32_t epoch;
 };
 VEC_DEFINE(described_track_vec, struct described_track);
 
-// A slice that a flow came by.
+// A slice of a flow.
 struct flow_end {
     int64_t slice, ts;
 };
 VEC_DEFINE(flow_end_vec, struct flow_end);
 
-// The thread that an epoch of a sequence is of, and what the differences in its events amount to.
+// The thread of an epoch of a sequence, and the sums of the differences in its events.
 struct epoch_thread {
     uint32_t pid, tid;
     int64_t thread_ts, instructions;
@@ -62,37 +62,37 @@ struct track_events {
     struct map64 by_uuid;
     struct described_track_vec items;
     struct map64 threads; // sequence -> pid and tid of the thread that writes it
-    struct map64 epochs;  // the same by epoch, known early -> index in epoch_threads
+    struct map64 epochs;  // epoch -> index in epoch_threads; complete after file order
     struct epoch_thread_vec epoch_threads;
-    struct map64 by_utid, by_upid; // the track that is a thread's or process's own
-    struct map64 flows;            // flow -> index in flow_ends, of the slice it came by last
+    struct map64 by_utid, by_upid; // uuid of the thread's or process's own track
+    struct map64 flows;            // flow -> index in flow_ends of its last slice
     struct flow_end_vec flow_ends;
-    struct map64 async_names; // id of asynchronous events -> the first name they had
+    struct map64 async_names; // id of asynchronous events -> their first name
 };
 
-// What a track is asked for, because slices of merged tracks are told apart by begin and end.
+// The use of a track. Begins and ends determine the row of a merged track.
 enum track_use { USE_BEGIN, USE_END, USE_INSTANT, USE_COUNTER, USE_PARENT };
 
-// Reads a TrackDescriptor. Later ones add to earlier ones. `trusted_pid`: see above.
+// Reads a TrackDescriptor. Later descriptors add to earlier ones. `trusted_pid`: see above.
 void described_track_read(struct import *im, const struct wire_field *descriptor,
                           uint32_t trusted_pid);
 
-// The track of that number with its place found, which may make its process or thread known. NULL:
-// its parents are too many or run in a circle, or memory is out. Valid until the next call.
+// The track `uuid` with its place resolved, which may add its process or thread. NULL: too many
+// ancestors, a cycle, or memory ran out. Valid until the next call.
 struct described_track *described_track_get(struct import *im, uint64_t uuid);
 
-// The id of its row in the track table; `event_name` names a track that has no name of its own.
-// `state` is that of the sequence that uses it; NULL: of no sequence.
+// The id of the track's row; `event_name` names a track without a name. `state`: of the sequence
+// that uses the track; NULL: no sequence.
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state);
 
-// The thread that the packets of a sequence are of. False: it did not say.
+// The thread of a sequence. False: not known.
 bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
                      uint32_t *ret_tid);
-// What is known of it for this epoch of the sequence; NULL: nothing.
+// The thread of this epoch of the sequence; NULL: not known.
 struct epoch_thread *epoch_thread(struct import *im, const struct generation *state);
 
-// Those of the machine at hand.
+// The state of the current machine.
 struct track_events *track_events_of(const struct import *im);
 
 extern const struct importer importer_track_descriptor; // has the state

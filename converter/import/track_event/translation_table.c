@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TranslationTable: rules of translations.h. A rule is an entry of a protobuf map: key and value.
-// If several rules have one key, the first counts for a hash and the last for a name, as in
+// If several rules have the same key, the first counts for a hash and the last for a name, as in
 // Perfetto.
 #include <errno.h>
 
@@ -13,7 +13,7 @@ static uint32_t text_add(struct translations *all, const struct wire_field *text
     return strset_add(all->strings, field_text(text), text->size);
 }
 
-// The field `number` of the table has its rules.
+// Reads the rules in the field `number` of the table.
 static void hashes_read(struct translations *all, const struct wire_field *table, uint32_t number,
                         enum translated_hash kind)
 {

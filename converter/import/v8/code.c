@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where code is. V8 tells when it makes and moves code, not when it gives it up: that shows when
-// other code takes its place. So code that is there is kept, sorted by address, and its row is
-// written when it is gone. All of it is also a perf map (perf_map_symbol), which gives frames of
-// samples their names, in the same way as maps that come as files.
+// Addresses of code. V8 reports when code is created and moved, but not when it is freed: other
+// code then takes its place. Live code is therefore kept, sorted by address, and its row is written
+// when other code replaces it. All code is also a perf map (perf_map_symbol), which names frames of
+// samples like the perf maps in files.
 //
-// What must stay true: ranges in a space do not overlap. The comparison calls ranges equal that do,
-// so a search finds any of those that a new one displaces.
+// Invariant: ranges in a space do not overlap. The comparison treats overlapping ranges as equal,
+// so a search finds the ranges that a new range displaces.
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "common/memory.h"
 #include "converter/import/v8/v8.h"
 
-#define NAME_MAX_BYTES 4096 // of code; functions have all of their names
+#define NAME_MAX_BYTES 4096 // of a name of code; functions keep their full names
 
 struct live_code {
-    uint64_t start, end; // where it is now; end is behind it
-    int64_t since;       // it is there
+    uint64_t start, end; // the current range; end is exclusive
+    int64_t since;       // ns: begin of the time at this address
     int64_t row, isolate;
     struct new_code made;
 };
@@ -61,7 +61,7 @@ static void live_write(struct import *im, struct v8 *v8, const struct live_code 
     symbol_write(im, v8, code, gone_ts);
 }
 
-// Takes `code` into the space in place of all that it overlaps.
+// Adds `code` to the space in place of all code that it overlaps.
 static void live_keep(struct import *im, struct v8 *v8, int64_t space, struct live_code *code)
 {
     void **tree = &v8->spaces.items[space].live;
@@ -124,7 +124,7 @@ void code_move(struct import *im, struct v8 *v8, int64_t space, int64_t ts, uint
     struct live_code *code = *found;
     uint64_t size = code->end - code->start;
     tdelete(code, tree, live_compare);
-    if (to > UINT64_MAX - size) { // nowhere
+    if (to > UINT64_MAX - size) { // beyond the address space
         live_write(im, v8, code, &ts);
         free(code);
         return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the packets of V8 share: instances of the engine (isolates), what their code was made of,
-// and where code is.
+// Shared by the packets of V8: instances of the engine (isolates), sources of code, and addresses
+// of code.
 #pragma once
 
 #include <stdbool.h>
@@ -18,10 +18,10 @@
 // The name of a value of one of V8's enums.
 #define NAMED(names, value) ((value) < ELEMENTS(names) ? (names)[value] : "UNKNOWN")
 
-// A range of addresses that code is put into.
+// A range of addresses for code.
 struct code_space {
     uint64_t start, end;
-    void *live; // of tsearch(3): struct live_code, by address; they never overlap
+    void *live; // tree of tsearch(3): struct live_code by address, without overlaps
 };
 VEC_DEFINE(code_space_vec, struct code_space);
 
@@ -34,7 +34,7 @@ struct v8_function {
 VEC_DEFINE(v8_function_vec, struct v8_function);
 
 struct isolate {
-    int64_t id; // row; V8_NONE: nothing is known of where its code is
+    int64_t id; // row; V8_NONE: its code range is not known
     int64_t upid;
     int64_t map;        // row of perf_map, which names frames
     uint32_t spaces[3]; // in code_space_vec
@@ -43,30 +43,29 @@ struct isolate {
 };
 VEC_DEFINE(isolate_vec, struct isolate);
 
-// Of one machine. All zero is empty.
+// The state of a machine. All zero is empty.
 struct v8 {
     struct isolate_vec isolates;
-    struct map64 isolate_of; // process and number in it -> index
+    struct map64 isolate_of; // process and number there -> index
     struct code_space_vec spaces;
-    struct map64 shared_by; // process -> index of the isolate whose spaces all of it share
-    struct strset js_scripts, js_functions, wasm_scripts; // by what tells them apart
-    struct v8_row_vec rows_of[3];                         // rows of these, by their ids
-    struct v8_function_vec functions;                     // what interned ones were made into
+    struct map64 shared_by; // process -> index of the isolate whose spaces all of them share
+    struct strset js_scripts, js_functions, wasm_scripts; // by identity
+    struct v8_row_vec rows_of[3];                         // rows of the sets' items, by id
+    struct v8_function_vec functions;                     // results of interned functions
 };
 
 void v8_done(void *state);
 
-// The index of the isolate with that number in the sequence. V8_NONE: there is none, or it cannot
-// be used, which is counted.
+// The index of the isolate `iid` of the sequence. V8_NONE: missing or unusable, which is counted.
 int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet, uint64_t iid);
 
-// Rows of what code was made of. V8_NONE: the trace lacks it, which is counted.
+// Rows of the sources of code. V8_NONE: the trace lacks the source, which is counted.
 int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid, struct slice_name *ret_name);
 int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid);
 
-// A V8String, and bytes in base64, for the row that was made last.
+// Set a cell of the newest row to a V8String, or to bytes in base64.
 void v8_cell_text(struct import *im, struct cell *row, size_t column,
                   const struct wire_field *message);
 void v8_cell_base64(struct import *im, struct cell *row, size_t column,
@@ -79,17 +78,17 @@ struct new_code {
     struct wire_field bytes;
 };
 
-// The index of the space that the code is in; V8_NONE: in none.
+// The index of the space of the code; V8_NONE: none.
 int64_t code_space_find(const struct v8 *v8, int64_t isolate, uint64_t start, uint64_t size);
 
-// Code was put into a space: what was there is gone. Returns its row of jit_code; V8_NONE: no
-// memory, which is noted.
+// Adds code to a space, where it ends all code that it overlaps. Returns its row of jit_code;
+// V8_NONE: memory ran out, and the conversion must end.
 int64_t code_put(struct import *im, struct v8 *v8, int64_t isolate, int64_t space,
                  const struct new_code *code);
 
-// The code at `from` moves.
+// Moves the code at `from` to `to`.
 void code_move(struct import *im, struct v8 *v8, int64_t space, int64_t ts, uint64_t from,
                uint64_t to);
 
-// Writes what is still there.
+// Writes the code that is still live.
 void codes_finish(struct import *im, struct v8 *v8);

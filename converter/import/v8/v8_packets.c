@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets of V8: code that it made of JavaScript, WebAssembly and regular expressions, code of its
-// own, and code that it moved. Code whose place is not known makes no row, as in Perfetto, but
-// is counted.
+// Packets of V8: code generated from JavaScript, WebAssembly and regular expressions, V8's own
+// code, and moved code. Code at an unknown place gets no row, as in Perfetto, but is counted.
 #include "converter/import/importer.h"
 #include "converter/import/v8/v8.h"
 #include "protos/fields.h"
@@ -16,12 +15,12 @@ struct code_packet {
     const struct wire_field *start, *size, *bytes; // of native code
 };
 
-// What packet_begin() wants of a message.
+// Arguments of packet_begin() from a message.
 #define CODE_FIELDS(part)                                                                          \
     &(part).v8_isolate_iid, &(part).tid, &(part).instruction_start,                                \
         &(part).instruction_size_bytes, &(part).machine_code
 
-// The thread that made the code: the packet's, or the one that its sequence has for all packets.
+// Finds the thread that generated the code: of the packet, or of the sequence's defaults.
 static bool thread_find(struct code_packet *code, const struct wire_field *tid)
 {
     struct wire_field defaults;
@@ -62,7 +61,7 @@ static int64_t space_find(const struct code_packet *code)
     return code_space_find(code->v8, code->isolate, field_u64(code->start), field_u64(code->size));
 }
 
-// The space of code that has to have a place.
+// The space of code that must be in a space; counts code that is not.
 static int64_t space_of(const struct code_packet *code)
 {
     int64_t space = field_u64(code->size) ? space_find(code) : V8_NONE;
@@ -74,7 +73,7 @@ static int64_t space_of(const struct code_packet *code)
     return space;
 }
 
-// The row of native code; V8_NONE: it has no space.
+// Adds native code and returns its row; V8_NONE: no space.
 static int64_t native_put(const struct code_packet *code, int64_t space, struct slice_name name)
 {
     struct new_code made = {
@@ -106,7 +105,7 @@ static void js_sorted(struct import *im, const struct packet *packet)
         stats_add(&im->stats, STAT_v8_unknown_code_type, 1);
         return;
     }
-    // The interpreter may have made native code, to show in native call chains.
+    // The interpreter may have generated native code, which appears in native call chains.
     int64_t space =
         tier == PB_TIER_IGNITION && field_u64(code.size) ? space_find(&code) : space_of(&code);
     if (space == V8_NONE && tier != PB_TIER_IGNITION)

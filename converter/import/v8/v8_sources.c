@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What V8's code was made of: isolates, scripts, functions. A sequence names them by numbers
-// (interned data); rows are told apart by what they are, since other sequences, and the same one
-// after a new start, name them again.
+// Sources of V8's code: isolates, scripts, functions. A sequence refers to them by iid (interned
+// data). Rows are identified by their content, because other sequences, or the same sequence after
+// a restart, repeat them.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static uint32_t utf16_unit(const uint8_t *at, bool big)
     return big ? (uint32_t)at[0] << 8 | at[1] : (uint32_t)at[1] << 8 | at[0];
 }
 
-// Half of a pair stands for a character that is not known.
+// An unpaired surrogate becomes U+FFFD.
 static void utf16_add(struct strbuf *text, const struct wire_field *field, bool big)
 {
     for (size_t i = 0; i + 2 <= field->size; i += 2) {
@@ -51,7 +51,7 @@ static void text_add(struct strbuf *text, const union message_V8String *string)
         utf16_add(text, &string->utf16_be, true);
 }
 
-// A text that is kept, in strings; STRSET_NONE: no memory.
+// Keeps a text and returns its id in strings; STRSET_NONE: memory ran out.
 static uint32_t v8_text(struct import *im, const union message_V8String *string)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -85,8 +85,8 @@ void v8_cell_base64(struct import *im, struct cell *row, size_t column,
     cell_strbuf(im, row, column, &text);
 }
 
-// An entry, and, unless something was made of it already, its fields. NULL: the trace lacks it, or
-// it is long and was read too often in vain.
+// Finds an entry, and reads its fields unless it has a result already. NULL: the trace lacks the
+// entry, or the entry is long and was read too often in vain.
 static struct interned *interned_read(struct import *im, const struct packet *packet,
                                       uint32_t table, uint64_t iid, struct wire_field *fields,
                                       size_t n)
@@ -115,8 +115,8 @@ static uint64_t end_of(uint64_t start, uint64_t size)
     return size > UINT64_MAX - start ? UINT64_MAX : start + size;
 }
 
-// The range for code, without the built-in code, which may be in it, and that. Isolates that share
-// a range have the one that was told of first.
+// Makes the spaces of an isolate: the code range without the built-in code, which may be in it, and
+// the built-in code. Isolates that share a range use the spaces of the first.
 static int spaces_make(struct v8 *v8, struct isolate *isolate,
                        const union message_InternedV8Isolate *entry,
                        const union message_InternedV8Isolate_CodeRange *range)
@@ -210,7 +210,7 @@ int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet
     return isolate_if_usable(v8, (int64_t)*index);
 }
 
-// The row of what `key` tells apart. True: it is new, and has to be written.
+// The row for `key`. True: the row is new and must be written.
 static bool row_of(struct import *im, struct strset *set, struct v8_row_vec *rows, const void *key,
                    size_t size, enum table_id table, int64_t *ret)
 {
@@ -308,7 +308,7 @@ static int64_t function_write(struct import *im, struct v8 *v8,
     struct place place = function_place(entry);
     uint64_t kind = field_u64(&entry->kind);
     bool is_toplevel = field_u64(&entry->is_toplevel) != 0;
-    // Equal names are one text.
+    // Equal names have one address.
     int64_t id,
         key[] = {script,      (int64_t)(uintptr_t)name.text, is_toplevel, (int64_t)kind, place.line,
                  place.column};

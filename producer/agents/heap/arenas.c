@@ -6,7 +6,7 @@
 // never stored. Each element is a line of its own.
 //
 // malloc_info() takes the locks of all arenas in turn, for a time that grows with the number of
-// free pieces. So counting takes at most a part of the time.
+// free pieces. Counting is therefore limited to about a fiftieth of the time.
 #include "producer/agents/heap/arenas.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much memory the C library's allocator holds, counted as malloc_info() counts it.
+// The memory that the C library's allocator holds, as malloc_info() counts it.
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 // malloc. If this is not the C library's own malloc, nothing is counted.
 void arenas_prepare(const void *allocator);
 
-// Makes sure that one thread counts at a time. All zero at the beginning.
+// Lets one thread count at a time. All zero at the beginning.
 struct arenas_turn {
     atomic_bool counting;
     int64_t due_ns;

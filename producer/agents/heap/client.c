@@ -11,7 +11,8 @@
 // and the table's filter in a child after fork, whose records would mix with the parent's. A child
 // after vfork shares memory and heap with its parent and counts as the parent.
 //
-// Allocation is not a cancellation point. So code here that may be one runs with cancellation off.
+// Allocation is no cancellation point: code here that may be a cancellation point runs with
+// cancellation off.
 #include "producer/agents/heap/client.h"
 
 #include <errno.h>
@@ -139,8 +140,7 @@ bool client_objects_pending(void)
 
 // Start and stop.
 
-// `n_own` is how often the caller itself is counted. Threads that enter from now on find no
-// profile.
+// `n_own`: how often the caller itself is counted. Threads that enter from now on find no profile.
 static void drop_ring(unsigned n_own)
 {
     pages_give_back(&client_table.counts, sizeof(client_table.counts));
@@ -333,7 +333,7 @@ void client_answer(void)
 static void stop(unsigned n_own, unsigned gone)
 {
     if (!begin_walk())
-        return; // another sample will follow
+        return; // another sample will try again
     int cancel = client_cancel_off();
     if (atomic_exchange(&client.epoch, 0)) {
         client_thread.inside++;

@@ -17,7 +17,7 @@
 // state.
 struct thread_state {
     uint64_t left;           // bytes until the next slow path
-    struct sampler sampler;  // its own `left` counts from where those bytes end
+    struct sampler sampler;  // its own `left` counts from the end of those bytes
     uint64_t interval;       // of `sampler`
     struct sampler reported; // for the program's own heaps; its unit is CLIENT_UNIT
     uint32_t epoch;          // of the profile that the samplers belong to
@@ -34,12 +34,12 @@ extern __thread struct thread_state client_thread
 // A child after fork gets the counts wiped to zero, and therefore has no profile.
 extern struct address_table client_table __attribute__((visibility("hidden")));
 
-// Begins a profile: maps the memory behind `fd`, which stays the caller's. Returns 0 or a negative
-// errno: -EBUSY if there is a profile already.
+// Begins a profile: maps the memory behind `fd` (borrowed). Returns 0 or a negative errno: -EBUSY
+// if there is a profile already.
 int client_start(int fd);
 
-// Prepares a program that has no profile and may be summoned to one: does now, before the program
-// begins, what a signal handler cannot do. Returns 0 or a negative errno.
+// Prepares a program without a profile for a summons: does the work that a signal handler cannot
+// do, before the program begins. Returns 0 or a negative errno.
 int client_prepare(void);
 // Notes that a recorder wants the process: the next allocation calls dormant_answer(). For signal
 // handlers. Returns false if there is a profile already.
@@ -54,20 +54,20 @@ void client_stop(void);
 // call follows.
 void client_enter_jail(void);
 
-// Answers what the recorder has asked for. Any thread may call this.
+// Answers the recorder's question for arenas, if there is one. Any thread may call this.
 void client_answer(void);
 
 // Writes the last records when the program ends.
 void client_finish(void);
 
-// Objects were loaded or unloaded: puts the hooks into new objects.
+// Puts the hooks into new objects, after objects were loaded or unloaded.
 void client_objects_changed(void);
 void client_objects_changed_soon(void); // the same, at the next slow path of some thread
 bool client_objects_pending(void);
 
-// Call it before an allocation. Returns true if the allocation is not a sample: nothing more is to
-// do. Otherwise call client_allocated() after the allocation. `left` never exceeds the size from
-// which an allocation is always a sample.
+// Call it before an allocation. Returns true if the allocation is not a sample. Otherwise call
+// client_allocated() after the allocation. `left` never exceeds the size from which an allocation
+// is always a sample.
 static inline bool client_passes(size_t size)
 {
     struct thread_state *thread = &client_thread;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state that client.c (the life of a profile), sample_records.c and room.c share.
+// The state shared by client.c (the life of a profile), sample_records.c and room.c.
 #pragma once
 
 #include <link.h>
@@ -31,7 +31,7 @@ struct client {
     _Atomic uint32_t n_doublings;
     uint64_t largest_interval;                            // that the recorder asked for
     bool is_there;                                        // false in a child after fork
-    pid_t pid;                                            // where the profile began
+    pid_t pid;                                            // process in which the profile began
     struct client_present present[CLIENT_PRESENT_SHARDS]; // threads that use the ring
     atomic_bool rested;                                   // the hooks were taken out after a fork
     atomic_bool walking;                                  // a thread is changing the GOTs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables are the mapped ones that the loader itself uses.
+// The tables are the mapped tables of the loader.
 #include "producer/agents/heap/definition.h"
 
 #include <elf.h>
@@ -81,7 +81,7 @@ static void *find_by_gnu_hash(const struct tables *tables, const char *name)
     for (;; index++) {
         uint32_t value = chain[index - first];
         void *address = (value | 1) == (hash | 1) ? address_of(tables, index, name) : NULL;
-        if (address || (value & 1)) // the low bit marks the last one
+        if (address || (value & 1)) // the low bit marks the last entry
             return address;
     }
 }

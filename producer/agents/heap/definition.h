@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks a function up in the object's own tables. dlopen() is no way: it would run the constructors
-// of objects that are not ready yet, without anything that they need.
+// Looks a function up in the object's own tables. dlopen() cannot be used: it would run the
+// constructors of objects whose dependencies are not ready yet.
 #pragma once
 
 #include <link.h>

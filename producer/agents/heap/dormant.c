@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handler only makes the next allocation take the slow path (client_summon()). Everything that
+// The handler only makes the next allocation take the slow path (client_summon()). All work that
 // takes locks is done there, in a thread that is between two steps of the program. A process that
 // does not allocate has nothing to report and is not disturbed.
 //
-// A process that may send a signal to the program could do anything to it. So a summons is obeyed
+// A process that may send a signal to the program could do anything to it: a summons is obeyed
 // without further checks.
 #include "producer/agents/heap/dormant.h"
 

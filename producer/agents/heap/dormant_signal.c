@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorders must not send the signal to a program that has a handler of its own. So a program shows
-// that it waits for a signal: it maps an empty file whose name has the signal's number
-// (heap_abi.h). The mapping exists exactly where the handler does: it survives fork, and disappears
-// at exec.
+// Recorders must not send the signal to a program that has a handler of its own. Therefore a
+// program shows that it waits for a signal: it maps an empty file whose name has the signal's
+// number (heap_abi.h). The mapping lives exactly as long as the handler: it survives fork, and
+// disappears at exec.
 //
-// A program may want the signal for itself later. So the calls that set handlers are hooked in the
-// objects that the program began with. A program that sets a handler gets the signal; the mapping
-// is removed before. If a program sets the default, as some do at their start for all signals, the
-// call reports success and the handler stays: the default ignores the signal, so there is no
-// difference. The program never learns of our handler.
+// A program may want the signal for itself later. Therefore the calls that set handlers are hooked
+// in the objects that the program began with. If the program sets a handler, the mapping is
+// removed, and the program gets the signal. If the program sets the default, as some do at their
+// start for all signals, the call reports success and the handler stays: the default ignores the
+// signal, so there is no difference. The program never learns of our handler.
 //
 // After vfork the child shares memory and mapping with the parent, but not the handlers. A child
 // after fork that sets a handler keeps the mapping, because it cannot be distinguished from a child
@@ -70,7 +70,7 @@ static bool has_our_handler(int number)
            now.sa_sigaction == taken.handler;
 }
 
-// Returns true if nothing needs to be done.
+// Returns true if our handler can stay.
 static bool is_as_before(int number, handler_fn handler)
 {
     return handler == SIG_DFL && number == SIGURG;
@@ -120,8 +120,8 @@ static handler_fn hook_sysv_signal(int number, handler_fn handler)
     return set_handler(REAL_SYSV_SIGNAL, number, handler);
 }
 
-// Returns what the kernel says. An emulator of another machine handles all signals, and may number
-// them differently: then the number means nothing to other processes.
+// Returns whether the kernel reports a handler. An emulator of another machine handles all signals,
+// and may number them differently: the number then means nothing to other processes.
 static bool is_caught(int number)
 {
     static const char name[] = "\nSigCgt:\t";

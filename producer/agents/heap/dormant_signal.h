@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signal that a dormant program waits for: who uses it, and what the program sees of it.
+// Takes the signal that a dormant program waits for, and hides it from the program.
 #pragma once
 
 #include <signal.h>

@@ -3,12 +3,12 @@
 // An entry is changed only while it has the loader's value: the real function or, with lazy
 // binding, an address in the object itself. Hooks of other tools, and objects with an allocator of
 // their own, stay as they are. Pointers to functions in data (R_*_64) are entries, too: a free
-// through such a pointer must be seen.
+// through this pointer must be seen.
 //
 // Entries behind RELRO are opened for the write and closed again. An object that another thread is
-// just loading must not be closed before its loader has finished. So /proc/self/maps is read, and
-// only pages that were closed are closed again. Writes are whole words, so other threads see one
-// function or the other.
+// just loading must not be closed before its loader has finished. Therefore /proc/self/maps is
+// read, and only pages that were closed are closed again. Writes are whole words: other threads see
+// one function or the other.
 #include "producer/agents/heap/got.h"
 
 #include <elf.h>
@@ -190,7 +190,7 @@ static const struct mapping *mapping_of(uintptr_t address)
     return low < mappings.n && mappings.items[low].start <= address ? &mappings.items[low] : NULL;
 }
 
-// Returns 1 or 0, or -1 if it cannot be known.
+// Returns 1 or 0, or -1 if unknown.
 static int is_writable(uintptr_t address)
 {
     const struct mapping *mapping = NULL;

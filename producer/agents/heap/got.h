@@ -2,7 +2,7 @@
 //
 // Calls between objects go through tables of addresses (GOT). This module exchanges the entries of
 // some functions in all loaded objects, and puts them back. It allocates no memory and keeps no
-// state between walks: the entries themselves say what was done.
+// state between walks: the entries themselves show what was done.
 #pragma once
 
 #include <link.h>

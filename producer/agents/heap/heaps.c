@@ -4,7 +4,7 @@
 // point by its size, in sampling intervals of its heap. The points form a Poisson process in
 // whatever order heaps and intervals alternate, and a thread needs no state per heap.
 //
-// A heap that was unloaded with its library is not remembered. Only names are: a heap that comes
+// A heap that was unloaded with its library is forgotten, but its name is not: a heap that comes
 // back, or another heap with the same name, gets the same number.
 #include "producer/agents/heap/heaps.h"
 
@@ -30,7 +30,7 @@ static struct {
 
 // Reports.
 
-// Below CLIENT_UNIT times the factor of the threshold, but only without the doublings.
+// Divides by the doublings. The result is below CLIENT_UNIT times the factor of the threshold.
 static int64_t units_of(double units, unsigned n_doublings)
 {
     if (__builtin_expect(n_doublings != 0, 0))
@@ -98,7 +98,7 @@ static bool tell(size_t number, const struct numbered_heap *numbered)
     return true;
 }
 
-// Reserved names of heaps that are not the program's own.
+// Returns whether the name is reserved for a heap that is not the program's own.
 static bool is_somebodys(const char *name)
 {
     return strcmp(name, HEAP_MALLOC_NAME) == 0 || strcmp(name, HEAP_JAVA_NAME) == 0;

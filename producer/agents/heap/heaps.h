@@ -9,7 +9,7 @@
 
 #include "producer/heap/ring_writer.h"
 
-// A profile begins: forgets all heap numbers.
+// Forgets all heap numbers when a profile begins.
 void heaps_reset(void);
 
 // One round over the loaded objects: call begin, then seen for each object, then end. The end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A hook may be called after the profile has ended, because programs keep addresses of functions.
-// So each hook does all the work of the real function at any time.
+// Therefore each hook does all the work of the real function at any time.
 //
 // A free is recorded before the real free: its record must be in the ring before the address can be
 // handed out again. An allocation is recorded after the real allocation.
@@ -10,8 +10,8 @@
 // matters the hooks are tail calls, which keep the caller's address, and new objects are looked for
 // later.
 //
-// A program that enters a seccomp jail may permit itself only what its allocator needs. So it goes
-// there without a profile.
+// A program that enters a seccomp jail may permit itself only the system calls of its allocator.
+// Its profile therefore ends before.
 #include "producer/agents/heap/hooks.h"
 
 #include <dlfcn.h>
@@ -146,8 +146,8 @@ static void *hook_dlsym(void *handle, const char *name)
     return REAL(dlsym)(handle, name);
 }
 
-// Its callbacks run under a lock that the unwinder takes too, perhaps after a lock of its own that
-// another thread holds.
+// The callbacks run under the loader's lock. The unwinder takes this lock too, perhaps after a lock
+// of its own that another thread holds.
 static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *),
                                 void *userdata)
 {
@@ -224,9 +224,9 @@ static int find_definition(struct dl_phdr_info *info, size_t size, void *userdat
 }
 
 // A program at fixed addresses that takes a function's address has a stub, which stands for the
-// function everywhere. The stub jumps through the entry that is to be hooked, so a hook that called
-// the stub would never end. Such a stub has a symbol without a definition. The real function is in
-// the first library that defines it.
+// function everywhere. The stub jumps through the entry that will be hooked: a hook that called the
+// stub would never end. The stub's symbol has no definition. The real function is in the first
+// library that defines it.
 static void *real_function(const char *name)
 {
     void *address = dlsym(RTLD_DEFAULT, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that replace those of the allocator and of the loader.
+// The functions that replace functions of the allocator and of the loader.
 #pragma once
 
 #include <stddef.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lost samples are made up for by the samples that come through afterwards. Each takes over a part
-// in proportion to its own weight, spread over some thousands of samples. So the sums stay right,
-// and no single stack gets the whole loss.
+// Later samples make up for lost ones. Each takes over a part in proportion to its own weight, and
+// a loss is spread over some thousands of samples: the sums stay right, and no single stack gets
+// the whole loss.
 #include "producer/agents/heap/losses.h"
 
 #define OWED_PARTS  4096                // approximate number of samples over which a loss is spread
 #define MEAN_OF     64                  // approximate number of samples
 #define WEIGHT_SURE (UINT64_C(1) << 40) // larger weights do not count in the mean
 
-// The mean weight of the samples that came through. Threads that update it at once may lose an
-// update.
+// The mean weight of the samples that came through. Threads that update it at the same time may
+// lose an update.
 static uint64_t mean_weight(const struct losses *losses)
 {
     return atomic_load_explicit(&losses->weights, memory_order_relaxed) / MEAN_OF;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only notes with an alignment of four bytes are read. All notes have it, except those of
-// properties, which are not needed here.
+// Only notes with an alignment of four bytes are read. All notes have it, except property notes,
+// which are not needed here.
 #include "producer/agents/heap/notes.h"
 
 #include <elf.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Called under the loader's lock and the client's own, so one round at a time. An object is
+// Called under the loader's lock and the client's own: one round runs at a time. An object is
 // identified by its address and its name.
 #include "producer/agents/heap/objects.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where code lies in the process. The recorder is told as soon as code is loaded, so that addresses
-// get names even if the process ends before the recorder looks.
+// Reports the code of the process to the recorder as soon as it is loaded: addresses get names even
+// if the process ends before the recorder looks.
 #pragma once
 
 #include <link.h>
@@ -9,7 +9,7 @@
 
 #include "producer/heap/ring_writer.h"
 
-// Forgets what was told: the next round tells of all objects.
+// Forgets all reports: the next round reports all objects.
 void objects_reset(void);
 
 // One round over the loaded objects: call begin, then seen for each object, then end.
@@ -18,7 +18,7 @@ void objects_seen(const struct dl_phdr_info *info);
 
 enum objects_result {
     OBJECTS_TOLD,
-    OBJECTS_GONE,  // some objects are gone: another round tells of all anew
+    OBJECTS_GONE,  // some objects are gone: another round reports all anew
     OBJECTS_AGAIN, // the ring is full: try again
 };
 

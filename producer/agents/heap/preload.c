@@ -55,9 +55,9 @@ static bool is_loaded_later(char **environment)
 
 #pragma weak gnu_get_libc_version
 
-// The first of all constructors, also before those of the C library, so getenv() finds nothing yet.
-// If it finds something, the library was loaded later: then its loader does the rest, and nothing
-// may wait here.
+// Runs before all other constructors, also those of the C library: getenv() finds nothing yet. If
+// it finds something, the library was loaded later: its loader does the rest, and nothing may wait
+// here.
 __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, char **environment)
 {
     (void)argc;
@@ -71,7 +71,7 @@ __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, 
     errno = saved;
 }
 
-// After all other destructors, as the constructor runs before all others.
+// Runs after all other destructors, as the constructor runs before all others.
 __attribute__((destructor)) static void end_program(void)
 {
     client_finish();

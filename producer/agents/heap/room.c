@@ -10,8 +10,8 @@
 
 #define FREE_RESERVE 8 // an eighth of the ring is reserved for frees and objects
 #define WAIT_NS      100000
-#define SILENCE_NS   INT64_C(5000000000)   // longer, and no thread waits for the recorder
-#define DEATH_NS     INT64_C(600000000000) // longer, and the recorder counts as dead
+#define SILENCE_NS   INT64_C(5000000000)   // silence after which no thread waits for the recorder
+#define DEATH_NS     INT64_C(600000000000) // silence after which the recorder counts as dead
 
 // Returns whether waiting for room is useless. A live recorder looks at the ring several times a
 // second.

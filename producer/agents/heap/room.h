@@ -16,5 +16,5 @@ void *room_for_free(size_t size);
 // Returns true if nothing would fit and no thread would wait.
 bool room_is_hopeless(void);
 
-// Returns false while the ring is full: objects cannot be told of then.
+// Returns false while the ring is full: objects cannot be reported then.
 bool room_is_there_for_objects(void);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From an allocation that a hook did not let pass to its record in the ring, and from the free of a
-// possible sample to its record.
+// The way from an allocation that a hook did not let pass to its record in the ring, and from the
+// free of a possible sample to its record.
 //
 // Nothing here calls the allocator that it watches. Nothing is touched before the thread is counted
-// among those that use the ring (client_enter()).
+// among the users of the ring (client_enter()).
 #include <errno.h>
 #include <string.h>
 
@@ -158,7 +158,7 @@ static void look_for_objects(void)
         client_objects_changed();
 }
 
-// Not for a thread that may have interrupted the allocator, whose locks this takes.
+// Takes the allocator's locks: not for a thread that may have interrupted the allocator.
 static void tell_of_arenas(void)
 {
     if (arenas_are_asked_for(client_lasting.window.ring.header))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each byte is a point with a probability of 1/interval. So the distances between points are
+// Each byte is a point with a probability of 1/interval. The distances between points are therefore
 // geometric: exponential distances, rounded up, with the scale -1/ln(1 - 1/interval), which is
 // about half a byte less than the interval. The logarithm is computed here, to 1e-9, so that this
 // library, which is loaded into other programs, does not need libm.

@@ -23,6 +23,6 @@ uint64_t sampler_threshold(uint64_t interval);
 void sampler_reset(struct sampler *sampler, uint64_t seed, uint64_t interval);
 
 // Finishes the decision for an allocation that made `left` negative and is smaller than the
-// threshold. Returns how many bytes the allocation stands for. `interval` must be that of
+// threshold. Returns the bytes that the allocation stands for. `interval` must be the interval of
 // sampler_reset().
 uint64_t sampler_take(struct sampler *sampler, uint64_t interval);

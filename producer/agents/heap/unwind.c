@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libunwind caches, per address, how to continue from there. So a stack that was seen before costs
-// some nanoseconds per frame. Without unwind information it follows frame pointers and checks what
-// it reads by system calls, which are cancellation points.
+// libunwind caches, per address, the way to the next frame: a stack that was seen before costs some
+// nanoseconds per frame. Without unwind information it follows frame pointers and checks its reads
+// by system calls, which are cancellation points.
 //
 // libunwind is an auxiliary library (DT_AUXILIARY). If it is installed, it is loaded together with
 // this library, so that nothing must be loaded when a profile begins. If it is missing, or the

@@ -10,14 +10,14 @@
 // Returns whether there is an unwinder. The functions below need one.
 bool unwind_is_there(void);
 
-// Sets where the profiler's own code is, whose frames are left out, and warms the unwinder up.
+// Sets the range of the profiler's own code, whose frames are left out, and warms up the unwinder.
 void unwind_prepare(const void *own_start, const void *own_end);
 
 // Writes return addresses, innermost first. Returns the number of frames, or 0 if the stack cannot
 // be unwound.
 size_t unwind_here(uint64_t *frames, size_t max);
 
-// Objects were unloaded: drops what is remembered of their code.
+// Drops all cached data of code, after objects were unloaded.
 void unwind_forget(void);
 
 // Returns an address in the unwinder's code.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread may never leave the ring, because a handler jumped out of it. It must find memory there
-// for ever. So the place of the mapping is reused if possible, and otherwise stays.
+// A thread may never leave the ring, because a handler jumped out of it, and must find memory there
+// for ever. Therefore the place of the mapping is reused if possible, and otherwise stays.
 #include "producer/agents/heap/window.h"
 
 #include <errno.h>

@@ -3,20 +3,20 @@
 // The agent inside the VM: from its loading to the sample in the log.
 //
 // HotSpot and OpenJ9 report sampled allocations at an interval of bytes. For a small rate the
-// interval is 0: then all allocations are reported, and one of each `sample_rate` in a row on a
-// thread is taken, at a position that is drawn anew each time. So every allocation has the same
-// chance, even in threads with fewer allocations than that, and a program with a rhythm cannot hide
-// from sampling. For a large rate HotSpot reports only some allocations, see draw.c. ART reports
-// each allocation by another event.
+// interval is 0: all allocations are reported, and one of each `sample_rate` in a row on a thread
+// is taken, at a position that is drawn anew each time. Every allocation has the same chance, even
+// in threads with fewer allocations than that, and a program with a rhythm cannot hide from
+// sampling. For a large rate HotSpot reports only some allocations, see draw.c. ART reports each
+// allocation by another event.
 //
 // A sample needs only numbers unless its stack is new: the thread's name is cached in its JVMTI
-// storage, a class's name in its tag, and methods are represented by their ids. So nothing here
-// asks for a string twice, and no lock is held while the VM walks a stack. A thread's name is asked
-// for again from time to time, because threads may be renamed.
+// storage, a class's name in its tag, and methods are represented by their ids. Nothing here asks
+// for a string twice, and no lock is held while the VM walks a stack. A thread's name is asked for
+// again from time to time, because threads may be renamed.
 //
-// When sampling ends, a callback may still run in any thread for an unknown time. So large memory
-// is freed under the locks of its users, and the small rest stays. The VM must survive any failure
-// here, so loading never fails at the VM's start; there is one message.
+// When sampling ends, a callback may still run in any thread for an unknown time. Therefore large
+// memory is freed under the locks of its users, and the small rest stays. The VM must survive any
+// failure here: loading never fails at the VM's start, but prints one message.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -73,13 +73,13 @@ struct agent {
     pthread_cond_t stopped;
 };
 
-// One for each load of the agent; only the last one runs.
+// There is one for each load of the agent; only the last runs.
 static _Atomic(struct agent *) current_agent;
 
 struct thread_state {
     struct draw draw;
     struct draw names; // samples until the thread's name is asked for again
-    bool inside;       // allocations of the agent's own calls
+    bool inside;       // in the agent's own calls, whose allocations do not count
 };
 
 static __thread struct thread_state thread_state;
@@ -115,7 +115,7 @@ static void allocations_end(jvmtiEnv *jvmti)
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_VM_OBJECT_ALLOC);
 }
 
-// NULL is the current thread, which the VM finds fastest.
+// NULL stands for the current thread, which the VM finds fastest.
 static uint64_t thread_number(struct agent *agent, jvmtiEnv *jvmti, JNIEnv *jni, jthread thread)
 {
     char text[SAMPLE_TEXT_MAX];
@@ -245,7 +245,7 @@ static bool perf_map_holds(struct agent *agent, int r)
     return r == 0;
 }
 
-// A thread unknown to the VM: lines reach the file soon, even if the program is idle.
+// Runs in a thread unknown to the VM: lines reach the file soon, even if the program is idle.
 static void *flush_run(void *userdata)
 {
     struct agent *agent = userdata;
@@ -299,7 +299,7 @@ static void live_write(struct agent *agent, JNIEnv *jni, bool is_death)
         say("%s.live: too many objects are in use; some are missing", agent->options.log_path);
 }
 
-// Returns the events, which only one environment can have, to the VM.
+// Gives the capabilities back to the VM: only one environment can have the events.
 static void capabilities_give(const struct agent *agent)
 {
     jvmtiEnv *jvmti = agent->jvmti;
@@ -308,8 +308,8 @@ static void capabilities_give(const struct agent *agent)
         (*jvmti)->RelinquishCapabilities(jvmti, &all);
 }
 
-// Disposes of the JVMTI environment and its tags, in VMs that are known to keep an environment as
-// long as a callback runs: those with the event of sampled allocations.
+// Disposes of the JVMTI environment and its tags in VMs with the event of sampled allocations:
+// these VMs keep an environment as long as a callback runs.
 static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
 {
     if (!atomic_exchange(&agent->running, false))
@@ -420,8 +420,8 @@ struct code_request {
     int64_t ts;
 };
 
-// OUTER->INNER, as readers of such maps expect. If the chain is too long, its innermost methods
-// stay.
+// Writes OUTER->INNER, as readers of perf maps expect. If the chain is too long, its innermost
+// methods stay.
 static void inlined_put(void *userdata, const struct inlined_part *part)
 {
     const struct code_request *request = userdata;
@@ -664,7 +664,7 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
     return JNI_OK;
 }
 
-// A recorder that looks for VMs itself takes nothing away from earlier users.
+// A recorder that looks for VMs itself takes nothing away from an earlier user of the agent.
 static jint agent_turn(struct agent *agent, const struct agent_options *options)
 {
     if (!agent->link) {

@@ -2,12 +2,12 @@
 //
 // HotSpot samples objects by bytes: it reports an object of `size` bytes with the probability 1 -
 // exp(-size / interval). With a small enough interval this is never less than one in `rate`. The
-// surplus for large objects is dropped here. So the VM itself skips nearly all allocations at full
+// surplus for large objects is dropped here. The VM itself skips nearly all allocations at full
 // speed, and still each allocation has the same chance.
 //
 // HotSpot of Java 11 has another probability: the part of an object that lies beyond the drawn
-// position shortens the next distance, unless the next position is in the object, too. So objects
-// that follow large objects are reported too often there.
+// position shortens the next distance, unless the next position is in the object, too. Objects that
+// follow large objects are therefore reported too often.
 #include "producer/agents/jvm/draw.h"
 
 #include <math.h>

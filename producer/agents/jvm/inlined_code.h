@@ -15,8 +15,8 @@ struct inlined_part {
     size_t n_methods;
 };
 
-// Calls `put` for each part. `info` is that of CompiledMethodLoad for `size` bytes of code at
-// `address`; NULL: no parts. Adjacent parts with the same methods are joined.
+// Calls `put` for each part. `info` is the argument of CompiledMethodLoad for `size` bytes of code
+// at `address`; NULL: no parts. Adjacent parts with the same methods are joined.
 void inlined_code_each(const void *info, const void *address, size_t size,
                        void (*put)(void *userdata, const struct inlined_part *part),
                        void *userdata);

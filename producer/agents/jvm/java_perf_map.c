@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The format has no field for times and no line for code that is gone: perf and other tools would
-// read any other line as a symbol. So times have a file of their own. Its lines are written first:
-// a reader that sees a line of the map finds its time. If one of the files cannot be written any
-// more, both end; only then the map's last lines may lack a time.
+// read any other line as a symbol. Therefore times have a file of their own. Its lines are written
+// first: a reader that sees a line of the map finds its time. If one of the files cannot be written
+// any more, both end; only then the map's last lines may lack a time.
 //
-// A VM that compiles without end would fill the disk, usually that of /tmp. So there is a limit. At
-// the limit both files stay whole.
+// A VM that compiles without end would fill the disk, usually that of /tmp: the files have a limit.
+// At the limit both files stay whole.
 #include "producer/agents/jvm/java_perf_map.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static uint64_t file_bytes(const struct line_file *file)
     return (uint64_t)file->size + file->n_buffer;
 }
 
-// Returns whether there is room for a line of so many bytes and its time. At the limit the files
+// Returns whether there is room for a line of `size` bytes and its time. At the limit the files
 // end.
 static bool room_make(struct perf_map *map, size_t size)
 {

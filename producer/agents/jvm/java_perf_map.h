@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // /tmp/perf-PID.map: the code that the VM generated, for tools that meet its addresses.
-// perf-PID.map.times beside it: when the code was made and dropped. Thread-safe.
+// perf-PID.map.times beside it: the times at which the code was made and dropped. Thread-safe.
 #pragma once
 
 #include <stddef.h>
@@ -25,11 +25,11 @@ int perf_map_open(pid_t pid, uint64_t max_bytes, struct perf_map **ret);
 void perf_map_add(struct perf_map *map, int64_t ts, const void *address, size_t size,
                   const char *name, size_t name_size);
 
-// The code at `address` is gone.
+// Notes that the code at `address` is gone.
 void perf_map_remove(struct perf_map *map, int64_t ts, const void *address);
 
-// Writes what was added. Returns 0, or why no more lines are taken: PERF_MAP_E_LIMIT, or the
-// negative errno of a write. Both files then end on a whole line.
+// Writes the added lines. Returns 0, or the reason why no more lines are taken: PERF_MAP_E_LIMIT,
+// or the negative errno of a write. Both files then end on a whole line.
 int perf_map_flush(struct perf_map *map);
 
 // Flushes, closes, and returns as perf_map_flush().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The paths of these files are public and often in /tmp. So an existing file is checked before a
-// byte of it is discarded: only a plain file with one name is taken over.
+// The paths of these files are public and often in /tmp. Therefore an existing file is checked
+// before a byte of it is discarded: only a plain file with one name is taken over.
 #include "producer/agents/jvm/line_file.h"
 
 #include <errno.h>

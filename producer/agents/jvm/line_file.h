@@ -25,7 +25,7 @@ int line_file_take(const char *path);
 // Opens and replaces the file; a link of any kind is refused. Returns 0 or a negative errno.
 int line_file_open(struct line_file *file, const char *path);
 
-// Returns whether a line of `size` fits without a write of the others.
+// Returns whether a line of `size` fits without a write of the buffered lines.
 bool line_fits(const struct line_file *file, size_t size);
 
 // Returns room for a whole line of at most `size` bytes and its end; NULL if the file is closed.

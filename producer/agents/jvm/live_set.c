@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// References to dead objects are dropped when the set has doubled. So the set stays small for a
+// References to dead objects are dropped when the set has doubled: the set stays small for a
 // program that frees what it allocates, and each reference is examined a bounded number of times.
 // Beyond OBJECTS_MAX an object counts as lost, because weak references cost the collector time,
 // too.

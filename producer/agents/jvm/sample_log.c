@@ -4,9 +4,9 @@
 // frames get names. The names are made without the lock, because the VM may block; two threads may
 // make the same names at the same time, and the second finds them known.
 //
-// If the tables take too much memory, all is dropped and gets new keys when it comes again. The log
-// keeps its meaning, and a VM with endless stacks, classes or threads does not grow. The number of
-// a text alone tells its holder that the text was dropped.
+// If the tables take too much memory, all entries are dropped, and get new keys when they come
+// again. The log keeps its meaning, and a VM with endless stacks, classes or threads does not grow.
+// The number of a text alone tells its holder that the text was dropped.
 #include "producer/agents/jvm/sample_log.h"
 
 #include <errno.h>
@@ -97,7 +97,7 @@ static int record_put(struct sample_log *log, const struct sample *sample, uint6
     return definition_put(log, text, (size_t)n, ret);
 }
 
-// Frames go from the outermost in. Returns -EAGAIN if another thread made the log forget frames.
+// Writes the frames, outermost first. Returns -EAGAIN if another thread made the log forget frames.
 static int stack_put(struct sample_log *log, const struct sample *sample, uint64_t record,
                      uint64_t *ret)
 {

@@ -42,7 +42,7 @@ int sample_log_open(const char *path, struct sample_log **ret);
 int sample_log_add(struct sample_log *log, const struct sample *sample, sample_frame_fn name,
                    void *userdata, uint64_t *ret_key);
 
-// Writes what was added. Returns false if the log is closed.
+// Writes the added lines. Returns false if the log is closed.
 bool sample_log_flush(struct sample_log *log);
 
 // Flushes and closes the log, which ends on a whole line.

@@ -5,8 +5,8 @@
 // are right on average.
 //
 // A sampled object is tagged with the sample's number, and the VM reports when the object is gone.
-// That costs the collector less than a weak reference, and nothing has to poll. Garbage that is not
-// yet collected counts as in use.
+// The tag costs the collector less than a weak reference, and nothing has to poll. Garbage that is
+// not yet collected counts as in use.
 //
 // The thread is known to the VM but never delays it while it waits.
 #include "producer/agents/jvm/trace_link.h"
@@ -103,7 +103,7 @@ static void events_set(const struct trace_link *link, bool on)
         uint64_t interval = atomic_load(&link->interval_bytes);
         (*jvmti)->SetHeapSamplingInterval(jvmti, interval > 1 ? (jint)interval : 0);
         // The VM hands out a thread's piece of the heap without events up to its end. A garbage
-        // collection takes it away. With large intervals this does not matter.
+        // collection takes these pieces away. With large intervals this does not matter.
         if (interval < SMALL_INTERVAL)
             (*jvmti)->ForceGarbageCollection(jvmti);
     }

@@ -25,13 +25,13 @@ bool trace_link_begin(struct trace_link *link, bool at_start);
 // Ends the link for good. `disposes`: the JVMTI environment is disposed too, some time later.
 void trace_link_end(struct trace_link *link, bool disposes);
 
-// Applies options that arrive while it runs: a socket to use once, or from now on.
+// Applies options that arrive while the link runs: a socket to use once, or from now on.
 void trace_link_turn(struct trace_link *link, const struct agent_options *options);
 
 // Returns the probability that an allocation of that size is a sample.
 double trace_link_chance(const struct trace_link *link, int64_t size_bytes);
 
-// Events of the VM. The sample: on the allocating thread. The end of a tagged object: anywhere,
+// Events of the VM: a sample, on the allocating thread; and the end of a tagged object, anywhere,
 // even where the VM may not be called.
 void trace_link_sample(struct trace_link *link, JNIEnv *jni, jobject object, int64_t size_bytes);
 void trace_link_freed(struct trace_link *link, int64_t tag);

@@ -114,7 +114,7 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
 
 bool trace_ring_wait(struct trace_ring *ring, int wake_fd)
 {
-    // Only the waiting thread, or the one that wakes it, disconnects.
+    // Only the waiting thread, or the thread that wakes it, disconnects.
     pthread_mutex_lock(&ring->lock);
     struct pollfd fds[] = {{.fd = ring->socket_fd}, {.fd = wake_fd, .events = POLLIN}};
     pthread_mutex_unlock(&ring->lock);
@@ -187,8 +187,8 @@ static bool method_find(struct trace_ring *ring, const struct sample_frame *fram
 static bool sample_put(struct trace_ring *ring, const uint64_t *methods, size_t n, uint64_t number,
                        uint64_t weight)
 {
-    // Added before the record, and removed before the record of the free: a missing number is not
-    // alive.
+    // The number is added before the record, and removed before the record of the free: a missing
+    // number is not alive.
     if (!table_add(ring->samples, number))
         return false;
     size_t size = n * sizeof(methods[0]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The VM's end of a profile (producer/agents/heap/heap_abi.h): asks a recorder for a ring, and
-// writes methods, samples and frees into it. Knows nothing of VMs. Thread-safe: one short lock per
-// call, which is never held while a name is looked up. Nothing waits for the recorder.
+// The VM's end of a profile (producer/heap/heap_abi.h): asks a recorder for a ring, and writes
+// methods, samples and frees into it. Knows nothing of VMs. Thread-safe: one short lock per call,
+// which is never held while a name is looked up. Nothing waits for the recorder.
 #pragma once
 
 #include <stdbool.h>
@@ -31,5 +31,5 @@ void trace_ring_disconnect(struct trace_ring *ring); // no effect without a prof
 uint64_t trace_ring_add(struct trace_ring *ring, const struct sample_frame *frames, size_t n,
                         uint64_t weight, sample_frame_fn name, void *userdata);
 
-// The object of that sample is gone. Also for samples of earlier profiles.
+// Writes that the object of a sample is gone. Permitted for samples of earlier profiles.
 void trace_ring_free(struct trace_ring *ring, uint64_t number);

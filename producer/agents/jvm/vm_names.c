@@ -58,7 +58,7 @@ size_t vm_class_name(jvmtiEnv *jvmti, jclass klass, char *text, size_t size)
     return n;
 }
 
-// Returns the line of a place: that of the last entry at or before the place. 0: unknown.
+// Returns the line of the last entry at or before the place. 0: unknown.
 static jint line_find(jvmtiEnv *jvmti, jmethodID method, jlocation place)
 {
     jvmtiLineNumberEntry *lines = NULL;

@@ -146,8 +146,7 @@ static int open_place(const struct armed_place *place, struct opened_place *ret)
     return place->optional && (r == -ENOENT || r == -ENOTDIR) ? 0 : r;
 }
 
-// Looks at all places. If a place cannot be read now but perhaps a moment later, missing configs
-// stay armed.
+// Looks at all places. If a place is unreadable for the moment, missing configs stay armed.
 static int look(struct armed *armed)
 {
     struct opened_place opened[ARMED_PLACES_MAX] = {0};
@@ -293,7 +292,7 @@ static void timer_fired(void *userdata)
     armed_run_due(userdata);
 }
 
-// -- all of them --
+// -- interface --
 
 int armed_new(const struct armed_options *options, struct armed **ret, struct err *err)
 {

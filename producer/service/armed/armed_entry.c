@@ -4,7 +4,7 @@
 // if its folder or file does not exist, and as wrong only if the file can be read.
 //
 // The service reports the end of a session during a call, perhaps during a call of this module.
-// Then only the entry's due time is set, and no session is made.
+// Therefore the handler only sets the entry's due time, and makes no session.
 #include "producer/service/armed/armed_entry.h"
 
 #include <errno.h>
@@ -645,6 +645,7 @@ static int load(struct entry *entry, struct err *err)
         .log = &log,
         .source_names = o->source_names,
         .memory_bytes = o->memory_bytes,
+        .runs = RUNS_ARMED,
     };
     config_done(&entry->config);
     entry->config = (struct config){0};

@@ -88,14 +88,14 @@ static inline bool armed_may_pass(int r)
     return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -EIO || r == -EAGAIN;
 }
 
-// Sets the timer to the first due time.
+// Sets the timer to the earliest due time.
 void armed_wake_up(struct armed *armed);
 
 // Adds an entry, not loaded yet, to the list. Returns NULL if memory ran out.
 struct entry *entry_add(struct armed *armed, const char *folder, const char *name);
 // Moves the config to another place. If memory runs out, the config stays in the old place.
 void entry_move(struct entry *entry, const char *folder);
-// Frees the entry, but does not take it off the list. Takes NULL, returns NULL.
+// Frees the entry, but does not take it off the list. Takes NULL. Returns NULL.
 struct entry *entry_free(struct entry *entry);
 
 void entry_load(struct entry *entry);        // reads the config

@@ -45,5 +45,5 @@ bool armed_snapshot_is_ours(const char *name, const char *stem);
 // Returns STEM-TRIGGER, fit for a file name (owned by the caller), or NULL if memory ran out.
 char *armed_snapshot_stem(const char *stem, const char *trigger);
 
-// Frees the snapshot. A file without a name disappears. Takes NULL, returns NULL.
+// Frees the snapshot. A file without a name disappears. Takes NULL. Returns NULL.
 struct armed_snapshot *armed_snapshot_free(struct armed_snapshot *snapshot);

@@ -50,7 +50,7 @@ struct pass {
     struct strbuf line;
 };
 
-// Reads the next record that is not too old. Returns 1 with its text in pass->line, or 0 at the
+// Reads the next record that is recent enough. Returns 1 with its text in pass->line, or 0 at the
 // end.
 static int next_line(struct pass *pass, uint64_t *ret_sequence, struct err *err)
 {

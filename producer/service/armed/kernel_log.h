@@ -16,9 +16,9 @@ struct kernel_log_range {
     uint64_t max_bytes; // bytes of text; the latest records are kept
 };
 
-// Calls `take` for each line, formatted as "<6>[  123.456789] text" with a newline. The first
-// failure of `take` ends the reading and is returned. Never waits. Returns a negative errno with
-// text if `path` cannot be read.
+// Calls `take` for each line, formatted as "<6>[  123.456789] text" with a newline. Never waits.
+// Returns 0; the first failure of `take`, which ends the reading; or a negative errno with text if
+// `path` cannot be read.
 int kernel_log_read(const char *path, const struct kernel_log_range *range,
                     int (*take)(void *userdata, const char *text, size_t size, struct err *err),
                     void *userdata, struct err *err);

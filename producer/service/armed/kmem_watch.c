@@ -64,7 +64,7 @@ DEFINE_CLEANUP(watch_freep, struct kmem_watch, kmem_watch_free);
 
 // -- parsing the kernel's texts --
 
-// Parses "... [001] ..... 6592.385189: mm_compaction_begin: ...". The task's name in front may
+// Parses "... [001] .....  6592.385189: mm_compaction_begin: ...". The task's name in front may
 // contain anything.
 static bool parse_line(const char *line, const char *end, nsec_t earliest, nsec_t latest,
                        nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
@@ -213,8 +213,8 @@ void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until)
     close_all_psi(watch);
 }
 
-// Copies the parts around the time out of " a task-12 [001] ..... 6592.385189: mark_victim: pid=12
-// comm=a task". `name` points at the event's name in the line.
+// Copies the parts around the time out of "  a task-12  [001] .....  6592.385189: mark_victim:
+// pid=12 comm=a task". `name` points at the event's name in the line.
 static void describe(const char *text, const char *end, const char *name, size_t name_size,
                      char ret[KMEM_WATCH_DETAIL_MAX])
 {
@@ -371,7 +371,7 @@ static void set_options(struct kmem_watch *watch)
     };
     for (size_t i = 0; i < ELEMENTS(options); i++)
         tracefs_change(&watch->fs, options[i][0],
-                       options[i][1]); // some kernels lack some of them
+                       options[i][1]); // not all kernels have all options
 }
 
 static int open_files(struct kmem_watch *watch, struct err *err)

@@ -30,7 +30,7 @@ struct kmem_watch_hit {
     char detail[KMEM_WATCH_DETAIL_MAX];
 };
 
-// All borrowed. Must outlive the watch.
+// All members are borrowed and must outlive the watch.
 struct kmem_watch_options {
     struct loop *loop;
     const struct log *log;
@@ -40,9 +40,9 @@ struct kmem_watch_options {
     // "some STALL_USEC WINDOW_USEC" or "full ...", optionally followed by the pressure file of a
     // cgroup. NULL-terminated; NULL: none.
     const char *const *psi;
-    // The events are the default, not the user's choice: missing events draw no warning.
+    // The events are the default, not the user's choice: missing events cause no warning.
     bool is_default;
-    nsec_t rest;     // after a hit; > 0. Doubles with each further hit of the last hour
+    nsec_t rest;     // rest after a hit; > 0. Doubles with each further hit of the last hour
     nsec_t rest_max; // limit of the doubled rest
     // Called on a hit. Must not free the watch.
     void (*hit)(void *userdata, const struct kmem_watch_hit *hit);

@@ -36,7 +36,8 @@ struct memory_watch_options {
 
 struct memory_watch;
 
-// Starts the watch, as kmem_watch_new() does. Fails only if nothing can be watched.
+// Starts the watch, as kmem_watch_new() does. Returns 0 or a negative errno with text. Fails only
+// if nothing can be watched.
 int memory_watch_new(const struct memory_watch_options *options, struct memory_watch **ret,
                      struct err *err);
 struct memory_watch *memory_watch_free(struct memory_watch *watch); // takes NULL, returns NULL

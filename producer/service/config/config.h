@@ -38,7 +38,7 @@ int config_from_message(Pb__TraceConfig *trace, struct config *ret, struct err *
 // Returns a copy (owned by the caller), or NULL if memory ran out.
 Pb__TraceConfig *config_copy_message(const Pb__TraceConfig *trace);
 
-// Encodes `trace` into `bytes` again, after a change.
+// Encodes a changed `trace` into `bytes` again. Returns 0 or -ENOMEM.
 int config_encode(struct config *config, struct err *err);
 
 // Makes all strings in an encoded trace config UTF-8, in place. Paths and names in a config may

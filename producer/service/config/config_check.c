@@ -201,7 +201,7 @@ static bool is_own_config(const ProtobufCFieldDescriptor *field)
            !str_eq(field->name, "interceptor_config") && !str_eq(field->name, "for_testing");
 }
 
-// Warns of a config that belongs to another source. A source that is unknown here and not in the
+// Warns of a config that belongs to another source. Sources that are unknown here and not in the
 // list above may have any config.
 static void check_own_config(const struct check *check, size_t i,
                              const Pb__DataSourceConfig *source, const struct source_class *class)
@@ -462,7 +462,7 @@ int config_check(const Pb__TraceConfig *trace, const struct config_check_env *en
             return r;
     }
     check_file(&check);
-    config_unread_warn(trace, env->log);
+    config_unread_warn(trace, env->runs, env->log);
     return 0;
 }
 

@@ -15,11 +15,12 @@ struct config_check_env {
     const struct log *log;           // gets the warnings; may be NULL
     const char *const *source_names; // known data sources, NULL-terminated; NULL: not checked
     uint64_t memory_bytes;           // memory of the machine, which limits buffers; 0: not checked
+    unsigned runs;                   // a RUNS_... bit; 0: unknown
 };
 
 // Returns 0, or -EINVAL with the first error. Accepts any message. A config that passes can be
 // recorded: it has buffers, every data source has a name and a buffer, and the settings of triggers
-// agree with each other.
+// are consistent.
 int config_check(const Pb__TraceConfig *trace, const struct config_check_env *env, struct err *err);
 
 // Checks the regular expressions alone, for a request that changes only the filters.

@@ -26,7 +26,8 @@
 #define SOURCE   &pb__data_source_config__descriptor
 
 static const struct config_unread rows[] = {
-    {TRACE, "deferred_start", true, "has no effect, recording starts at once"},
+    {TRACE, "deferred_start", true, "has no effect, recording starts at once",
+     RUNS_ALONE | RUNS_ARMED},
     {TRACE, "lockdown_mode", false, "no producers of other users take part"},
     {TRACE, "producers", false, "there is no memory that is shared with producers"},
     {TRACE, "statsd_metadata", false, "tells Android's statsd who began the session"},
@@ -35,14 +36,14 @@ static const struct config_unread rows[] = {
     {TRACE, "data_source_stop_timeout_ms", false,
      "sources are in this process, a stop cannot hang"},
     {TRACE, "notify_traceur", true, "has no effect, nobody is told when the trace is done"},
-    {TRACE, "activate_triggers", true, "has no effect, recording fires no triggers"},
     {TRACE, "allow_user_build_tracing", false, "is for Android's user builds"},
     {TRACE, "incident_report_config", true, "has no effect here"},
     {TRACE, "android_report_config", true, "has no effect here"},
     {TRACE, "bugreport_score", false, "says which session a bugreport takes along"},
-    {TRACE, "session_semaphores", true, "has no effect, other sessions are not counted"},
+    {TRACE, "session_semaphores", true, "has no effect, other sessions are not counted",
+     RUNS_ALONE},
     {TRACE, "priority_boost", true, "has no effect, the priority stays as it is"},
-    {TRACE, "exclusive_prio", true, "has no effect, other sessions go on"},
+    {TRACE, "exclusive_prio", true, "has no effect, other sessions go on", RUNS_ALONE},
     {TRACE, "trace_all_machines", true, "has no effect, only this machine is recorded"},
     {TRACE, "trace_attributes", false, "goes into the trace with the config"},
     {OVERRIDE, "max_upload_per_day_bytes", false, "nothing is uploaded"},
@@ -93,6 +94,7 @@ const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor 
 
 struct walk {
     const struct log *log;
+    unsigned runs;                              // a RUNS_... bit; 0: unknown
     const struct config_unread *said[SAID_MAX]; // rows with a warning; further rows may cause
                                                 // several warnings
     size_t n_said;
@@ -123,7 +125,8 @@ static void walk_field(struct walk *walk, const ProtobufCMessage *message,
         return;
     const struct config_unread *row = config_unread_find(message->descriptor, field);
     if (row) {
-        if (row->warn && !is_said(walk, row))
+        bool is_read_here = row->only && walk->runs && !(row->only & walk->runs);
+        if (row->warn && !is_read_here && !is_said(walk, row))
             log_warning(walk->log, "%s%s: %s", path, field->name, row->why);
         return;
     }
@@ -148,8 +151,8 @@ static void walk_message(struct walk *walk, const ProtobufCMessage *message, con
         walk_field(walk, message, &message->descriptor->fields[i], path);
 }
 
-void config_unread_warn(const Pb__TraceConfig *trace, const struct log *log)
+void config_unread_warn(const Pb__TraceConfig *trace, unsigned runs, const struct log *log)
 {
-    struct walk walk = {.log = log};
+    struct walk walk = {.log = log, .runs = runs};
     walk_message(&walk, &trace->base, "");
 }

@@ -61,7 +61,7 @@ static void settle_enabling(struct consumer *consumer, const char *error)
     consumer_settle(consumer, &consumer->enabling, &response.base);
 }
 
-// Answers CloneSession. `error` is the reason why there is no copy; NULL: no error.
+// Answers CloneSession. `error` is the reason for a missing copy; NULL: success.
 static void settle_cloning(struct consumer *consumer, struct ipc_ticket *ticket, bool into_file,
                            const char *error)
 {

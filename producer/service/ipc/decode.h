@@ -10,6 +10,7 @@
 
 #define IPC_MESSAGE_DEPTH_MAX 32 // messages inside messages
 
-// Decodes a message. Returns NULL if it is damaged or nested too deeply, or if memory ran out.
+// Decodes a message. Returns NULL if the message is damaged or nested too deeply, or if memory ran
+// out.
 ProtobufCMessage *ipc_message_decode(const ProtobufCMessageDescriptor *descriptor,
                                      const uint8_t *bytes, size_t size);

@@ -160,6 +160,7 @@ int ipc_endpoint_new(const struct ipc_endpoint_options *options, struct ipc_endp
         .log = options->log,
         .source_names = options->source_names,
         .memory_bytes = options->memory_bytes,
+        .runs = RUNS_FOR_CLIENT,
     };
     consumer_port_init(&endpoint->consumers, options->service, &endpoint->check, options->log);
     endpoint->consumers.save_folder = options->save_folder;

@@ -12,7 +12,7 @@
 // peer takes nothing for `write_timeout`, the peer is disconnected.
 //
 // A peer is freed only at the end of its own callback, because any call of the service may send
-// replies, and sending may fail.
+// replies and thereby lose the peer.
 //
 // Timeouts use CLOCK_MONOTONIC, so that a suspend makes no peer late.
 #include "producer/service/ipc/peer.h"

@@ -29,7 +29,7 @@ struct ipc_peer {
     bool in_callback;  // in its own callback; sending waits for the end of the callback
     bool frames_left;  // the inbox has frames for the next round
     nsec_t rests;      // boot time until which no frame is handled, because the user sent too many
-    bool wants_room;   // drained() is due once there is room
+    bool wants_room;   // drained() must be called once the outbox has room
     nsec_t connected;  // CLOCK_MONOTONIC; NSEC_MAX once a frame has come
     nsec_t incomplete; // start of an incomplete frame; NSEC_MAX: none
     nsec_t stalled;    // last progress of the outbox; NSEC_MAX: the outbox is empty

@@ -43,7 +43,7 @@ struct ipc_ticket {
 struct ipc_call {
     struct ipc_ticket ticket;
     uint32_t method;
-    ProtobufCMessage *request; // of the method's type; the port may take parts out of it
+    ProtobufCMessage *request; // of the method's type; the port may take parts of the message
 };
 
 // The implementation behind a socket. Callbacks may reply and hang up.
@@ -81,8 +81,8 @@ const struct ipc_credentials *ipc_peer_credentials(const struct ipc_peer *peer);
 // Returns a name for messages, for example "perfetto[123]", borrowed from the peer.
 const char *ipc_peer_name(const struct ipc_peer *peer);
 
-// Returns the descriptor that came with a request (owned by the caller), or -1. A descriptor that
-// is not taken is closed.
+// Returns the descriptor of a request (owned by the caller), or -1. A descriptor that is not taken
+// is closed.
 int ipc_peer_take_fd(struct ipc_peer *peer);
 
 // Sends a reply. `reply` NULL: the call failed. `has_more`: further replies follow. A message that
@@ -90,7 +90,7 @@ int ipc_peer_take_fd(struct ipc_peer *peer);
 void ipc_peer_reply(struct ipc_peer *peer, const struct ipc_ticket *ticket,
                     const ProtobufCMessage *reply, bool has_more);
 
-// Sends a reply that is already encoded.
+// Sends an encoded reply.
 void ipc_peer_reply_bytes(struct ipc_peer *peer, const struct ipc_ticket *ticket, const void *bytes,
                           size_t size, bool has_more);
 

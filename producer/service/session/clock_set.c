@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Readers translate a time by the last snapshot before it. So one snapshot is valid until a clock
-// is set or the machine sleeps: then MONOTONIC stands still and REALTIME jumps. The coarse clocks
-// lag by up to 10 ms on a kernel with HZ=100.
+// Readers translate a time by the last snapshot before it. Therefore one snapshot is valid until a
+// clock is set or the machine sleeps: during sleep, MONOTONIC stands still; afterwards, REALTIME
+// jumps. The coarse clocks lag by up to 10 ms on a kernel with HZ=100.
 #include "producer/service/session/clock_set.h"
 
 #include "common/elements.h"

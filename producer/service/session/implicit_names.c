@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing is scanned and nothing is polled: each task that occurs costs the reading of three files.
-// A config with linux.process_stats and DISABLE_ON_DEMAND switches even this off.
+// Nothing is scanned or polled: each task in an event costs the reading of three files. A config
+// with linux.process_stats and DISABLE_ON_DEMAND switches even this off.
 #include "producer/service/session/implicit_names.h"
 
 #include "common/str.h"

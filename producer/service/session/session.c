@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of a session, and its interface. Everything that happens to a session goes to the state
-// machine as an event (session_machine.c).
+// The life of a session, and its interface. All events of a session go to the state machine
+// (session_machine.c).
 //
-// An armed session has open sources, a single timer (that of the timeout), and the memory that its
-// buffers need first, because memory is short when the trigger comes. Until then it uses no
+// An armed session has open sources, a single timer (of the timeout), and touched memory for the
+// first data of its buffers, because memory is short at the trigger. Until then the session uses no
 // processor time; the trigger costs only the start itself.
 //
-// One flag decides whether a session leaves a trace: a session with triggers does if the awaited
-// trigger has come. A session for snapshots never does; its snapshots do.
+// One flag decides whether a session leaves a trace: a session with triggers leaves a trace if the
+// awaited trigger has come. A session for snapshots never leaves a trace, only its snapshots.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ int session_make_scratch(struct session *session, struct err *err)
     return session->buffer_stats && session->writer_losses ? 0 : err_errno(err, -ENOMEM, "buffers");
 }
 
-// The bytes go into the trace. The session owns the message that is unpacked from them.
+// The bytes go into the trace. The session owns the message that is unpacked from the bytes.
 int session_copy_config(struct session *session, const uint8_t *bytes, size_t size, struct err *err)
 {
     session->config_size = size;
@@ -211,7 +211,7 @@ int session_start(struct session *session, struct err *err)
 {
     if (!(session->state & (SESSION_CONFIGURED | SESSION_ARMED)))
         return err_set(err, -EALREADY, "the session was started before");
-    // A session that writes all the time reuses the same few pages.
+    // A session that writes continuously reuses the same few pages.
     if (session->state == SESSION_CONFIGURED && !session->settings.write_into_file)
         session_buffers_touch(&session->buffers);
     int r = session_start_sources(session, err);

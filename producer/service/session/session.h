@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tracing session: its buffers, data sources, duration or triggers, and its file if there is
-// one. Any number of sessions can exist at a time. Time and loop come from outside.
+// One tracing session: its buffers, data sources, duration or triggers, and its file, if any. Any
+// number of sessions can exist at a time. Clock and loop come from the caller.
 //
 // The life of a session: session_new (config checked, sources open) -> session_arm or session_start
 // -> recording, until the duration or a trigger's delay is over, session_stop(), or a full file ->
@@ -39,20 +39,20 @@ enum session_state {
 #define SESSION_RECORDING (SESSION_STARTED | SESSION_TRIGGERED)
 
 enum service_event {
-    SERVICE_EVENT_STARTED, // all data sources have started; `trigger` started them, or NULL
-    SERVICE_EVENT_ENDED,   // no more data will come; a file is complete. `result` and `err` say how
-                           // the session ended
+    SERVICE_EVENT_STARTED, // all data sources have started; `trigger` is the cause, or NULL
+    SERVICE_EVENT_ENDED,   // no more data will come; the file is complete. `result` and `err` tell
+                           // how the session ended
     SERVICE_EVENT_CLONE_TRIGGERED, // the delay of a CLONE_SNAPSHOT trigger (`trigger`) is over:
                                    // clone now
     // For durable sessions:
-    SERVICE_EVENT_WRITING, // the first data go into the file, or there is room for the file again
-    SERVICE_EVENT_NO_ROOM, // `result` says why; the session tries again after a while, and loses
+    SERVICE_EVENT_WRITING, // the first data go into the file, or the file has room again
+    SERVICE_EVENT_NO_ROOM, // because of `result`; the session tries again after a while, and loses
                            // data only if its buffers are full
-    SERVICE_EVENT_FILE_REPLACED, // everything is in the file that next_file() made
-    SERVICE_EVENT_FILE_KEPT,     // the file that next_file() made is dropped
+    SERVICE_EVENT_FILE_REPLACED, // the file of next_file() has all data
+    SERVICE_EVENT_FILE_KEPT,     // the file of next_file() is dropped
 };
 
-// All borrowed. Must outlive the session.
+// All members are borrowed and must outlive the session.
 struct session_env {
     // NULL: the owner calls session_run_due() itself.
     struct loop *loop;
@@ -64,28 +64,29 @@ struct session_env {
     const struct requester *requester; // NULL: root
     const char *title;                 // prefix of log lines; NULL: the program has one session
 
-    // Triggers cannot be fired here: trigger_config has no effect, and the session is a plain one.
+    // Triggers cannot be fired: trigger_config has no effect, and the session is a plain session.
     bool ignore_triggers;
-    const char *required_source; // the session fails without this source; NULL: any is enough
+    const char *required_source; // the session fails without this source; NULL: any source is
+                                 // enough
 
-    // Tells each event but the end. This and the following callbacks may be NULL.
+    // Receives all events except the end. This and the following callbacks may be NULL.
     void (*told)(void *userdata, struct session *session, enum service_event event, int result,
                  const struct service_trigger_hit *trigger);
-    // There is no room to write. Returns true if there is room now.
+    // The file has no room. Returns true if it has room now.
     bool (*make_room)(void *userdata, struct session *session, int why);
-    // The journal wants to start anew in a file of its own. When everything is in it, the file
-    // takes the place of the previous one (SERVICE_EVENT_FILE_REPLACED), or is dropped (..._KEPT).
+    // Makes a second file, into which the journal is written again. When the second file has all
+    // data, it replaces the first (SERVICE_EVENT_FILE_REPLACED), or it is dropped (..._KEPT).
     int (*next_file)(void *userdata, struct session *session, struct trace_file **ret);
-    // Called once, when SESSION_DONE is reached. The session must not be freed inside any of these
-    // calls.
+    // Called once, when SESSION_DONE is reached. The session must not be freed inside a callback.
     void (*ended)(void *userdata, struct session *session);
     void *userdata;
 };
 
-// Makes a session. `config` is copied. On failure nothing is left behind.
+// Makes a session. `config` is copied. Returns 0 or a negative errno with text. On failure nothing
+// is left behind.
 int session_new(const struct session_env *env, const struct config *config, struct session **ret,
                 struct err *err);
-// Frees the session and stops running sources. Takes NULL, returns NULL.
+// Frees the session and stops running sources. Takes NULL. Returns NULL.
 struct session *session_free(struct session *session);
 
 const struct session_settings *session_get_settings(const struct session *session);
@@ -94,88 +95,88 @@ const struct session_settings *session_get_settings(const struct session *sessio
 // Without a file, packets stay in the buffers.
 void session_set_file(struct session *session, struct trace_file *file);
 
-// Keeps the recording in the buffers, and writes it into the file while it is made
-// (session_journal.c). Call it after session_set_file(), for sessions without write_into_file.
+// Keeps the recording in the buffers, and also writes it into the file during the recording
+// (session_journal.c). Must be called after session_set_file(), for sessions without
+// write_into_file.
 int session_keep_journal(struct session *session, struct err *err);
 
-// START_TRACING: begins to wait for the triggers and for trigger_timeout_ms.
+// START_TRACING: waits for the triggers and for trigger_timeout_ms from here on.
 int session_arm(struct session *session, struct err *err);
 
 // Starts recording. An armed session no longer waits.
 int session_start(struct session *session, struct err *err);
 
 // Returns the session's own config, in which only the filters by producer name may be changed.
-// session_filters_changed() then opens the data sources that the new filters let in, and starts
-// them if the session records. Sources that the new filters exclude go on.
+// session_filters_changed() then opens the data sources that the new filters admit, and starts them
+// if the session records. Sources that the new filters exclude continue.
 Pb__TraceConfig *session_get_filters(struct session *session);
 void session_filters_changed(struct session *session);
 
-// Delivers one of the config's triggers; the caller has applied its rules. Returns true if the
-// trigger started the session, will stop it, or ordered a snapshot. A later trigger only leaves its
-// packet.
+// Delivers a trigger of the config; the caller has applied its rules. Returns true if the trigger
+// started the session, will stop it, or ordered a snapshot. A later trigger only leaves its packet.
 bool session_trigger(struct session *session, const struct service_trigger_hit *hit);
 
-// Stops the recording. `ended` follows when everything is written. No effect if the session has
+// Stops the recording. `ended` follows when all data are written. No effect if the session has
 // stopped.
 void session_stop(struct session *session);
 
 // Ends the session at once. Data that are not in the file yet are lost. The file stays readable.
 void session_abort(struct session *session);
 
-// Returns whether the session has recorded data that are not in its file yet, and the file is a
-// regular one, so that writing does not wait for a reader.
+// Returns whether the session has unwritten data for a regular file, so that writing does not wait
+// for a reader.
 bool session_has_to_write(const struct session *session);
-// Returns whether there is no room now for data to be written.
+// Returns whether the file has no room for the data.
 bool session_waits_for_room(const struct session *session);
-// Returns about how many bytes were recorded and not written.
+// Returns the approximate number of recorded bytes that are not written.
 uint64_t session_unwritten_bytes(const struct session *session);
-// Stops a session of session_has_to_write() and writes everything before it returns.
+// Stops a session for which session_has_to_write() is true, and writes all data before it returns.
 void session_finish(struct session *session);
 
 enum session_state session_get_state(const struct session *session);
 
 const Pb__TraceConfig *session_get_config(const struct session *session);
-// Returns whether the source of `config`, a part of session_get_config(), was started. Sources that
-// were left out never are.
+// Returns whether the source of `config`, a part of session_get_config(), was started. A source
+// that was left out is never started.
 bool session_source_has_started(const struct session *session, const Pb__DataSourceConfig *config);
-uint64_t session_buffer_bytes(const struct session *session); // memory set aside for packets
+uint64_t session_buffer_bytes(const struct session *session); // bytes of memory for packets
 
 // Brings the sources' pending data into the buffers. Only while the sources write.
 void session_flush(struct session *session);
 
-// Tells sources that dump only from time to time, such as heap profiles, to dump now.
+// Orders sources with rare dumps, for example heap profiles, to dump now.
 void session_dump(struct session *session);
 
-// One read-out of the buffers (session_reader.h). A session that writes into a file, or whose
-// trigger has not come, gives nothing.
+// One read-out of the buffers (session_reader.h). A session with a file, or whose trigger has not
+// come, has no packets.
 void session_read_begin(struct session *session);
 bool session_read_peek(struct session *session, struct packet_view *ret);
 void session_read_advance(struct session *session);
 
-// The session ended without a trace, and its file is empty: no trigger came, or CLONE_SNAPSHOT
-// snapshots are the only result.
+// The session ended without a trace, and its file is empty: no trigger came, or snapshots of
+// CLONE_SNAPSHOT are the only result.
 #define SESSION_E_NO_TRACE 1
 
-// Returns 0, SESSION_E_NO_TRACE, or the negative errno with which recording or writing failed;
-// `err` gets the text.
+// Returns 0, SESSION_E_NO_TRACE, or the negative errno of recording or writing; `err` gets the
+// text.
 int session_result(const struct session *session, struct err *err);
 
-// Returns the minimum memory of a snapshot, before anything is done for it.
+// Returns the minimum memory of a snapshot in bytes, without any preparation.
 uint64_t session_clone_bytes(const struct session *session);
 
 // Prepares the session for a snapshot: empties buffers with clear_before_clone and flushes the
-// sources. Returns the memory that the snapshot will take.
+// sources. Returns the memory of the snapshot in bytes.
 uint64_t session_prepare_clone(struct session *session);
 
 struct session_clone_options {
     bool for_bugreport;
-    const struct service_trigger_hit *trigger; // NULL: no trigger caused it
-    void *userdata; // of the copy's callbacks, which are those of the original
+    const struct service_trigger_hit *trigger; // NULL: no trigger caused the snapshot
+    void *userdata; // of the copy's callbacks, which are the callbacks of the original
 };
 
-// Copies the session's data into a new session, which is done and can be read. The copy has a UUID
-// of its own, of which one half is the original's. Buffers with transfer_on_clone move to the copy,
-// and the session goes on with empty ones. On failure nothing changes.
+// Copies the session's data into a new session, which is done and can be read. Half of the copy's
+// UUID is the original's. Buffers with transfer_on_clone move to the copy, and the session
+// continues with empty buffers. On failure nothing changes.
 int session_clone(struct session *session, const struct session_clone_options *options,
                   struct session **ret, struct err *err);
 
@@ -187,37 +188,37 @@ struct session_file {
 
 void session_flush_file(struct session *session, struct session_file *ret);
 
-// Writes all data of a session that is done and had no file into `file`, as session_write_clone()
-// does.
+// Writes all data of an ended session without a file into `file`, as session_write_clone() does.
 int session_write_late(struct session *session, struct trace_file *file, struct err *err);
 
-// Writes all data of a snapshot into `file`, which it takes over, one slice per round of the loop.
-// `ended` follows. The bytes of `copy_fd` (owned; -1: none) that `copy` describes come first.
+// Writes all data of a snapshot into `file`, one slice per round of the loop. Takes over `file`.
+// `ended` follows. The range `copy` of `copy_fd` (owned; -1: none) precedes the packets.
 int session_write_clone(struct session *session, struct trace_file *file, int copy_fd,
                         const struct session_file *copy, struct err *err);
 
-// Returns the statistics of the buffers as TraceStats; free it with
-// pb__trace_stats__free_unpacked(). NULL: memory ran out.
+// Returns the statistics of the buffers (owned by the caller, freed by
+// pb__trace_stats__free_unpacked()), or NULL if memory ran out.
 Pb__TraceStats *session_get_stats(struct session *session);
 
 struct session_counts {
     nsec_t elapsed;       // from the start until the stop
     uint64_t events;      // in the units of the sources
-    uint64_t events_lost; // by the kernel, by a source, refused by a full buffer, or between the
-                          // two ends of a ring that keeps both
+    uint64_t events_lost; // lost by the kernel or a source, refused by a full buffer, or lost
+                          // between the two ends of a ring that keeps both
     uint64_t packets_overwritten; // by rings
     uint64_t packets_discarded;   // by full buffers
     uint64_t bytes;               // recorded into the buffers
     uint64_t file_bytes;          // written to the file
     bool file_full;               // max_file_size_bytes ended the session
-    const char *problem; // left-out sources, or a source's own problem (source.h); borrowed
+    const char *problem;          // left-out sources, or a failure of a source (source.h); borrowed
 };
 
 void session_get_counts(const struct session *session, struct session_counts *ret);
 
-// Returns when the session ends by itself; NSEC_MAX: never.
+// Returns the time when the session ends by itself, by CLOCK_BOOTTIME; NSEC_MAX: never.
 nsec_t session_end_due(const struct session *session);
 
-// For owners without a loop: when to call session_run_due() (NSEC_MAX: never), and the call.
+// For owners without a loop: the time of the next session_run_due(), by CLOCK_BOOTTIME (NSEC_MAX:
+// never), and the call.
 nsec_t session_next_due(const struct session *session);
 void session_run_due(struct session *session);

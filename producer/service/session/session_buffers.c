@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffer settings of a config are checked while they can still be refused: a size that is too
-// small is raised, an impossible size is an error.
+// The buffer settings of a config are checked while an error can still be returned: a size that is
+// too small is raised, an impossible size is an error.
 //
 // A session with implicit task names (implicit_names.h) has one buffer more than the config. Events
 // cannot fill this ring, and names survive its wrap.
@@ -18,7 +18,7 @@
 
 #define BUFFER_BYTES_MIN  ((size_t)CONFIG_BUFFER_KB_MIN * 1024)
 #define NAMES_BUFFER_KB   64
-#define TOUCHED_BYTES_MAX ((size_t)8 << 20) // of all buffers of a session
+#define TOUCHED_BYTES_MAX ((size_t)8 << 20) // all buffers of a session together
 
 const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i)
 {

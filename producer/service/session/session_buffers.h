@@ -11,26 +11,25 @@
 #include "producer/trace/packet_buffer.h"
 #include "protos/config/trace_config.pb-c.h"
 
-// All zero has no buffers.
+// All zero: no buffers.
 struct session_buffers {
     struct packet_buffer **items; // owned, n of them
     size_t n;
 };
 
-// Returns the number of buffers in the config, plus one if tasks are named without being asked for
-// (implicit_names.h).
+// Returns the number of buffers in the config, plus one for implicit task names (implicit_names.h).
 size_t session_buffers_count(const Pb__TraceConfig *config);
 
 // Returns the config of buffer number `i`, also for the extra buffer that the config does not have.
 const Pb__TraceConfig__BufferConfig *session_buffer_config(const Pb__TraceConfig *config, size_t i);
 bool session_buffer_keeps_first(const Pb__TraceConfig *config, size_t i);
 
-// Makes all buffers: empty ones, or copies of `originals`, except that buffers with
-// transfer_on_clone are empty.
+// Makes all buffers: empty buffers, or copies of `originals`. Buffers with transfer_on_clone are
+// empty.
 int session_buffers_make(const Pb__TraceConfig *config, const struct session_buffers *originals,
                          struct session_buffers *ret, struct err *err);
-// Takes the memory that is written first from the kernel now, because there may be none left when a
-// recording fills its buffers. Bounded; the rest follows as the buffers fill.
+// Touches the memory that is written first, because memory may be short when a recording fills its
+// buffers. The size is limited; the rest follows as the buffers fill.
 void session_buffers_touch(struct session_buffers *buffers);
 void session_buffers_done(struct session_buffers *buffers);
 
@@ -40,7 +39,7 @@ int session_buffer_make(const Pb__TraceConfig *config, size_t i, struct packet_b
 
 // Sums over all buffers.
 struct session_buffers_sum {
-    uint64_t size, written; // bytes of memory set aside, and of all packets so far
+    uint64_t size, written; // bytes of memory for packets, and of all packets so far
     uint64_t passed_over;   // packets that rings and stores have dropped
 };
 struct session_buffers_sum session_buffers_sum(const struct session_buffers *buffers);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A snapshot is a session that was never started: it has the config, the packets and the statistics
-// of the original at one moment. It is only read, or written into a file as any session at its end.
-// Everything that can fail is done before the original changes, so a failed snapshot has no effect.
-// A copy is as large as the content, not as the buffer, so that a nearly empty large buffer costs
-// little.
+// of the original at one moment. The snapshot is only read, or written into a file as any session
+// at its end. All steps that can fail precede the changes to the original, so that a failed
+// snapshot has no effect. A copy is as large as the content, not as the buffer, so that a nearly
+// empty large buffer costs little.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,7 @@ void session_flush_file(struct session *session, struct session_file *ret)
     *ret = (struct session_file){.fd = -1};
     if (!file || session->journal)
         return;
-    trace_file_flush_now(file, NULL); // what stays behind follows with the next packets
+    trace_file_flush_now(file, NULL); // the rest follows with the next packets
     struct trace_file_stats stats;
     trace_file_get_stats(file, &stats);
     *ret = (struct session_file){

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recording that is held in memory is also written to a file while it is made, so that it
-// survives the death of the process. The buffers are unchanged: the file follows them by cursors,
-// and the service's own packets go into a second list beside the session's. So snapshots, rings and
+// A recording in memory is also written to a file during the recording, so that the data survive
+// the death of the process. The buffers are unchanged: the file follows them by cursors, and the
+// service's own packets go into a second list beside the session's. Therefore snapshots, rings and
 // full buffers work as always.
 //
 // The file also has packets that a ring has passed over. The file must not grow without limit, and
-// at the end it should have what the buffers have. So when it has become large, and at the end if
-// packets were passed over, the journal begins anew in a second file. The first one stays until the
-// second one is complete. So while a ring wraps, each of its bytes is written at most twice.
+// should finally have the same content as the buffers. Therefore the journal is written again into
+// a second file when the first has become large, and at the end if packets were passed over. The
+// first file stays until the second file is complete. While a ring wraps, each of its bytes is
+// therefore written at most twice.
 //
-// If there is no room for the second file, the journal goes on in the first one.
+// If the disk has no room for the second file, the journal continues in the first file.
 //
 // A snapshot may take a buffer away and leave an empty one (transfer_on_clone, clear_before_clone).
-// The file follows the new buffer from its beginning. At the end the journal begins anew, because
-// the file has the packets of the old buffer.
+// The file follows the new buffer from its beginning. At the end the journal is written again into
+// a second file, because the first file has the packets of the old buffer.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,12 @@
 #include "common/memory.h"
 #include "producer/service/session/session_private.h"
 
-#define SECOND_DELAY (60 * NSEC_PER_SEC) // after there was no room for a second file
-#define SLACK_BYTES  ((uint64_t)1 << 20) // above twice the buffers
+#define SECOND_DELAY (60 * NSEC_PER_SEC) // pause after a lack of room for a second file
+#define SLACK_BYTES  ((uint64_t)1 << 20) // beyond twice the buffers
 
 int session_keep_journal(struct session *session, struct err *err)
 {
-    // Whatever is missing, session_free() frees the rest.
+    // On failure, session_free() frees the parts.
     size_t n = session->buffers.n + 1;
     session->journal = memory_calloc(1, sizeof(*session->journal));
     session->reader.cursors = memory_calloc(n, sizeof(struct packet_cursor));
@@ -48,7 +49,7 @@ struct session_journal *session_journal_free(struct session_journal *journal)
     return NULL;
 }
 
-// Begins with everything that the buffers have and that the service has written.
+// Begins with the content of the buffers and the packets that the service has written.
 static void begin(struct session *session)
 {
     struct session_journal *journal = session->journal;
@@ -73,7 +74,7 @@ static void use_file(struct session *session, struct trace_file *file)
     trace_file_set_ready(file, session->output.goes_on, session->output.userdata);
 }
 
-// Begins anew in a second file. No effect if there can be none.
+// Begins the journal again in a second file. No effect if no second file can be made.
 static void begin_second(struct session *session)
 {
     struct session_journal *journal = session->journal;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table transitions[] defines what a session does at each event. Everything that happens (a
-// call from outside, a time that has come, a full file) goes through session_event() as an event.
-// An event without a row for the present state and mode is ignored. An action runs after the state
-// has changed and may cause further events.
+// The table transitions[] defines the reaction of a session to each event. All events (calls from
+// outside, due times, a full file) go through session_event(). An event without a row for the
+// present state and mode is ignored. An action runs after the change of the state and may cause
+// further events.
 //
-// A session has several deadlines (enum due) but one timer, set to the earliest of them. A test, or
-// another owner without a loop, watches that time itself: session_next_due(), session_run_due().
+// A session has several deadlines (enum due) but one timer, set to the earliest deadline. An owner
+// without a loop, for example a test, watches this time itself: session_next_due(),
+// session_run_due().
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@
 #define ROOM_DELAY_MIN NSEC_PER_SEC
 #define ROOM_DELAY_MAX (60 * NSEC_PER_SEC)
 
-// Unless the config says otherwise, suspended time does not count.
+// Returns the deadline `time` from now. By default, suspended time does not count.
 static struct deadline deadline_in(const struct session *session, nsec_t time)
 {
     struct deadline deadline = {.at = boot_now(session) + time};
@@ -29,7 +30,8 @@ static struct deadline deadline_in(const struct session *session, nsec_t time)
     return deadline;
 }
 
-// Returns whether the deadline has come. If the machine has slept, the missing time is added.
+// Returns whether the deadline has come. If the machine has slept, the deadline is postponed by the
+// missing time.
 static bool deadline_has_come(const struct session *session, struct deadline *deadline)
 {
     if (deadline->at > boot_now(session))
@@ -189,7 +191,7 @@ static void begin_waiting(struct session *session)
     session->deadlines[DUE_TIMEOUT] = deadline_in(session, session->settings.trigger_timeout);
 }
 
-// Nothing is written before the trigger: such a session may wait for months.
+// Nothing is written before the trigger, because a session may wait for its trigger for months.
 static void begin_journal(struct session *session)
 {
     if (session->journal && session_has_trace(session))
@@ -231,7 +233,8 @@ int session_start_sources(struct session *session, struct err *err)
     return 0;
 }
 
-// stop_delay_ms of 0 ends a STOP_TRACING session at once. A START_TRACING session then has no end.
+// Ends the session after stop_delay_ms. A delay of 0 ends a STOP_TRACING session at once. A
+// START_TRACING session then has no end.
 static void begin_stop_delay(struct session *session)
 {
     session->triggered = true;
@@ -269,7 +272,8 @@ static void set_clone_due(struct session *session)
     set_due(session, DUE_CLONE, next, 0);
 }
 
-// Triggers that any user may fire leave room for others.
+// Returns whether users who are not trusted have ordered too many snapshots, so that the rest stays
+// for others.
 static bool is_crowded(const struct session *session)
 {
     size_t n = 0;
@@ -287,7 +291,7 @@ static void plan_clone(struct session *session)
     session->triggered = true;
     if (session->n_clones == PENDING_CLONES_MAX || is_crowded(session) ||
         trigger_hit_copy(session->hit, &clone->hit) < 0) {
-        // Any user may fire triggers as often as he likes.
+        // Any user may fire triggers at any rate, so the log has one line.
         if (!session->overflow_told)
             log_warning(session->env.log,
                         "too many triggers wait for their snapshots, some are left out");
@@ -340,7 +344,7 @@ static void finish_recording(struct session *session)
     flush_sources(session);
     session->final_flush_done = true;
     stop_sources(session);
-    session->room_delay = 0; // tried at once, and logged again
+    session->room_delay = 0; // the next attempt follows at once, and is logged again
     service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_disabled);
     if (session->output.file)
         begin_write_out(session);
@@ -367,7 +371,7 @@ static void end_early(struct session *session)
     end(session);
 }
 
-// Makes the ordered snapshots now, without the rest of their delay.
+// Takes the pending snapshots now, without the rest of their delay.
 static void end_with_snapshots(struct session *session)
 {
     for (size_t i = 0; i < session->n_clones; i++)
@@ -386,11 +390,11 @@ static void end_with_snapshots(struct session *session)
 #define CLONE    (1 << SESSION_MODE_CLONE)
 #define THE_SAME 0
 
-// The state machine. The first row that matches event, state and mode counts.
+// The state machine. The first row that matches event, state and mode applies.
 static const struct transition {
     enum session_event event;
-    unsigned from;  // any of these enum session_state
-    unsigned modes; // any of these modes
+    unsigned from;  // set of enum session_state
+    unsigned modes; // set of modes
     enum session_state to;
     void (*action)(struct session *session); // NULL: none
 } transitions[] = {
@@ -401,7 +405,7 @@ static const struct transition {
     {EVENT_TIMEOUT, SESSION_ARMED, START, SESSION_DONE, end},
     {EVENT_STOP, SESSION_CONFIGURED | SESSION_ARMED, ANY_MODE, SESSION_DONE, end},
 
-    // Triggers during a recording. Triggers that come too late have no effect.
+    // Triggers during a recording. Late triggers have no effect.
     {EVENT_TRIGGER, SESSION_STARTED, START, SESSION_TRIGGERED, remember_trigger},
     {EVENT_TRIGGER, SESSION_STARTED, STOP, SESSION_TRIGGERED, begin_stop_delay},
     {EVENT_TRIGGER, SESSION_STARTED, CLONE, THE_SAME, plan_clone},
@@ -416,7 +420,7 @@ static const struct transition {
     {EVENT_SLICE_DUE, SESSION_RECORDING | SESSION_STOPPING, ANY_MODE, THE_SAME, write_slice},
     {EVENT_WRITTEN, SESSION_RECORDING, ANY_MODE, THE_SAME, NULL},
 
-    // The end: with a trace if no trigger was awaited or it has come, otherwise without.
+    // The end. The session has a trace if it awaited no trigger, or if the trigger has come.
     {EVENT_DURATION_OVER, SESSION_STARTED, PLAIN, SESSION_STOPPING, finish_recording},
     {EVENT_DELAY_OVER, SESSION_TRIGGERED, START | STOP, SESSION_STOPPING, finish_recording},
     {EVENT_TIMEOUT, SESSION_STARTED, STOP | CLONE, SESSION_DONE, end_early},
@@ -497,7 +501,7 @@ void session_run_due(struct session *session)
         struct deadline *deadline = &session->deadlines[due];
         if (!deadline_has_come(session, deadline))
             continue;
-        // Periods stay on their grid; times that were slept through are not made up for.
+        // Periods stay on their grid; missed times are not made up for.
         if (deadline->period > 0)
             deadline->at += ((now - deadline->at) / deadline->period + 1) * deadline->period;
         else

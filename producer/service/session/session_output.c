@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing may delay the sources for long. So the file gets its packets in slices, one per round of
-// the loop. A slice is small, because all of it may have to be deflated. After the recording
-// nothing competes any more, but the loop must still react to a second Ctrl-C.
+// Nothing may delay the sources for long. Therefore the file gets its packets in slices, one per
+// round of the loop. A slice is small, because all of it may have to be deflated. After the
+// recording no source competes, but the loop must still react to a second Ctrl-C.
 //
-// If the file is a pipe with a slow reader, the session sleeps until there is room. The packets
+// If the file is a pipe with a slow reader, the session sleeps until the pipe has room. The packets
 // wait in their buffers.
 #include "producer/service/session/session_output.h"
 
@@ -12,8 +12,8 @@
 
 #include "common/cleanup.h"
 
-#define SLICE_BYTES    (16 * 1024)        // deflating it takes a fraction of a millisecond
-#define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for a reader that has not taken everything at the end
+#define SLICE_BYTES    (16 * 1024)        // deflated in a fraction of a millisecond
+#define FINISH_TIMEOUT (1 * NSEC_PER_SEC) // for a slow reader at the end
 
 static void file_writable(void *userdata)
 {

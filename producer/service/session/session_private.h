@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What session.c (life), session_machine.c (events and their times) and session_clone.c (snapshots)
-// share. No other file includes this.
+// Shared by session.c (life), session_machine.c (events and their times), session_clone.c
+// (snapshots) and session_journal.c. No other file includes this header.
 #pragma once
 
 #include "producer/service/service_packets.h"
@@ -14,7 +14,7 @@
 
 #define PENDING_CLONES_MAX 16
 
-// How often a journal and its statistics are written.
+// Period of the journal, and its write-outs per statistics packet.
 #define JOURNAL_PERIOD           NSEC_PER_SEC
 #define JOURNAL_WRITES_PER_STATS 10
 
@@ -35,10 +35,10 @@ enum session_event {
     EVENT_WRITE_DUE,
     EVENT_SLICE_DUE,
     EVENT_WRITTEN,
-    EVENT_FILE_ENDED, // the file is full, or writing failed
+    EVENT_FILE_ENDED, // the file is full, or a write has failed
 };
 
-// The order of events that are due at the same time.
+// Deadlines, in the order of events that are due at the same time.
 enum due {
     DUE_CLONE,
     DUE_DELAY,
@@ -56,7 +56,7 @@ enum due {
 struct deadline {
     nsec_t at;     // boot time; NSEC_MAX: not set
     nsec_t period; // 0: once
-    nsec_t awake;  // CLOCK_MONOTONIC, which stands still in suspend: not due before this; 0: none
+    nsec_t awake;  // earliest time by CLOCK_MONOTONIC, which stands still in suspend; 0: none
 };
 
 struct pending_clone {
@@ -68,7 +68,7 @@ struct session_journal {
     struct service_packets packets; // the twin of the session's packets
     bool begun;
     unsigned n_tails;              // completed write-outs
-    uint64_t passed_over;          // by the rings, when the file began
+    uint64_t passed_over;          // packets that the rings had passed over when the file began
     bool buffer_replaced;          // since the file began
     nsec_t second_due;             // no second file before this time
     struct trace_file *previous;   // owned: complete until the present file is complete; NULL: none
@@ -88,7 +88,7 @@ struct session {
 
     struct pending_clone clones[PENDING_CLONES_MAX];
     size_t n_clones;
-    bool overflow_told;                    // the log says that `clones` is full
+    bool overflow_told;                    // the log says already that `clones` is full
     const struct service_trigger_hit *hit; // borrowed, inside session_trigger()
     bool triggered;                        // the awaited trigger has come
 
@@ -101,16 +101,17 @@ struct session {
     struct session_output output;
     struct session_journal *journal; // owned; NULL: none
     nsec_t synced_at;                // boot time
-    uint64_t bytes_taken;            // of the recorded data, when everything was written
-    nsec_t room_delay;               // until the next attempt to write; 0: there is room
-    bool is_clone; // buffer_stats are then those of the original at the time of the clone
+    uint64_t bytes_taken;            // written part of the recorded data, at the last complete
+                                     // write-out
+    nsec_t room_delay;               // until the next attempt to write; 0: no lack of room
+    bool is_clone; // buffer_stats then belong to the original, at the time of the clone
 
     nsec_t started_at, stopped_at; // boot time
     uint64_t flushes;
     bool final_flush_done;
     bool file_full;
     int result;
-    struct err err; // of result
+    struct err err; // text for `result`
 };
 
 static inline nsec_t boot_now(const struct session *session)
@@ -140,15 +141,15 @@ static inline void session_tell(struct session *session, enum service_event even
 void session_event(struct session *session, enum session_event event);
 bool session_event_matters(const struct session *session, enum session_event event);
 int session_make_timer(struct session *session, struct err *err);
-void session_arm_timer(struct session *session); // after every event from outside
+void session_arm_timer(struct session *session); // called after every event from outside
 
 bool session_has_trace(const struct session *session);
 int session_start_sources(struct session *session, struct err *err);
-// Stops sources whose time is over, and sets when the next one is due.
+// Stops sources whose time is over, and sets the next time.
 void session_stop_due_sources(struct session *session);
 
 // The steps of session_new(). The bytes go into the trace; the session owns the message that is
-// unpacked from them.
+// unpacked from the bytes.
 int session_copy_config(struct session *session, const uint8_t *bytes, size_t size,
                         struct err *err);
 int session_make_scratch(struct session *session, struct err *err);

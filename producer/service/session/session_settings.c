@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mode without any trigger only limits the recording, so it is a duration.
+// STOP_TRACING without any trigger only limits the recording, so the timeout becomes a duration.
 //
 // The rules are Perfetto's. A file is written every 5 s, and never more often than every 100 ms.
 // Unless write_flush_mode says otherwise, sources are flushed every 5 s if writes are at least as
-// frequent, and before each write if writes are rarer. An explicit flush_period_ms wins.
+// frequent, and before each write if writes are rarer. An explicit flush_period_ms has priority.
 #include "producer/service/session/session_settings.h"
 
 #include <errno.h>

@@ -22,25 +22,25 @@ enum session_mode {
 struct session_settings {
     nsec_t duration;
     enum session_mode mode;
-    nsec_t trigger_timeout;       // of the modes with triggers
-    bool duration_counts_suspend; // all of these include the time for which the machine sleeps
+    nsec_t trigger_timeout;       // for the modes with triggers
+    bool duration_counts_suspend; // these times include suspend
     bool write_into_file;
-    nsec_t write_period; // of write_into_file
+    nsec_t write_period; // for write_into_file
     bool flush_on_write; // sources are flushed before each write
     nsec_t flush_period;
     nsec_t clear_period;
     nsec_t snapshot_period;  // of clock snapshots, synchronization markers and statistics
     uint64_t max_file_bytes; // 0: no limit
     bool deflate;
-    bool sync_after_write;      // the file is synced at each write-out
+    bool sync_after_write;      // sync at each write-out
     int64_t uuid_msb, uuid_lsb; // from the config, or random
     uint32_t primary_clock;     // BuiltinClock
     bool clock_snapshots, trace_config, system_info, service_events;
 };
 
-// Returns 0, or -EOPNOTSUPP with text if the config asks for something that mmtrace cannot do.
+// Reads the settings. Returns 0, or -EOPNOTSUPP with text if mmtrace does not support a setting.
 int session_settings_read(const Pb__TraceConfig *config, struct session_settings *ret,
                           struct err *err);
 
-// Makes a new UUID, except for the half that identifies the original session.
+// Makes a new UUID, except for `lsb`, the half that identifies the original session.
 void session_settings_renew_uuid(struct session_settings *settings, int64_t lsb);

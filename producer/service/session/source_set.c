@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Classes are walked in table order and, within a class, in the order of the config. A source that
-// listens to others (process names, to the pids that ftrace sees) starts before them. Sources stop
+// listens to others (process names: to the pids that ftrace sees) starts before them. Sources stop
 // in reverse order, so that the listener gets the last pids.
 //
-// A machine rarely permits everything that a config asks for. Each failure is logged once, the
-// source is left out, and the failure is kept as the session's problem until its end: the command
-// that asked for the source fails, although the trace is kept. A recording is refused only if
-// nothing of it would be left.
+// A machine rarely permits everything in a config. Each failure is logged once, the source is left
+// out, and the failure is kept as the session's problem until its end: the command that requested
+// the source fails, although the trace is kept. A recording is refused only if it would be empty.
 #include "producer/service/session/source_set.h"
 
 #include <errno.h>
@@ -27,8 +26,8 @@
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
 
-// The names that a config's filters may use for this program: its own, and that of the producer
-// whose data sources it provides.
+// The names that a config's filters may use for this program: its own, and the name of Perfetto's
+// producer of the same data sources.
 static const char *const producer_names[] = {"mmtrace", "perfetto.traced_probes"};
 #define N_PRODUCER_NAMES ELEMENTS(producer_names)
 static bool filters_match(const Pb__TraceConfig__DataSource *entry)
@@ -46,8 +45,9 @@ static bool filters_match(const Pb__TraceConfig__DataSource *entry)
     return false;
 }
 
-// Returns whether a source with this target must keep the names of tasks that have ended. A ring
-// drops a name when it has passed the task's end; then the ring has no more events about the task.
+// Returns whether a source with this target must keep the names of ended tasks. A ring drops a name
+// when it has passed the task's end; then the ring has no more events about the task. This does not
+// hold for events in another buffer, or for a ring that keeps its first packets.
 static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
 {
     bool elsewhere = false;
@@ -61,7 +61,7 @@ static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
     return elsewhere || session_buffer_keeps_first(config, buffer);
 }
 
-// Returns whether events name the tasks: those of scheduling and of new tasks.
+// Returns whether the config has events with task names: events of scheduling and of new tasks.
 static bool events_name_tasks(const Pb__TraceConfig *config)
 {
     for (size_t i = 0; i < config->n_data_sources; i++) {
@@ -109,7 +109,8 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
     return 0;
 }
 
-// Without it the session still records what it was asked for. Returns 0 or -ENOMEM.
+// Opens the implicit source. Without it, the session still records its config. Returns 0 or
+// -ENOMEM.
 static int open_implicit(struct source_set *set, const struct source_set_env *env,
                          const struct source_class *class, const Pb__TraceConfig *config)
 {
@@ -123,7 +124,7 @@ static int open_implicit(struct source_set *set, const struct source_set_env *en
 }
 
 // Logs a failure that affects one of several sources. The failure of a single source, and a lack of
-// memory, which is not the source's fault, are reported as the session's own.
+// memory, are reported as the session's own failure.
 static void leave_out(struct source_set *set, const char *name, const struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data sources of one session. Each has a packet sequence of its own into its target buffer.
-// They are driven together, in the order of the table of classes.
+// The data sources of one session. Each source has a separate packet sequence into its target
+// buffer. All sources are driven together, in the order of the table of classes.
 #pragma once
 
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct source_slot {
     struct source *source;              // owned
     struct packet_writer writer;
     uint32_t buffer;
-    nsec_t stop_due; // end of its own trace_duration_ms; NSEC_MAX if it has none or does not run
+    nsec_t stop_due; // end of the source's trace_duration_ms; NSEC_MAX: none, or not running
     bool running, has_started;
     bool implicit; // not in the config (implicit_names.h)
 };
@@ -32,13 +32,13 @@ struct source_set {
         *slots; // owned; the addresses are stable, because sources borrow the writers
     size_t n;
     size_t n_implicit; // part of n
-    size_t n_running;  // without implicit ones
+    size_t n_running;  // without implicit sources
     struct pid_feed pids;
     struct foreign_helper *helper; // owned; NULL: none
     const struct log *log;         // borrowed
     const char *required;          // borrowed
-    char title[64];                // of the session, followed by ": "; "": none
-    char left_out[768];            // which sources are left out, why, and what to do; "": none
+    char title[64];                // title of the session, followed by ": "; "": none
+    char left_out[768];            // sources that were left out, with reasons and hints; "": none
 };
 
 struct source_set_env {
@@ -48,27 +48,29 @@ struct source_set_env {
     const struct requester *requester;         // NULL: root
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // session_buffers_count() of them
-    const char *required; // without this source nothing is recorded; NULL: none
-    const char *title;    // of the session, prefix of log lines; NULL: the program has one session
+    const char *required; // name of a source without which nothing is recorded; NULL: none
+    const char *title;    // title of the session, prefix of log lines; NULL: the program has one
+                          // session
 };
 
 // Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. A
 // source that cannot be opened is logged, left out, and reported as the problem of
-// source_set_counts(). Fails only if none of the config's sources, or not the required one, can be
-// opened.
+// source_set_counts(). Returns 0 or a negative errno with text. Fails only if none of the config's
+// sources, or not the required source, can be opened.
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
-// Opens sources of the same config that its filters, now changed, had excluded. A source that fails
-// is left out as above. Returns the number of the first new source.
+// Opens sources of the same config that its old filters had excluded. A source that fails is left
+// out as above. Returns the number of the first new source.
 size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
                             const Pb__TraceConfig *config);
 
-// Lets the sources from number `first` on acquire from the kernel what they will need at their
-// start. Failures are logged.
+// Lets the sources from number `first` on acquire kernel resources for their start. Failures are
+// logged.
 void source_set_prepare(struct source_set *set, size_t first);
 
-// Starts the open sources at time `now` (boot time). Fails only if nothing starts.
+// Starts the open sources at time `now` (boot time). Returns 0 or a negative errno with text. Fails
+// only if nothing starts, or if the only or required source fails.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 
 // Starts the sources from number `first` on, while others run. A source that fails is left out as
@@ -84,11 +86,11 @@ void source_set_dump(struct source_set *set);
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
 
-// Replaces buffer number `buffer` by an empty one. Sources that write to it start anew.
+// Replaces buffer number `buffer` by an empty buffer. Sources that write to it clear their state.
 void source_set_replace_buffer(struct source_set *set, size_t buffer,
                                struct packet_buffer *replacement);
 
-// Stops sources whose own duration is over. Returns the next such time, or NSEC_MAX.
+// Stops sources whose own duration is over. Returns the next end of a source, or NSEC_MAX.
 nsec_t source_set_stop_due(struct source_set *set, nsec_t now);
 
 void source_set_counts(const struct source_set *set, struct source_counts *ret);

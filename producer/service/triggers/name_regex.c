@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A config may come from a hostile client, and regcomp() trusts its caller: it recurses for each
-// parenthesis, copies what a quantifier applies to (40 plus signs in a row are 2^40 copies), and
-// back-references can make regexec() take exponential time. So the size of an expression after all
-// copies is computed before regcomp() sees the expression. Names need far less than the limits
-// here.
+// A config may come from a hostile client, and regcomp() trusts its caller: regcomp() recurses for
+// each parenthesis, and copies the operand of a quantifier (40 plus signs in a row are 2^40
+// copies). Back-references can make regexec() take exponential time. Therefore the size of an
+// expression after all copies is computed before regcomp() sees the expression. Names need far less
+// than the limits here.
 //
-// regexec() keeps each state of its automaton that a name has led to, and there can be as many
-// states as names. So an expression is compiled for one question only, and its states are freed
-// afterwards.
+// regexec() keeps each state of its automaton that a name has reached, and the number of states can
+// be as high as the number of names. Therefore an expression is compiled for one match only, and
+// its states are freed afterwards.
 #include "producer/service/triggers/name_regex.h"
 
 #include <errno.h>
@@ -19,10 +19,10 @@
 
 #define SIZE_MAX_BYTES 512
 #define DEPTH_MAX      16
-#define COPIES_MAX     256 // characters and sets, each as often as quantifiers repeat it
+#define COPIES_MAX     256 // characters and sets, times the repetitions of their quantifiers
 #define NAME_MAX_BYTES 256
 
-// Skips a bracket expression; `at` is inside of it.
+// Skips a bracket expression; `at` is inside the expression.
 static const char *skip_bracket(const char *at)
 {
     at += *at == '^';
@@ -36,8 +36,8 @@ static const char *skip_bracket(const char *at)
     return *at ? at + 1 : at;
 }
 
-// Returns the larger number of "{2,5}", at least 1; `at` is behind the brace. "{2,}" gives one
-// more.
+// Returns the largest number of "{2,5}", at least 1; `at` is behind the brace. "{2,}" gives one
+// more than its number.
 static uint64_t largest_count(const char *at)
 {
     const char *end = at + strlen(at);
@@ -53,11 +53,11 @@ static uint64_t largest_count(const char *at)
     return largest + open;
 }
 
-// The sizes of an expression while it is read. Numbers stay small: a step multiplies at most
-// COPIES_MAX, and the next step refuses the result.
+// The sizes of an expression during its measurement. Numbers stay small: a step multiplies at most
+// by COPIES_MAX, and the next step refuses the result.
 struct measure {
     uint64_t total[DEPTH_MAX + 1]; // of each open parenthesis, without `last`
-    uint64_t last;                 // of the part that a quantifier would apply to
+    uint64_t last;                 // of the operand of a quantifier
     unsigned depth;
 };
 
@@ -80,7 +80,8 @@ static int refuse_copies(struct err *err)
                    COPIES_MAX);
 }
 
-// An ordinary character, a backslash with the next character, and a set are one atom each.
+// Measures the next part. An ordinary character, a backslash with the next character, and a set are
+// one atom each.
 static int measure_step(struct measure *m, const char **at, struct err *err)
 {
     char c = *(*at)++;
@@ -150,8 +151,8 @@ int name_regex_check(const char *pattern, struct err *err)
     return r;
 }
 
-// POSIX demands the leftmost match, and of these the longest: if any match is the whole name, this
-// one is.
+// POSIX demands the longest of the leftmost matches. If any match is the whole name, this match is
+// found.
 bool name_regex_matches(const char *pattern, const char *name)
 {
     regex_t regex;

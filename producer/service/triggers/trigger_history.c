@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// While the process lives, times are boot time, which nobody can set. In the file they are the time
-// of day, the only time that is meaningful after a reboot. Future times in the file, because the
-// clock was set back meanwhile, count as now: then the limit holds for 24 hours at most, and never
-// for ever.
+// In the process, times are boot time, which nobody can set. In the file they are the time of day,
+// the only time that is valid after a reboot. Future times in the file, because the clock was set
+// back meanwhile, count as now: then the limit holds for 24 hours at most, and never forever.
 //
-// A name is kept as a hash: a name may have any bytes, and a line of the file may not.
+// A name is kept as a hash: a name may have any bytes, but a line of the file may not.
 #include "producer/service/triggers/trigger_history.h"
 
 #include <errno.h>
@@ -140,7 +139,7 @@ int trigger_history_write(const char *dir, const struct strbuf *text)
     if (fd < 0)
         return -errno;
     int r = fd_write_all(fd, text->text, text->size);
-    if (r == 0 && fsync(fd) < 0) // before the name: a reset must not leave an empty file
+    if (r == 0 && fsync(fd) < 0) // before the rename: a reset must not leave an empty file
         r = -errno;
     if (r == 0 && rename(temporary, path) < 0)
         r = -errno;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The times at which each trigger was heard in the last 24 hours, for max_per_24_h. A small file
-// keeps them across restarts.
+// The times of each trigger in the last 24 hours, for max_per_24_h. A small file keeps the times
+// across restarts.
 #pragma once
 
 #include <stddef.h>
@@ -29,9 +29,9 @@ struct trigger_now {
     nsec_t boot, real;
 };
 
-#define TRIGGER_HISTORY_MAX 4096 // times; the oldest beyond this are dropped
+#define TRIGGER_HISTORY_MAX 4096 // times; at the limit, the oldest time is dropped
 
-// Returns how often a trigger of this name was heard in the last 24 hours. Drops older times.
+// Returns the number of triggers of this name in the last 24 hours. Drops older times.
 size_t trigger_history_count(struct trigger_history *history, const char *name,
                              struct trigger_now now);
 int trigger_history_add(struct trigger_history *history, const char *name, struct trigger_now now);
@@ -47,6 +47,6 @@ int trigger_history_parse(struct trigger_history *history, const char *text, siz
 // Makes the text of the file. Replaces the content of *ret.
 int trigger_history_text(const struct trigger_history *history, struct trigger_now now,
                          struct strbuf *ret);
-// Replaces the file in `dir` as a whole. The text is on the disk before it gets the file's name, so
-// this may wait for the disk.
+// Replaces the file in `dir` as a whole. Waits for the disk, because the text is on the disk before
+// the file gets its name. Returns 0 or a negative errno.
 int trigger_history_write(const char *dir, const struct strbuf *text);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions are POSIX extended ones and must match the producer's whole name, as in Perfetto.
-// They are checked when the session is made: an invalid expression is an error in the config and is
-// reported to its author, instead of being found at the first trigger.
+// Expressions are POSIX extended expressions and must match the producer's whole name, as in
+// Perfetto. Expressions are checked when the session is made: an invalid expression is an error in
+// the config and is reported to its author, not found at the first trigger.
 #include "producer/service/triggers/trigger_rules.h"
 
 #include "common/str.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which triggers a session hears: names, producers, probability and the limit per day, from its
-// trigger_config. The caller keeps the history of a day (trigger_history.h).
+// The rules by which a session accepts triggers: names, producers, probability and the limit per
+// day, from its trigger_config. The caller keeps the history of a day (trigger_history.h).
 #pragma once
 
 #include <stdbool.h>
@@ -14,16 +14,16 @@
 // Returns 0, or -EINVAL with the field's path if a producer_name_regex is not an expression.
 int trigger_rules_check(const Pb__TraceConfig *config, struct err *err);
 
-// The rules are applied in this order. The verdict holds for this moment only.
+// The rules apply in this order. The verdict holds only for the moment.
 enum trigger_verdict {
     TRIGGER_UNKNOWN,  // the session has no trigger of this name for this producer
     TRIGGER_SKIPPED,  // by skip_probability
-    TRIGGER_TOO_MANY, // max_per_24_h
+    TRIGGER_TOO_MANY, // by max_per_24_h
     TRIGGER_HEARD,
 };
 
-// `random` is in [0, 1). `n_in_24_h` is how often a trigger of this name was heard before. *ret is
-// the trigger's part of the config, and untouched for TRIGGER_UNKNOWN.
+// `random` is in [0, 1). `n_in_24_h` is the number of triggers of this name in the last 24 hours.
+// *ret is the trigger's part of the config, and untouched for TRIGGER_UNKNOWN.
 enum trigger_verdict trigger_rules_judge(const Pb__TraceConfig *config, const char *name,
                                          const char *producer_name, double random,
                                          uint64_t n_in_24_h,

@@ -42,7 +42,7 @@ struct bundle {
         *described[BUNDLE_DESCRIBED_MAX]; // described events that this bundle has
     size_t n_described;
     size_t symbols_sent; // kernel symbols whose names are in closed packets
-    size_t symbols_due;  // the same, plus those at the end of this bundle
+    size_t symbols_due;  // the same, plus the symbols at the end of this bundle
     uint64_t last_time;  // of the last event, of this CPU
     size_t want;         // estimated bytes of the next packet
     uint64_t n_events;   // written so far, in all bundles

@@ -60,7 +60,7 @@ static inline unsigned zero_byte(uint64_t word)
     return zeros ? (unsigned)__builtin_ctzll(zeros) / 8 : 8;
 }
 
-// Copies all 16 bytes and counts those in front of the zero.
+// Copies all 16 bytes and counts the bytes in front of the zero.
 static inline uint8_t *put_text16(uint8_t *p, const uint8_t *text)
 {
     uint64_t bits = LOAD(uint64_t, text);

@@ -41,7 +41,7 @@ struct kernel_symbol {
 VEC_DEFINE(kernel_symbol_list, struct kernel_symbol);
 VEC_DEFINE(kernel_addresses, uint64_t);
 
-// Beyond this many numbers, kernel_symbols_forget_numbers() should be called as soon as possible.
+// From this number on, the caller calls kernel_symbols_forget_numbers() as soon as it can.
 #define KERNEL_SYMBOLS_NUMBERS_MAX 65536
 
 // All zero: numbers addresses but knows no names.

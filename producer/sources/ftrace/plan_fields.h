@@ -65,5 +65,5 @@ bool plan_kind_is_bytes(enum plan_kind kind);
 bool plan_kind_is_repeated(enum plan_kind kind);
 bool plan_kind_is_dynamic(enum plan_kind kind); // the record gives its size
 
-// Returns how many bytes of the record a fixed op reads, from the field's offset on.
+// Returns the bytes of the record that a fixed op reads, from the field's offset on.
 size_t plan_kind_reads(enum plan_kind kind, size_t field_size);

@@ -75,7 +75,7 @@ int tracefs_append_root(struct tracefs *fs, const char *path, const char *line,
 // becomes "0".
 void tracefs_setting(struct strbuf *text);
 
-// Undoes changes of dead processes: their instances and the journals that no process holds. Returns
-// the number of things that were cleaned up. Quick if there are none.
+// Undoes the changes of processes that have ended: removes their instances, and restores files from
+// journals that no process holds. Returns the number of removed instances and journals.
 unsigned tracefs_sweep(const char *root, const char *proc, const char *state_dir,
                        const struct log *log);

@@ -219,6 +219,8 @@ static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *r
                    (frame.rel_pc & ((UINT64_C(1) << REL_PC_BITS) - 1));
     uint64_t *index = map64_get_or_add(&book->frame_of, key, book->frames.n, &is_new);
     if (!index || (is_new && book_frame_vec_push(&book->frames, frame) < 0)) {
+        if (index)
+            map64_remove(&book->frame_of, key);
         map64_remove(&book->frame_of_pc, pc);
         return -ENOMEM;
     }

@@ -29,7 +29,7 @@ int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct 
     int r = heap_clients_take_share(heap, pid, err, &share);
     if (r < 0) {
         if (ring_fd >= 0)
-            ring_fd_stop(ring_fd); // nobody will read it
+            ring_fd_stop(ring_fd); // it will have no reader
         close_fd(ring_fd);
         return r;
     }

@@ -42,8 +42,8 @@ struct smaps_mapping {
     bool is_open, is_anonymous, is_guard; // guard: a mapping without any access
     uint64_t start, end;
     uint64_t guard_before; // size of the guard directly before it
-    uint64_t library_end;  // end of libmmheap.so if everything from there up to here is its data;
-                           // otherwise 0
+    uint64_t library_end; // end of libmmheap.so if all mappings from there up to here are its data;
+                          // otherwise 0
     uint32_t name;
     uint64_t kb[N_SMAPS_COLUMNS];
 };

@@ -3,7 +3,7 @@
 // A process becomes a VM some time after its start, perhaps late, by executing a VM. Named
 // processes are examined until they are VMs; if all processes are selected, only young processes
 // are examined. A VM that takes no agents may still be starting. An old VM is asked nevertheless:
-// the error says what is wrong.
+// the error names the reason.
 //
 // An agent that was present from the start asks by itself within a second.
 #include "producer/sources/heap/heap_source_private.h"

@@ -12,7 +12,7 @@
 #include "producer/sources/heap/heap_book.h"
 #include "producer/trace/packet_writer.h"
 
-// One heap of a process. The flags are those of ProcessHeapSamples.
+// One heap of a process. The flags are the flags of ProcessHeapSamples.
 struct profile_process {
     struct heap_book *book; // the writer sets its iids
     const char *heap_name;

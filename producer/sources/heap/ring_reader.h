@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder's end of the ring (producer/agents/heap/heap_abi.h). The memory belongs to a process
-// that may be hostile or dying. Therefore every record is copied once and then checked, positions
-// and sizes are bounded, and the memfd is sealed so that it cannot shrink under the reader.
+// The recorder's end of the ring (producer/heap/heap_abi.h). The memory belongs to a process that
+// may be hostile or dying. Therefore every record is copied once and then checked, positions and
+// sizes are bounded, and the memfd is sealed so that it cannot shrink under the reader.
 #pragma once
 
 #include <stdbool.h>

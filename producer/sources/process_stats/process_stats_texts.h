@@ -75,7 +75,7 @@ struct process_times {
 // Parses /proc/PID/stat. Returns false if the text is incomplete.
 bool process_stat_parse(struct span text, struct process_times *ret);
 
-// Appends a string `field` for each argument in the text of /proc/PID/cmdline that is not empty.
+// Appends a string `field` for each non-empty argument in the text of /proc/PID/cmdline.
 // Returns their number.
 unsigned cmdline_write(struct span text, struct wire_writer *w, uint32_t field);
 

@@ -23,8 +23,8 @@
 #include "common/nsec.h"
 #include "common/ranges.h"
 
-// The kernel does not answer this caller, who neither owns the file nor may write to it (or the
-// file is on hugetlbfs). Any answer, "all resident" above all, would be made up.
+// The kernel does not answer this caller, because the caller neither owns nor may write the file
+// (or the file is on hugetlbfs). Any answer, "all resident" above all, would be made up.
 #define RESIDENCY_E_UNKNOWN 1
 // residency_probe_walk() stopped at its deadline: call it again to continue.
 #define RESIDENCY_E_AGAIN 2

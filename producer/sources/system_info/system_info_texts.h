@@ -20,7 +20,7 @@ enum cpu_identifier {
 struct cpu_info {
     uint32_t number;
     struct span processor; // name of the cpu's kind; empty if the text has none
-    unsigned identifiers;  // which of the following five are present
+    unsigned identifiers;  // bits of the following members that are present
     uint32_t implementer, architecture, variant, part, revision;
     uint64_t features; // CpuInfo.Cpu.features
 };

@@ -30,7 +30,7 @@ __asm__(".pushsection .note.mmheap,\"a\",%note\n"
 
 #define registry mmheap_registry_here
 
-// The last heap is for registrations that find no room.
+// Returns the heap with this name, the last heap if there is no room, or NULL.
 static struct mmheap *find(const char *name)
 {
     uint32_t n = registry.n_heaps;

@@ -33,13 +33,13 @@ extern "C" {
 struct mmheap;
 
 /* Called when recording of the heap begins (one sample per `interval` bytes on average) or ends
- * (0). The calling thread is the one that notices, perhaps in the middle of a report: the function
- * may only set variables. It may not be called in a child after fork, where nothing is recorded. */
+ * (0). The thread that notices calls it, perhaps in the middle of a report: the function may only
+ * set variables. It may stay uncalled in a child after fork, where nothing is recorded. */
 typedef void (*mmheap_changed_fn)(void *userdata, size_t interval);
 
 /* Returns the heap with this name, never NULL. Every call within one program or library returns the
  * same heap. Heaps with the same name in several libraries are shown as one. `changed` may be NULL;
- * that of the first call counts. Any thread may call this, also in a child after fork, but not in a
+ * the first call decides. Any thread may call this, also in a child after fork, but not in a
  * signal handler. These heaps are never recorded: a heap without a name, heaps beyond 63 in a
  * program or library, heaps beyond 63 in the process, and "libc.malloc" and "com.android.art",
  * which are reserved. */

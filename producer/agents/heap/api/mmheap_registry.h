@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libmmheap.a leaves in a program or library for libmmheap.so: a table of heaps, and a note
-// that says where the table is (in PT_NOTE, like a build id). With the note, neither has to find
-// the other by name. A program linked statically to libmmheap.a never needs libmmheap.so.
+// The data of libmmheap.a in a program or library, for libmmheap.so: a table of heaps, and a note
+// with the place of the table (in PT_NOTE, like a build id). With the note, neither library looks
+// up the other by name. A program linked statically to libmmheap.a never needs libmmheap.so.
 #pragma once
 
 #include "producer/agents/heap/api/mmheap.h"

@@ -2,8 +2,8 @@
 //
 // mmheap-attach PID LIBRARY: loads libmmheap.so into a running process that was not prepared for
 // it. With "detach" as a third argument, and the process's ring as descriptor 3, takes its hooks
-// out. It is a program of its own so that nothing that happens to the process or to itself can
-// delay the recorder, and so that the recorder does not link libunwind.
+// out. A program of its own cannot delay the recorder, whatever happens to it or to the process,
+// and the recorder does not link libunwind.
 //
 // One thread is borrowed; the others run on. All threads are tried in turn, again and again, until
 // one is at a point where it may call dlopen(). This takes two seconds at most.
@@ -57,10 +57,10 @@ struct attach {
     uint64_t memory;               // in the process: text at its start, stack at its end
     int64_t ring_there;            // descriptors in the process; -1: none
     int64_t library_there;
-    int ring_fd; // the same file in this process
+    int ring_fd; // the ring in this process
     int mem_fd;
-    nsec_t stopped; // since when the thread is stopped
-    nsec_t longest; // the longest such time
+    nsec_t stopped; // time at which the thread was stopped
+    nsec_t longest; // longest stop of a thread
 };
 
 static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
@@ -211,8 +211,8 @@ static int attach_there(struct attach *a, struct err *err)
     return call_library(a, FUNCTION_ATTACH, (uint64_t)fd, err);
 }
 
-// The memory that was opened ends when the process executes another program. Then what was read of
-// the old program is wrong for the new one.
+// Returns false if the process has executed another program: the opened memory has ended, and the
+// data of the old program are wrong for the new one.
 static bool is_same_program(const struct attach *a)
 {
     uint8_t byte;
@@ -260,7 +260,7 @@ static int try_thread(struct attach *a, int tid, nsec_t deadline)
     if (r == -EPERM && !target_may_stop(&a->target, tid))
         return 0; // the thread has just ended
     if (r == -ETIMEDOUT && is_late)
-        return 0; // a busy machine, maybe: the thread did not have its time
+        return 0; // perhaps a busy machine: the thread did not have its time
     return r == -ESRCH ? 0 : r;
 }
 
@@ -297,7 +297,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
     }
 }
 
-// A call that completes late begins a profile that nobody reads.
+// Ends the profile that a late call may begin: no recorder reads it.
 static void tell_to_stop(int ring_fd)
 {
     const unsigned stop = 1;
@@ -346,8 +346,8 @@ static int find_functions(struct attach *a, struct err *err)
     return 0;
 }
 
-// Opens a file that its owner may write to. Others need CAP_DAC_OVERRIDE, which a recorder does
-// without.
+// Opens a file with its owner's ids. With other ids, writing would need CAP_DAC_OVERRIDE, which a
+// recorder does not have.
 static int open_as_owner(const char *path)
 {
     struct foreign_ids own;
@@ -409,8 +409,8 @@ static void answer(int result, nsec_t stopped, int fd, const char *text)
     unix_socket_send(ATTACH_SOCKET_FD, &message, sizeof(message), fd, 0);
 }
 
-// Returns whether the process takes its hooks out itself: one that allocates does so at its next
-// sample, and its ring says so.
+// Returns whether the process takes its hooks out itself: a process that allocates does so at its
+// next sample, and its ring reports this.
 static bool leaves_by_itself(void)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + LEAVE_TIME;
@@ -422,7 +422,8 @@ static bool leaves_by_itself(void)
     return gone;
 }
 
-// Returns in time if a process is hard to stop: a child goes on with taking its hooks out.
+// Leaves the work to a child, and waits for the child for a limited time. Returns false in the
+// child, or if there is none.
 static bool wait_for_child(void)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + DETACH_TIME;
@@ -456,7 +457,7 @@ int main(int argc, char **argv)
     if (!detach &&
         recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
         return 2;
-    // In case the kernel does not return: a borrowed thread goes on without us.
+    // The kernel may not return: then the alarm ends this process, and a borrowed thread goes on.
     signal(SIGALRM, SIG_DFL);
     alarm(LIFE_SECONDS);
     int r = attach_to(&a, (int)pid, detach, &err);

@@ -8,16 +8,16 @@
 //   interrupted, even if the handler waits;
 // - nothing but the C library: the thread is just starting or ending.
 //
-// The stack must be the one that the thread was started with, and have room for the frame that the
-// calls take. A coroutine's stack may be too small, and what is below it is unknown.
+// The stack must be the thread's first stack, and have room for the frame of the calls. A
+// coroutine's stack may be too small, and the memory below it is unknown.
 //
 // A stack must end in a known start (of the program, or of a thread in the C library). Otherwise it
 // was not followed to its end, and counts as unknown.
 //
 // If the program has an allocator of its own, nothing distinguishes the allocator's functions from
-// others, except those that the program exports. Then a thread is safe only while it waits for
-// something that no allocator waits for, and not in a signal handler, which may have interrupted
-// one.
+// others, except the functions that the program exports. Then a thread is safe only while it waits
+// for something that no allocator waits for, and not in a signal handler, which may have
+// interrupted the allocator.
 //
 // A thread in a restartable sequence is not safe: it would not restart the sequence after the
 // calls.
@@ -53,7 +53,7 @@ static bool is_at_rest(const struct tracee *tracee)
     return false;
 }
 
-// This may be a wait for a lock: the thread has not touched yet what the lock guards.
+// This may be a wait for a lock: the thread has not yet touched the data that the lock guards.
 static bool waits_in_futex(const struct tracee *tracee)
 {
     uint64_t operation = tracee->saved.rsi & FUTEX_CMD_MASK;
@@ -117,7 +117,7 @@ static bool is_stack_safe(const struct target *target, const struct tracee *trac
         is_return = !is_signal_frame(target, &cursor, pc);
         if (!is_return && target->has_allocator)
             return false;
-        if (!is_return) // what follows was interrupted
+        if (!is_return) // the outer frames were interrupted
             left_libc = may = false;
         r = unw_step(&cursor);
     }

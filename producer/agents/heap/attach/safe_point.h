@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a stopped thread may be made to call dlopen().
+// Judges whether a stopped thread may call dlopen().
 #pragma once
 
 #include <stdbool.h>

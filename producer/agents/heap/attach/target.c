@@ -255,7 +255,7 @@ static int read_libc(struct target *target, const struct object *libc, struct er
     return 0;
 }
 
-// Returns whether the file exports an allocator, or does not tell what it exports.
+// Returns whether the file exports an allocator, or has no readable exports.
 static bool may_be_allocator(int fd)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};
@@ -309,7 +309,7 @@ static bool is_abandoned(int pid, const struct strbuf *maps)
            heap_owner_is_gone("/proc", &header.owner);
 }
 
-// The allocator's functions in the program itself, as far as the program exports them.
+// Adds the allocator's functions in the program itself, as far as the program exports them.
 static void find_allocator_inside(struct target *target, const struct object *program)
 {
     struct elf_symbols symbols CLEANUP(elf_symbols_done) = {0};

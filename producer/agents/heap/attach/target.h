@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The target of an attachment, seen from outside: whether the process can be attached to, and where
-// the needed code lies in it. Nothing here changes the process.
+// The target of an attachment, seen from outside: its fitness for an attachment, and the addresses
+// of the needed code. Nothing here changes the process.
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct target {
     uint64_t syscall_address;   // of a `syscall` instruction with a return behind it
     uint64_t sigreturn_address; // of the code that signal handlers return to
     uint64_t dlopen_address;
-    uint64_t library_base; // where libmmheap.so is loaded already; 0: not loaded
+    uint64_t library_base; // load address of libmmheap.so; 0: not loaded
     int library_fd;        // owned; of the loaded library, which may have another version; -1: none
     uint64_t entry;        // the program's first instruction
     const char *obstacle;  // why the program's file forbids attaching; NULL: it does not
@@ -32,7 +32,7 @@ struct target {
     struct unsafe_code unsafe;
     uint64_t libc_base;
     struct elf_symbols libc_exports; // owned; lives as long as the helper
-    bool is_abandoned;               // the process has a profile that no recorder reads any more
+    bool is_abandoned;               // no recorder reads the process's profile any more
     bool same_files; // the process sees the library under the same path as the helper
 };
 
@@ -56,6 +56,6 @@ bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
 // kernel, because it would hold up all others, and for a thread in a seccomp jail of its own.
 bool target_may_stop(const struct target *target, int tid);
 
-// Returns the address of a function of the file, relative to its base, or 0 if the file has no such
-// function. `fd` is borrowed.
+// Returns the address of function `name`, relative to the base of the file, or 0 if there is none.
+// `fd` is borrowed.
 uint64_t target_symbol(int fd, const char *name);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// No code is changed in the process. Calls run above a frame like the one that the kernel makes for
-// signal handlers. They return to the C library's rt_sigreturn, which leads back to where the
-// thread was. So the thread is safe whenever the helper ends. The helper stops the thread at the
-// entry of that system call and restores everything itself, because the frame cannot resume an
-// interrupted sleep. So no signal is needed, for which the process might have a handler.
+// No code is changed in the process. Calls run above a frame like the kernel's frame for signal
+// handlers. They return to the C library's rt_sigreturn, which leads back to the thread's old
+// place: the thread is safe whenever the helper ends. The helper stops the thread at the entry of
+// that system call and restores everything itself, because the frame cannot resume an interrupted
+// sleep. No signal is needed, for which the process might have a handler.
 //
 // Registers are restored only in a stop before a signal delivery: only there does the kernel see
-// that a system call was interrupted, and restart it. Some system calls are not restarted, because
-// for other purposes a stop is no interruption; these are made to begin anew.
+// that a system call was interrupted, and restart it. Some system calls end at any stop and are not
+// restarted; these are made to begin anew.
 //
 // Signals are blocked during the calls, so that no handler runs in between. Exceptions are the
 // signals of crashes, whose handlers the kernel would remove, and the C library's own signal by
@@ -170,8 +170,8 @@ static void repeat_syscall(struct user_regs_struct *registers, uint64_t number)
 }
 
 // Releases the thread. A thread that was killed meanwhile cannot be released and must be waited
-// for: its process may execute another program and wait for its threads, and a tracer that waited
-// for another thread then would wait for the process.
+// for: its process may execute another program and wait for its threads. A tracer that then waited
+// for another thread would wait for the process.
 static void let_go(struct tracee *tracee)
 {
     int event;
@@ -201,8 +201,8 @@ int tracee_stop(int tid, nsec_t deadline, struct tracee *ret)
     return r;
 }
 
-// Where a thread that returns through a frame goes on: there the kernel does not restart its system
-// call.
+// Returns the registers of a thread after its return through a frame, where the kernel does not
+// restart system calls.
 static struct user_regs_struct registers_to_return_to(const struct tracee *tracee)
 {
     struct user_regs_struct registers = tracee->saved;
@@ -242,8 +242,7 @@ static struct signal_context context_of(const struct user_regs_struct *registers
     };
 }
 
-// The kernel's description of a thread's restartable sequences, and where the thread stores the
-// current one.
+// The kernel's description of a thread's restartable sequences, and the thread's current sequence.
 struct sequence_place {
     uint64_t address;
     uint32_t size, signature, flags, reserved;
@@ -293,8 +292,8 @@ static size_t put_state(const struct tracee *tracee, uint8_t *ret)
     return tracee->vector_size + sizeof(end);
 }
 
-// Writes a frame below `top`. *ret_frame is where a called function finds its return address,
-// aligned as required.
+// Writes a frame below `top`. *ret_frame: the address at which a called function finds its return
+// address, aligned as required.
 static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_frame)
 {
     _Alignas(STATE_ALIGN) uint8_t bytes[TRACEE_FRAME_MAX];
@@ -320,7 +319,7 @@ static int write_frame(const struct tracee *tracee, uint64_t top, uint64_t *ret_
     return pwrite(tracee->mem_fd, state - gap, size, (off_t)frame_at) == (ssize_t)size ? 0 : -EIO;
 }
 
-// Blocks `signals` except those of crashes.
+// Blocks `signals` except the signals of crashes.
 static int block_signals(const struct tracee *tracee, uint64_t signals)
 {
     uint64_t mask = signals & ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
@@ -427,7 +426,7 @@ int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
             return r;
     } while (registers.rip != tracee->sigreturn_address + SIGRETURN_SIZE ||
              registers.rsp != frame + sizeof(uint64_t));
-    // The call is not made now; it is made later if the helper is not here to prevent it.
+    // The helper prevents the rt_sigreturn of the thread. Without the helper, the thread makes it.
     registers.orig_rax = NO_SYSCALL;
     registers.rip = tracee->sigreturn_address;
     r = set_registers(tracee, &registers);

@@ -23,7 +23,7 @@ struct tracee {
     uint64_t sigreturn_address; // of the code that signal handlers return to
     nsec_t deadline;            // CLOCK_MONOTONIC; no function waits longer
     struct user_regs_struct saved;
-    uint64_t frame; // on the thread's own stack: where system calls return to
+    uint64_t frame; // on the thread's own stack, for the return from system calls
     uint64_t saved_mask;
     uint8_t vector_state[TRACEE_STATE_MAX];
     size_t vector_size;
@@ -32,7 +32,7 @@ struct tracee {
     bool is_late;       // a call is not done; the thread ends it by itself
 };
 
-// The caller of each of these functions has SIGCHLD blocked.
+// The caller of each of these functions must have SIGCHLD blocked.
 
 // Seizes and stops the thread. Returns 0; -ESRCH; -EPERM; -ETIMEDOUT; or -EBUSY if another tracer
 // has stopped the thread.
@@ -45,8 +45,8 @@ bool tracee_is_in_sequence(const struct tracee *tracee);
 int tracee_borrow(struct tracee *tracee, int mem_fd, uint64_t syscall_address,
                   uint64_t sigreturn_address);
 
-// Runs a system call in the thread. Returns its result, or a negative errno of the call or of this
-// side.
+// Runs a system call in the thread. Returns its result, or a negative errno of the call or of
+// ptrace().
 int64_t tracee_syscall(struct tracee *tracee, long number, const uint64_t args[6]);
 
 // Calls a function on the stack that ends at `stack_top`. The function's result is lost. Returns 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Code in which a thread may hold something that dlopen() needs: a lock of the allocator, of the
-// loader or of the list of threads, or memory that is half initialised. A thread that has such code
+// loader or of the list of threads, or memory that is half initialised. A thread that has this code
 // on its stack must be left alone.
 #pragma once
 
