@@ -54,15 +54,6 @@ static void sort(struct sql_packages *packages)
               by_name);
 }
 
-int packages_add_library(struct sql_packages *packages)
-{
-    int r = 0;
-    for (const struct sql_module *module = sql_modules; module->name && r == 0; module++)
-        r = module_add(packages, module->name, module->sql);
-    sort(packages);
-    return r;
-}
-
 static bool is_in_package(const char *module, const char *package)
 {
     size_t n = strlen(package);
@@ -75,6 +66,16 @@ static bool package_has(const struct sql_packages *packages, const char *package
         if (is_in_package(module->name, package))
             return true;
     return false;
+}
+
+int packages_add_library(struct sql_packages *packages)
+{
+    int r = 0;
+    for (const struct sql_module *module = sql_modules; module->name && r == 0; module++)
+        r = module_add(packages, module->name, module->sql);
+    sort(packages);
+    packages->has_prelude = package_has(packages, "prelude");
+    return r;
 }
 
 static void package_remove(struct sql_packages *packages, const char *package)

@@ -16,7 +16,7 @@ VEC_DEFINE(sql_package_module_vec, struct sql_package_module);
 // All zero is empty. Modules are sorted by name after packages_sort().
 struct sql_packages {
     struct sql_package_module_vec modules;
-    bool has_prelude; // of a folder: it is run before the first statement
+    bool has_prelude; // and is run before the first statement
 };
 
 // Adds the library that is built in. 0 or -ENOMEM.

@@ -1,0 +1,214 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Intervals that overlap: how many do, what they cover together, which of them is innermost.
+
+INCLUDE PERFETTO MODULE intervals.intersect;
+INCLUDE PERFETTO MODULE std.metasql.unparenthesize;
+
+-- How many intervals are open, as a counter. Columns: ts (ns), at which an interval begins or ends;
+-- value: intervals that are open from then on. Sorted by ts.
+CREATE PERFETTO MACRO intervals_overlap_count(
+    -- Intervals.
+    segments TableOrSubquery,
+    -- Column of the start (ns).
+    ts_column ColumnName,
+    -- Column of the duration (ns); -1: the interval does not end.
+    dur_column ColumnName
+)
+RETURNS TableOrSubquery AS (
+    SELECT ts, sum(sum(step)) OVER (ORDER BY ts) AS value
+    FROM (
+        SELECT $ts_column AS ts, 1 AS step FROM $segments
+        UNION ALL
+        SELECT $ts_column + $dur_column, -1 FROM $segments WHERE $dur_column != -1
+    )
+    GROUP BY ts
+    ORDER BY ts
+);
+
+-- The same for each group of intervals. Columns: ts (ns), value, group_name. Sorted by ts.
+CREATE PERFETTO MACRO intervals_overlap_count_by_group(
+    -- Intervals.
+    segments TableOrSubquery,
+    -- Column of the start (ns).
+    ts_column ColumnName,
+    -- Column of the duration (ns); -1: the interval does not end.
+    dur_column ColumnName,
+    -- Column of the group.
+    group_column ColumnName
+)
+RETURNS TableOrSubquery AS (
+    SELECT ts, sum(sum(step)) OVER (PARTITION BY group_name ORDER BY ts) AS value, group_name
+    FROM (
+        SELECT $ts_column AS ts, 1 AS step, $group_column AS group_name FROM $segments
+        UNION ALL
+        SELECT $ts_column + $dur_column, -1, $group_column FROM $segments WHERE $dur_column != -1
+    )
+    GROUP BY group_name, ts
+    ORDER BY ts
+);
+
+-- 1: two of the intervals overlap. Intervals that do not end (dur -1) are left out.
+CREATE PERFETTO MACRO _intervals_overlap_in_table(
+    -- Intervals: ts and dur (ns).
+    intervals TableOrSubquery
+)
+RETURNS Expr AS (
+    SELECT EXISTS (
+        SELECT 1
+        FROM (
+            SELECT lag(ts + dur) OVER (ORDER BY ts) > ts AS overlaps
+            FROM $intervals WHERE dur != -1
+        )
+        WHERE overlaps
+    )
+);
+
+-- Puts intervals and their roots into one table, for _intervals_flatten. A root that is no parent is
+-- a row without an interval. Columns: root_id, root_ts and root_dur (ns) of the root; id, parent_id,
+-- ts and dur (ns) of the interval. Intervals and roots of 0 ns are left out.
+CREATE PERFETTO MACRO _intervals_merge_root_and_children(
+    -- Roots: id, ts, dur (ns).
+    roots_table TableOrSubquery,
+    -- Intervals below roots: root_id, id, parent_id, ts, dur (ns).
+    children_table TableOrSubquery
+)
+RETURNS TableOrSubquery AS (
+    WITH root AS (SELECT id, ts, dur FROM $roots_table WHERE dur > 0),
+    child AS (SELECT root_id, id, parent_id, ts, dur FROM $children_table WHERE dur > 0)
+    SELECT root.id AS root_id, root.ts AS root_ts, root.dur AS root_dur, child.id, child.parent_id,
+           child.ts, child.dur
+    FROM child JOIN root ON root.id = child.root_id
+    UNION ALL
+    SELECT id, ts, dur, NULL, NULL, NULL, NULL
+    FROM root
+    WHERE id IN (SELECT id FROM root EXCEPT SELECT parent_id FROM child)
+);
+
+-- The same, if intervals do not know their root: a root has the intervals that it has time in common
+-- with and that have its key. Columns: ts and dur (ns) of what both have in common, id, parent_id
+-- (the root's id if the interval has no parent), root_id, root_ts and root_dur (ns), the key.
+CREATE PERFETTO MACRO _intervals_merge_root_and_children_by_intersection(
+    -- Roots: id, ts, dur (ns), the key.
+    roots_table TableOrSubquery,
+    -- Intervals: id, parent_id, ts, dur (ns), the key.
+    children_table TableOrSubquery,
+    -- Column of the key.
+    key ColumnName
+)
+RETURNS TableOrSubquery AS (
+    WITH root AS (SELECT * FROM $roots_table WHERE dur > 0),
+    child AS (SELECT * FROM $children_table WHERE dur > 0)
+    SELECT both.ts, both.dur, child.id, ifnull(child.parent_id, both.id_1) AS parent_id,
+           root.id AS root_id, root.ts AS root_ts, root.dur AS root_dur, both.$key
+    FROM _interval_intersect!((child, root), ($key)) AS both
+    JOIN child ON child.id = both.id_0
+    JOIN root ON root.id = both.id_1
+);
+
+-- Cuts trees of intervals into pieces that do not overlap: each piece belongs to the interval that
+-- is innermost then. The sum of an interval's pieces is the time that no interval below has.
+-- Columns: root_id, id (the root itself outside of its intervals), ts and dur (ns). The first and the
+-- last piece of a root may have 0 ns.
+CREATE PERFETTO MACRO _intervals_flatten(
+    -- See _intervals_merge_root_and_children. No interval is longer than its parent.
+    children_with_roots_table TableOrSubquery
+)
+RETURNS TableOrSubquery AS (
+    WITH given AS (
+        SELECT root_id, root_ts, root_dur, id, parent_id, ts, dur
+        FROM $children_with_roots_table
+        WHERE root_dur > 0 AND ifnull(dur, 1) > 0
+    ),
+    -- Which interval is innermost from ts on: one that begins there, else the parent of one that
+    -- ends. max() chooses the row that id is from.
+    turn AS (
+        SELECT root_id, root_ts, root_dur, ts, id, max(begins)
+        FROM (
+            SELECT root_id, root_ts, root_dur, ts, id, 1 AS begins
+            FROM given WHERE id IS NOT NULL
+            UNION ALL
+            SELECT root_id, root_ts, root_dur, ts + dur, ifnull(parent_id, root_id), 0
+            FROM given WHERE id IS NOT NULL
+        )
+        GROUP BY root_id, ts
+    ),
+    piece AS (
+        SELECT root_id, root_ts, root_dur, id, ts,
+               lead(ts) OVER (PARTITION BY root_id ORDER BY ts) AS end_ts
+        FROM turn
+    ),
+    whole AS (
+        SELECT root_id, root_ts, root_dur, min(ts) AS ts, max(end_ts) AS end_ts
+        FROM piece WHERE end_ts > ts
+        GROUP BY root_id
+    )
+    SELECT root_id, id, ts, end_ts - ts AS dur FROM piece WHERE end_ts > ts
+    UNION ALL
+    SELECT root_id, root_id, root_ts, ts - root_ts FROM whole
+    UNION ALL
+    SELECT root_id, root_id, end_ts, root_ts + root_dur - end_ts FROM whole
+    UNION ALL
+    SELECT root_id, root_id, root_ts, root_dur FROM given WHERE id IS NULL GROUP BY root_id
+);
+
+-- The fewest intervals that cover the same time. Intervals that touch become one, too. Columns: ts
+-- and dur (ns). Sorted by ts. An interval that does not end (dur -1, if epsilon is 0) takes in all
+-- that begin later, and is left out with these.
+CREATE PERFETTO MACRO interval_merge_overlapping(
+    -- Intervals: ts and dur (ns).
+    intervals TableOrSubquery,
+    -- How long a gap (ns) may be for both sides to become one interval, usually 0.
+    epsilon Expr
+)
+RETURNS TableOrSubquery AS (
+    WITH given AS (
+        SELECT ts, iif(dur + ($epsilon) = -1, 0x7fffffffffffffff, ts + dur) AS end_ts
+        FROM $intervals
+    ),
+    numbered AS (
+        SELECT ts, end_ts, sum(is_first) OVER (ORDER BY ts ROWS UNBOUNDED PRECEDING) AS number
+        FROM (
+            SELECT ts, end_ts,
+                   ifnull(ts - ($epsilon) > max(end_ts) OVER (
+                       ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                   ), 1) AS is_first
+            FROM given
+        )
+    )
+    SELECT min(ts) AS ts, max(end_ts) - min(ts) AS dur
+    FROM numbered
+    GROUP BY number
+    HAVING max(end_ts) < 0x7fffffffffffffff
+);
+
+-- The same for each partition of its own: the fewest intervals that cover the same time. Columns: ts
+-- and dur (ns), the partitions. Intervals that do not end (dur -1) are left out.
+CREATE PERFETTO MACRO interval_merge_overlapping_partitioned(
+    -- Intervals: ts and dur (ns), the partitions.
+    intervals TableOrSubquery,
+    -- Columns of partitions in parentheses.
+    partition_columns ColumnNameList
+)
+RETURNS TableOrSubquery AS (
+    WITH reach AS (
+        SELECT ts, ts + dur AS end_ts, metasql_unparenthesize_exprlist!($partition_columns),
+               max(ts + dur) OVER (
+                   PARTITION BY metasql_unparenthesize_exprlist!($partition_columns)
+                   ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+               ) AS reached_ts
+        FROM $intervals
+        WHERE dur >= 0
+    ),
+    numbered AS (
+        SELECT *, count(*) FILTER (WHERE ifnull(ts > reached_ts, 1)) OVER (
+                      PARTITION BY metasql_unparenthesize_exprlist!($partition_columns)
+                      ORDER BY ts ROWS UNBOUNDED PRECEDING
+                  ) AS number
+        FROM reach
+    )
+    SELECT min(ts) AS ts, max(end_ts) - min(ts) AS dur,
+           metasql_unparenthesize_exprlist!($partition_columns)
+    FROM numbered
+    GROUP BY metasql_unparenthesize_exprlist!($partition_columns), number
+);

@@ -1,1 +1,0 @@
--- The tables and functions of this module are built in.
