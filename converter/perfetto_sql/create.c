@@ -261,31 +261,14 @@ static int drop(struct sql_engine *engine, const struct sql_rope *rope,
                              PART(definition->name));
 }
 
-// The prelude of a library that was given declares what the database has itself.
-static bool is_there(struct sql_engine *engine, const struct sql_definition *definition)
-{
-    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    bool is_relation = definition->kind == DEFINITION_TABLE || definition->kind == DEFINITION_VIEW;
-    if (!is_relation || !engine->in_prelude || !definition->columns.n)
-        return false;
-    strbuf_add_str(&sql, "SELECT ");
-    vec_foreach(&definition->columns, field)
-        strbuf_addf(&sql, "%sx.\"%.*s\"", field == definition->columns.items ? "" : ", ",
-                    PART(field->name));
-    strbuf_addf(&sql, " FROM main.%.*s AS x", PART(definition->name));
-    return !sql.failed &&
-           sqlite3_prepare_v2(engine->handle, sql.text, -1, &statement, NULL) == SQLITE_OK;
-}
-
 int create_run(struct sql_engine *engine, const struct sql_rope *rope,
                const struct sql_definition *definition)
 {
-    int r; if (engine->in_prelude && getenv("DBG")) fprintf(stderr, "%s %.*s\n", is_there(engine, definition) ? "there" : "MISSING", PART(definition->name));
+    int r;
     switch (definition->kind) {
     case DEFINITION_TABLE:
     case DEFINITION_VIEW:
-        r = is_there(engine, definition) ? 0 : relation_create(engine, rope, definition);
+        r = relation_create(engine, rope, definition);
         break;
     case DEFINITION_FUNCTION:
         r = create_function(engine, rope, definition);

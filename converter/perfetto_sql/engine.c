@@ -49,8 +49,11 @@ int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, c
     // An error in a view or function has its place in the text of these.
     if (!at || offset < 0 || (size_t)offset > strlen(at))
         offset = -1;
-    return engine_fail(engine, r, offset < 0 ? NULL : rope, offset < 0 ? NULL : at + offset, "%s",
-                       sqlite3_errmsg(engine->handle));
+    const char *message = sqlite3_errmsg(engine->handle);
+    const char *missing = prelude_missing(engine, message);
+    return engine_fail(engine, r, offset < 0 ? NULL : rope, offset < 0 ? NULL : at + offset,
+                       missing ? "%s, which is made of %s: mmsql does not have that table" : "%s",
+                       message, missing);
 }
 
 int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
@@ -226,7 +229,9 @@ static int definition_run(struct sql_engine *engine, const struct sql_rope *rope
 {
     if (definition->kind == DEFINITION_INCLUDE)
         return include_checked(engine, rope, definition->name.text, definition->name.size);
-    return create_run(engine, rope, definition);
+    if (prelude_has(engine, definition))
+        return 0;
+    return prelude_forgive(engine, definition, create_run(engine, rope, definition));
 }
 
 // An expanded statement.
@@ -244,21 +249,6 @@ static int rope_run(struct sql_engine *engine, const struct sql_rope *rope,
     if (definition.kind == DEFINITION_NONE)
         return engine_prepare(engine, rope, ret);
     return definition_run(engine, rope, &definition);
-}
-
-// Runs the prelude of a library that was given, before the first statement.
-static int prelude_run(struct sql_engine *engine)
-{
-    static const char *const parts[] = {"prelude.before_eof.*", "prelude.*"};
-    if (!engine->packages->has_prelude)
-        return 0;
-    engine->packages->has_prelude = false;
-    engine->in_prelude = true;
-    int r = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && r == 0; i++)
-        r = sql_engine_include(engine, parts[i]);
-    engine->in_prelude = false;
-    return r;
 }
 
 int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size_t *at,
@@ -283,6 +273,8 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
         return r;
     r = macros_expand(&engine->macros, text, (size_t)(begin - text->sql),
                       (size_t)(behind - text->sql), &rope, &why, &place);
+    if (r == 0 && rope.sql.size)
+        r = row_numbers_replace(&rope);
     if (r == 0 && sql_blanks_skip(rope.sql.text, rope.sql.text + rope.sql.size) <
                       rope.sql.text + rope.sql.size)
         r = rope_run(engine, &rope, ret);
@@ -291,7 +283,6 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
         macros_trace(&engine->macros, &engine->error, place);
         r = error_end(engine, r);
     }
-    if (r < 0 && engine->in_prelude && getenv("DBG")) { fprintf(stderr, "   failed: %s\n", sql_engine_error(engine)); r = 0; }
     return r < 0 ? r : 1;
 }
 
@@ -323,6 +314,7 @@ struct sql_engine *sql_engine_free(struct sql_engine *engine)
     if (!engine)
         return NULL;
     scalars_free(engine);
+    left_out_free(engine);
     macros_done(&engine->macros);
     vec_foreach(&engine->texts, text)
     {

@@ -11,6 +11,18 @@ struct scalar;
 VEC_DEFINE(scalar_vec, struct scalar *);
 VEC_DEFINE(sql_text_vec, struct sql_text *);
 
+// A statement of the prelude that was left out: it takes an internal table that is missing.
+struct sql_left_out {
+    char *name, *table; // owned
+};
+VEC_DEFINE(sql_left_out_vec, struct sql_left_out);
+
+enum sql_stage {
+    STAGE_DONE,
+    STAGE_INTERNAL_TABLES, // these are being created
+    STAGE_PRELUDE,         // of a library that was given
+};
+
 struct sql_engine {
     struct sqlite3 *handle;        // borrowed
     struct sql_packages *packages; // borrowed
@@ -19,7 +31,8 @@ struct sql_engine {
     struct scalar_vec scalars; // owned; the functions that were created
     struct strbuf error;
     unsigned depth; // of modules that include each other
-    bool in_prelude;
+    enum sql_stage stage;
+    struct sql_left_out_vec left_out; // owned
 };
 
 // Sets the error: `what`, and the place in `rope`. Returns `r`.
@@ -63,3 +76,21 @@ int library_tables_register(struct sql_engine *engine);
 // Creates a function from its parts; `body` and `delegate` are as in the definition.
 int create_function(struct sql_engine *engine, const struct sql_rope *rope,
                     const struct sql_definition *definition);
+
+// prelude.c: runs the prelude of a library that was given, before the first statement.
+int prelude_run(struct sql_engine *engine);
+
+// Returns 0 instead of an error if all that a definition of the prelude lacks is an internal table;
+// `r` otherwise.
+int prelude_forgive(struct sql_engine *engine, const struct sql_definition *definition, int r);
+
+// Returns the internal table for whose lack the table of SQLite's message was left out, or NULL.
+const char *prelude_missing(const struct sql_engine *engine, const char *message);
+void left_out_free(struct sql_engine *engine);
+
+// Whether the prelude defines what the database or mmsql has itself.
+bool prelude_has(struct sql_engine *engine, const struct sql_definition *definition);
+
+// row_numbers.c: replaces the column _auto_id, the row's number from 0, by what SQLite has. 0 or
+// -ENOMEM.
+int row_numbers_replace(struct sql_rope *rope);

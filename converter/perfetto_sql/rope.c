@@ -20,6 +20,11 @@ int rope_add_made(struct sql_rope *rope, const char *sql)
     return piece_add(rope, sql, strlen(sql), (struct sql_piece){0});
 }
 
+int rope_add_made_at(struct sql_rope *rope, const char *sql, struct sql_piece place)
+{
+    return piece_add(rope, sql, strlen(sql), place);
+}
+
 int rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t begin, size_t end,
                   uint32_t call)
 {

@@ -33,6 +33,8 @@ struct sql_rope {
 
 // The functions that add return 0 or -ENOMEM.
 int rope_add_made(struct sql_rope *rope, const char *sql);
+// The text stands for what a person wrote at `place`, which is not shorter.
+int rope_add_made_at(struct sql_rope *rope, const char *sql, struct sql_piece place);
 int rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t begin, size_t end,
                   uint32_t call);
 // Adds a part of another rope.

@@ -17,3 +17,6 @@ struct sql_module {
 extern const struct sql_module sql_modules[]; // name NULL at the end
 
 extern const char *const sql_scripts[]; // NULL at the end; run in this order on a new database
+
+// The internal tables of trace_processor, in PerfettoSQL.
+extern const char sql_intrinsics[];

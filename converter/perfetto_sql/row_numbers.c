@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table of trace_processor's SQL has a hidden column _auto_id: the number of each row, from 0.
+// Tables of SQLite number their rows from 1, in the order in which they were put in.
+#include <string.h>
+
+#include "converter/perfetto_sql/engine_state.h"
+#include "converter/perfetto_sql/token.h"
+
+#define COLUMN "_auto_id"
+
+static bool is_name(struct sql_token token)
+{
+    return token.kind == SQL_WORD || token.kind == SQL_QUOTED;
+}
+
+// The column as it is written: with names of the table and schema in front.
+struct column {
+    const char *begin; // NULL: there is none
+    const char *name, *end;
+};
+
+// The next column behind `at`. A new name behind AS is none.
+static struct column column_next(const char *at, const char *end)
+{
+    const char *chain = NULL; // where the names begin that dots join
+    bool joins = false, names = false;
+    for (;;) {
+        struct sql_token token = sql_token_next(&at, end);
+        if (token.kind == SQL_END)
+            return (struct column){0};
+        if (is_name(token) && !joins)
+            chain = token.text;
+        if (sql_token_is(token, COLUMN) && !names)
+            return (struct column){chain, token.text, token.text + token.size};
+        joins = chain && sql_token_is(token, ".");
+        names = sql_token_is(token, "AS");
+    }
+}
+
+static int column_replace(const struct sql_rope *rope, struct column column, struct sql_rope *ret)
+{
+    size_t begin = (size_t)(column.begin - rope->sql.text);
+    size_t name = (size_t)(column.name - rope->sql.text);
+    int r = rope_add_made(ret, "(");
+    if (r == 0)
+        r = rope_add(ret, rope, begin, name);
+    if (r == 0)
+        r = rope_add_made_at(ret, "_rowid_", rope_origin(rope, name));
+    return r == 0 ? rope_add_made(ret, " - 1)") : r;
+}
+
+int row_numbers_replace(struct sql_rope *rope)
+{
+    const char *copied = rope->sql.text, *end = copied + rope->sql.size;
+    if (!memmem(copied, rope->sql.size, COLUMN, strlen(COLUMN)))
+        return 0;
+    struct sql_rope replaced = {0};
+    struct column column;
+    int r = 0;
+    while (r == 0 && (column = column_next(copied, end)).begin) {
+        r = rope_add(&replaced, rope, (size_t)(copied - rope->sql.text),
+                     (size_t)(column.begin - rope->sql.text));
+        if (r == 0)
+            r = column_replace(rope, column, &replaced);
+        copied = column.end;
+    }
+    if (r == 0)
+        r = rope_add(&replaced, rope, (size_t)(copied - rope->sql.text), rope->sql.size);
+    if (r < 0) {
+        rope_done(&replaced);
+        return r;
+    }
+    rope_done(rope);
+    *rope = replaced;
+    return 0;
+}

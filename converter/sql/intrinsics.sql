@@ -1,0 +1,97 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Tables of trace_processor's own that its library takes and that the database has under another
+-- name or with other columns. The engine runs this file before the prelude of a library that was
+-- given; by then each table __intrinsic_NAME for which the database has a NAME or _NAME is there.
+-- A statement that asks for what the database does not have is left out.
+
+-- Ids are columns of their own here.
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_aflags AS SELECT * FROM main._android_aflag;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_user_list AS SELECT * FROM main._android_user;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_cpu_per_uid_track AS
+SELECT * FROM main._android_cpu_per_uid;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_network_packets AS
+SELECT slice_id AS id, iface, direction, packet_transport, packet_length, packet_count, socket_tag,
+  socket_tag_str, socket_uid, local_port, remote_port, packet_icmp_type, packet_icmp_code,
+  packet_tcp_flags, packet_tcp_flags_str
+FROM main._network_packet;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_heap_graph_java_oome_details AS
+SELECT * FROM main.android_heap_graph_java_oome_details;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_jit_code AS
+SELECT jit_code_id AS id, * FROM main.jit_code;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_v8_isolate AS
+SELECT v8_isolate_id AS id, * FROM main.v8_isolate;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_v8_js_script AS
+SELECT v8_js_script_id AS id, * FROM main.v8_js_script;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_v8_wasm_script AS
+SELECT v8_wasm_script_id AS id, *, NULL AS source FROM main.v8_wasm_script;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_v8_js_function AS
+SELECT v8_js_function_id AS id, * FROM main.v8_js_function;
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_chrome_raw AS
+SELECT id, ts, name, NULL AS utid, arg_set_id FROM main.chrome_raw;
+
+-- The database has no column for the kind of a track's events.
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_track AS
+SELECT id, name, parent_id, source_arg_set_id, machine_id, type, dimension_arg_set_id,
+  track_group_id, iif(is_counter, 'counter', 'slice') AS event_type, unit AS counter_unit,
+  description AS counter_description, utid, upid
+FROM main._track;
+
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_chrome_stack_sample_extras AS
+SELECT id, id AS profiler_sample_id, process_priority FROM main._profiler_sample
+WHERE process_priority IS NOT NULL;
+
+-- A sample's own value of the counter, wherever it stands in the set.
+CREATE OR REPLACE PERFETTO FUNCTION __intrinsic_perf_counter_for_sample(sample LONG, counter STRING)
+RETURNS DOUBLE AS
+SELECT v.value
+FROM main._profiler_sample s
+JOIN main._profiler_counter_set c ON c.counter_set_id = s.counter_set_id
+JOIN main.counter v ON v.id = c.counter_id
+JOIN main._track t ON t.id = v.track_id
+WHERE s.id = $sample AND t.name = $counter
+ORDER BY c.id LIMIT 1;
+
+CREATE OR REPLACE PERFETTO VIEW _linux_interrupt_mapping AS
+SELECT * FROM main.linux_interrupt_mapping;
+
+-- The prelude of the library makes this table, and trace_processor fills it in later.
+CREATE OR REPLACE PERFETTO VIEW _trace_bounds AS SELECT start_ts, end_ts FROM main.trace_bounds;
+
+-- The tables below are of things that mmsql does not read. Modules that mention them beside others
+-- answer without these.
+CREATE TABLE IF NOT EXISTS __intrinsic_android_dumpstate(id, section, service, line);
+CREATE TABLE IF NOT EXISTS __intrinsic_android_input_event_dispatch(
+  id, event_id, arg_set_id, vsync_id, window_id, base64_proto_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_android_key_events(
+  id, event_id, ts, arg_set_id, base64_proto_id, source, action, device_id, display_id, key_code
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_android_motion_events(
+  id, event_id, ts, arg_set_id, base64_proto_id, source, action, device_id, display_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_cpu_freq(id, ucpu, freq);
+CREATE TABLE IF NOT EXISTS __intrinsic_experimental_missing_chrome_processes(
+  id, upid, reliable_from
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_gpu_context(id, context_id, pid, api);
+CREATE TABLE IF NOT EXISTS __intrinsic_jit_frame(id, jit_code_id, frame_id);
+CREATE TABLE IF NOT EXISTS __intrinsic_spe_record(
+  id, ts, utid, exception_level, instruction_frame_id, operation, data_virtual_address,
+  data_physical_address, total_latency, issue_latency, translation_latency, events_bitmask,
+  data_source
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_spurious_sched_wakeup(
+  id, ts, thread_state_id, irq_context, utid, waker_utid
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_state(id, ts, dur, track_id, category, value, arg_set_id);
+CREATE TABLE IF NOT EXISTS __intrinsic_trace_import_logs(
+  id, trace_id, ts, byte_offset, stat_key, arg_set_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_track_event_callstacks(
+  id, slice_id, track_id, callsite_id, end_callsite_id, weight
+);
+CREATE TABLE IF NOT EXISTS experimental_proto_content(id, path, path_id, total_size, size, count);
+CREATE TABLE IF NOT EXISTS experimental_proto_path(
+  id, parent_id, field_type, field_name, arg_set_id
+);
