@@ -254,11 +254,19 @@ int table_functions_register(sqlite3 *handle)
     size_t n = ELEMENTS(table_functions);
     for (size_t i = 0; i < n && code == SQLITE_OK; i++)
         code = table_function_add(handle, table_functions[i].name, table_functions[i].sql, 1);
-    if (code == SQLITE_OK)
-        code = span_join_register(handle);
-    if (code == SQLITE_OK)
-        code = value_table_register(handle);
-    if (code == SQLITE_OK)
-        code = interval_functions_register(handle);
-    return code == SQLITE_OK ? args_table_register(handle) : code;
+    static int (*const families[])(sqlite3 * handle) = {
+        span_join_register,
+        value_table_register,
+        interval_functions_register,
+        graph_value_functions_register,
+        graph_walk_functions_register,
+        graph_scan_functions_register,
+        dominator_functions_register,
+        tree_functions_register,
+        critical_path_functions_register,
+        args_table_register,
+    };
+    for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)
+        code = families[i](handle);
+    return code;
 }

@@ -73,6 +73,12 @@ int value_table_register(sqlite3 *handle);
 
 // The families of functions that make and take such values.
 int interval_functions_register(sqlite3 *handle);
+int graph_value_functions_register(sqlite3 *handle);
+int graph_walk_functions_register(sqlite3 *handle);
+int graph_scan_functions_register(sqlite3 *handle);
+int dominator_functions_register(sqlite3 *handle);
+int tree_functions_register(sqlite3 *handle);
+int critical_path_functions_register(sqlite3 *handle);
 
 // What aggregates pass on: a pointer with a type, which only functions of this folder understand.
 #define VALUE_TABLE     "TABLE"

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// __intrinsic_wakeup_graph_agg collects the times in which threads ran, each with the thread that
+// woke it up; __intrinsic_critical_path_walk tells, for each of some roots, which threads the time
+// from its sleep to its end was spent in.
+//
+// A node is a time in which a thread runs, [ts, ts + dur), and the sleep in front,
+// [ts - idle_dur, ts). A walk asks about a window of time: what lies in the run belongs to the
+// node; what lies in the sleep, to the waker, one level deeper; what lies before, to the thread's
+// node before. The windows of one node do not overlap.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/elements.h"
+#include "converter/functions/graph.h"
+
+SQLITE_EXTENSION_INIT3
+
+#define VALUE_WAKEUPS "WAKEUP_GRAPH"
+// A waker begins to run before the one that it wakes up, so time goes back with each step of a
+// walk. Steps that do not go back are taken this often in a row: a cycle has to end.
+#define EQUAL_STEPS_MAX 64
+
+struct wakeup {
+    int64_t utid, ts, dur, idle_dur, waker_id, prev_id;
+    bool has_idle, has_waker, has_prev;
+};
+VEC_DEFINE(wakeup_vec, struct wakeup);
+
+struct wakeups {
+    struct map64 index_of; // by id
+    struct wakeup_vec nodes;
+};
+
+struct window {
+    const struct wakeup *node;
+    int64_t id; // of the node
+    int64_t start, end;
+    int64_t depth;
+    int equal_steps;
+};
+VEC_DEFINE(window_vec, struct window);
+
+struct walk {
+    const struct wakeups *wakeups;
+    int64_t root_id;
+    struct window_vec windows; // a stack
+    struct value_table *table;
+    bool failed;
+};
+
+static void wakeups_free(void *userdata)
+{
+    struct wakeups *wakeups = userdata;
+    map64_done(&wakeups->index_of);
+    wakeup_vec_done(&wakeups->nodes);
+    free(wakeups);
+}
+
+static int wakeup_add(struct wakeups *wakeups, int64_t id, struct wakeup wakeup)
+{
+    bool is_new;
+    uint64_t *index = map64_get_or_add(&wakeups->index_of, (uint64_t)id, wakeups->nodes.n, &is_new);
+    if (!index)
+        return -ENOMEM;
+    if (is_new)
+        return wakeup_vec_push(&wakeups->nodes, wakeup);
+    wakeups->nodes.items[*index] = wakeup;
+    return 0;
+}
+
+// (id, utid, ts, dur, idle_dur, waker_id, prev_id)
+static void wakeups_step(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    struct wakeups *wakeups = aggregate_get(context, sizeof(*wakeups));
+    struct wakeup wakeup = {.utid = sqlite3_value_int64(argv[1]),
+                            .ts = sqlite3_value_int64(argv[2]),
+                            .dur = sqlite3_value_int64(argv[3]),
+                            .idle_dur = sqlite3_value_int64(argv[4]),
+                            .waker_id = sqlite3_value_int64(argv[5]),
+                            .prev_id = sqlite3_value_int64(argv[6]),
+                            .has_idle = sqlite3_value_type(argv[4]) != SQLITE_NULL,
+                            .has_waker = sqlite3_value_type(argv[5]) != SQLITE_NULL,
+                            .has_prev = sqlite3_value_type(argv[6]) != SQLITE_NULL};
+    if (wakeups && wakeup_add(wakeups, sqlite3_value_int64(argv[0]), wakeup) < 0)
+        sqlite3_result_error_nomem(context);
+}
+
+static void wakeups_final(sqlite3_context *context)
+{
+    aggregate_result(context, VALUE_WAKEUPS, wakeups_free);
+}
+
+static int64_t less(int64_t a, int64_t b)
+{
+    int64_t ret;
+    return __builtin_sub_overflow(a, b, &ret) ? (b > 0 ? INT64_MIN : INT64_MAX) : ret;
+}
+
+static int64_t more(int64_t a, int64_t b)
+{
+    int64_t ret;
+    return __builtin_add_overflow(a, b, &ret) ? (b > 0 ? INT64_MAX : INT64_MIN) : ret;
+}
+
+static const struct wakeup *wakeup_find(const struct wakeups *wakeups, int64_t id)
+{
+    const uint64_t *index = map64_find(&wakeups->index_of, (uint64_t)id);
+    return index ? &wakeups->nodes.items[*index] : NULL;
+}
+
+// Adds a window of the node `id`, seen from the window `from`.
+static void window_push(struct walk *walk, const struct window *from, int64_t id, int64_t start,
+                        int64_t end, int64_t depth)
+{
+    const struct wakeup *node = wakeup_find(walk->wakeups, id);
+    if (start >= end || !node || node->ts > from->node->ts)
+        return;
+    int equal_steps = node->ts == from->node->ts ? from->equal_steps + 1 : 0;
+    struct window window = {node, id, start, end, depth, equal_steps};
+    if (equal_steps <= EQUAL_STEPS_MAX)
+        walk->failed |= window_vec_push(&walk->windows, window) < 0;
+}
+
+static void blocker_add(struct walk *walk, const struct window *window, int64_t start, int64_t end)
+{
+    const int64_t values[] = {walk->root_id, window->depth,      start,        less(end, start),
+                              window->id,    window->node->utid, walk->root_id};
+    for (int i = 0; i < (int)ELEMENTS(values); i++)
+        value_table_add_int(walk->table, i, values[i]);
+    walk->table->n_rows++;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// A sleep without a known length lasts as long as the window. A node that nobody woke up, but that
+// has one before, was in the kernel: the sleep belongs to the node itself.
+static void window_look(struct walk *walk, const struct window *window)
+{
+    const struct wakeup *node = window->node;
+    int64_t idle_start = node->has_idle ? less(node->ts, node->idle_dur) : window->start;
+    int64_t start = window->start > idle_start ? window->start : idle_start;
+    int64_t end = least(window->end, more(node->ts, node->dur));
+    if (node->has_prev && window->start < idle_start)
+        window_push(walk, window, node->prev_id, window->start, least(window->end, idle_start),
+                    window->depth);
+    if (start >= end)
+        return;
+    int64_t idle_end = least(end, node->ts), run_start = start > node->ts ? start : node->ts;
+    if (start < idle_end && node->has_waker)
+        window_push(walk, window, node->waker_id, start, idle_end, window->depth + 1);
+    else if (start < idle_end && node->has_prev)
+        blocker_add(walk, window, start, idle_end);
+    if (run_start < end)
+        blocker_add(walk, window, run_start, end);
+}
+
+static void root_walk(struct walk *walk, int64_t id)
+{
+    const struct wakeup *root = wakeup_find(walk->wakeups, id);
+    if (!root)
+        return;
+    struct window window = {
+        root, id, less(root->ts, root->has_idle ? root->idle_dur : 0), more(root->ts, root->dur),
+        0,    0};
+    walk->root_id = id;
+    window_vec_clear(&walk->windows);
+    if (window.start < window.end)
+        walk->failed |= window_vec_push(&walk->windows, window) < 0;
+    while (walk->windows.n && !walk->failed && !walk->table->failed) {
+        window = walk->windows.items[--walk->windows.n];
+        window_look(walk, &window);
+    }
+}
+
+// (wakeups, ids of the roots)
+static void critical_path(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    static const char *const names[] = {"root_id",    "depth",        "ts",       "dur",
+                                        "blocker_id", "blocker_utid", "parent_id"};
+    const struct int64_vec *roots = sqlite3_value_pointer(argv[1], VALUE_ARRAY);
+    struct walk walk = {.wakeups = sqlite3_value_pointer(argv[0], VALUE_WAKEUPS),
+                        .table = value_table_new(ELEMENTS(names), names)};
+    for (size_t i = 0; walk.table && walk.wakeups && roots && i < roots->n && !walk.failed; i++)
+        root_walk(&walk, roots->items[i]);
+    window_vec_done(&walk.windows);
+    if (walk.table)
+        walk.table->failed |= walk.failed;
+    value_table_result(context, walk.table);
+}
+
+int critical_path_functions_register(sqlite3 *handle)
+{
+    static const struct value_function functions[] = {
+        {"__intrinsic_wakeup_graph_agg", 7, NULL, wakeups_step, wakeups_final},
+        {"__intrinsic_critical_path_walk", 2, critical_path, NULL, NULL},
+    };
+    return value_functions_add(handle, functions, ELEMENTS(functions));
+}
