@@ -510,13 +510,21 @@ static void interval_add(struct value_table *table, const struct sample *sample,
     table->n_rows++;
 }
 
-// The samples of one track: those that repeat the value before them belong to its interval.
+// Whether a sample says nothing new: two samples before have its value already, and the next one
+// does not change the value. A curve of differences needs the first repeat and the last one.
+static bool is_repeated(struct sample *const *samples, size_t n, size_t i)
+{
+    double value = samples[i]->value;
+    return i >= 2 && samples[i - 1]->value == value && samples[i - 2]->value == value &&
+           (i + 1 == n || samples[i + 1]->value == value);
+}
+
 static void track_add(struct value_table *table, struct sample *const *samples, size_t n,
                       int64_t end)
 {
     const struct sample *open = NULL, *before = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (open && open->value == samples[i]->value)
+        if (is_repeated(samples, n, i))
             continue;
         if (open)
             interval_add(table, open, samples[i], before, end);

@@ -2,10 +2,11 @@
 --
 -- Values of counters as intervals.
 
--- The intervals in which a counter keeps its value. A value holds from its sample to the next sample
--- with another value, the last one to the end of the trace. Columns: id, ts (ns), track_id and value
--- of the first sample with the value; dur (ns); next_value: the value that follows, NULL at the end;
--- delta_value: the value less the one before, NULL at first. O(n log n).
+-- The intervals in which a counter keeps its value. A value holds from its sample to the next one,
+-- the last one to the end of the trace. Of samples that repeat a value the first two and the last
+-- one have a row, and only the first two at the end of the counter. Columns: id, ts (ns), track_id
+-- and value of the sample; dur (ns); next_value: the value of the next row, NULL at the end;
+-- delta_value: the value less that of the row before, NULL at first. O(n log n).
 CREATE PERFETTO MACRO counter_leading_intervals(
     -- Samples of any number of counters: id, ts (ns), track_id, value.
     counter_table TableOrSubquery
