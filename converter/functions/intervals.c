@@ -49,8 +49,7 @@ static void set_free(void *userdata)
     struct interval_set *set = userdata;
     if (!set)
         return;
-    vec_foreach(&set->partitions, partition)
-    {
+    vec_foreach(&set->partitions, partition) {
         for (int i = 0; i < set->n_values; i++)
             sqlite3_value_free(partition->values[i]);
         interval_vec_done(&partition->intervals);
@@ -118,8 +117,8 @@ static uint32_t *slot_find(const struct interval_set *set, uint64_t hash,
                            sqlite3_value *const *values, int step)
 {
     size_t i = (size_t)hash & (set->n_slots - 1);
-    while (set->slots[i] && !partition_is(set, &set->partitions.items[set->slots[i] - 1], hash,
-                                          values, step))
+    while (set->slots[i] &&
+           !partition_is(set, &set->partitions.items[set->slots[i] - 1], hash, values, step))
         i = (i + 1) & (set->n_slots - 1);
     return &set->slots[i];
 }
@@ -299,8 +298,7 @@ static int partition_intersect(struct value_table *table, struct partition *cons
             order[k] = order[k - 1];
         order[k] = i;
     }
-    vec_foreach(&parts[order[0]]->intervals, interval)
-    {
+    vec_foreach(&parts[order[0]]->intervals, interval) {
         struct common common = {.start = interval->start, .end = interval->end};
         common.ids[order[0]] = interval->id;
         if (r == 0)
@@ -311,8 +309,7 @@ static int partition_intersect(struct value_table *table, struct partition *cons
     sqlite3_value *kept[PARTITIONS_MAX] = {NULL};
     for (int i = 0; i < n_values && r == 0; i++)
         r = (kept[i] = value_table_keep(table, parts[0]->values[i])) ? 0 : -1;
-    vec_foreach(&all, common)
-    {
+    vec_foreach(&all, common) {
         value_table_add_int(table, 0, common->start);
         value_table_add_int(table, 1, common->end - common->start);
         for (int i = 0; i < n; i++)
@@ -369,8 +366,7 @@ static void sets_intersect(struct value_table *table, struct interval_set *const
     for (int i = 1; i < n; i++)
         if (sets[i]->partitions.n < least->partitions.n)
             least = sets[i];
-    vec_foreach(&least->partitions, partition)
-    {
+    vec_foreach(&least->partitions, partition) {
         struct partition *parts[TABLES_MAX];
         int found = 0;
         while (found < n && (parts[found] = partition_same(sets[found], partition)))
@@ -485,7 +481,8 @@ static void samples_final(sqlite3_context *context)
 
 static int by_track(const void *a, const void *b)
 {
-    const struct sample *x = *(const struct sample *const *)a, *y = *(const struct sample *const *)b;
+    const struct sample *x = *(const struct sample *const *)a,
+                        *y = *(const struct sample *const *)b;
     if (x->track_id != y->track_id)
         return x->track_id < y->track_id ? -1 : 1;
     return x < y ? -1 : x > y;

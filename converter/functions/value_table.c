@@ -341,8 +341,8 @@ static const sqlite3_module pointer_module = {
 
 int value_table_register(sqlite3 *handle)
 {
-    int code = sqlite3_create_module_v2(handle, "__intrinsic_table_ptr", &pointer_module, NULL,
-                                        NULL);
+    int code =
+        sqlite3_create_module_v2(handle, "__intrinsic_table_ptr", &pointer_module, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_overload_function(handle, "__intrinsic_table_ptr_bind", 2);
     return code;

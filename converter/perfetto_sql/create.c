@@ -44,8 +44,7 @@ static int columns_check(struct sql_engine *engine, const struct sql_rope *rope,
     if (r == 0)
         r = engine_prepare(engine, &sql, &statement);
     int n = r == 0 ? sqlite3_column_count(statement) : 0;
-    vec_foreach(&definition->columns, field)
-    {
+    vec_foreach(&definition->columns, field) {
         bool found = false;
         for (int i = 0; i < n && !found; i++)
             found = part_is(field->name, sqlite3_column_name(statement, i));
@@ -228,10 +227,9 @@ static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
         r = rope_add_part(&sql, rope, definition->on);
     if (r == 0)
         r = engine_prepare(engine, &sql, &statement);
-    bool is_temporary =
-        r == 0 && sqlite3_column_database_name(statement, 0) &&
-        strcmp(sqlite3_column_database_name(statement, 0), "temp") == 0 &&
-        part_is(definition->on, sqlite3_column_table_name(statement, 0));
+    bool is_temporary = r == 0 && sqlite3_column_database_name(statement, 0) &&
+                        strcmp(sqlite3_column_database_name(statement, 0), "temp") == 0 &&
+                        part_is(definition->on, sqlite3_column_table_name(statement, 0));
     if (r < 0 || !is_temporary)
         return r;
     if (definition->replaces)

@@ -242,10 +242,8 @@ static int create_read(struct reader *reader)
         enum definition_kind kind;
         int (*read)(struct reader *reader);
     } kinds[] = {
-        {"TABLE", DEFINITION_TABLE, relation_read},
-        {"VIEW", DEFINITION_VIEW, relation_read},
-        {"FUNCTION", DEFINITION_FUNCTION, function_read},
-        {"MACRO", DEFINITION_MACRO, macro_read},
+        {"TABLE", DEFINITION_TABLE, relation_read},       {"VIEW", DEFINITION_VIEW, relation_read},
+        {"FUNCTION", DEFINITION_FUNCTION, function_read}, {"MACRO", DEFINITION_MACRO, macro_read},
         {"INDEX", DEFINITION_INDEX, index_read},
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

@@ -316,8 +316,7 @@ struct sql_engine *sql_engine_free(struct sql_engine *engine)
     scalars_free(engine);
     left_out_free(engine);
     macros_done(&engine->macros);
-    vec_foreach(&engine->texts, text)
-    {
+    vec_foreach(&engine->texts, text) {
         free((*text)->name);
         free((*text)->sql);
         free(*text);

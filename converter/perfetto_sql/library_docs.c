@@ -105,8 +105,7 @@ static void fields_summarize(struct strbuf *out, const char *heading,
     if (!fields || !fields->n)
         return;
     strbuf_addf(out, "\n%s:", heading);
-    vec_foreach(fields, field)
-    {
+    vec_foreach(fields, field) {
         CLEANUP(strbuf_done) struct strbuf comment = {0};
         comments_read(&comment, field->comments.text, field->comments.text + field->comments.size);
         strbuf_addf(out, "\n- %.*s (", (int)field->name.size, field->name.text);

@@ -30,12 +30,14 @@ static void objects(sqlite3_context *context, int argc, sqlite3_value **argv)
 
 int library_tables_register(struct sql_engine *engine)
 {
-    static const char all[] =
-        "SELECT " VALUE("package") ", " VALUE("module") ", " VALUE("name") ", "
-        VALUE("qualified_name") ", " VALUE("object_type") ", " VALUE("exposed") ", "
-        VALUE("short_description") ", " VALUE("summary") ", " VALUE("description") ", "
-        VALUE("return_type") ", " VALUE("return_description") ", " VALUE("args") ", " VALUE("cols")
-        " FROM json_each(__mmsql_library()) WHERE key > 0";
+    static const char
+        all[] =
+            "SELECT " VALUE("package") ", " VALUE("module") ", " VALUE("name") ", " VALUE("qualifie"
+                                                                                          "d_name") ", " VALUE("object_type") ", " VALUE("exposed") ", " VALUE("short_description") ", " VALUE(
+                "summary") ", " VALUE("description") ", " VALUE("return_type") ", " VALUE("return_"
+                                                                                          "descript"
+                                                                                          "ion") ","
+                                                                                                 " " VALUE("args") ", " VALUE("cols") " FROM json_each(__mmsql_library()) WHERE key > 0";
     static const char modules[] = "SELECT module, package FROM __intrinsic_stdlib_objects "
                                   "WHERE object_type = 'MODULE'";
     int code = sqlite3_create_function_v2(engine->handle, "__mmsql_library", 0, SQLITE_UTF8, engine,

@@ -113,7 +113,6 @@ static int list_read(const struct sql_rope *rope, const char **cursor, const cha
     return 0;
 }
 
-
 static int stringify(const struct rope_vec *values, struct sql_rope *ret)
 {
     struct strbuf sql CLEANUP(strbuf_done) = {0};
@@ -226,8 +225,8 @@ static int call_expand(struct expansion *expansion, const struct sql_rope *rope,
     expansion->depth++;
     int r;
     if (macro)
-        r = body_expand(expansion, macro, values,
-                        rope_origin(rope, offset_in(rope, name.text)), ret);
+        r = body_expand(expansion, macro, values, rope_origin(rope, offset_in(rope, name.text)),
+                        ret);
     else if (built_in->between)
         r = apply(expansion, values, built_in->between, built_in->is_prefix, ret);
     else
@@ -271,8 +270,8 @@ static const struct sql_rope *value_find(const struct scope *scope, struct sql_t
     return NULL;
 }
 
-// Whether a name is a macro's: an exclamation mark and an opening parenthesis follow. *ret is behind
-// the mark.
+// Whether a name is a macro's: an exclamation mark and an opening parenthesis follow. *ret is
+// behind the mark.
 static bool is_call(const char *at, const char *end, const char **ret)
 {
     if (!sql_word_take(&at, end, "!"))

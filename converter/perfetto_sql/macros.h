@@ -25,7 +25,7 @@ VEC_DEFINE(sql_macro_vec, struct sql_macro);
 
 // One call, for errors.
 struct sql_call {
-    const char *macro;      // borrowed: of the macro, or of the call's text
+    const char *macro; // borrowed: of the macro, or of the call's text
     size_t macro_size;
     struct sql_piece place; // where the call stands
 };

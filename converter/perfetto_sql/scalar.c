@@ -9,8 +9,8 @@
 
 #include "converter/perfetto_sql/engine_state.h"
 
-#define CALLS_MAX   1000       // of a function within itself
-#define KEPT_MAX    (1 << 20)  // results of a function
+#define CALLS_MAX 1000      // of a function within itself
+#define KEPT_MAX  (1 << 20) // results of a function
 
 VEC_DEFINE(stmt_vec, sqlite3_stmt *);
 
@@ -21,8 +21,8 @@ struct kept {
 };
 
 struct scalar {
-    char *name, *sql;          // owned
-    int n_arguments;           // -1: any number; `sql` then ends behind the opening parenthesis
+    char *name, *sql;           // owned
+    int n_arguments;            // -1: any number; `sql` then ends behind the opening parenthesis
     struct stmt_vec statements; // owned; those before `depth` are in use
     size_t depth;
     bool keeps;
@@ -92,8 +92,8 @@ static int statement_get(sqlite3 *handle, struct scalar *scalar, int argc, sqlit
     sqlite3_stmt *statement = NULL;
     if (stmt_vec_reserve(&scalar->statements, scalar->depth + 1) < 0)
         return SQLITE_NOMEM;
-    int code = sqlite3_prepare_v3(handle, scalar->sql, -1, SQLITE_PREPARE_PERSISTENT, &statement,
-                                  NULL);
+    int code =
+        sqlite3_prepare_v3(handle, scalar->sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
     if (code == SQLITE_OK) {
         stmt_vec_push(&scalar->statements, statement);
         *ret = statement;
@@ -114,8 +114,8 @@ static void scalar_step(sqlite3_context *context, struct scalar *scalar, sqlite3
             result_keep(scalar, sqlite3_value_int64(argv[0]), value);
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW) {
-            char *why = sqlite3_mprintf("function %s: its SQL returns more than one row",
-                                        scalar->name);
+            char *why =
+                sqlite3_mprintf("function %s: its SQL returns more than one row", scalar->name);
             sqlite3_result_error(context, why ? why : "out of memory", -1);
             sqlite3_free(why);
             return;

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PerfettoSQL: macros, functions, indexes, modules and packages, and where errors are."""
+import pathlib
+import time
+import unittest
+
+import lib
+import test_query
+
+
+class Language(test_query.Case):
+    def test_macros(self):
+        out = self.ask("""
+            CREATE PERFETTO MACRO same(a Expr) RETURNS Expr AS $a;
+            CREATE PERFETTO MACRO less(a Expr, b Expr) RETURNS TableOrSubquery AS (SELECT same!($a) - $b AS x, '$a' AS t);
+            SELECT x, t FROM less!(max(7, same ! (9)), same!(length('a,(b')));
+            CREATE OR REPLACE PERFETTO MACRO same(a Expr) RETURNS Expr AS -($a);
+            SELECT same!(1 + 1) AS y;
+            DROP PERFETTO MACRO same""")
+        self.assertEqual(out, "x,t\n5,$a\n\ny\n-2\n")
+
+    def test_macros_that_make_lists(self):
+        make = "CREATE PERFETTO MACRO m(a Expr) RETURNS Expr AS $a + 1; CREATE PERFETTO MACRO two(a Expr, b Expr) RETURNS Expr AS $a = $b; "
+        for call, want in (("__intrinsic_token_apply!(m, (1, 2, (3)))", "2|3|4"), ("0 __intrinsic_token_apply_prefix!(m, (5))", "0|6"),
+                           ("0 __intrinsic_token_apply_prefix!(m, ())", "0"),
+                           ("__intrinsic_token_apply_and!(two, (1, 2), (1, 2, 3))", "1"),
+                           ("1 __intrinsic_token_apply_and_prefix!(two, (1), (2))", "0"),
+                           ("__intrinsic_stringify!(a  'b' || c)", "a  b || c")):
+            if "stringify" in call:
+                call = call.replace("'b'", "b")
+            self.assertEqual(self.ask(f"{make} SELECT {call}").splitlines()[1].replace(",", "|"), want, call)
+
+    def test_errors_of_macros(self):
+        make = "CREATE PERFETTO MACRO m(a Expr) RETURNS Expr AS $a;\nCREATE PERFETTO MACRO r(a Expr) RETURNS Expr AS r!($a); "
+        for sql, why in (("SELECT nothing!(1)", "macro nothing!: there is no macro of this name"),
+                         ("SELECT m!(1, 2)", "macro m!: the number of arguments is wrong"), ("SELECT m!(1", "has no end"),
+                         ("SELECT r!(1)", "nested too deeply"), ("CREATE PERFETTO MACRO m() RETURNS Expr AS 1", "already"),
+                         ("SELECT __intrinsic_token_apply!(m, 1)", "no lists"), ("DROP PERFETTO MACRO x", "no macro x!")):
+            self.assertIn(why, self.ask(make + sql, code=1), sql)
+
+    def test_statements_grow_within_bounds(self):
+        make = "CREATE PERFETTO MACRO d(a Expr) RETURNS Expr AS $a + $a; "
+        call = "1"
+        for _ in range(40):
+            call = f"d!({call})"
+        begin = time.monotonic()
+        self.assertIn("grows too large", self.ask(f"{make} SELECT {call}", code=1))
+        self.assertLess(time.monotonic() - begin, 60)
+
+    def test_places_of_errors(self):
+        err = self.ask("CREATE PERFETTO MACRO inner(t Expr) RETURNS Expr AS\n(SELECT missing FROM $t);\n"
+                       "CREATE PERFETTO MACRO outer(t Expr) RETURNS Expr AS inner!($t);\nSELECT *\nFROM outer!(slice)", code=1)
+        self.assertRegex(err, r"(?s)no such column: missing\n  line 2, column 9: .*in macro inner!, called here:\n  line 3, column 53: "
+                              r".*in macro outer!, called here:\n  line 5, column 6: FROM outer!\(slice\)\n {25}\^")
+        err = self.ask("CREATE PERFETTO MACRO m(t Expr) RETURNS Expr AS (SELECT $t);\nSELECT m!(missing)", code=1)
+        self.assertIn("line 2, column 11: SELECT m!(missing)", err)
+        self.assertNotIn("in macro", err)
+
+    def test_functions(self):
+        self.assertEqual(self.ask("CREATE PERFETTO FUNCTION fact(n LONG) RETURNS LONG AS SELECT iif($n < 2, 1, $n * fact($n - 1)); "
+                                  "SELECT fact(20) AS x"), "x\n2432902008176640000\n")
+        self.assertEqual(self.ask("CREATE PERFETTO FUNCTION big(a ANY...) RETURNS ANY DELEGATES TO max; SELECT big(1, 5, 3) AS x, big(2, 1) AS y"),
+                         "x,y\n5,2\n")
+        self.assertEqual(self.ask("CREATE PERFETTO FUNCTION up(n LONG) RETURNS TABLE(x LONG) AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL "
+                                  "SELECT x + 1 FROM c WHERE x < $n) SELECT x FROM c; SELECT sum(a.x * b.x) AS s FROM up(3) a, up(a.x) b"), "s\n25\n")
+        self.assertEqual(self.ask("CREATE PERFETTO FUNCTION f() RETURNS LONG AS SELECT 1 WHERE 0; SELECT f() AS x"), "x\n\n")
+        self.assertIn("more than one row", self.ask("CREATE PERFETTO FUNCTION f() RETURNS LONG AS SELECT 1 UNION SELECT 2; SELECT f()", code=1))
+        self.assertIn("returns 2 columns", self.ask("CREATE PERFETTO FUNCTION f() RETURNS LONG AS SELECT 1, 2", code=1))
+        self.assertIn("too often", self.ask("CREATE PERFETTO FUNCTION f(n LONG) RETURNS LONG AS SELECT f($n + 1); SELECT f(1)", code=1))
+
+    def test_results_are_kept(self):
+        out = self.ask("SELECT create_function('fib(n INT)', 'INT', 'SELECT iif($n < 2, $n, fib($n - 1) + fib($n - 2))'); "
+                       "SELECT experimental_memoize('fib'); SELECT fib(80) AS x")
+        self.assertEqual(out, "x\n23416728348467685\n")
+        self.assertIn("no function", self.ask("SELECT experimental_memoize('nothing')", code=1))
+
+    def test_tables_and_indexes(self):
+        out = self.ask("CREATE PERFETTO TABLE t(a LONG, b STRING) AS SELECT value AS a, 'x' AS b FROM json_each('[3,1,2]'); "
+                       "CREATE PERFETTO INDEX i ON t(a); CREATE OR REPLACE PERFETTO INDEX i ON t(a, b); CREATE PERFETTO INDEX i ON slice(ts); "
+                       "EXPLAIN QUERY PLAN SELECT b FROM t WHERE a = 2; DROP PERFETTO INDEX i ON t; DROP PERFETTO TABLE t; SELECT * FROM t", code=1)
+        self.assertIn("no such table: t", out)
+        out = self.ask("CREATE PERFETTO TABLE t AS SELECT 1 AS a; CREATE PERFETTO INDEX i ON t(a); EXPLAIN QUERY PLAN SELECT * FROM t WHERE a = 2")
+        self.assertIn("USING COVERING INDEX t.i", out)
+        out = self.ask("CREATE PERFETTO TABLE v AS SELECT 1 AS a; CREATE OR REPLACE PERFETTO VIEW v AS SELECT 2 AS a; "
+                       "CREATE OR REPLACE PERFETTO TABLE v AS SELECT 3 AS a; SELECT a FROM v")
+        self.assertEqual(out, "a\n3\n")
+        self.assertIn("already exists", self.ask("CREATE PERFETTO TABLE t AS SELECT 1; CREATE PERFETTO TABLE t AS SELECT 2", code=1))
+        self.assertIn("no column c, which is declared", self.ask("CREATE PERFETTO TABLE t(a LONG, c LONG) AS SELECT 1 AS a", code=1))
+        self.assertIn("a column b, which is not declared", self.ask("CREATE PERFETTO VIEW t(a LONG) AS SELECT 1 AS a, 2 AS b", code=1))
+
+    def test_silent_results(self):
+        self.assertEqual(self.ask("SELECT 1 AS suppress_query_output; SELECT 2 AS a"), "a\n2\n")
+
+
+class Packages(test_query.Case):
+    def write(self, path, text):
+        path = self.dir / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def setUp(self):
+        self.write("mine/spans.sql", "INCLUDE PERFETTO MODULE mine.deep.more;\nCREATE PERFETTO MACRO longest(t TableOrSubquery) RETURNS TableOrSubquery AS\n"
+                                     "(SELECT * FROM $t ORDER BY dur DESC LIMIT 1);\nCREATE PERFETTO TABLE spans AS SELECT n FROM more;\n")
+        self.write("mine/deep/more.sql", "-- Includes the module that includes it.\nINCLUDE PERFETTO MODULE mine.spans;\n"
+                                         "CREATE PERFETTO VIEW more AS SELECT 5 AS n;\n")
+        self.write("mine/broken.sql", "CREATE PERFETTO TABLE fine AS SELECT 1 AS x;\n\nCREATE PERFETTO TABLE bad AS\nSELECT missing FROM fine;\n")
+        self.write("mine/notes.txt", "no module")
+
+    def test_a_package(self):
+        out = self.ask("INCLUDE PERFETTO MODULE mine.spans; INCLUDE PERFETTO MODULE mine.spans; SELECT n FROM spans; SELECT dur FROM longest!(slice)",
+                       "--add-sql-package", self.dir / "mine")
+        self.assertTrue(out.startswith("n\n5\n\ndur\n"), out)
+        self.assertEqual(self.ask("INCLUDE PERFETTO MODULE other.deep.*; SELECT count(*) AS n FROM more", "--add-sql-package", f"{self.dir / 'mine'}@other",
+                                  code=1).splitlines()[0], "mmsql: INCLUDE PERFETTO MODULE: there is no module mine.spans "
+                                                           "(the table __intrinsic_stdlib_modules lists all)")
+
+    def test_errors_name_the_module(self):
+        err = self.ask("INCLUDE PERFETTO MODULE mine.broken", "--add-sql-package", self.dir / "mine", code=1)
+        self.assertIn("no such column: missing\n  module mine.broken line 4, column 8: SELECT missing FROM fine;\n", err)
+        path = self.write("question.sql", "SELECT 1;\nSELECT 2 + FROM;\n")
+        err = self.ask(None, "-f", path, code=1)
+        self.assertIn(f"{path} line 2, column 12: SELECT 2 + FROM;", err)
+
+    def test_packages_that_are_there(self):
+        self.write("slices/hierarchy.sql", "CREATE PERFETTO TABLE own AS SELECT 'own' AS x;")
+        self.assertIn("--override-sql-package replaces it", self.ask("SELECT 1", "--add-sql-package", self.dir / "slices", code=1))
+        ask = "INCLUDE PERFETTO MODULE slices.hierarchy; SELECT x FROM own"
+        self.assertEqual(self.ask(ask, "--override-sql-package", self.dir / "slices"), "x\nown\n")
+        self.assertIn("there is no module slices.with_context", self.ask("INCLUDE PERFETTO MODULE slices.with_context", "--override-sql-package",
+                                                                         self.dir / "slices", code=1))
+        self.assertIn("No such file", self.ask("SELECT 1", "--add-sql-package", self.dir / "nothing", code=1))
+        self.assertIn("Not a directory", self.ask("SELECT 1", "--override-stdlib", self.dir / "mine" / "notes.txt", code=1))
+
+    def test_a_library(self):
+        self.write("library/prelude/before_eof/first.sql", "CREATE PERFETTO TABLE slice(id LONG, ts TIMESTAMP) AS SELECT 1 AS id, 2 AS ts;\n"
+                                                           "CREATE PERFETTO TABLE one AS SELECT 1 AS x;")
+        self.write("library/prelude/after_eof/second.sql", "CREATE PERFETTO VIEW two AS SELECT x + 1 AS y FROM one;")
+        self.write("library/area/module.sql", "CREATE PERFETTO FUNCTION three() RETURNS LONG AS SELECT y + 1 FROM two;")
+        out = self.ask("INCLUDE PERFETTO MODULE area.*; SELECT three() AS z, y, (SELECT count(*) FROM slice) > 1 AS own FROM two",
+                       "--override-stdlib", self.dir / "library")
+        self.assertEqual(out, "z,y,own\n3,2,1\n")
+
+    def test_the_library_has_docs(self):
+        out = self.ask("SELECT object_type, name, exposed, short_description FROM __intrinsic_stdlib_objects WHERE module = 'mine.docs' AND name IS NOT NULL; "
+                       "SELECT json_extract(cols, '$[0].description') AS d, json_extract(args, '$[0].type') AS t, return_description AS r "
+                       "FROM __intrinsic_stdlib_objects WHERE module = 'mine.docs' AND name = 'f'", "--add-sql-package", self.docs())
+        self.assertEqual(out, "object_type,name,exposed,short_description\nTABLE_FUNCTION,f,1,\"Doubles \"\"things\"\".\"\nMACRO,_m,0,\"\"\n\nd,t,r\nTwo lines.,LONG,\"\"\n")
+
+    def docs(self):
+        self.write("mine/docs.sql", "-- A heading.\n\n-- Doubles \"things\". More\n-- text.\nCREATE PERFETTO FUNCTION f(a LONG) RETURNS TABLE(\n  -- Two\n  -- lines.\n"
+                                    "  b LONG\n) AS SELECT $a AS b;\n\nCREATE PERFETTO MACRO _m() RETURNS Expr AS 1;\n")
+        return self.dir / "mine"
+
+
+if __name__ == "__main__":
+    unittest.main()
