@@ -21,41 +21,41 @@ CREATE PERFETTO MACRO _intervals_fill_gaps(
     data TableOrSubquery
 )
 RETURNS TableOrSubquery AS (
-    WITH given AS (
+    WITH __given AS (
         SELECT ts, dur, metasql_unparenthesize_exprlist!($group_cols),
                metasql_unparenthesize_exprlist!($data_cols)
         FROM $data
     ),
     -- Each interval with the end of the one before.
-    placed AS (
+    __placed AS (
         SELECT ts,
                lag(ts + dur, 1, trace_start()) OVER (
                    PARTITION BY metasql_unparenthesize_exprlist!($group_cols) ORDER BY ts
                ) AS free_ts,
                metasql_unparenthesize_exprlist!($group_cols)
-        FROM given
+        FROM __given
         WHERE ts IS NOT NULL
     ),
-    rest AS (
+    __rest AS (
         SELECT ifnull(max(ts + dur), trace_start()) AS free_ts,
                metasql_unparenthesize_exprlist!($group_cols)
-        FROM given
+        FROM __given
         GROUP BY metasql_unparenthesize_exprlist!($group_cols)
     ),
-    covered AS (
-        SELECT * FROM given
+    __covered AS (
+        SELECT * FROM __given
         UNION ALL
         SELECT free_ts, ts - free_ts, metasql_unparenthesize_exprlist!($group_cols),
                __intrinsic_token_apply!(__fill_gaps_null, $data_cols)
-        FROM placed
+        FROM __placed
         UNION ALL
         SELECT free_ts, trace_end() - free_ts, metasql_unparenthesize_exprlist!($group_cols),
                __intrinsic_token_apply!(__fill_gaps_null, $data_cols)
-        FROM rest
+        FROM __rest
         UNION ALL
         SELECT trace_start(), trace_dur(), __intrinsic_token_apply!(__fill_gaps_null, $group_cols),
                __intrinsic_token_apply!(__fill_gaps_null, $data_cols)
-        WHERE NOT EXISTS (SELECT 1 FROM given)
+        WHERE NOT EXISTS (SELECT 1 FROM __given)
     )
-    SELECT * FROM covered WHERE dur > 0 ORDER BY ts
+    SELECT * FROM __covered WHERE dur > 0 ORDER BY ts
 );

@@ -160,28 +160,28 @@ RETURNS TableOrSubquery AS (
         $agg_columns)
 );
 
--- Cuts the time wherever an interval begins or ends, and lists the intervals of each piece. Columns:
--- ts and dur (ns) of the piece; group_id: its number, from 1; id: an interval that covers the piece,
--- or that has ended just where the piece begins; interval_ends_at_ts: 1 in the latter case.
--- O(n log n) and the rows of the result.
+-- Cuts the time wherever an interval begins or ends, and lists the intervals of each piece.
+-- Columns: ts and dur (ns) of the piece; group_id: its number, from 1; id: an interval that covers
+-- the piece, or that has ended just where the piece begins; interval_ends_at_ts: 1 in the latter
+-- case. O(n log n) and the rows of the result.
 CREATE PERFETTO MACRO interval_self_intersect(
     -- Intervals.
     intervals TableOrSubquery
 )
 RETURNS TableOrSubquery AS (
-    WITH cut AS (
+    WITH __cut AS (
         SELECT ts FROM $intervals UNION SELECT ts + dur FROM $intervals
     ),
-    piece AS (
+    __piece AS (
         SELECT row_number() OVER by_ts AS id, ts, ifnull(lead(ts) OVER by_ts - ts, 0) AS dur
-        FROM cut
+        FROM __cut
         WINDOW by_ts AS (ORDER BY ts)
     )
     SELECT both.ts, both.dur, both.id_0 AS group_id, both.id_1 AS id, 0 AS interval_ends_at_ts
-    FROM _interval_intersect!((piece, $intervals), ()) AS both
+    FROM _interval_intersect!((__piece, $intervals), ()) AS both
     WHERE both.dur > 0
     UNION ALL
-    SELECT ended.ts, piece.dur, piece.id, ended.id, 1
+    SELECT ended.ts, __piece.dur, __piece.id, ended.id, 1
     FROM (SELECT DISTINCT id, ts + dur AS ts FROM $intervals) AS ended
-    JOIN piece ON piece.ts = ended.ts
+    JOIN __piece ON __piece.ts = ended.ts
 );

@@ -64,9 +64,9 @@ RETURNS Expr AS (
     )
 );
 
--- Puts intervals and their roots into one table, for _intervals_flatten. A root that is no parent is
--- a row without an interval. Columns: root_id, root_ts and root_dur (ns) of the root; id, parent_id,
--- ts and dur (ns) of the interval. Intervals and roots of 0 ns are left out.
+-- Puts intervals and their roots into one table, for _intervals_flatten. A root that is no parent
+-- is a row without an interval. Columns: root_id, root_ts and root_dur (ns) of the root; id,
+-- parent_id, ts and dur (ns) of the interval. Intervals and roots of 0 ns are left out.
 CREATE PERFETTO MACRO _intervals_merge_root_and_children(
     -- Roots: id, ts, dur (ns).
     roots_table TableOrSubquery,
@@ -74,20 +74,21 @@ CREATE PERFETTO MACRO _intervals_merge_root_and_children(
     children_table TableOrSubquery
 )
 RETURNS TableOrSubquery AS (
-    WITH root AS (SELECT id, ts, dur FROM $roots_table WHERE dur > 0),
-    child AS (SELECT root_id, id, parent_id, ts, dur FROM $children_table WHERE dur > 0)
-    SELECT root.id AS root_id, root.ts AS root_ts, root.dur AS root_dur, child.id, child.parent_id,
-           child.ts, child.dur
-    FROM child JOIN root ON root.id = child.root_id
+    WITH __root AS (SELECT id, ts, dur FROM $roots_table WHERE dur > 0),
+    __child AS (SELECT root_id, id, parent_id, ts, dur FROM $children_table WHERE dur > 0)
+    SELECT __root.id AS root_id, __root.ts AS root_ts, __root.dur AS root_dur, __child.id,
+           __child.parent_id, __child.ts, __child.dur
+    FROM __child JOIN __root ON __root.id = __child.root_id
     UNION ALL
     SELECT id, ts, dur, NULL, NULL, NULL, NULL
-    FROM root
-    WHERE id IN (SELECT id FROM root EXCEPT SELECT parent_id FROM child)
+    FROM __root
+    WHERE id IN (SELECT id FROM __root EXCEPT SELECT parent_id FROM __child)
 );
 
--- The same, if intervals do not know their root: a root has the intervals that it has time in common
--- with and that have its key. Columns: ts and dur (ns) of what both have in common, id, parent_id
--- (the root's id if the interval has no parent), root_id, root_ts and root_dur (ns), the key.
+-- The same, if intervals do not know their root: a root has the intervals that it has time in
+-- common with and that have its key. Columns: ts and dur (ns) of what both have in common, id,
+-- parent_id (the root's id if the interval has no parent), root_id, root_ts and root_dur (ns), the
+-- key.
 CREATE PERFETTO MACRO _intervals_merge_root_and_children_by_intersection(
     -- Roots: id, ts, dur (ns), the key.
     roots_table TableOrSubquery,
@@ -97,59 +98,59 @@ CREATE PERFETTO MACRO _intervals_merge_root_and_children_by_intersection(
     key ColumnName
 )
 RETURNS TableOrSubquery AS (
-    WITH root AS (SELECT * FROM $roots_table WHERE dur > 0),
-    child AS (SELECT * FROM $children_table WHERE dur > 0)
-    SELECT both.ts, both.dur, child.id, ifnull(child.parent_id, both.id_1) AS parent_id,
-           root.id AS root_id, root.ts AS root_ts, root.dur AS root_dur, both.$key
-    FROM _interval_intersect!((child, root), ($key)) AS both
-    JOIN child ON child.id = both.id_0
-    JOIN root ON root.id = both.id_1
+    WITH __root AS (SELECT * FROM $roots_table WHERE dur > 0),
+    __child AS (SELECT * FROM $children_table WHERE dur > 0)
+    SELECT both.ts, both.dur, __child.id, ifnull(__child.parent_id, both.id_1) AS parent_id,
+           __root.id AS root_id, __root.ts AS root_ts, __root.dur AS root_dur, both.$key
+    FROM _interval_intersect!((__child, __root), ($key)) AS both
+    JOIN __child ON __child.id = both.id_0
+    JOIN __root ON __root.id = both.id_1
 );
 
 -- Cuts trees of intervals into pieces that do not overlap: each piece belongs to the interval that
 -- is innermost then. The sum of an interval's pieces is the time that no interval below has.
--- Columns: root_id, id (the root itself outside of its intervals), ts and dur (ns). The first and the
--- last piece of a root may have 0 ns.
+-- Columns: root_id, id (the root itself outside of its intervals), ts and dur (ns). The first and
+-- the last piece of a root may have 0 ns.
 CREATE PERFETTO MACRO _intervals_flatten(
     -- See _intervals_merge_root_and_children. No interval is longer than its parent.
     children_with_roots_table TableOrSubquery
 )
 RETURNS TableOrSubquery AS (
-    WITH given AS (
+    WITH __given AS (
         SELECT root_id, root_ts, root_dur, id, parent_id, ts, dur
         FROM $children_with_roots_table
         WHERE root_dur > 0 AND ifnull(dur, 1) > 0
     ),
     -- Which interval is innermost from ts on: one that begins there, else the parent of one that
     -- ends. max() chooses the row that id is from.
-    turn AS (
+    __turn AS (
         SELECT root_id, root_ts, root_dur, ts, id, max(begins)
         FROM (
             SELECT root_id, root_ts, root_dur, ts, id, 1 AS begins
-            FROM given WHERE id IS NOT NULL
+            FROM __given WHERE id IS NOT NULL
             UNION ALL
             SELECT root_id, root_ts, root_dur, ts + dur, ifnull(parent_id, root_id), 0
-            FROM given WHERE id IS NOT NULL
+            FROM __given WHERE id IS NOT NULL
         )
         GROUP BY root_id, ts
     ),
-    piece AS (
+    __piece AS (
         SELECT root_id, root_ts, root_dur, id, ts,
                lead(ts) OVER (PARTITION BY root_id ORDER BY ts) AS end_ts
-        FROM turn
+        FROM __turn
     ),
-    whole AS (
+    __whole AS (
         SELECT root_id, root_ts, root_dur, min(ts) AS ts, max(end_ts) AS end_ts
-        FROM piece WHERE end_ts > ts
+        FROM __piece WHERE end_ts > ts
         GROUP BY root_id
     )
-    SELECT root_id, id, ts, end_ts - ts AS dur FROM piece WHERE end_ts > ts
+    SELECT root_id, id, ts, end_ts - ts AS dur FROM __piece WHERE end_ts > ts
     UNION ALL
-    SELECT root_id, root_id, root_ts, ts - root_ts FROM whole
+    SELECT root_id, root_id, root_ts, ts - root_ts FROM __whole
     UNION ALL
-    SELECT root_id, root_id, end_ts, root_ts + root_dur - end_ts FROM whole
+    SELECT root_id, root_id, end_ts, root_ts + root_dur - end_ts FROM __whole
     UNION ALL
-    SELECT root_id, root_id, root_ts, root_dur FROM given WHERE id IS NULL GROUP BY root_id
+    SELECT root_id, root_id, root_ts, root_dur FROM __given WHERE id IS NULL GROUP BY root_id
 );
 
 -- The fewest intervals that cover the same time. Intervals that touch become one, too. Columns: ts
@@ -162,28 +163,28 @@ CREATE PERFETTO MACRO interval_merge_overlapping(
     epsilon Expr
 )
 RETURNS TableOrSubquery AS (
-    WITH given AS (
+    WITH __given AS (
         SELECT ts, iif(dur + ($epsilon) = -1, 0x7fffffffffffffff, ts + dur) AS end_ts
         FROM $intervals
     ),
-    numbered AS (
+    __numbered AS (
         SELECT ts, end_ts, sum(is_first) OVER (ORDER BY ts ROWS UNBOUNDED PRECEDING) AS number
         FROM (
             SELECT ts, end_ts,
                    ifnull(ts - ($epsilon) > max(end_ts) OVER (
                        ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                    ), 1) AS is_first
-            FROM given
+            FROM __given
         )
     )
     SELECT min(ts) AS ts, max(end_ts) - min(ts) AS dur
-    FROM numbered
+    FROM __numbered
     GROUP BY number
     HAVING max(end_ts) < 0x7fffffffffffffff
 );
 
--- The same for each partition of its own: the fewest intervals that cover the same time. Columns: ts
--- and dur (ns), the partitions. Intervals that do not end (dur -1) are left out.
+-- The same for each partition of its own: the fewest intervals that cover the same time. Columns:
+-- ts and dur (ns), the partitions. Intervals that do not end (dur -1) are left out.
 CREATE PERFETTO MACRO interval_merge_overlapping_partitioned(
     -- Intervals: ts and dur (ns), the partitions.
     intervals TableOrSubquery,
@@ -191,7 +192,7 @@ CREATE PERFETTO MACRO interval_merge_overlapping_partitioned(
     partition_columns ColumnNameList
 )
 RETURNS TableOrSubquery AS (
-    WITH reach AS (
+    WITH __reach AS (
         SELECT ts, ts + dur AS end_ts, metasql_unparenthesize_exprlist!($partition_columns),
                max(ts + dur) OVER (
                    PARTITION BY metasql_unparenthesize_exprlist!($partition_columns)
@@ -200,15 +201,15 @@ RETURNS TableOrSubquery AS (
         FROM $intervals
         WHERE dur >= 0
     ),
-    numbered AS (
+    __numbered AS (
         SELECT *, count(*) FILTER (WHERE ifnull(ts > reached_ts, 1)) OVER (
                       PARTITION BY metasql_unparenthesize_exprlist!($partition_columns)
                       ORDER BY ts ROWS UNBOUNDED PRECEDING
                   ) AS number
-        FROM reach
+        FROM __reach
     )
     SELECT min(ts) AS ts, max(end_ts) - min(ts) AS dur,
            metasql_unparenthesize_exprlist!($partition_columns)
-    FROM numbered
+    FROM __numbered
     GROUP BY metasql_unparenthesize_exprlist!($partition_columns), number
 );
