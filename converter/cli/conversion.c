@@ -31,6 +31,7 @@
 #include "converter/cli/conversion_rest.h"
 #include "converter/cli/conversion_run.h"
 #include "converter/cli/say.h"
+#include "converter/perfetto_sql/stored_modules.h"
 #include "converter/tables/database.h"
 #include "converter/tables/defend.h"
 
@@ -62,6 +63,16 @@ static int traces_judge(struct run *run)
     return r;
 }
 
+static int modules_add(struct run *run)
+{
+    const struct conversion *conversion = run->conversion;
+    CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
+    int r = run_handle_open(run, run->working, &handle);
+    return r < 0 ? r
+                 : modules_store(handle, conversion->packages, conversion->modules.items,
+                                 conversion->modules.n, run->err);
+}
+
 static int everything_convert(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
@@ -87,6 +98,8 @@ static int everything_convert(struct run *run)
         r = sources_note(run);
     if (r == 0)
         r = traces_judge(run);
+    if (r == 0 && conversion->modules.n)
+        r = modules_add(run);
     return r;
 }
 

@@ -28,6 +28,8 @@ struct conversion {
     struct sqlite3 **opened; // not NULL: receives the database, opened for reading; the file is
                              // removed and `output` is not written
     struct path_vec symbols; // folders with ELF files, borrowed
+    struct path_vec modules; // to include, borrowed
+    struct sql_packages *packages; // borrowed; NULL if there are no modules
     struct selection selection;
     struct limits limits;
     bool symbolize;    // look for symbols of frames

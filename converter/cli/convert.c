@@ -19,6 +19,8 @@
 #include "converter/cli/say.h"
 #include "converter/cli/streams.h"
 #include "converter/cli/verb_options.h"
+#include "converter/perfetto_sql/packages.h"
+#include "converter/perfetto_sql/stored_modules.h"
 #include "converter/symbols/symbolize.h"
 
 static const char help[] =
@@ -58,6 +60,8 @@ static const char help[] =
     "      --symbols                names and source lines of frames, from files with\n"
     "                               the same build id in /usr/lib/debug or where they\n"
     "                               were mapped\n"
+    "      --include MODULE,...     add the tables and views of modules of the SQL\n"
+    "                               library, as tables; PACKAGE.* is all of a package\n"
     "      --max-memory SIZE        limit of memory (default: half of the available\n"
     "                               memory)\n"
     "      --max-output SIZE        limit of the database and temporary files\n"
@@ -74,6 +78,7 @@ static void conversion_done(struct conversion *conversion)
 {
     conversion_files_done(&conversion->files);
     path_vec_done(&conversion->symbols);
+    path_vec_done(&conversion->modules);
 }
 
 static int no_memory(void)
@@ -119,6 +124,19 @@ static int take_tables(void *to, const struct verb_option *option, char *text, i
     return EXIT_USAGE;
 }
 
+// Splits the list in place.
+static int take_modules(void *to, const struct verb_option *option, char *text, int argc,
+                        char **argv)
+{
+    (void)option, (void)argc, (void)argv;
+    struct conversion *conversion = to;
+    char *rest = text;
+    for (char *name; (name = strsep(&rest, ","));)
+        if (*name && path_vec_push(&conversion->modules, name) < 0)
+            return no_memory();
+    return 0;
+}
+
 static int take_symbol_path(void *to, const struct verb_option *option, char *text, int argc,
                             char **argv)
 {
@@ -145,6 +163,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"pinlist", OPTION_OWN, .take = take_file},
         {"pinconfig", OPTION_OWN, .take = take_file},
         {"alloc-log", OPTION_OWN, .take = take_file},
+        {"include", OPTION_OWN, .take = take_modules},
         {"symbols", OPTION_FLAG, AT(conversion.symbolize)},
         {"symbol-path", OPTION_OWN, .take = take_symbol_path},
         {"quiet", OPTION_FLAG, AT(conversion.quiet), 'q'},
@@ -232,6 +251,18 @@ static bool sandbox_enter(const struct conversion *conversion)
     return own_sandbox_enter(&sandbox);
 }
 
+// Checks the modules before the work begins.
+static int modules_read(struct conversion *conversion, struct sql_packages *packages,
+                        struct err *err)
+{
+    if (!conversion->modules.n)
+        return 0;
+    conversion->packages = packages;
+    int r = packages_add_library(packages);
+    return r < 0 ? err_errno(err, r, "--include")
+                 : modules_check(packages, conversion->modules.items, conversion->modules.n, err);
+}
+
 static int run_convert(int argc, char **argv)
 {
     CLEANUP(conversion_done) struct conversion conversion = {.goes_on = interrupts_none};
@@ -248,8 +279,10 @@ static int run_convert(int argc, char **argv)
             "--symbol-path)");
         return EXIT_FAILED;
     }
+    CLEANUP(packages_done) struct sql_packages packages = {0};
     CLEANUP(freep) char *target = NULL;
-    if (output_resolve(&conversion, &target, &err) < 0) {
+    if (modules_read(&conversion, &packages, &err) < 0 ||
+        output_resolve(&conversion, &target, &err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }

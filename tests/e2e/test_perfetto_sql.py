@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PerfettoSQL: macros, functions, indexes, modules and packages, and where errors are."""
-import pathlib
+import contextlib
+import sqlite3
 import time
 import unittest
 
@@ -151,6 +152,44 @@ class Packages(test_query.Case):
         self.write("mine/docs.sql", "-- A heading.\n\n-- Doubles \"things\". More\n-- text.\nCREATE PERFETTO FUNCTION f(a LONG) RETURNS TABLE(\n  -- Two\n  -- lines.\n"
                                     "  b LONG\n) AS SELECT $a AS b;\n\nCREATE PERFETTO MACRO _m() RETURNS Expr AS 1;\n")
         return self.dir / "mine"
+
+
+class Stored(test_query.Case):
+    """mmsql convert --include: modules as tables for any SQLite."""
+
+    def convert(self, *options, code=0):
+        done = lib.run(lib.MMSQL, "convert", "-q", test_query.PRESSURE, "-o", self.dir / "stored.db", *options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def rows(self, sql):
+        with contextlib.closing(sqlite3.connect(self.dir / "stored.db")) as handle:
+            return handle.execute(sql).fetchall()
+
+    def test_tables_for_any_sqlite(self):
+        self.convert("--include", "slices.with_context")
+        own = self.ask("INCLUDE PERFETTO MODULE slices.with_context; SELECT count(*) AS n, sum(dur) AS d FROM thread_slice")
+        self.assertEqual(own.splitlines()[1], ",".join(str(value) for value in self.rows("SELECT count(*), sum(dur) FROM thread_slice")[0]))
+        names = {name for name, in self.rows("SELECT name FROM stored_module_table")}
+        self.assertLessEqual({"thread_slice", "process_slice"}, names)
+        self.assertEqual(self.rows("SELECT count(*) FROM sqlite_master WHERE name = 'thread_slice' AND type = 'table'"), [(1,)])
+        (self.dir / "stored.db").unlink()
+
+    def test_tables_are_made_anew(self):
+        self.convert("--include", "slices.with_context")
+        done = lib.run(lib.MMSQL, "convert", "-q", "-a", test_query.TRACKS, "-o", self.dir / "stored.db", "--include", "slices.*")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own = lib.run(lib.MMSQL, "query", "-q", "--csv", self.dir / "stored.db",
+                      "SELECT count(*) FROM slice JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid)").stdout
+        self.assertEqual(self.rows("SELECT count(*) FROM thread_slice"), [(int(own.splitlines()[1]),)])
+        (self.dir / "stored.db").unlink()
+
+    def test_a_module_that_is_not_there(self):
+        self.convert()
+        before = (self.dir / "stored.db").read_bytes()
+        self.assertIn("--include nothing: there is no such module", self.convert("--include", "slices.flow,nothing", code=1))
+        self.assertEqual((self.dir / "stored.db").read_bytes(), before)
+        (self.dir / "stored.db").unlink()
 
 
 if __name__ == "__main__":
