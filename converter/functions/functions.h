@@ -5,6 +5,8 @@
 // compiled for both, and call SQLite through sqlite3ext.h.
 #pragma once
 
+#include <stddef.h>
+
 #include "sqlite3ext.h"
 
 // Registers the functions that return a value: EXTRACT_ARG, STR_SPLIT, REGEXP, ... Returns SQLite's
@@ -26,3 +28,44 @@ struct function_doc {
     const char *call, *doc;
 };
 extern const struct function_doc function_docs[]; // NULL at the end
+
+// What the families of functions share.
+
+enum {
+    READS_DATABASE = 1, // views that a database brings along must not call the function
+    IS_INTRINSIC = 2,   // the function has a second name, __intrinsic_NAME
+};
+
+struct scalar_function {
+    const char *name;
+    int n_arguments; // -1: any number
+    void (*call)(sqlite3_context *context, int argc, sqlite3_value **argv);
+    int traits;
+};
+
+// Registers `n` functions. Returns SQLite's code.
+int scalar_functions_add(sqlite3 *handle, const struct scalar_function *functions, size_t n);
+
+// Makes the text the result, or an error if memory ran out. Takes the text over.
+void string_result(sqlite3_context *context, sqlite3_str *text);
+
+// Numbers of the auxiliary data that all calls within a statement share: see sqlite3_set_auxdata().
+enum {
+    SHARED_ARG_SETS = -999,
+    SHARED_REALTIME = -998,
+    SHARED_MONOTONIC = -997,
+    SHARED_PACKAGES = -996,
+    SHARED_ARG_TREE = -995,
+    SHARED_QUERIES = -1000, // and below
+};
+
+// Register the families of functions. Return SQLite's code.
+int text_functions_register(sqlite3 *handle);
+int encoding_functions_register(sqlite3 *handle);
+int regexp_functions_register(sqlite3 *handle);
+int math_functions_register(sqlite3 *handle);
+int clock_functions_register(sqlite3 *handle);
+int query_functions_register(sqlite3 *handle);
+int window_functions_register(sqlite3 *handle);
+int args_functions_register(sqlite3 *handle);
+int package_functions_register(sqlite3 *handle);

@@ -172,6 +172,8 @@ static int function_add(struct sql_engine *engine, const struct sql_definition *
                              : engine_fail(engine, code == SQLITE_NOMEM ? -ENOMEM : -EINVAL, NULL,
                                            NULL, "function %s: %s", name,
                                            code == SQLITE_RANGE ? "too many arguments"
+                                           : code == SQLITE_BUSY
+                                               ? "it runs, so it cannot be replaced"
                                                                 : sqlite3_errmsg(engine->handle));
 }
 

@@ -180,8 +180,42 @@ static struct scalar *scalar_find(const struct sql_engine *engine, const char *n
     return NULL;
 }
 
+// SQLite refuses to replace a function while any statement runs, so a function that is there gets
+// the new SQL itself. Returns NULL if there is none.
+static struct scalar *scalar_find_same(const struct sql_engine *engine, const char *name, int n)
+{
+    for (size_t i = engine->scalars.n; i-- > 0;)
+        if (engine->scalars.items[i]->n_arguments == n &&
+            strcasecmp(engine->scalars.items[i]->name, name) == 0)
+            return engine->scalars.items[i];
+    return NULL;
+}
+
+// A function that runs keeps its SQL: its statements are in use.
+static int scalar_replace(struct scalar *scalar, const char *sql)
+{
+    char *copy = scalar->depth ? NULL : strdup(sql);
+    if (!copy)
+        return scalar->depth ? SQLITE_BUSY : SQLITE_NOMEM;
+    vec_foreach(&scalar->statements, statement)
+        sqlite3_finalize(*statement);
+    stmt_vec_clear(&scalar->statements);
+    for (size_t i = 0; i < scalar->n_slots; i++)
+        sqlite3_value_free(scalar->kept[i].value);
+    free(scalar->kept);
+    scalar->kept = NULL;
+    scalar->n_kept = scalar->n_slots = 0;
+    scalar->keeps = false;
+    free(scalar->sql);
+    scalar->sql = copy;
+    return SQLITE_OK;
+}
+
 int scalar_add(struct sql_engine *engine, const char *name, int n, const char *sql)
 {
+    struct scalar *same = scalar_find_same(engine, name, n);
+    if (same)
+        return scalar_replace(same, sql);
     struct scalar *scalar = calloc(1, sizeof(*scalar));
     if (!scalar)
         return SQLITE_NOMEM;
