@@ -246,8 +246,10 @@ static int rope_run(struct sql_engine *engine, const struct sql_rope *rope,
         return engine_fail(engine, r, rope, at, "%s", why.text);
     if (r < 0)
         return engine_fail(engine, r, NULL, NULL, "out of memory");
-    if (definition.kind == DEFINITION_NONE)
-        return engine_prepare(engine, rope, ret);
+    if (definition.kind == DEFINITION_NONE) {
+        r = legacy_statement(engine, rope->sql.text, rope->sql.size);
+        return r > 0 ? 0 : r < 0 ? r : engine_prepare(engine, rope, ret);
+    }
     return definition_run(engine, rope, &definition);
 }
 

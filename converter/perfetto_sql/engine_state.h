@@ -23,12 +23,21 @@ enum sql_stage {
     STAGE_PRELUDE,         // of a library that was given
 };
 
+#define LEGACY_N 4
+
+// A function of legacy.c.
+struct legacy_of {
+    struct sql_engine *engine;   // borrowed
+    const struct legacy *legacy; // borrowed
+};
+
 struct sql_engine {
     struct sqlite3 *handle;        // borrowed
     struct sql_packages *packages; // borrowed
     struct sql_macros macros;
     struct sql_text_vec texts; // owned
     struct scalar_vec scalars; // owned; the functions that were created
+    struct legacy_of legacies[LEGACY_N];
     struct strbuf error;
     unsigned depth; // of modules that include each other
     enum sql_stage stage;
@@ -69,6 +78,8 @@ void scalars_free(struct sql_engine *engine);
 
 // legacy.c: the functions CREATE_FUNCTION, CREATE_VIEW_FUNCTION, EXPERIMENTAL_MEMOIZE and IMPORT.
 int legacy_register(struct sql_engine *engine);
+// Runs a statement that is one such call. 1: it was one; 0: it is another statement.
+int legacy_statement(struct sql_engine *engine, const char *sql, size_t size);
 
 // library_tables.c: __intrinsic_stdlib_modules and its companions.
 int library_tables_register(struct sql_engine *engine);

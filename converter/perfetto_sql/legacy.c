@@ -1,81 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Older spellings of PerfettoSQL, which are functions: SELECT CREATE_FUNCTION('f(x INT)', 'INT',
-// 'SELECT $x'). Each becomes the statement of today.
+// 'SELECT $x'). Each becomes the statement of today. SQLite changes no function while a statement
+// runs, so a SELECT of such a call alone is not run as one.
+#include <errno.h>
 #include <sqlite3.h>
 #include <stddef.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/perfetto_sql/engine_state.h"
+#include "converter/perfetto_sql/token.h"
 
-static void fail(sqlite3_context *context, const char *why)
-{
-    sqlite3_result_error(context, why, -1);
-}
+#define ARGUMENTS_MAX 3
 
-static void run(sqlite3_context *context, const char *format, sqlite3_value **argv)
+static int define(struct sql_engine *engine, const char *format, const char *const *arguments)
 {
-    struct sql_engine *engine = sqlite3_user_data(context);
-    char *sql = sqlite3_mprintf(format, sqlite3_value_text(argv[0]), sqlite3_value_text(argv[1]),
-                                sqlite3_value_text(argv[2]));
+    char *sql = sqlite3_mprintf(format, arguments[0], arguments[1], arguments[2]);
     const struct sql_text *text = sql ? sql_engine_text(engine, "function's text", sql) : NULL;
     sqlite3_stmt *statement = NULL;
     size_t at = 0;
     sqlite3_free(sql);
     if (!text)
-        sqlite3_result_error_nomem(context);
-    else if (sql_engine_next(engine, text, &at, &statement) < 0)
-        fail(context, sql_engine_error(engine));
+        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    int r = sql_engine_next(engine, text, &at, &statement);
     sqlite3_finalize(statement);
+    return r < 0 ? r : 0;
 }
 
-static void create_scalar(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int create_scalar(struct sql_engine *engine, const char *const *arguments)
 {
-    (void)argc;
-    run(context, "CREATE OR REPLACE PERFETTO FUNCTION %s RETURNS %s AS %s", argv);
+    return define(engine, "CREATE OR REPLACE PERFETTO FUNCTION %s RETURNS %s AS %s", arguments);
 }
 
-static void create_table(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int create_table(struct sql_engine *engine, const char *const *arguments)
 {
-    (void)argc;
-    run(context, "CREATE OR REPLACE PERFETTO FUNCTION %s RETURNS TABLE(%s) AS %s", argv);
+    return define(engine, "CREATE OR REPLACE PERFETTO FUNCTION %s RETURNS TABLE(%s) AS %s",
+                  arguments);
 }
 
-static void memoize(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int memoize(struct sql_engine *engine, const char *const *arguments)
 {
-    (void)argc;
-    struct sql_engine *engine = sqlite3_user_data(context);
-    const char *name = (const char *)sqlite3_value_text(argv[0]);
-    if (!name || !scalar_memoize(engine, name))
-        fail(context, "EXPERIMENTAL_MEMOIZE: there is no function of this name with one argument");
+    if (scalar_memoize(engine, arguments[0]))
+        return 0;
+    return engine_fail(engine, -EINVAL, NULL, NULL,
+                       "EXPERIMENTAL_MEMOIZE: there is no function %s with one argument",
+                       arguments[0]);
 }
 
-static void import(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int import(struct sql_engine *engine, const char *const *arguments)
 {
-    (void)argc;
-    struct sql_engine *engine = sqlite3_user_data(context);
-    const char *name = (const char *)sqlite3_value_text(argv[0]);
-    if (!name || sql_engine_include(engine, name) < 0)
-        fail(context, name ? sql_engine_error(engine) : "IMPORT: the module's name is missing");
+    return sql_engine_include(engine, arguments[0]);
+}
+
+static const struct legacy {
+    const char *name;
+    int n_arguments;
+    int (*run)(struct sql_engine *engine, const char *const *arguments);
+} legacies[] = {
+    {"create_function", 3, create_scalar},
+    {"create_view_function", 3, create_table},
+    {"experimental_memoize", 1, memoize},
+    {"import", 1, import},
+};
+
+static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const struct legacy_of *of = sqlite3_user_data(context);
+    const char *arguments[ARGUMENTS_MAX] = {NULL};
+    for (int i = 0; i < argc && i < ARGUMENTS_MAX; i++) {
+        arguments[i] = (const char *)sqlite3_value_text(argv[i]);
+        if (!arguments[i]) {
+            sqlite3_result_error(context, "the arguments must be texts", -1);
+            return;
+        }
+    }
+    if (of->legacy->run(of->engine, arguments) < 0)
+        sqlite3_result_error(context, sql_engine_error(of->engine), -1);
 }
 
 int legacy_register(struct sql_engine *engine)
 {
-    static const struct {
-        const char *name;
-        int n_arguments;
-        void (*call)(sqlite3_context *context, int argc, sqlite3_value **argv);
-    } functions[] = {
-        {"create_function", 3, create_scalar},
-        {"create_view_function", 3, create_table},
-        {"experimental_memoize", 1, memoize},
-        {"import", 1, import},
-    };
+    _Static_assert(ELEMENTS(legacies) == LEGACY_N, "one for each function");
     int code = SQLITE_OK;
-    for (size_t i = 0; i < ELEMENTS(functions) && code == SQLITE_OK; i++)
-        code = sqlite3_create_function_v2(engine->handle, functions[i].name,
-                                          functions[i].n_arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY,
-                                          engine, functions[i].call, NULL, NULL, NULL);
+    for (size_t i = 0; i < ELEMENTS(legacies) && code == SQLITE_OK; i++) {
+        engine->legacies[i] = (struct legacy_of){engine, &legacies[i]};
+        code = sqlite3_create_function_v2(engine->handle, legacies[i].name, legacies[i].n_arguments,
+                                          SQLITE_UTF8 | SQLITE_DIRECTONLY, &engine->legacies[i],
+                                          call, NULL, NULL, NULL);
+    }
     return code;
+}
+
+// A statement that is one call, with texts as arguments.
+struct legacy_call {
+    const struct legacy *legacy; // NULL: it is none
+    struct sql_token arguments[ARGUMENTS_MAX];
+};
+
+static struct legacy_call call_read(const char *at, const char *end)
+{
+    struct legacy_call none = {0}, found = {0};
+    if (!sql_word_take(&at, end, "SELECT"))
+        return none;
+    struct sql_token name = sql_token_next(&at, end);
+    for (size_t i = 0; i < ELEMENTS(legacies); i++)
+        if (sql_token_is(name, legacies[i].name))
+            found.legacy = &legacies[i];
+    if (!found.legacy || !sql_word_take(&at, end, "("))
+        return none;
+    for (int i = 0; i < found.legacy->n_arguments; i++) {
+        found.arguments[i] = i > 0 && !sql_word_take(&at, end, ",") ? (struct sql_token){0}
+                                                                    : sql_token_next(&at, end);
+        if (found.arguments[i].kind != SQL_STRING)
+            return none;
+    }
+    bool ends = sql_word_take(&at, end, ")") && sql_token_next(&at, end).kind == SQL_END;
+    return ends ? found : none;
+}
+
+// The value of a text in quotes.
+static void unquote(struct sql_token token, struct strbuf *ret)
+{
+    for (size_t i = 1; i + 1 < token.size; i++) {
+        strbuf_add_char(ret, token.text[i]);
+        i += token.text[i] == '\'';
+    }
+}
+
+int legacy_statement(struct sql_engine *engine, const char *sql, size_t size)
+{
+    struct legacy_call found = call_read(sql, sql + size);
+    if (!found.legacy)
+        return 0;
+    struct strbuf texts[ARGUMENTS_MAX] = {{0}};
+    const char *arguments[ARGUMENTS_MAX] = {NULL};
+    bool is_whole = true;
+    for (int i = 0; i < found.legacy->n_arguments; i++) {
+        unquote(found.arguments[i], &texts[i]);
+        is_whole = is_whole && !texts[i].failed;
+        arguments[i] = texts[i].text ? texts[i].text : "";
+    }
+    int r = is_whole ? found.legacy->run(engine, arguments)
+                     : engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    for (int i = 0; i < ARGUMENTS_MAX; i++)
+        strbuf_done(&texts[i]);
+    return r < 0 ? r : 1;
 }

@@ -280,6 +280,14 @@ static bool is_call(const char *at, const char *end, const char **ret)
     return sql_word_take(&at, end, "(");
 }
 
+static int too_large(struct expansion *expansion, const struct sql_rope *rope,
+                     struct sql_token token, const struct scope *scope)
+{
+    const char *name = scope ? scope->macro->name : token.text;
+    return fails(expansion, rope, token.text, -E2BIG, name, scope ? strlen(name) : token.size,
+                 "the statement grows too large");
+}
+
 static int expand(struct expansion *expansion, struct range in, const struct scope *scope,
                   struct sql_rope *ret)
 {
@@ -299,8 +307,7 @@ static int expand(struct expansion *expansion, struct range in, const struct sco
         else if (r == 0)
             r = call_read(expansion, &in, token, &at, scope, ret);
         if (r == 0 && ret->sql.size > SQL_EXPANDED_MAX)
-            r = fails(expansion, in.rope, token.text, -E2BIG, token.text, token.size,
-                      "the statement grows too large");
+            r = too_large(expansion, in.rope, token, scope);
         copied = at;
     }
     return r == 0 ? part_add(ret, in.rope, copied, in.end) : r;

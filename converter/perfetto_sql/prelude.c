@@ -101,7 +101,7 @@ static struct sql_part missing_table(const struct sql_engine *engine)
     if (strncmp(why, NO_TABLE, strlen(NO_TABLE)) != 0)
         return (struct sql_part){0};
     const char *name = why + strlen(NO_TABLE);
-    size_t size = strcspn(name, "\n ");
+    size_t size = strcspn(name, "\n ,");
     const char *dot = memchr(name, '.', size);
     return dot ? (struct sql_part){dot + 1, size - (size_t)(dot + 1 - name)}
                : (struct sql_part){name, size};

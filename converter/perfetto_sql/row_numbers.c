@@ -18,23 +18,36 @@ static bool is_name(struct sql_token token)
 struct column {
     const char *begin; // NULL: there is none
     const char *name, *end;
+    bool is_result; // it is a column of a SELECT by itself, which has its name from it
 };
+
+static bool is_result(struct sql_token before, const char *behind, const char *end)
+{
+    bool is_first = sql_token_is(before, "SELECT") || sql_token_is(before, "DISTINCT");
+    return (is_first || sql_token_is(before, ",")) &&
+           (sql_word_take(&behind, end, "FROM") || (is_first && sql_word_take(&behind, end, ",")));
+}
 
 // The next column behind `at`. A new name behind AS is none.
 static struct column column_next(const char *at, const char *end)
 {
-    const char *chain = NULL; // where the names begin that dots join
-    bool joins = false, names = false;
+    struct column column = {0};
+    struct sql_token last = {0}, before = {0}; // `before` is in front of all names of the column
     for (;;) {
         struct sql_token token = sql_token_next(&at, end);
         if (token.kind == SQL_END)
             return (struct column){0};
-        if (is_name(token) && !joins)
-            chain = token.text;
-        if (sql_token_is(token, COLUMN) && !names)
-            return (struct column){chain, token.text, token.text + token.size};
-        joins = chain && sql_token_is(token, ".");
-        names = sql_token_is(token, "AS");
+        if (is_name(token) && !(column.begin && sql_token_is(last, "."))) {
+            column.begin = token.text;
+            before = last;
+        }
+        if (sql_token_is(token, COLUMN) && !sql_token_is(last, "AS")) {
+            column.name = token.text;
+            column.end = at;
+            column.is_result = is_result(before, at, end);
+            return column;
+        }
+        last = token;
     }
 }
 
@@ -47,23 +60,39 @@ static int column_replace(const struct sql_rope *rope, struct column column, str
         r = rope_add(ret, rope, begin, name);
     if (r == 0)
         r = rope_add_made_at(ret, "_rowid_", rope_origin(rope, name));
-    return r == 0 ? rope_add_made(ret, " - 1)") : r;
+    if (r == 0)
+        r = rope_add_made(ret, " - 1)");
+    return r == 0 && column.is_result ? rope_add_made(ret, " AS " COLUMN) : r;
+}
+
+// The place behind the columns that a CREATE declares.
+static const char *body_begin(const char *sql, const char *end)
+{
+    const char *at = sql;
+    if (!sql_word_take(&at, end, "CREATE"))
+        return sql;
+    struct sql_token token;
+    do {
+        token = sql_token_next(&at, end);
+    } while (token.kind != SQL_END && !sql_token_is(token, "AS"));
+    return at;
 }
 
 int row_numbers_replace(struct sql_rope *rope)
 {
     const char *copied = rope->sql.text, *end = copied + rope->sql.size;
+    const char *at = body_begin(copied, end);
     if (!memmem(copied, rope->sql.size, COLUMN, strlen(COLUMN)))
         return 0;
     struct sql_rope replaced = {0};
     struct column column;
     int r = 0;
-    while (r == 0 && (column = column_next(copied, end)).begin) {
+    while (r == 0 && (column = column_next(at, end)).begin) {
         r = rope_add(&replaced, rope, (size_t)(copied - rope->sql.text),
                      (size_t)(column.begin - rope->sql.text));
         if (r == 0)
             r = column_replace(rope, column, &replaced);
-        copied = column.end;
+        at = copied = column.end;
     }
     if (r == 0)
         r = rope_add(&replaced, rope, (size_t)(copied - rope->sql.text), rope->sql.size);

@@ -144,7 +144,10 @@ static void scalar_call(sqlite3_context *context, int argc, sqlite3_value **argv
     }
     int code = statement_get(handle, scalar, argc, &statement);
     if (code != SQLITE_OK) {
-        sqlite3_result_error(context, sqlite3_errmsg(handle), -1);
+        if (code == SQLITE_NOMEM)
+            sqlite3_result_error_nomem(context);
+        else
+            sqlite3_result_error(context, sqlite3_errmsg(handle), -1);
         return;
     }
     scalar->depth++;

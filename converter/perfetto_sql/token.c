@@ -137,8 +137,8 @@ const char *sql_statement_end(const char *at, const char *end)
         if (token.kind == SQL_END || (sql_token_is(token, ";") && (!has_body || body_ends)))
             return token.text;
         bool is_end = sql_token_is(token, "END");
-        n_cases += sql_token_is(token, "CASE") ? 1 : is_end && n_cases > 0 ? -1 : 0;
         body_ends = is_end && n_cases == 0;
+        n_cases += sql_token_is(token, "CASE") ? 1 : is_end && n_cases > 0 ? -1 : 0;
     }
 }
 
