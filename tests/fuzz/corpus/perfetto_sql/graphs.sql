@@ -1,0 +1,2 @@
+SELECT c0 FROM __intrinsic_table_ptr(__intrinsic_dfs((SELECT __intrinsic_graph_agg(column1, column2) FROM (VALUES (1, 2), (2, 1), (-5, 9000000000))), (SELECT __intrinsic_array_agg(column1) FROM (VALUES (1), (-5))))) WHERE __intrinsic_table_ptr_bind(c0, 'node_id');
+SELECT c0 FROM __intrinsic_table_ptr((SELECT __intrinsic_dominator_tree(column1, column2, 1) FROM (VALUES (1, 2), (2, 3)))) WHERE __intrinsic_table_ptr_bind(c0, 'node_id')
