@@ -35,6 +35,11 @@ struct cursor {
     bool at_end;
 };
 
+// Other names of columns, like slice_id, would be ambiguous beside the table that a function joins.
+#define SLICE_COLUMNS                                                                              \
+    "s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id, "      \
+    "s.thread_ts, s.thread_dur, s.thread_instruction_count, s.thread_instruction_delta"
+
 static const struct {
     const char *name;
     const char *sql;
@@ -42,14 +47,15 @@ static const struct {
     {"ancestor_slice",
      "WITH RECURSIVE up(id) AS (SELECT parent_id FROM slice WHERE id = ?1 UNION ALL "
      "SELECT s.parent_id FROM up JOIN slice s ON s.id = up.id) "
-     "SELECT s.* FROM slice s JOIN up ON up.id = s.id ORDER BY s.depth"},
+     "SELECT " SLICE_COLUMNS " FROM slice s JOIN up ON up.id = s.id ORDER BY s.depth"},
     {"descendant_slice",
      "WITH RECURSIVE top AS (SELECT * FROM slice WHERE id = ?1), near AS MATERIALIZED (SELECT "
      "s.id, "
      "s.parent_id FROM slice s JOIN top t ON s.track_id = t.track_id AND s.ts >= t.ts AND "
      "s.depth > t.depth AND (t.dur < 0 OR s.ts <= t.ts + t.dur)), "
      "down(id) AS (SELECT ?1 UNION ALL SELECT n.id FROM down JOIN near n ON n.parent_id = down.id) "
-     "SELECT s.* FROM slice s JOIN down ON down.id = s.id WHERE s.id != ?1 ORDER BY s.ts, s.depth"},
+     "SELECT " SLICE_COLUMNS
+     " FROM slice s JOIN down ON down.id = s.id WHERE s.id != ?1 ORDER BY s.ts, s.depth"},
     {"ancestor_stack_profile_callsite",
      "WITH RECURSIVE up(id) AS (SELECT parent_id FROM stack_profile_callsite WHERE id = ?1 UNION "
      "ALL SELECT c.parent_id FROM up JOIN stack_profile_callsite c ON c.id = up.id) "
