@@ -69,3 +69,4 @@ int query_functions_register(sqlite3 *handle);
 int window_functions_register(sqlite3 *handle);
 int args_functions_register(sqlite3 *handle);
 int package_functions_register(sqlite3 *handle);
+int table_info_register(sqlite3 *handle);

@@ -270,6 +270,8 @@ int table_functions_register(sqlite3 *handle)
         dominator_functions_register,
         tree_functions_register,
         critical_path_functions_register,
+        table_info_register,
+        slice_layout_register,
         args_table_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)

@@ -79,6 +79,7 @@ int graph_scan_functions_register(sqlite3 *handle);
 int dominator_functions_register(sqlite3 *handle);
 int tree_functions_register(sqlite3 *handle);
 int critical_path_functions_register(sqlite3 *handle);
+int slice_layout_register(sqlite3 *handle);
 
 // What aggregates pass on: a pointer with a type, which only functions of this folder understand.
 #define VALUE_TABLE     "TABLE"
