@@ -200,6 +200,7 @@ int packages_override_all(struct sql_packages *packages, const char *path, struc
     int r = folder_read(&folder, fd, "");
     sort(packages);
     packages->has_prelude = package_has(packages, "prelude");
+    packages->is_foreign = true;
     return r;
 }
 

@@ -17,6 +17,7 @@ VEC_DEFINE(sql_package_module_vec, struct sql_package_module);
 struct sql_packages {
     struct sql_package_module_vec modules;
     bool has_prelude; // and is run before the first statement
+    bool is_foreign;  // the library was given, and takes internal tables of trace_processor
 };
 
 // Adds the library that is built in. 0 or -ENOMEM.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The prelude of a library that was given: the modules that trace_processor runs before the first
-// statement. They make its public tables of internal ones, most of which the database has itself.
-// Those stay: they have indexes. Internal tables are temporary views here.
+// The prelude: the modules that are run before the first statement. That of trace_processor makes
+// its public tables of internal ones, most of which the database has itself. Those stay: they have
+// indexes. Internal tables are temporary views here.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ int prelude_run(struct sql_engine *engine)
         return 0;
     engine->packages->has_prelude = false;
     engine->stage = STAGE_INTERNAL_TABLES;
-    int r = internal_tables_create(engine);
+    int r = engine->packages->is_foreign ? internal_tables_create(engine) : 0;
     engine->stage = STAGE_PRELUDE;
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && r == 0; i++)
         r = sql_engine_include(engine, parts[i]);

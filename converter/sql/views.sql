@@ -14,6 +14,31 @@ CREATE VIEW counter_track AS
 SELECT id, name, parent_id, type, dimension_arg_set_id, source_arg_set_id, machine_id, unit, description
 FROM _track WHERE is_counter;
 
+-- Samples of counters with the names of their tracks, by time.
+--   id: Row, see counter.
+--   ts: When it was read (ns).
+--   track_id: Track, see counter_track.
+--   value: Value, in the track's unit.
+--   arg_set_id: Details, see args.
+--   name: Name of the track.
+--   unit: Unit of the values.
+CREATE VIEW counters AS
+SELECT c.id, c.ts, c.track_id, c.value, c.arg_set_id, t.name, t.unit
+FROM counter c JOIN _track t ON t.id = c.track_id ORDER BY c.ts;
+
+-- Counters that the kernel's perf events read.
+--   perf_session_id: Session, see perf_session.
+--   cpu: Processor; NULL: all of them.
+--   is_timebase: 1: samples are taken by this counter.
+CREATE VIEW perf_counter_track AS
+SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
+       (SELECT int_value FROM args WHERE arg_set_id = t.dimension_arg_set_id AND key = 'perf_session_id')
+           AS perf_session_id,
+       cpu,
+       (SELECT int_value FROM args WHERE arg_set_id = t.source_arg_set_id AND key = 'is_timebase')
+           AS is_timebase
+FROM _track t WHERE is_counter AND type IN ('perf_cpu_counter', 'perf_global_counter');
+
 -- Counters of one processor.
 CREATE VIEW cpu_counter_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description, cpu
@@ -44,9 +69,38 @@ CREATE VIEW thread_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, utid
 FROM _track WHERE NOT is_counter AND utid IS NOT NULL;
 
+-- The older name of slice.
+CREATE VIEW slices AS
+SELECT id, ts, dur, track_id, category, name, depth, parent_id, arg_set_id, thread_ts, thread_dur,
+       thread_instruction_count, thread_instruction_delta, cat, slice_id
+FROM slice;
+
 -- Slices that are a moment: their duration is 0.
 CREATE VIEW instant AS
 SELECT ts, track_id, name, arg_set_id FROM slice WHERE dur = 0;
+
+-- Memory mappings of processes (/proc/PID/smaps), summed up by path.
+--   path: Path, or [heap], [stack] and the like.
+--   shared_clean_kb: Shared and unchanged (KiB).
+--   shared_dirty_kb: Shared and changed (KiB).
+--   private_clean_kb: Private and unchanged (KiB).
+--   pss_kb: Its share of what is resident (KiB).
+CREATE VIEW process_memory_mappings AS
+SELECT id, upid, ts, path_trimmed AS path, aggregate_count, is_deleted, size_kb, rss_kb, anonymous_kb,
+       swap_kb, shared_clean_resident_kb AS shared_clean_kb,
+       shared_dirty_resident_kb AS shared_dirty_kb, private_clean_resident_kb AS private_clean_kb,
+       private_dirty_kb, locked_kb, proportional_resident_kb AS pss_kb, pss_dirty_kb, swap_pss_kb
+FROM profiler_smaps;
+
+-- Metrics of trace_processor. None is built in.
+--   name: Name.
+CREATE VIEW trace_metrics AS
+SELECT '' AS name WHERE 0;
+
+-- Frequencies that processors can run at.
+--   cpu: The same as ucpu.
+CREATE VIEW cpu_available_frequencies AS
+SELECT id, ucpu AS cpu, freq, ucpu FROM _cpu_freq;
 
 -- Every kernel event as it was recorded; its fields are in args, and in the views ftrace_NAME.
 --   id: Row, in order of time.

@@ -32,6 +32,7 @@
     T(clock_snapshot, "Readings of several clocks taken at one moment.")                           \
     T(counter, "Values of counters over time; join counter_track for what is counted.")            \
     T(cpu, "Processors seen in the trace.")                                                        \
+    T(_cpu_freq, "Frequencies that processors can run at.")                                        \
     T(filedescriptor, "Open files of processes, where they were recorded.")                        \
     T(flow, "Arrows between slices: what made what happen.")                                       \
     T(logs, "Lines of logs: Android's, those in track events, and systemd's journal.")             \
@@ -79,6 +80,11 @@
     C(cpu, machine_id, INT, "Machine.")                                                            \
     C(cpu, capacity, INT, "Computing power, 1024 is the strongest of the machine.")                \
     C(cpu, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS__cpu_freq(K, C, G)                                                                 \
+    K(_cpu_freq, id, "Row.")                                                                       \
+    C(_cpu_freq, ucpu, INT, "Processor, see cpu.id.")                                              \
+    C(_cpu_freq, freq, INT, "Frequency (kHz).")
 
 #define COLUMNS_filedescriptor(K, C, G)                                                            \
     K(filedescriptor, id, "Row.")                                                                  \

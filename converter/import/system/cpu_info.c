@@ -39,7 +39,15 @@ static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part
     return args_add(&im->args, args, n);
 }
 
-static void cpu_read(struct import *im, struct cpu_facts *cpu, const struct wire_field *message)
+static void frequency_add(struct import *im, uint32_t number, uint32_t khz)
+{
+    struct cell *row = database_row(im->db, TABLE__cpu_freq, NULL);
+    cell_int(row, COL__cpu_freq_ucpu, ucpu_of(im, number));
+    cell_int(row, COL__cpu_freq_freq, khz);
+}
+
+static void cpu_read(struct import *im, uint32_t number, struct cpu_facts *cpu,
+                     const struct wire_field *message)
 {
     MESSAGE(part, CpuInfo_Cpu, message);
     *cpu = (struct cpu_facts){
@@ -51,9 +59,11 @@ static void cpu_read(struct import *im, struct cpu_facts *cpu, const struct wire
     };
     struct values values = values_of(message, PB_CpuInfo_Cpu_frequencies);
     uint64_t khz;
-    while (values_next(&values, &khz))
+    while (values_next(&values, &khz)) {
+        frequency_add(im, number, (uint32_t)khz);
         if ((uint32_t)khz > cpu->max_khz)
             cpu->max_khz = (uint32_t)khz;
+    }
 }
 
 static int number_compare(const void *a, const void *b)
@@ -90,8 +100,8 @@ static void cpu_info_now(struct import *im, const struct packet *packet)
     struct cpus *cpus = packet->own;
     cpus->n = 0;
     struct fields each = fields_of(packet->message, PB_CpuInfo_cpus);
-    while (cpus->n < CPUS_MAX && fields_next(&each))
-        cpu_read(im, &cpus->items[cpus->n++], &each.field);
+    for (; cpus->n < CPUS_MAX && fields_next(&each); cpus->n++)
+        cpu_read(im, (uint32_t)cpus->n, &cpus->items[cpus->n], &each.field);
     clusters_find(cpus);
 }
 
