@@ -22,9 +22,11 @@
 #include "common/vec.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/line_editor.h"
+#include "converter/cli/modules.h"
 #include "converter/cli/say.h"
 #include "converter/cli/statements.h"
 #include "converter/cli/streams.h"
+#include "converter/perfetto_sql/engine.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/schema.h"
 
@@ -50,6 +52,7 @@ static volatile sig_atomic_t interrupted; // by Ctrl-C
 static const char help[] =
     "SQL, ended by ';', or one of:\n"
     "  .tables [NAME]          tables and views, or the columns of one\n"
+    "  .modules [NAME]         modules of PerfettoSQL, or what one of them has\n"
     "  .functions              functions beside SQLite's own\n"
     "  .mode FORM              print rows as table, csv, json or json-lines\n"
     "  .timer on|off           how long statements take\n"
@@ -92,6 +95,7 @@ static const char *const keywords[] = {
     "INCLUDE PERFETTO MODULE",
     "CREATE PERFETTO TABLE",
     ".tables",
+    ".modules",
     ".functions",
     ".mode",
     ".timer",
@@ -236,6 +240,20 @@ static void tables_execute(struct shell *shell, const char *name)
     pager_end(shell);
 }
 
+static void modules_execute(struct shell *shell, const char *name)
+{
+    const struct sql_packages *packages = sql_engine_packages(shell->engine);
+    pager_begin(shell);
+    if (!*name)
+        modules_print(packages);
+    else if (!module_print(packages, name)) {
+        CLEANUP(freep) char *near = module_nearest(packages, name);
+        say("%s: no such module%s%s%s", name, near ? " (did you mean '" : "", near ? near : "",
+            near ? "'?)" : "");
+    }
+    pager_end(shell);
+}
+
 static void file_execute(struct shell *shell, const char *path)
 {
     CLEANUP(freep) char *text = text_read(path);
@@ -279,6 +297,8 @@ static bool command_run(struct shell *shell, char *line)
         fputs(help, stdout);
     else if (str_eq(line, ".tables") || str_eq(line, ".schema"))
         tables_execute(shell, value);
+    else if (str_eq(line, ".modules"))
+        modules_execute(shell, value);
     else if (str_eq(line, ".functions"))
         functions_execute(shell);
     else if (str_eq(line, ".read") && *value)

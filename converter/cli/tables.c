@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql tables: prints the tables and columns of the schema.
+// mmsql tables: prints the tables and columns of the schema, and the modules of the library.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,19 +9,22 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
+#include "converter/cli/modules.h"
 #include "converter/cli/say.h"
+#include "converter/perfetto_sql/packages.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
 #include "converter/tables/database.h"
 #include "protos/ftrace_table.h"
 
-#define VIEWS_MAX 64 // to compare with a misspelt name
+#define VIEWS_MAX 96 // to compare with a misspelt name
 
 static const char help[] =
     "usage: mmsql tables [NAME]\n"
     "\n"
-    "Lists the tables and views of a converted database, or the columns of one of\n"
-    "them.\n"
+    "Lists the tables and views of a converted database, and the modules that INCLUDE\n"
+    "PERFETTO MODULE adds. With NAME: the columns of a table or view; what a module\n"
+    "has ('package.*': several modules); a view, table, function or macro of a module.\n"
     "\n"
     "Each kind of kernel event that a trace has is a view of its own, ftrace_NAME:\n"
     "for example ftrace_sched_switch.\n";
@@ -106,7 +109,21 @@ static bool event_print(const char *name)
     return true;
 }
 
-static int columns_print(const char *name)
+// Prints what is called `name` in the library. Otherwise says that there is no such table; `near`:
+// a table of a similar name, or NULL.
+static int library_print(const struct sql_packages *library, const char *name, const char *near)
+{
+    if (module_print(library, name))
+        return EXIT_DONE;
+    CLEANUP(freep) char *near_module = near ? NULL : module_nearest(library, name);
+    if (!near)
+        near = near_module;
+    say("%s: no such table%s%s%s", name, near ? " (did you mean '" : "", near ? near : "",
+        near ? "'?)" : "");
+    return EXIT_FAILED;
+}
+
+static int columns_print(const struct sql_packages *library, const char *name)
 {
     const char *names[N_TABLES + VIEWS_MAX];
     size_t n = 0;
@@ -125,10 +142,18 @@ static int columns_print(const char *name)
     }
     if (event_print(name))
         return EXIT_DONE;
-    const char *near = str_nearest(name, names, n);
-    say("%s: no such table%s%s%s", name, near ? " (did you mean '" : "", near ? near : "",
-        near ? "'?)" : "");
-    return EXIT_FAILED;
+    return library_print(library, name, str_nearest(name, names, n));
+}
+
+static void list_print(const struct sql_packages *library)
+{
+    for (size_t i = 0; i < N_TABLES; i++)
+        printf("%-24s %s\n", table_defs[i].name, table_defs[i].doc);
+    putchar('\n');
+    for (const struct sql_view *view = sql_views; view->name; view++)
+        printf("%-24s %s\n", view->name, view->doc);
+    putchar('\n');
+    modules_print(library);
 }
 
 static int run_tables(int argc, char **argv)
@@ -139,19 +164,20 @@ static int run_tables(int argc, char **argv)
     }
     if (argc > 2)
         return usage_error("tables", "at most one table at a time");
+    CLEANUP(packages_done) struct sql_packages library = {0};
+    if (packages_add_library(&library) < 0) {
+        say("out of memory");
+        return EXIT_FAILED;
+    }
     if (argc == 2)
-        return columns_print(argv[1]);
-    for (size_t i = 0; i < N_TABLES; i++)
-        printf("%-24s %s\n", table_defs[i].name, table_defs[i].doc);
-    putchar('\n');
-    for (const struct sql_view *view = sql_views; view->name; view++)
-        printf("%-24s %s\n", view->name, view->doc);
+        return columns_print(&library, argv[1]);
+    list_print(&library);
     return EXIT_DONE;
 }
 
 const struct program_verb verb_tables = {
     .name = "tables",
     .arguments = "[NAME]",
-    .summary = "explain the tables and their columns",
+    .summary = "explain the tables, their columns, and modules",
     .run = run_tables,
 };

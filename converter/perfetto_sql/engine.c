@@ -153,17 +153,27 @@ static int include(struct sql_engine *engine, const char *pattern, size_t size, 
     return r;
 }
 
+static int module_missing(struct sql_engine *engine, const struct sql_rope *rope,
+                          const char *pattern, size_t size)
+{
+    const char *near[MODULES_NEAR_MAX];
+    CLEANUP(strbuf_done) struct strbuf name = {0}, hint = {0};
+    strbuf_add(&name, pattern, size);
+    int n = name.failed || !size ? 0 : packages_near(engine->packages, name.text, near);
+    for (int i = 0; i < n; i++)
+        strbuf_addf(&hint, "%s%s", i == 0 ? "did you mean " : i + 1 < n ? ", " : " or ", near[i]);
+    return engine_fail(engine, -ENOENT, rope, pattern,
+                       "INCLUDE PERFETTO MODULE: there is no module %.*s (%s%sthe table "
+                       "__intrinsic_stdlib_modules lists all)",
+                       (int)size, pattern, hint.size ? hint.text : "", hint.size ? "? " : "");
+}
+
 static int include_checked(struct sql_engine *engine, const struct sql_rope *rope,
                            const char *pattern, size_t size)
 {
     bool found = size > 0 && pattern[size - 1] == '*';
     int r = include(engine, pattern, size, &found);
-    if (r == 0 && !found)
-        return engine_fail(engine, -ENOENT, rope, pattern,
-                           "INCLUDE PERFETTO MODULE: there is no module %.*s (the table "
-                           "__intrinsic_stdlib_modules lists all)",
-                           (int)size, pattern);
-    return r;
+    return r == 0 && !found ? module_missing(engine, rope, pattern, size) : r;
 }
 
 int sql_engine_include(struct sql_engine *engine, const char *pattern)
@@ -286,6 +296,11 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
         r = error_end(engine, r);
     }
     return r < 0 ? r : 1;
+}
+
+const struct sql_packages *sql_engine_packages(const struct sql_engine *engine)
+{
+    return engine->packages;
 }
 
 const char *sql_engine_error(const struct sql_engine *engine)

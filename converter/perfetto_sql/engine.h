@@ -40,5 +40,7 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
 // Includes the modules that `pattern` means: a name, "package.*" or "*".
 int sql_engine_include(struct sql_engine *engine, const char *pattern);
 
+const struct sql_packages *sql_engine_packages(const struct sql_engine *engine);
+
 // The last error: its message, then the places on lines of their own.
 const char *sql_engine_error(const struct sql_engine *engine);

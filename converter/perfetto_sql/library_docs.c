@@ -3,8 +3,10 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/perfetto_sql/definition.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
@@ -218,8 +220,10 @@ static const char *comments_begin(const char *text, const char *statement)
     return begin;
 }
 
-static void statement_add(struct strbuf *out, const struct sql_package_module *module,
-                          const char *begin, const char *end)
+typedef void object_take(void *userdata, const struct object *object);
+
+static void statement_visit(const struct sql_package_module *module, const char *begin,
+                            const char *end, object_take *take, void *userdata)
 {
     CLEANUP(definition_done) struct sql_definition definition = {0};
     CLEANUP(strbuf_done) struct strbuf why = {0}, comment = {0}, returns = {0};
@@ -243,18 +247,145 @@ static void statement_add(struct strbuf *out, const struct sql_package_module *m
                             .return_description = returns.text ? returns.text : "",
                             .arguments = &definition.arguments,
                             .columns = &definition.columns};
-    object_add(out, &object);
+    take(userdata, &object);
+}
+
+static void objects_visit(const struct sql_package_module *module, object_take *take,
+                          void *userdata)
+{
+    const char *at = module->sql, *end = at + strlen(at);
+    while (at < end) {
+        const char *begin = sql_blanks_skip(at, end), *behind = sql_statement_end(begin, end);
+        statement_visit(module, begin, behind, take, userdata);
+        at = behind + 1;
+    }
+}
+
+// The first comments that do not belong to a statement, a licence left out: what is said of the
+// whole module.
+static void head_read(struct strbuf *out, const char *sql)
+{
+    const char *text = NULL;
+    while (*sql == '-' || *sql == '\n') {
+        size_t size = strcspn(sql, "\n");
+        const char *next = sql + size + (sql[size] == '\n');
+        const char *words = sql + strspn(sql, "- ");
+        bool is_mark = *words == '@' || strncmp(words, "SPDX", 4) == 0;
+        if (text && size == 0) {
+            comments_read(out, text, sql);
+            return;
+        }
+        if (strncmp(words, "Copyright", 9) == 0) // and what belongs to it
+            while (*next == '-')
+                next += strcspn(next, "\n") + 1;
+        else if (!text && size > 0 && !is_mark && words < sql + size)
+            text = sql;
+        sql = next;
+    }
+}
+
+static void object_json(void *userdata, const struct object *object)
+{
+    object_add(userdata, object);
 }
 
 void library_docs_add(struct strbuf *ret, const struct sql_package_module *module)
 {
-    const char *at = module->sql, *end = at + strlen(at);
-    struct object itself = {
-        .module = module, .type = "MODULE", .description = "", .return_description = ""};
+    CLEANUP(strbuf_done) struct strbuf head = {0};
+    head_read(&head, module->sql);
+    struct object itself = {.module = module,
+                            .type = "MODULE",
+                            .description = head.text ? head.text : "",
+                            .return_description = ""};
     object_add(ret, &itself);
-    while (at < end) {
-        const char *begin = sql_blanks_skip(at, end), *behind = sql_statement_end(begin, end);
-        statement_add(ret, module, begin, behind);
-        at = behind + 1;
+    objects_visit(module, object_json, ret);
+}
+
+void library_summary_add(struct strbuf *ret, const struct sql_package_module *module)
+{
+    CLEANUP(strbuf_done) struct strbuf head = {0};
+    head_read(&head, module->sql);
+    if (head.size && !head.failed)
+        strbuf_add(ret, head.text, sentence_size(head.text));
+}
+
+struct text_state {
+    struct strbuf *out;
+    const char *name; // NULL: all objects
+    bool found;
+};
+
+static void fields_print(struct strbuf *out, const char *heading,
+                         const struct sql_field_vec *fields)
+{
+    if (fields->n && *heading)
+        strbuf_addf(out, "  %s\n", heading);
+    vec_foreach(fields, field) {
+        CLEANUP(strbuf_done) struct strbuf comment = {0}, type = {0};
+        comments_read(&comment, field->comments.text, field->comments.text + field->comments.size);
+        field_type_add(&type, field);
+        strbuf_addf(out, "  %-26.*s %-16s %s\n", (int)field->name.size, field->name.text,
+                    type.text ? type.text : "", comment.text ? comment.text : "");
     }
+}
+
+static void object_print(void *userdata, const struct object *object)
+{
+    static const char *const types[][2] = {{"TABLE", "table"},
+                                           {"VIEW", "view"},
+                                           {"MACRO", "macro"},
+                                           {"FUNCTION", "function"},
+                                           {"TABLE_FUNCTION", "function, a table"}};
+    struct text_state *state = userdata;
+    const char *type = "";
+    size_t size = object->name.size;
+    bool is_own = *object->name.text == '_';
+    if (state->name
+            ? strlen(state->name) != size || strncasecmp(object->name.text, state->name, size) != 0
+            : is_own)
+        return;
+    state->found = true;
+    for (size_t i = 0; i < ELEMENTS(types); i++)
+        if (strcmp(types[i][0], object->type) == 0)
+            type = types[i][1];
+    strbuf_addf(state->out, "%s%.*s (%s): %s\n\n", state->out->size ? "\n" : "", (int)size,
+                object->name.text, type, object->description);
+    fields_print(state->out, object->columns->n || object->returns.size ? "arguments:" : "",
+                 object->arguments);
+    if (object->columns->n)
+        fields_print(state->out, object->arguments->n ? "columns:" : "", object->columns);
+    else if (*object->return_description)
+        strbuf_addf(state->out, "  returns: %s\n", object->return_description);
+}
+
+bool library_text_add(struct strbuf *ret, const struct sql_package_module *module, const char *name)
+{
+    struct text_state state = {.out = ret, .name = name, .found = !name};
+    if (!name) {
+        CLEANUP(strbuf_done) struct strbuf head = {0};
+        head_read(&head, module->sql);
+        strbuf_addf(ret, "%s%s%s\n", module->name, head.size ? ": " : "",
+                    head.text ? head.text : "");
+    }
+    objects_visit(module, object_print, &state);
+    return state.found;
+}
+
+struct names_state {
+    void (*take)(void *userdata, const char *name, size_t size);
+    void *userdata;
+};
+
+static void object_name(void *userdata, const struct object *object)
+{
+    const struct names_state *state = userdata;
+    if (*object->name.text != '_')
+        state->take(state->userdata, object->name.text, object->name.size);
+}
+
+void library_names(const struct sql_package_module *module,
+                   void (*take)(void *userdata, const char *name, size_t size), void *userdata)
+{
+    struct names_state state = {take, userdata};
+    objects_visit(module, object_name, &state);
 }

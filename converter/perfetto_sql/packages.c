@@ -211,6 +211,29 @@ void packages_done(struct sql_packages *packages)
     sql_package_module_vec_done(&packages->modules);
 }
 
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+int packages_near(const struct sql_packages *packages, const char *name,
+                  const char *ret[MODULES_NEAR_MAX])
+{
+    size_t n = packages->modules.n;
+    int found = 0;
+    CLEANUP(freep) const char **names = n ? malloc(n * sizeof(*names)) : NULL;
+    for (size_t i = 0; names && i < n; i++)
+        names[i] = packages->modules.items[i].name;
+    if (names && (ret[0] = str_nearest(name, names, n)))
+        found = 1;
+    const char *nearest = found ? ret[0] : "";
+    for (size_t i = 0; names && i < n && found < MODULES_NEAR_MAX; i++)
+        if (strcasecmp(last_part(names[i]), last_part(name)) == 0 && names[i] != nearest)
+            ret[found++] = names[i];
+    return found;
+}
+
 bool module_matches(const struct sql_package_module *module, const char *pattern, size_t size)
 {
     bool is_wild = size > 0 && pattern[size - 1] == '*';

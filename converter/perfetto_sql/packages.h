@@ -33,5 +33,12 @@ int packages_override_all(struct sql_packages *packages, const char *path, struc
 
 void packages_done(struct sql_packages *packages); // fit for CLEANUP()
 
+#define MODULES_NEAR_MAX 3
+
+// Finds modules that `name` may have been meant for: the one with the most similar name, and those
+// whose last part is the same. Returns how many; the names belong to the modules.
+int packages_near(const struct sql_packages *packages, const char *name,
+                  const char *ret[MODULES_NEAR_MAX]);
+
 // Whether the module is meant by `pattern`: its name, "package.*", or "*".
 bool module_matches(const struct sql_package_module *module, const char *pattern, size_t size);

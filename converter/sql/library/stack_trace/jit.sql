@@ -1,3 +1,26 @@
--- Small views of Perfetto's module stack_trace.jit.
-CREATE TEMP VIEW IF NOT EXISTS _jit_code AS SELECT jit_code_id, create_ts, estimated_delete_ts,
-    utid, start_address, size, function_name FROM jit_code;
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Code that programs made while they ran.
+
+-- Code that V8 made while it ran.
+CREATE PERFETTO VIEW _jit_code(
+    -- Unique number of the code.
+    jit_code_id LONG,
+    -- When it was made (ns).
+    create_ts TIMESTAMP,
+    -- When other code took its place (ns): it was gone by then; NULL: that was not seen.
+    estimated_delete_ts TIMESTAMP,
+    -- Thread that made it.
+    utid JOINID(thread.id),
+    -- First address, when it was made.
+    start_address LONG,
+    -- Size (bytes).
+    size LONG,
+    -- Function.
+    function_name STRING,
+    -- The code itself.
+    native_code BYTES
+) AS
+SELECT jit_code_id, create_ts, estimated_delete_ts, utid, start_address, size, function_name,
+       base64_decode(native_code_base64) AS native_code
+FROM main.jit_code;

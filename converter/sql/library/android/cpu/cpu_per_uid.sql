@@ -1,1 +1,37 @@
--- The tables and functions of this module are built in.
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Processor time of Android's users and applications, by cluster of processors.
+
+-- Counters of the CPU time that users took (module android.cpu.cpu_per_uid).
+CREATE PERFETTO VIEW android_cpu_per_uid_track(
+    -- Track, see counter_track.
+    id ID,
+    -- User id; that of a range, for users of isolated and shared processes.
+    uid LONG,
+    -- Kind of processor, from 0.
+    cluster LONG,
+    -- CPU time in the trace (ms).
+    total_cpu_millis LONG,
+    -- Package that runs as this user.
+    package_name STRING
+) AS
+SELECT id, uid, cluster, total_cpu_millis, package_name
+FROM main.android_cpu_per_uid_track;
+
+-- CPU time that users took between two values of its counter (module android.cpu.cpu_per_uid).
+CREATE PERFETTO VIEW android_cpu_per_uid_counter(
+    -- Row of counter that the time begins with.
+    id ID,
+    -- When (ns).
+    ts TIMESTAMP,
+    -- How long until the next value (ns).
+    dur DURATION,
+    -- Counter, see android_cpu_per_uid_track.
+    track_id LONG,
+    -- CPU time that was taken (ms).
+    diff_ms STRING,
+    -- The same as a share of one processor.
+    cpu_ratio STRING
+) AS
+SELECT id, ts, dur, track_id, diff_ms, cpu_ratio
+FROM main.android_cpu_per_uid_counter;
