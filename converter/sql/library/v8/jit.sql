@@ -58,11 +58,12 @@ CREATE PERFETTO VIEW v8_wasm_script(
     url STRING,
     -- The module as it was loaded.
     wire_bytes BYTES,
-    -- Source, where known.
+    -- Source: always NULL, because it is not kept.
     source STRING
 ) AS
 SELECT v8_wasm_script_id, v8_isolate_id, internal_script_id, url,
-       base64_decode(wire_bytes_base64) AS wire_bytes, source
+       base64_decode(wire_bytes_base64) AS wire_bytes,
+       NULL AS source
 FROM main.v8_wasm_script;
 
 -- JavaScript functions.
