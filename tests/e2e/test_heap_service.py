@@ -315,6 +315,7 @@ class Daemon(Service):
     def test_a_dump_of_all_sessions(self):
         target = self.start(TRUTH, "1", "50000000")
         recorder = self.record(f"pid: {target.pid}", "first")
+        wait_for(lambda: "memfd:mmheap " in states.proc_text(target.pid, "maps"), "the profile of the target")
         wait_for(lambda: run(MMTRACE, "heap", "--snapshot", "-p", str(target.pid)).returncode == 0, "a dump")
         states.wait_for_taken(self.daemon.pid, signal.SIGUSR1)
         self.end(recorder)
