@@ -200,7 +200,7 @@ class JavaTrace(unittest.TestCase):
                 expected = {vm.pid for vm in (before if of_before else []) + (later if of_later else [])}
                 for vm in before + later:
                     if vm.pid in expected:
-                        self.wait_ring(vm)
+                        self.wait_sampled(vm)
                 for vm in before + later:  # the others have had as much time to come
                     states.wait_for_cpu(vm.pid, 0.3)
                 recorder.send_signal(signal.SIGINT)
