@@ -168,13 +168,13 @@ static int function_add(struct sql_engine *engine, const struct sql_definition *
         code = table_function_add(engine->handle, name, sql, n);
     else
         code = scalar_add(engine, name, definition->is_variadic ? -1 : n, sql);
-    return code == SQLITE_OK ? 0
-                             : engine_fail(engine, code == SQLITE_NOMEM ? -ENOMEM : -EINVAL, NULL,
-                                           NULL, "function %s: %s", name,
-                                           code == SQLITE_RANGE ? "too many arguments"
-                                           : code == SQLITE_BUSY
-                                               ? "it runs, so it cannot be replaced"
-                                                                : sqlite3_errmsg(engine->handle));
+    return code == SQLITE_OK
+               ? 0
+               : engine_fail(engine, code == SQLITE_NOMEM ? -ENOMEM : -EINVAL, NULL, NULL,
+                             "function %s: %s", name,
+                             code == SQLITE_RANGE  ? "too many arguments"
+                             : code == SQLITE_BUSY ? "it runs, so it cannot be replaced"
+                                                   : sqlite3_errmsg(engine->handle));
 }
 
 // SELECT g(?1, ?2), or SELECT * FROM g(?1, ?2).

@@ -6,12 +6,18 @@
 #include <stddef.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/functions/functions.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/library_docs.h"
 #include "converter/perfetto_sql/packages.h"
 
-#define VALUE(name) "json_extract(value, '$." name "') AS " name
+// The columns of __intrinsic_stdlib_objects, which are members of the JSON objects.
+static const char *const columns[] = {
+    "package",           "module", "name",        "qualified_name", "object_type",        "exposed",
+    "summary",           "args",   "description", "return_type",    "return_description", "cols",
+    "short_description",
+};
 
 static void objects(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
@@ -28,23 +34,29 @@ static void objects(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_text64(context, json.text, json.size, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
+// Returns the SQL of __intrinsic_stdlib_objects, for sqlite3_free(); NULL: out of memory.
+static char *objects_sql(void)
+{
+    sqlite3_str *sql = sqlite3_str_new(NULL);
+    for (size_t i = 0; i < ELEMENTS(columns); i++)
+        sqlite3_str_appendf(sql, "%s json_extract(value, '$.%s') AS %s", i ? "," : "SELECT",
+                            columns[i], columns[i]);
+    sqlite3_str_appendall(sql, " FROM json_each(__mmsql_library()) WHERE key > 0");
+    return sqlite3_str_finish(sql);
+}
+
 int library_tables_register(struct sql_engine *engine)
 {
-    static const char
-        all[] =
-            "SELECT " VALUE("package") ", " VALUE("module") ", " VALUE("name") ", " VALUE("qualifie"
-                                                                                          "d_name") ", " VALUE("object_type") ", " VALUE("exposed") ", " VALUE("short_description") ", " VALUE(
-                "summary") ", " VALUE("description") ", " VALUE("return_type") ", " VALUE("return_"
-                                                                                          "descript"
-                                                                                          "ion") ","
-                                                                                                 " " VALUE("args") ", " VALUE("cols") " FROM json_each(__mmsql_library()) WHERE key > 0";
     static const char modules[] = "SELECT module, package FROM __intrinsic_stdlib_objects "
                                   "WHERE object_type = 'MODULE'";
-    int code = sqlite3_create_function_v2(engine->handle, "__mmsql_library", 0, SQLITE_UTF8, engine,
-                                          objects, NULL, NULL, NULL);
+    char *sql = objects_sql();
+    int code = sql ? sqlite3_create_function_v2(engine->handle, "__mmsql_library", 0, SQLITE_UTF8,
+                                                engine, objects, NULL, NULL, NULL)
+                   : SQLITE_NOMEM;
     if (code == SQLITE_OK)
-        code = table_function_add(engine->handle, "__intrinsic_stdlib_objects", all, 0);
-    return code == SQLITE_OK
-               ? table_function_add(engine->handle, "__intrinsic_stdlib_modules", modules, 0)
-               : code;
+        code = table_function_add(engine->handle, "__intrinsic_stdlib_objects", sql, 0);
+    if (code == SQLITE_OK)
+        code = table_function_add(engine->handle, "__intrinsic_stdlib_modules", modules, 0);
+    sqlite3_free(sql);
+    return code;
 }

@@ -43,8 +43,7 @@ static int internal_views(struct sql_engine *engine)
     if (sqlite3_prepare_v2(engine->handle, sql, -1, &find, NULL) != SQLITE_OK)
         return engine_fail_sqlite(engine, NULL, NULL);
     int r = 0;
-    vec_foreach(&engine->packages->modules, module)
-    {
+    vec_foreach(&engine->packages->modules, module) {
         const char *at = module->sql, *end = at + strlen(at);
         while (r == 0 && (at = strstr(at, INTERNAL))) {
             struct sql_token name = sql_token_read(at, end);
@@ -143,8 +142,7 @@ const char *prelude_missing(const struct sql_engine *engine, const char *message
 
 void left_out_free(struct sql_engine *engine)
 {
-    vec_foreach(&engine->left_out, left_out)
-    {
+    vec_foreach(&engine->left_out, left_out) {
         free(left_out->name);
         free(left_out->table);
     }
