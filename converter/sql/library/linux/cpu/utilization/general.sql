@@ -70,12 +70,12 @@ SELECT ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_with_frequency;
 -- Runs of threads, cut where the processor's frequency changes: id, ts and dur (ns), ucpu, cpu, utid,
 -- freq (kHz), counter_id. The last three columns of the frequency are NULL before its first reading.
 CREATE PERFETTO VIEW _cpu_freq_per_thread AS
-SELECT rowid AS id, ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_at_frequency;
+SELECT rowid - 1 AS id, ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_at_frequency;
 
 -- The same within an interval: what is outside is cut off.
 CREATE PERFETTO FUNCTION _cpu_freq_per_thread_in_interval(ts TIMESTAMP, dur DURATION)
 RETURNS TABLE(id LONG, ts TIMESTAMP, dur DURATION, ucpu LONG, utid LONG, freq LONG) AS
-SELECT rowid AS id, max(ts, $ts) AS ts, min(ts + dur, $ts + $dur) - max(ts, $ts) AS dur, ucpu, utid,
+SELECT rowid - 1 AS id, max(ts, $ts) AS ts, min(ts + dur, $ts + $dur) - max(ts, $ts) AS dur, ucpu, utid,
   freq
 FROM _busy_at_frequency WHERE ts < $ts + $dur AND ts + dur > $ts;
 

@@ -19,7 +19,7 @@ RETURNS TableOrSubquery AS (
     _part AS (
       SELECT i.id_0 AS id, i.dur, f.freq
       FROM _interval_intersect!((_asked, _run), (utid)) i
-      JOIN _busy_at_frequency f ON f.rowid = i.id_1
+      JOIN _busy_at_frequency f ON f.rowid = i.id_1 + 1
     ),
     _sum AS (
       SELECT id, sum(dur) AS dur, CAST(sum(dur * freq / 1000) AS INTEGER) AS millicycles,
