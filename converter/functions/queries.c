@@ -30,6 +30,10 @@ static const struct {
     {"extract_metadata_for_trace", 2, METADATA "trace_id = ?1 AND name = ?2 ORDER BY id LIMIT 1"},
     {"extract_exact_metadata", 3,
      METADATA "machine_id = ?1 AND trace_id = ?2 AND name = ?3 ORDER BY id LIMIT 1"},
+    {"__intrinsic_perf_counter_for_sample", 2,
+     "SELECT CAST(c.value AS REAL) FROM _profiler_sample s JOIN _profiler_counter_set p USING "
+     "(counter_set_id) JOIN counter c ON c.id = p.counter_id JOIN track t ON t.id = c.track_id "
+     "WHERE s.id = ?1 AND t.name = ?2 LIMIT 1"},
     {"time_from_ns", 1, "SELECT ?1"},
     {"time_from_us", 1, "SELECT ?1 * 1000"},
     {"time_from_ms", 1, "SELECT ?1 * 1000000"},

@@ -60,16 +60,8 @@ static const struct {
      "WITH RECURSIVE up(id) AS (SELECT parent_id FROM stack_profile_callsite WHERE id = ?1 UNION "
      "ALL SELECT c.parent_id FROM up JOIN stack_profile_callsite c ON c.id = up.id) "
      "SELECT c.* FROM stack_profile_callsite c JOIN up ON up.id = c.id ORDER BY c.depth"},
-    {"directly_connected_flow",
-     "SELECT * FROM flow WHERE slice_out = ?1 UNION SELECT * FROM flow WHERE slice_in = ?1"},
-    {"following_flow",
-     "WITH RECURSIVE next(id, slice_id) AS (SELECT id, slice_in FROM flow WHERE slice_out = ?1 "
-     "UNION SELECT f.id, f.slice_in FROM next n JOIN flow f ON f.slice_out = n.slice_id) "
-     "SELECT f.* FROM flow f JOIN (SELECT DISTINCT id FROM next) USING (id)"},
-    {"preceding_flow",
-     "WITH RECURSIVE next(id, slice_id) AS (SELECT id, slice_out FROM flow WHERE slice_in = ?1 "
-     "UNION SELECT f.id, f.slice_out FROM next n JOIN flow f ON f.slice_in = n.slice_id) "
-     "SELECT f.* FROM flow f JOIN (SELECT DISTINCT id FROM next) USING (id)"},
+    {"experimental_ancestor_stack_profile_callsite",
+     "SELECT * FROM ancestor_stack_profile_callsite(?1)"},
 };
 
 static void function_free(void *userdata)
@@ -272,6 +264,7 @@ int table_functions_register(sqlite3 *handle)
         critical_path_functions_register,
         table_info_register,
         slice_layout_register,
+        flow_functions_register,
         args_table_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)

@@ -142,7 +142,21 @@ static void name_add(sqlite3_str *out, const char *name)
             sqlite3_str_appendchar(out, 1, *name);
 }
 
-// [["name", "type", nullable, sorted], ...]
+static void columns_result(sqlite3_context *context, sqlite3_stmt *statement,
+                           const struct column *columns, int n, bool has_ids)
+{
+    sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+    for (int i = 0; i < n; i++) {
+        sqlite3_str_appendall(out, i ? ",[\"" : "[[\"");
+        name_add(out, sqlite3_column_name(statement, i));
+        sqlite3_str_appendf(out, "\",\"%s\",%d,%d]", type_name(&columns[i]), columns[i].has_null,
+                            sort_state(&columns[i]));
+    }
+    sqlite3_str_appendall(out, has_ids ? ",[\"_auto_id\",\"id\",0,0]]" : "]");
+    string_result(context, out);
+}
+
+// Returns [["name", "type", nullable, sorted], ...].
 static void table_info(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -159,22 +173,12 @@ static void table_info(sqlite3_context *context, int argc, sqlite3_value **argv)
     struct column *columns = n ? calloc((size_t)n, sizeof(*columns)) : NULL;
     if (code == SQLITE_OK)
         code = columns ? rows_read(statement, columns, n) : SQLITE_NOMEM;
-    sqlite3_str *out = sqlite3_str_new(handle);
-    for (int i = 0; i < n && code == SQLITE_OK; i++) {
-        sqlite3_str_appendall(out, i ? ",[\"" : "[[\"");
-        name_add(out, sqlite3_column_name(statement, i));
-        sqlite3_str_appendf(out, "\",\"%s\",%d,%d]", type_name(&columns[i]), columns[i].has_null,
-                            sort_state(&columns[i]));
-    }
-    sqlite3_str_appendall(out, has_row_ids(handle, name) ? ",[\"_auto_id\",\"id\",0,0]]" : "]");
-    if (code == SQLITE_NOMEM)
-        sqlite3_result_error_nomem(context);
-    else if (code != SQLITE_OK)
-        sqlite3_result_error(context, sqlite3_errmsg(handle), -1);
     if (code == SQLITE_OK)
-        string_result(context, out);
+        columns_result(context, statement, columns, n, has_row_ids(handle, name));
+    else if (code == SQLITE_NOMEM)
+        sqlite3_result_error_nomem(context);
     else
-        sqlite3_free(sqlite3_str_finish(out));
+        sqlite3_result_error(context, sqlite3_errmsg(handle), -1);
     columns_free(columns, n);
     sqlite3_finalize(statement);
     sqlite3_free(sql);

@@ -80,6 +80,7 @@ int dominator_functions_register(sqlite3 *handle);
 int tree_functions_register(sqlite3 *handle);
 int critical_path_functions_register(sqlite3 *handle);
 int slice_layout_register(sqlite3 *handle);
+int flow_functions_register(sqlite3 *handle);
 
 // What aggregates pass on: a pointer with a type, which only functions of this folder understand.
 #define VALUE_TABLE     "TABLE"

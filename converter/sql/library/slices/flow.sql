@@ -1,1 +1,21 @@
--- The tables and functions of this module are built in.
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Slices that arrows between slices lead to.
+
+INCLUDE PERFETTO MODULE graphs.search;
+
+-- The slices that flows lead to from each of some slices, over any number of flows. The function
+-- following_flow(id), which is built in, answers for one slice. Columns: root_node_id, the slice to
+-- begin with; node_id, a slice; parent_node_id, the slice that the search came from.
+CREATE PERFETTO MACRO _slice_following_flow(
+    -- Slices to begin with: id.
+    source_table TableOrSubquery
+)
+RETURNS TableOrSubquery AS (
+    SELECT reached.*
+    FROM graph_reachable_weight_bounded_dfs!(
+        (SELECT slice_out AS source_node_id, slice_in AS dest_node_id, 0 AS edge_weight FROM flow),
+        (SELECT f.slice_out AS root_node_id, 1 AS root_target_weight
+         FROM $source_table AS source JOIN flow f ON f.slice_out = source.id),
+        1) AS reached
+);

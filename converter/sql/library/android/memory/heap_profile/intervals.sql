@@ -1,0 +1,32 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Dumps of heap profiles as the times that they are about.
+
+-- A row for each dump of a heap: id, upid, heap_name, ts and dur (ns), and sums of what it has
+-- (bytes): `allocated`; `retained`, what was allocated and not freed in this time; `delta`, all
+-- allocations less all frees, those of older memory, too. A dump that does not say when its time began
+-- begins 1 ns behind the heap's dump before, or behind the begin of the trace.
+CREATE PERFETTO TABLE _android_heap_profile_intervals AS
+WITH
+  site AS (
+    SELECT upid, heap_name, ts, callsite_id, min(id) AS id, sum(count) AS count, sum(size) AS size,
+      sum(size) FILTER (WHERE size > 0) AS allocated
+    FROM heap_profile_allocation GROUP BY upid, heap_name, ts, callsite_id
+  ),
+  total AS (
+    SELECT upid, heap_name, ts, min(id) AS id, ifnull(sum(size) FILTER (WHERE count > 0), 0) AS retained,
+      ifnull(sum(allocated), 0) AS allocated, sum(size) AS delta
+    FROM site GROUP BY upid, heap_name, ts
+  ),
+  dump AS (
+    SELECT t.*, p.start_ts,
+      lag(t.ts, 1, trace_start()) OVER (PARTITION BY t.upid, t.heap_name ORDER BY t.ts) AS before_ts
+    FROM total t
+    JOIN (
+      SELECT upid, heap_name, ts_end, min(ts) AS start_ts FROM heap_profile
+      GROUP BY upid, heap_name, ts_end
+    ) p ON p.upid = t.upid AND p.heap_name IS t.heap_name AND p.ts_end = t.ts
+  ),
+  begun AS (SELECT *, iif(start_ts < ts, start_ts, min(before_ts + 1, ts)) AS begin_ts FROM dump)
+SELECT id, upid, heap_name, begin_ts AS ts, ts - begin_ts AS dur, retained, allocated, delta
+FROM begun ORDER BY upid, heap_name, ts;

@@ -1,0 +1,34 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Call stacks that perf sampled.
+
+INCLUDE PERFETTO MODULE callstacks.stack_profile;
+
+CREATE PERFETTO TABLE _linux_perf_raw_callstacks AS
+SELECT * FROM _callstacks_for_callsites!((SELECT callsite_id FROM perf_sample)) ORDER BY id;
+
+CREATE PERFETTO INDEX _linux_perf_raw_callstacks_id ON _linux_perf_raw_callstacks(id);
+
+-- All samples of perf as one tree of functions, from the outermost one down.
+CREATE PERFETTO TABLE linux_perf_samples_summary_tree(
+  -- Node: a function and all that called it.
+  id LONG,
+  -- Node that called this one.
+  parent_id LONG,
+  -- Name of the function.
+  name STRING,
+  -- File that has the function's code.
+  mapping_name STRING,
+  -- Source file of the function.
+  source_file STRING,
+  -- Line in the source file.
+  line_number LONG,
+  -- Samples that were taken in the function itself.
+  self_count LONG,
+  -- Samples that were taken in the function and what it called.
+  cumulative_count LONG
+) AS
+SELECT r.*, c.cumulative_count
+FROM _linux_perf_raw_callstacks r
+JOIN _callstacks_self_to_cumulative!(_linux_perf_raw_callstacks) c ON c.id = r.id
+ORDER BY r.id;

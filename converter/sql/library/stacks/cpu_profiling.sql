@@ -1,0 +1,66 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Call stacks that any profiler sampled to find out what takes processor time.
+
+INCLUDE PERFETTO MODULE callstacks.stack_profile;
+
+-- Samples by time, cycles or instructions. Samples of other events (switches, tracepoints) are left
+-- out if their session says so.
+CREATE PERFETTO TABLE cpu_profiling_samples(
+  -- Sample, see stack_sample.
+  id LONG,
+  -- Time (ns).
+  ts TIMESTAMP,
+  -- Thread.
+  utid JOINID(thread.id),
+  -- Thread id.
+  tid LONG,
+  -- Name of the thread.
+  thread_name STRING,
+  -- Processor, see cpu.id.
+  ucpu LONG,
+  -- Number of the processor on its machine.
+  cpu LONG,
+  -- Call stack.
+  callsite_id LONG,
+  -- Profiler, such as linux.perf or chrome.
+  source STRING
+) AS
+SELECT s.id, s.ts, x.utid, t.tid, t.name AS thread_name, e.ucpu, c.cpu, s.callsite_id, s.source
+FROM stack_sample s
+LEFT JOIN stack_sample_session n ON n.id = s.session_id
+LEFT JOIN stack_sample_task_context x ON x.id = s.task_context_id
+LEFT JOIN thread t ON t.utid = x.utid
+LEFT JOIN stack_sample_execution_context e ON e.id = s.execution_context_id
+LEFT JOIN cpu c ON c.ucpu = e.ucpu
+WHERE ifnull(n.timebase_unit, 'ns') IN ('ns', 'cycles', 'instructions')
+ORDER BY s.ts, s.id;
+
+CREATE PERFETTO TABLE _cpu_profiling_self_callsites AS
+SELECT * FROM _callstacks_for_callsites!((SELECT callsite_id FROM cpu_profiling_samples)) ORDER BY id;
+
+CREATE PERFETTO INDEX _cpu_profiling_self_callsites_id ON _cpu_profiling_self_callsites(id);
+
+-- These samples as one tree of functions, from the outermost one down.
+CREATE PERFETTO TABLE cpu_profiling_summary_tree(
+  -- Node: a function and all that called it.
+  id LONG,
+  -- Node that called this one; NULL for the outermost function.
+  parent_id LONG,
+  -- Name of the function.
+  name STRING,
+  -- File that has the function's code.
+  mapping_name STRING,
+  -- Source file of the function.
+  source_file STRING,
+  -- Line in the source file.
+  line_number LONG,
+  -- Samples that were taken in the function itself.
+  self_count LONG,
+  -- Samples that were taken in the function and what it called.
+  cumulative_count LONG
+) AS
+SELECT r.*, c.cumulative_count
+FROM _cpu_profiling_self_callsites r
+JOIN _callstacks_self_to_cumulative!(_cpu_profiling_self_callsites) c ON c.id = r.id
+ORDER BY r.id;

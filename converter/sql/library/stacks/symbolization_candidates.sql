@@ -1,0 +1,58 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Frames of profiles that have no symbols.
+
+INCLUDE PERFETTO MODULE stacks.cpu_profiling;
+
+-- The name of a file of Chrome on a server of symbols for Breakpad. Breakpad reads the first 16 bytes
+-- of the build id as a number of 4 bytes, two of 2 bytes, and 8 bytes; it writes them in hexadecimal
+-- digits, and then 0 for the age.
+CREATE PERFETTO FUNCTION _to_breakpad_module(
+  -- File.
+  mapping STRING,
+  -- Build id of the file, in hexadecimal digits.
+  build_id STRING
+)
+-- Name; NULL for other files, or if the build id is short.
+RETURNS STRING AS
+SELECT group_concat(substr($build_id, value, iif(value = 17, 16, 2)), '') || '0'
+FROM json_each('[7, 5, 3, 1, 11, 9, 15, 13, 17]')
+WHERE length($build_id) >= 40 AND EXISTS (
+  SELECT 1 FROM json_each('["libchrome.so", "libmonochrome.so", "libmonochrome_64.so",
+    "libwebviewchromium.so", "libchromium_android_linker.so"]') name
+  WHERE $mapping GLOB '*' || name.value)
+HAVING count(*) > 0;
+
+-- Frames without symbols in the call stacks of each process.
+CREATE PERFETTO TABLE _stacks_symbolization_candidates(
+  -- Process.
+  upid JOINID(process.id),
+  -- File that has the code.
+  module STRING,
+  -- Build id of the file, in hexadecimal digits.
+  build_id STRING,
+  -- Address in the file.
+  rel_pc LONG,
+  -- Name of the file for Breakpad; only for Chrome's.
+  breakpad_module_id STRING
+) AS
+WITH RECURSIVE
+  stack(upid, callsite_id) AS (
+    SELECT t.upid, s.callsite_id FROM cpu_profiling_samples s JOIN thread t ON t.utid = s.utid
+    UNION
+    SELECT upid, callsite_id FROM heap_profile_allocation
+    UNION
+    SELECT s.upid, c.parent_id FROM stack s JOIN stack_profile_callsite c ON c.id = s.callsite_id
+    WHERE c.parent_id IS NOT NULL
+  ),
+  frame AS (
+    SELECT DISTINCT s.upid, f.mapping, f.rel_pc
+    FROM stack s
+    JOIN stack_profile_callsite c ON c.id = s.callsite_id
+    JOIN stack_profile_frame f ON f.id = c.frame_id
+    WHERE f.symbol_set_id IS NULL
+  )
+SELECT f.upid, m.name AS module, m.build_id, f.rel_pc,
+  _to_breakpad_module(m.name, m.build_id) AS breakpad_module_id
+FROM frame f JOIN stack_profile_mapping m ON m.id = f.mapping
+WHERE m.build_id != '';
