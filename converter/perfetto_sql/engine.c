@@ -285,7 +285,9 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
         return r;
     r = macros_expand(&engine->macros, text, (size_t)(begin - text->sql),
                       (size_t)(behind - text->sql), &rope, &why, &place);
-    if (r == 0 && rope.sql.size)
+    if (r == 0 && !rope.sql.size) // an empty list of calls
+        return 1;
+    if (r == 0)
         r = row_numbers_replace(&rope);
     if (r == 0 && sql_blanks_skip(rope.sql.text, rope.sql.text + rope.sql.size) <
                       rope.sql.text + rope.sql.size)

@@ -139,9 +139,9 @@ static int apply_one(struct sql_rope *ret, const struct sql_rope *name, struct r
 
 static int list_of(const struct sql_rope *value, struct range_vec *ret)
 {
-    const char *at = value->sql.text, *end = at + value->sql.size;
     if (!value->sql.size)
         return -EINVAL;
+    const char *at = value->sql.text, *end = at + value->sql.size;
     int r = list_read(value, &at, end, ret);
     return r == 0 && sql_blanks_skip(at, end) != end ? -EINVAL : r;
 }

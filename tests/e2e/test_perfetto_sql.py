@@ -22,6 +22,8 @@ class Language(test_query.Case):
 
     def test_macros_that_make_lists(self):
         make = "CREATE PERFETTO MACRO m(a Expr) RETURNS Expr AS $a + 1; CREATE PERFETTO MACRO two(a Expr, b Expr) RETURNS Expr AS $a = $b; "
+        self.assertEqual(self.ask("__intrinsic_token_apply!(nothing, ()); SELECT 1 AS x"), "x\n1\n")
+        self.assertIn("no lists", self.ask("__intrinsic_token_apply!(m, )", code=1))
         for call, want in (("__intrinsic_token_apply!(m, (1, 2, (3)))", "2|3|4"), ("0 __intrinsic_token_apply_prefix!(m, (5))", "0|6"),
                            ("0 __intrinsic_token_apply_prefix!(m, ())", "0"),
                            ("__intrinsic_token_apply_and!(two, (1, 2), (1, 2, 3))", "1"),
@@ -114,7 +116,7 @@ class Packages(test_query.Case):
         self.assertTrue(out.startswith("n\n5\n\ndur\n"), out)
         self.assertEqual(self.ask("INCLUDE PERFETTO MODULE other.deep.*; SELECT count(*) AS n FROM more", "--add-sql-package", f"{self.dir / 'mine'}@other",
                                   code=1).splitlines()[0], "mmsql: INCLUDE PERFETTO MODULE: there is no module mine.spans "
-                                                           "(the table __intrinsic_stdlib_modules lists all)")
+                                                           "(did you mean other.spans? the table __intrinsic_stdlib_modules lists all)")
 
     def test_errors_name_the_module(self):
         err = self.ask("INCLUDE PERFETTO MODULE mine.broken", "--add-sql-package", self.dir / "mine", code=1)
