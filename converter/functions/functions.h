@@ -56,6 +56,8 @@ enum {
     SHARED_MONOTONIC = -997,
     SHARED_PACKAGES = -996,
     SHARED_ARG_TREE = -995,
+    SHARED_CALLSITE = -994,
+    SHARED_FRAME = -993,
     SHARED_QUERIES = -1000, // and below
 };
 

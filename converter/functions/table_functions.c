@@ -262,6 +262,8 @@ int table_functions_register(sqlite3 *handle)
         dominator_functions_register,
         tree_functions_register,
         critical_path_functions_register,
+        stack_functions_register,
+        profile_function_register,
         table_info_register,
         slice_layout_register,
         flow_functions_register,

@@ -79,6 +79,10 @@ int graph_scan_functions_register(sqlite3 *handle);
 int dominator_functions_register(sqlite3 *handle);
 int tree_functions_register(sqlite3 *handle);
 int critical_path_functions_register(sqlite3 *handle);
+
+// Stacks, and profiles of stacks, as BLOBs.
+int stack_functions_register(sqlite3 *handle);
+int profile_function_register(sqlite3 *handle);
 int slice_layout_register(sqlite3 *handle);
 int flow_functions_register(sqlite3 *handle);
 

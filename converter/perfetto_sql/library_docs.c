@@ -282,6 +282,8 @@ static void head_read(struct strbuf *out, const char *sql)
             text = sql;
         sql = next;
     }
+    if (text && !*sql)
+        comments_read(out, text, sql);
 }
 
 static void object_json(void *userdata, const struct object *object)

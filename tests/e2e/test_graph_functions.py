@@ -332,5 +332,72 @@ class CriticalPaths(Case):
         self.assertLess(time.monotonic() - begin, 120)
 
 
+class Stacks(Case):
+    def test_cat_stacks(self):
+        for arguments, want in (("'A', 'B'", "0A030A01420A030A0141"), ("'A', cat_stacks('B', NULL, 'C')", "0A030A01430A030A01420A030A0141"), ("NULL", ""),
+                                ("", ""), ("'" + "x" * 200 + "'", "0ACB010AC801" + "78" * 200)):
+            self.assertEqual(self.value(f"hex(cat_stacks({arguments}))").strip('"'), want)
+        self.fails("SELECT cat_stacks('A', 1)", "not numbers")
+
+    def heap(self, sql, code=0):
+        return self.ask(sql, db=test_query.GOLDEN / "heap_continuous.pftrace", code=code)
+
+    def test_stacks_of_the_database(self):
+        self.assertEqual(self.heap("SELECT hex(stack_from_stack_profile_callsite(id)) AS a, hex(stack_from_stack_profile_callsite(id, 1)) AS b, "
+                                   "hex(stack_from_stack_profile_frame(frame_id)) AS c FROM stack_profile_callsite WHERE id = 1"),
+                         "a,b,c\n0A021001,0A021801,0A022001\n")
+        self.assertEqual(self.heap("SELECT stack_from_stack_profile_callsite(NULL) AS a, stack_from_stack_profile_frame(NULL) AS b"), "a,b\n,\n")
+        for call, why in (("callsite(99)", "no row of the table"), ("frame(-1)", "no row of the table"), ("callsite('x')", "must be integers"),
+                          ("callsite()", "id of a callsite")):
+            self.assertIn(why, self.heap(f"SELECT stack_from_stack_profile_{call}", code=1))
+
+    def profile(self, sql):
+        """{names of a stack, innermost first: values} of the profile that a query returns."""
+        fields = list(messages(bytes.fromhex(self.heap(f"SELECT hex(p) AS p FROM ({sql})").splitlines()[1])))
+        texts = [data.decode() for number, data in fields if number == 6]
+        functions = {f[1]: texts[f[2]] for number, data in fields if number == 5 for f in [dict(messages(data))]}
+        locations = {f[1]: functions[dict(messages(f[4]))[1]] for number, data in fields if number == 4 for f in [dict(messages(data))]}
+        samples = [dict(messages(data)) for number, data in fields if number == 2]
+        return {",".join(locations[i] for i in s[1]): list(s[2]) for s in samples}
+
+    def test_profile(self):
+        rows = values([("A", "B", 4), ("A", "B", 8), ("A", "C", 16), ("C", "B", 23)])
+        self.assertEqual(self.profile(f"SELECT experimental_profile(cat_stacks(a, b), 'type', 'unit', c, 't', 'u', 1) AS p FROM {rows}"),
+                         {"B,A": [12, 2], "C,A": [16, 1], "B,C": [23, 1]})
+        self.assertEqual(self.profile("SELECT experimental_profile(cat_stacks('top', stack_from_stack_profile_callsite(id))) AS p "
+                                      "FROM stack_profile_callsite"),
+                         {"main,top": [1], "leaf_a,main,top": [1], "leaf_b,main,top": [1], "leaf_c,main,top": [1]})
+
+    def test_errors_of_profiles(self):
+        for arguments, why in (("1", "must be a BLOB"), ("x'0a', 'a'", "triples"), ("x'', 'a', 'b', 1.5", "an integer"), ("x'', 1, 'b', 1", "must be texts"),
+                               ("x'0a05'", "damaged"), ("x'0a030a05'", "damaged"), ("x'0a021063'", "that the tables lack")):
+            self.assertIn(why, self.heap(f"SELECT experimental_profile({arguments})", code=1), arguments)
+        self.assertIn("too large", self.heap("SELECT experimental_profile(cat_stacks('a'), 'a', 'b', x) FROM (SELECT 9223372036854775807 AS x "
+                                             "UNION ALL SELECT 1)", code=1))
+        self.assertEqual(self.heap("SELECT experimental_profile(x'', 'a', 'b', 1) AS x WHERE 0"), "x\n\n")
+
+
+def messages(data):
+    """(number of the field, value) of a message; packed numbers are bytes below 128 here."""
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 128:
+                return value
+
+    at = 0
+    while at < len(data):
+        key = varint()
+        if key & 7 == 2:
+            size = varint()
+            yield key >> 3, data[at:at + size]
+            at += size
+        else:
+            yield key >> 3, varint()
+
+
 if __name__ == "__main__":
     unittest.main()

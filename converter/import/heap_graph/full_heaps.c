@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. Like a
-// dump, it gets a row of heap_graph. The failed allocation and its thread have tables of their own.
+// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. It gets
+// a row of heap_graph, that of the dump if there is one. The failed allocation and its thread have
+// tables of their own.
 #include <errno.h>
 
 #include "common/cleanup.h"
 #include "converter/import/android/packages.h"
-#include "converter/import/importer.h"
+#include "converter/import/heap_graph/parts.h"
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
@@ -120,14 +121,14 @@ static void metadata_sorted(struct import *im, const struct packet *packet)
             cell_int(row, COL_package_list_uid, (int32_t)field_u64(uid));
         }
     }
-    int64_t graph = database_reserve_id(im->db, TABLE_heap_graph), callsite;
-    struct cell *row = database_row_with_id(im->db, TABLE_heap_graph, graph);
-    cell_int(row, COL_heap_graph_ts, packet->ts);
-    cell_int(row, COL_heap_graph_upid, upid);
+    int64_t graph = heap_graph_reason(im, upid, packet->ts, is_full ? "OOME" : NULL), callsite;
+    if (graph < 0) {
+        import_fail(im, (int)graph);
+        return;
+    }
     import_bounds(im, packet->ts);
     if (!is_full)
         return;
-    cell_text(row, COL_heap_graph_dump_reason, "OOME");
     failure_write(im, graph, &part);
     if (!field_present(stack))
         return;
@@ -136,7 +137,7 @@ static void metadata_sorted(struct import *im, const struct packet *packet)
         import_fail(im, r);
         return;
     }
-    row = database_row(im->db, TABLE_heap_graph_thread_callsite, NULL);
+    struct cell *row = database_row(im->db, TABLE_heap_graph_thread_callsite, NULL);
     cell_int(row, COL_heap_graph_thread_callsite_heap_graph_id, graph);
     cell_int(row, COL_heap_graph_thread_callsite_utid,
              processes_update_thread(&im->processes, pid, pid));

@@ -14,8 +14,9 @@
 
 // A row of heap_graph.
 struct graph_row {
-    int64_t upid, ts, heap_size;
-    bool truncated, has_size;
+    int64_t id, upid, ts, heap_size;
+    const char *reason; // of the dump; NULL: unknown
+    bool has_graph, truncated, has_size;
 };
 VEC_DEFINE(graph_row_vec, struct graph_row);
 
@@ -26,15 +27,39 @@ struct heap_graphs {
     struct graph_ids ids;
 };
 
-static int graph_note(struct heap_graphs *state, const struct graph *graph)
+// The row of a process and time, created if new; NULL: out of memory.
+static struct graph_row *row_of(struct import *im, struct heap_graphs *state, int64_t upid,
+                                int64_t ts)
 {
-    int64_t key[] = {graph->upid, graph->ts};
+    int64_t key[] = {upid, ts};
     uint32_t index = strset_add(&state->keys, (const char *)key, sizeof(key));
-    struct graph_row initial = {.upid = graph->upid, .ts = graph->ts};
-    if (index == STRSET_NONE ||
-        (index == state->rows.n && graph_row_vec_push(&state->rows, initial) < 0))
+    if (index == STRSET_NONE)
+        return NULL;
+    if (index == state->rows.n) {
+        struct graph_row initial = {.upid = upid, .ts = ts};
+        initial.id = database_reserve_id(im->db, TABLE_heap_graph);
+        if (graph_row_vec_push(&state->rows, initial) < 0)
+            return NULL;
+    }
+    return &state->rows.items[index];
+}
+
+int64_t heap_graph_reason(struct import *im, int64_t upid, int64_t ts, const char *reason)
+{
+    struct graph_row *row = row_of(im, importer_state(im, &importer_heap_graph), upid, ts);
+    if (!row)
         return -ENOMEM;
-    struct graph_row *row = &state->rows.items[index];
+    if (reason)
+        row->reason = reason;
+    return row->id;
+}
+
+static int graph_note(struct import *im, struct heap_graphs *state, const struct graph *graph)
+{
+    struct graph_row *row = row_of(im, state, graph->upid, graph->ts);
+    if (!row)
+        return -ENOMEM;
+    row->has_graph = true;
     row->truncated |= graph->truncated;
     if (graph->has_size) {
         row->has_size = true;
@@ -55,7 +80,7 @@ static void graph_finish(struct import *im, struct heap_graphs *state, struct gr
         return;
     graph_write(im, graph, &state->ids);
     import_bounds(im, graph->ts);
-    import_fail(im, graph_note(state, graph));
+    import_fail(im, graph_note(im, state, graph));
 }
 
 static struct graph *graph_of(struct heap_graphs *state, uint32_t sequence)
@@ -127,10 +152,13 @@ static void heap_graph_finish(struct import *im, void *userdata)
     while (!import_failed(im) && (slot = map64_next(&state->open, &cursor)))
         graph_finish(im, state, (struct graph *)(uintptr_t)slot->value);
     vec_foreach(&state->rows, graph) {
-        struct cell *row = database_row(im->db, TABLE_heap_graph, NULL);
+        struct cell *row = database_row_with_id(im->db, TABLE_heap_graph, graph->id);
         cell_int(row, COL_heap_graph_ts, graph->ts);
         cell_int(row, COL_heap_graph_upid, graph->upid);
-        cell_int(row, COL_heap_graph_truncated, graph->truncated);
+        if (graph->reason)
+            cell_text(row, COL_heap_graph_dump_reason, graph->reason);
+        if (graph->has_graph)
+            cell_int(row, COL_heap_graph_truncated, graph->truncated);
         if (graph->has_size)
             cell_int(row, COL_heap_graph_heap_size, graph->heap_size);
     }

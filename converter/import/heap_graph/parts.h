@@ -116,3 +116,9 @@ void graph_resolve(struct import *im, struct graph *graph);
 void graph_write(struct import *im, const struct graph *graph, struct graph_ids *ids);
 
 void graph_free(struct graph *graph);
+
+extern const struct importer importer_heap_graph;
+
+// Makes sure that heap_graph has a row of the process and time, also without a dump. `reason`, if
+// not NULL, must live as long as the import. Returns the row's id, or -ENOMEM.
+int64_t heap_graph_reason(struct import *im, int64_t upid, int64_t ts, const char *reason);
