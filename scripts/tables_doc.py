@@ -157,7 +157,7 @@ def table_text(mmsql, name):
 
 
 def document(mmsql):
-    tables, views = mmsql_tables(mmsql).split("\n\n")
+    tables, views, *_ = mmsql_tables(mmsql).split("\n\n")  # modules follow
     names = [line.split()[0] for line in tables.splitlines()]
     views = [line.split()[0] for line in views.splitlines()]
     names = sorted(name for name in names if not name.startswith("_"))

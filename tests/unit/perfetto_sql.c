@@ -326,7 +326,7 @@ static void functions_of_the_older_kind(void **state)
 static void the_prelude_leaves_out_what_lacks_a_table(void **state)
 {
     struct fixture *f = *state;
-    f->packages.has_prelude = true;
+    f->packages.has_prelude = f->packages.is_foreign = true;
     module_add(f, "prelude.after_eof.a",
                "CREATE PERFETTO VIEW events(id ID) AS SELECT id FROM __intrinsic_events;"
                "CREATE PERFETTO VIEW lost(id ID) AS SELECT id FROM __intrinsic_nothing;"
