@@ -23,8 +23,8 @@ static const char help[] =
     "usage: mmsql tables [NAME]\n"
     "\n"
     "Lists the tables and views of a converted database, and the modules that INCLUDE\n"
-    "PERFETTO MODULE adds. With NAME: the columns of a table or view; what a module\n"
-    "has ('package.*': several modules); a view, table, function or macro of a module.\n"
+    "PERFETTO MODULE adds. With NAME: the columns of a table or view; the objects of\n"
+    "a module ('package.*': several modules); the documentation of one object.\n"
     "\n"
     "Each kind of kernel event that a trace has is a view of its own, ftrace_NAME:\n"
     "for example ftrace_sched_switch.\n";
