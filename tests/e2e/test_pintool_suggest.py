@@ -133,7 +133,9 @@ class SuggestTest(unittest.TestCase):
         self.assertLessEqual(set(range(40, 60)), self.chosen())
         self.assertFalse(self.chosen() & set(range(200, 220)))
         self.assertEqual(self.suggest(db, 7).returncode, 0)
-        self.assertEqual(self.chosen(), set(range(40, 47)))
+        # Pages that the system evicted once more come first, if there are such pages.
+        self.assertLessEqual(self.chosen(), set(range(40, 60)))
+        self.assertEqual(len(self.chosen()), 7)
 
     def test_from_samples(self):
         self.check(self.record())
