@@ -80,24 +80,26 @@ static bool run_begins(const char *text, const char *at)
 
 static void strip(sqlite3_str *out, const char *text, int64_t shortest)
 {
-    const char *at = text;
+    const char *at = text, *copied = text;
     while (*at) {
         bool is_prefix = (*at | 0x20) == 'x' && at > text && at[-1] == '0';
-        bool is_number = is_prefix, is_begin = run_begins(text, at);
-        if (!is_begin) {
+        bool is_number = is_prefix;
+        if (!run_begins(text, at)) {
             bool is_gap = is_prefix || !isalnum((unsigned char)*at);
-            sqlite3_str_append(out, at++, 1);
+            at++;
             if (!is_gap)
                 continue;
         }
         const char *run = at;
         for (; is_hex(*at); at++)
             is_number |= is_digit(*at);
-        if (is_number && at - run >= shortest)
-            sqlite3_str_appendall(out, "<num>");
-        else
-            sqlite3_str_append(out, run, (int)(at - run));
+        if (!is_number || at - run < shortest)
+            continue;
+        sqlite3_str_append(out, copied, (int)(run - copied));
+        sqlite3_str_appendall(out, "<num>");
+        copied = at;
     }
+    sqlite3_str_appendall(out, copied);
 }
 
 // (text, shortest run to replace)

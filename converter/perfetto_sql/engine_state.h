@@ -95,6 +95,9 @@ int prelude_run(struct sql_engine *engine);
 // `r` otherwise.
 int prelude_forgive(struct sql_engine *engine, const struct sql_definition *definition, int r);
 
+// Whether all that the last error says is that an internal table or function is missing.
+bool prelude_lacks(const struct sql_engine *engine);
+
 // Returns the internal table for whose lack the table of SQLite's message was left out, or NULL.
 const char *prelude_missing(const struct sql_engine *engine, const char *message);
 void left_out_free(struct sql_engine *engine);

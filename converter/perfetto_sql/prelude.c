@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
@@ -92,18 +93,22 @@ static const struct sql_left_out *left_out_find(const struct sql_engine *engine,
     return NULL;
 }
 
-// The table that is missing, by SQLite's message, without a schema's name; empty: the error is
-// another one.
-static struct sql_part missing_table(const struct sql_engine *engine)
+// What SQLite's message says is missing, a table or function without a schema's name. Empty: the
+// error is another one.
+static struct sql_part missing(const struct sql_engine *engine)
 {
+    static const char *const kinds[] = {NO_TABLE, "no such function: "};
     const char *why = sql_engine_error(engine);
-    if (strncmp(why, NO_TABLE, strlen(NO_TABLE)) != 0)
-        return (struct sql_part){0};
-    const char *name = why + strlen(NO_TABLE);
-    size_t size = strcspn(name, "\n ,");
-    const char *dot = memchr(name, '.', size);
-    return dot ? (struct sql_part){dot + 1, size - (size_t)(dot + 1 - name)}
-               : (struct sql_part){name, size};
+    for (size_t i = 0; i < ELEMENTS(kinds); i++) {
+        if (strncmp(why, kinds[i], strlen(kinds[i])) != 0)
+            continue;
+        const char *name = why + strlen(kinds[i]);
+        size_t size = strcspn(name, "\n ,");
+        const char *dot = memchr(name, '.', size);
+        return dot ? (struct sql_part){dot + 1, size - (size_t)(dot + 1 - name)}
+                   : (struct sql_part){name, size};
+    }
+    return (struct sql_part){0};
 }
 
 static bool is_internal(struct sql_part name)
@@ -111,14 +116,19 @@ static bool is_internal(struct sql_part name)
     return name.size > strlen(INTERNAL) && strncasecmp(name.text, INTERNAL, strlen(INTERNAL)) == 0;
 }
 
+bool prelude_lacks(const struct sql_engine *engine)
+{
+    struct sql_part name = missing(engine);
+    return is_internal(name) || left_out_find(engine, name.text, name.size);
+}
+
 int prelude_forgive(struct sql_engine *engine, const struct sql_definition *definition, int r)
 {
     if (r != -EINVAL || engine->stage == STAGE_DONE)
         return r;
-    struct sql_part table = missing_table(engine);
+    struct sql_part table = missing(engine);
     const struct sql_left_out *cause = left_out_find(engine, table.text, table.size);
-    if (sql_part_is_empty(table) ||
-        (engine->stage == STAGE_PRELUDE && !cause && !is_internal(table)))
+    if (sql_part_is_empty(table) || (engine->stage == STAGE_PRELUDE && !prelude_lacks(engine)))
         return r;
     struct sql_left_out left_out = {
         .name = strndup(definition->name.text, definition->name.size),

@@ -41,17 +41,6 @@ CREATE OR REPLACE PERFETTO VIEW __intrinsic_chrome_stack_sample_extras AS
 SELECT id, id AS profiler_sample_id, process_priority FROM main._profiler_sample
 WHERE process_priority IS NOT NULL;
 
--- A sample's own value of the counter, wherever it stands in the set.
-CREATE OR REPLACE PERFETTO FUNCTION __intrinsic_perf_counter_for_sample(sample LONG, counter STRING)
-RETURNS DOUBLE AS
-SELECT v.value
-FROM main._profiler_sample s
-JOIN main._profiler_counter_set c ON c.counter_set_id = s.counter_set_id
-JOIN main.counter v ON v.id = c.counter_id
-JOIN main._track t ON t.id = v.track_id
-WHERE s.id = $sample AND t.name = $counter
-ORDER BY c.id LIMIT 1;
-
 CREATE OR REPLACE PERFETTO VIEW _linux_interrupt_mapping AS
 SELECT * FROM main.linux_interrupt_mapping;
 

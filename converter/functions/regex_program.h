@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What compiling and searching share: the program that a pattern becomes. Its steps each take a
+// character or go on elsewhere. Targets are relative, so a run of steps can be moved and copied.
+#pragma once
+
+#include <stdint.h>
+
+#include "common/vec.h"
+#include "converter/functions/regex.h"
+
+#define RUNE_MAX 0x10ffff
+#define RAW_BYTE 0x110000 // and a byte that is not UTF-8
+#define N_SPANS  4        // begin and end of the match, and of the first group
+
+enum operation {
+    STEP_CHARACTER, // x, or y
+    STEP_ANY,       // but a line's end
+    STEP_ALL,
+    STEP_SET,   // x: the set
+    STEP_SPLIT, // goes on x steps from here, or else y steps
+    STEP_JUMP,  // goes on x steps from here
+    STEP_SAVE,  // keeps the place as span x
+    STEP_BEGIN,
+    STEP_END,
+    STEP_LINE_BEGIN,
+    STEP_LINE_END,
+    STEP_WORD_EDGE,
+    STEP_NO_WORD_EDGE,
+    STEP_FOUND,
+};
+
+struct step {
+    enum operation operation;
+    int32_t x, y;
+};
+VEC_DEFINE(step_vec, struct step);
+
+struct range {
+    uint32_t first, last;
+};
+VEC_DEFINE(range_vec, struct range);
+
+// A set of characters: those of ASCII as bits, all others as ranges.
+struct set {
+    uint32_t ascii[4];
+    bool is_negative;        // for the ranges; the bits are right already
+    struct range_vec ranges; // owned
+};
+VEC_DEFINE(set_vec, struct set);
+
+// A thread: where in the program it is, and the places that it has saved.
+struct thread {
+    int32_t step;
+    size_t saved[N_SPANS];
+};
+
+struct threads {
+    struct thread *items; // owned
+    int32_t n;
+};
+
+struct regex {
+    struct step_vec steps;
+    struct set_vec sets;
+    int n_groups;
+    char *literal; // owned; what each match begins with, or NULL
+    size_t literal_size;
+    bool is_literal; // the pattern is nothing else
+    bool is_anchored;
+    struct threads now, then;
+    uint32_t *marks; // owned; by step: the number of the place at which a thread was added last
+    uint32_t mark;
+    struct thread *stack; // owned
+};
+
+// Reads a character of UTF-8, and moves `at` behind it.
+static inline uint32_t rune_read(const char **at, const char *end)
+{
+    const unsigned char *p = (const unsigned char *)*at;
+    uint32_t c = *p;
+    int more = c < 0x80                ? 0
+               : c >= 0xc2 && c < 0xe0 ? 1
+               : c >= 0xe0 && c < 0xf0 ? 2
+               : c >= 0xf0 && c < 0xf5 ? 3
+                                       : -1;
+    (*at)++;
+    if (more == 0)
+        return c;
+    if (more < 0 || end - *at < more)
+        return RAW_BYTE + c;
+    c &= 0x3fu >> more;
+    for (int i = 1; i <= more; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return RAW_BYTE + *p;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    *at += more;
+    return c;
+}
+
+static inline bool is_letter(uint32_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static inline bool is_word(uint32_t c)
+{
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+}
