@@ -18,6 +18,8 @@ const struct function_doc function_docs[] = {
     {"REGEXP_EXTRACT(text, pattern)", "what the pattern, or its first group, matches"},
     {"REGEXP_REPLACE_SIMPLE(text, pattern, by)", "the text with all matches replaced"},
     {"DEMANGLE(name)", "the readable form of a C++ name; NULL if it is none"},
+    {"PERCENTILE(value, p), MEDIAN(value)",
+     "aggregate: p% of the values are below the result; PERCENTILE_CONT and _DISC take 0 to 1"},
     {"HASH(value, ...)", "a number made of the values"},
     {"REVERSE(text), UNHEX(text)", "text backwards; the number of hexadecimal digits"},
     {"LN(x), EXP(x), SQRT(x)", "logarithm, power of e, square root; NULL where there is none"},

@@ -91,6 +91,17 @@ class Language(test_query.Case):
         self.assertIn("no column c, which is declared", self.ask("CREATE PERFETTO TABLE t(a LONG, c LONG) AS SELECT 1 AS a", code=1))
         self.assertIn("a column b, which is not declared", self.ask("CREATE PERFETTO VIEW t(a LONG) AS SELECT 1 AS a, 2 AS b", code=1))
 
+    def test_percentiles(self):
+        values = "FROM json_each('[4, 1, null, 3.0, 2]')"
+        for call, want in (("percentile(value, 50)", "2.5"), ("percentile(value, 0)", "1.0"), ("percentile(value, 100)", "4.0"),
+                           ("percentile_cont(value, 0.1)", "1.3"), ("percentile_disc(value, 0.5)", "2.0"), ("median(value)", "2.5"),
+                           ("percentile(NULL, 50)", "")):
+            self.assertEqual(self.ask(f"SELECT {call} AS x {values}"), f"x\n{want}\n", call)
+        self.assertEqual(self.ask("SELECT median(value) AS x FROM json_each('[]')"), "x\n\n")
+        for call, why in (("percentile(value, 101)", "a number from 0 to 100"), ("percentile_cont(value, 'x')", "a number from 0 to 1"),
+                          ("percentile(value, value)", "the same for all rows"), ("median('x')", "not a finite number")):
+            self.assertIn(why, self.ask(f"SELECT {call} {values}", code=1), call)
+
     def test_silent_results(self):
         self.assertEqual(self.ask("SELECT 1 AS suppress_query_output; SELECT 2 AS a"), "a\n2\n")
 
