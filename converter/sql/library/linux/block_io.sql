@@ -31,7 +31,7 @@ CREATE PERFETTO FUNCTION linux_device_major_id(
 )
 -- The major number: 12 bits.
 RETURNS LONG AS
-SELECT $dev >> 8 & 0xfff;
+SELECT ($dev >> 8) & 0xfff;
 
 -- The minor number of a device.
 CREATE PERFETTO FUNCTION linux_device_minor_id(
@@ -40,4 +40,4 @@ CREATE PERFETTO FUNCTION linux_device_minor_id(
 )
 -- The minor number: 8 bits, and 12 more above the major one.
 RETURNS LONG AS
-SELECT $dev & 0xff | $dev >> 20 << 8;
+SELECT ($dev & 0xff) | ($dev >> 20 << 8);

@@ -23,9 +23,9 @@ WITH
       lag(t.ts, 1, trace_start()) OVER (PARTITION BY t.upid, t.heap_name ORDER BY t.ts) AS before_ts
     FROM total t
     JOIN (
-      SELECT upid, heap_name, ts_end, min(ts) AS start_ts FROM heap_profile
-      GROUP BY upid, heap_name, ts_end
-    ) p ON p.upid = t.upid AND p.heap_name IS t.heap_name AND p.ts_end = t.ts
+      SELECT upid, ifnull(heap_name, 'unknown') AS heap_name, ts_end, min(ts) AS start_ts
+      FROM heap_profile GROUP BY 1, 2, 3
+    ) p ON p.upid = t.upid AND p.heap_name = t.heap_name AND p.ts_end = t.ts
   ),
   begun AS (SELECT *, iif(start_ts < ts, start_ts, min(before_ts + 1, ts)) AS begin_ts FROM dump)
 SELECT id, upid, heap_name, begin_ts AS ts, ts - begin_ts AS dur, retained, allocated, delta

@@ -106,6 +106,10 @@ RETURNS _ProjectionFragment AS
   CAST(sum(millicycles) / (sum($runtime) / 1000) AS INTEGER) AS avg_freq;
 
 -- Time that passed for a clock that stands while the device is suspended (ns).
-CREATE PERFETTO FUNCTION _awake_time(ts TIMESTAMP, dur DURATION)
-RETURNS LONG AS
-SELECT to_monotonic($ts + $dur) - to_monotonic($ts);
+CREATE PERFETTO MACRO _awake_time(
+  -- Begin (ns).
+  ts Expr,
+  -- Duration (ns).
+  dur Expr
+)
+RETURNS Expr AS (to_monotonic($ts + $dur) - to_monotonic($ts));

@@ -89,7 +89,7 @@ RETURNS TABLE(
 ) AS
 SELECT upid, millicycles, megacycles, runtime, awake_runtime, min_freq, max_freq, avg_freq
 FROM (
-  SELECT upid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time(ts, dur)) AS awake_runtime
+  SELECT upid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time!(ts, dur)) AS awake_runtime
   FROM (
     SELECT t.upid, r.ts, r.dur, r.freq
     FROM _cpu_freq_per_thread_in_interval($ts, $dur) r JOIN thread t ON t.utid = r.utid
@@ -117,7 +117,7 @@ RETURNS TABLE(
   awake_unnormalized_utilization DOUBLE
 ) AS
 SELECT r.upid, p.name AS process_name, r.awake_runtime AS awake_dur,
-  round(100.0 * r.awake_runtime / _awake_time($ts, $dur) / (SELECT max(cpu) + 1 FROM cpu), 6)
+  round(100.0 * r.awake_runtime / _awake_time!($ts, $dur) / (SELECT max(cpu) + 1 FROM cpu), 6)
     AS awake_utilization,
-  round(100.0 * r.awake_runtime / _awake_time($ts, $dur), 6) AS awake_unnormalized_utilization
+  round(100.0 * r.awake_runtime / _awake_time!($ts, $dur), 6) AS awake_unnormalized_utilization
 FROM cpu_cycles_per_process_in_interval($ts, $dur) r JOIN process p ON p.upid = r.upid;

@@ -75,7 +75,7 @@ RETURNS TABLE(
 ) AS
 SELECT millicycles, megacycles, runtime, awake_runtime, min_freq, max_freq, avg_freq
 FROM (
-  SELECT _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time(ts, dur)) AS awake_runtime
+  SELECT _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time!(ts, dur)) AS awake_runtime
   FROM _cpu_freq_per_thread_in_interval($ts, $dur)
 );
 
@@ -95,9 +95,9 @@ RETURNS TABLE(
   awake_unnormalized_utilization DOUBLE
 ) AS
 SELECT r.awake_runtime AS awake_dur,
-  round(100.0 * r.awake_runtime / _awake_time($ts, $dur) / (SELECT max(cpu) + 1 FROM cpu), 2)
+  round(100.0 * r.awake_runtime / _awake_time!($ts, $dur) / (SELECT max(cpu) + 1 FROM cpu), 2)
     AS awake_utilization,
-  round(100.0 * r.awake_runtime / _awake_time($ts, $dur), 2) AS awake_unnormalized_utilization
+  round(100.0 * r.awake_runtime / _awake_time!($ts, $dur), 2) AS awake_unnormalized_utilization
 FROM cpu_cycles_in_interval($ts, $dur) r;
 
 -- What was used of each processor.

@@ -84,7 +84,7 @@ RETURNS TABLE(
 ) AS
 SELECT utid, millicycles, megacycles, runtime, awake_runtime, min_freq, max_freq, avg_freq
 FROM (
-  SELECT utid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time(ts, dur)) AS awake_runtime
+  SELECT utid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time!(ts, dur)) AS awake_runtime
   FROM _cpu_freq_per_thread_in_interval($ts, $dur) GROUP BY utid
 );
 
@@ -110,7 +110,7 @@ RETURNS TABLE(
   awake_unnormalized_utilization DOUBLE
 ) AS
 SELECT t.upid, r.utid, t.name AS thread_name, r.awake_runtime AS awake_dur,
-  round(100.0 * r.awake_runtime / _awake_time($ts, $dur) / (SELECT max(cpu) + 1 FROM cpu), 6)
+  round(100.0 * r.awake_runtime / _awake_time!($ts, $dur) / (SELECT max(cpu) + 1 FROM cpu), 6)
     AS awake_utilization,
-  round(100.0 * r.awake_runtime / _awake_time($ts, $dur), 6) AS awake_unnormalized_utilization
+  round(100.0 * r.awake_runtime / _awake_time!($ts, $dur), 6) AS awake_unnormalized_utilization
 FROM cpu_cycles_per_thread_in_interval($ts, $dur) r JOIN thread t ON t.utid = r.utid;
