@@ -65,9 +65,10 @@ static const char help[] =
     "Before the rows, standard error has what the traces lack: lost data, times that\n"
     "mean nothing, data that could not be read.\n"
     "\n"
-    "A blank line separates several result sets, except with --json. Functions of\n"
-    "Perfetto (EXTRACT_ARG, ancestor_slice, ...) and CREATE PERFETTO TABLE, VIEW and\n"
-    "FUNCTION are built in. Other programs get the functions from the extension\n"
+    "A blank line separates several result sets, except with --json. The SQL is\n"
+    "PerfettoSQL: CREATE PERFETTO TABLE, VIEW, FUNCTION, MACRO and INDEX, functions\n"
+    "(--functions), and INCLUDE PERFETTO MODULE ('mmsql tables' lists modules) are\n"
+    "built in. Other programs get the functions from the extension\n"
     "mmsql_functions.so.\n";
 
 struct query {
