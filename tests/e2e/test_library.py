@@ -31,7 +31,7 @@ class Case(test_query.Case):
 
     def quickly(self, module, sql):
         begin = time.monotonic()
-        rows = self.rows(module, sql, timeout=300)
+        rows = self.rows(module, sql, timeout_s=300)
         self.assertLess(time.monotonic() - begin, 240)
         return rows
 
