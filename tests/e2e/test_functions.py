@@ -303,6 +303,28 @@ class Slices(Case):
         self.assertIn("whole numbers", self.ask("SELECT * FROM experimental_flat_slice('a', 1)", db=self.trace, code=1))
 
 
+class ManySlices(Case):
+    """A million slices in a table that hides the view: boxes of four, which overlap the next two."""
+    SLICES = (MILLION.replace("SELECT 1 UNION", "SELECT 0 UNION").replace("< 1000000", "< 999999") +
+              " SELECT i AS id, i / 4 * 10 + i % 4 AS ts, iif(i % 4, 3, 25) AS dur, i / 4 % 7 AS track_id, iif(i % 4, 1, 0) AS depth, "
+              "iif(i % 4, i / 4 * 4, NULL) AS parent_id, 'n' AS name, 'c' AS category, NULL AS arg_set_id FROM n")
+    MAKE = f"CREATE TABLE slice AS {SLICES}; CREATE INDEX slice_i ON slice(track_id); "
+
+    def test_layout(self):
+        got = self.within(20, self.MAKE + "SELECT count(*) AS n, max(layout_depth) AS m FROM experimental_slice_layout('0,1,2,3,4,5,6')")
+        self.assertEqual(got, [(1000000, 5)])
+
+    def test_flat(self):
+        got = self.within(20, self.MAKE + "SELECT count(*) AS n, sum(dur) AS s FROM experimental_flat_slice(0, 3000000)")
+        self.assertEqual(got[0][1], 7 * 3000000, "each track is full")
+
+    def test_flows(self):
+        flows = ("CREATE TABLE flow AS SELECT id, id AS slice_out, id + 5 AS slice_in, 0 AS trace_id, NULL AS arg_set_id FROM slice "
+                 "WHERE id % 100 < 3; CREATE INDEX flow_i ON flow(id); ")
+        got = self.within(20, self.MAKE + flows + "SELECT count(*) AS n FROM slice s JOIN directly_connected_flow(s.id)")
+        self.assertEqual(got, [(60000,)])
+
+
 class Tables(Case):
     def info(self, select):
         return self.rows(f"CREATE PERFETTO TABLE t AS {select}; SELECT name, col_type, nullable, sorted FROM perfetto_table_info('t')")
