@@ -325,6 +325,36 @@ class ManySlices(Case):
         self.assertEqual(got, [(60000,)])
 
 
+class Stacks(Case):
+    def annotations(self, *frames):
+        """The annotations from the root on; a frame is a mapping and a name. The tables hide those of the database."""
+        rows = lambda values: ", ".join(str(tuple(value)) for value in values)
+        make = ("CREATE TABLE stack_profile_mapping AS SELECT column1 AS id, column2 AS name FROM (VALUES "
+                + rows((i, mapping) for i, (mapping, _) in enumerate(frames)) + "); "
+                "CREATE TABLE stack_profile_frame AS SELECT column1 AS id, column1 AS mapping, column2 AS name FROM (VALUES "
+                + rows((i, name) for i, (_, name) in enumerate(frames)) + "); "
+                "CREATE TABLE stack_profile_callsite AS SELECT column1 AS id, column1 AS depth, nullif(column1 - 1, -1) AS parent_id, "
+                "column1 AS frame_id FROM (VALUES " + rows((i, 0) for i in range(len(frames))) + "); ")
+        got = self.rows(make + f"SELECT * FROM experimental_annotated_callstack({len(frames) - 1})")
+        last = len(frames) - 1
+        self.assertEqual([row[:4] for row in got], [(i, i, i - 1 if i else None, i) for i in range(last, -1, -1)])
+        return [row[4] for row in reversed(got)]
+
+    def test_annotations(self):
+        art, libc = "/apex/lib64/libart.so", "/system/lib64/libc.so"
+        self.assertEqual(self.annotations((libc, "main"), (art, "run")), [None, None], "no frame of Java")
+        self.assertEqual(self.annotations((art, "start"), ("/data/app/base.apk", "a"), (art, "nterp_x"), (art, "run"), (libc, "read")),
+                         [None, "interp", "common-frame-interp", "common-frame", None])
+        self.assertEqual(self.annotations(("/memfd:jit-cache (deleted)", "a"), ("x.odex", "b"), ("/x/boot.oat", "art_jni_trampoline"),
+                                          (art, "invoke"), (art, "run"), ("/data/base.apk!lib.so", "c"), ("", "d"), ("/a.b/c", "e")),
+                         ["jit", "aot", "common-frame", None, "common-frame", None, None, None])
+
+    def test_nothing(self):
+        self.assertEqual(self.rows("SELECT * FROM experimental_annotated_callstack(NULL)"), [])
+        self.assertEqual(self.rows("SELECT * FROM experimental_annotated_callstack(99999999)"), [])
+        self.assertIn("whole number", self.ask("SELECT * FROM experimental_annotated_callstack('a')", code=1))
+
+
 class Tables(Case):
     def info(self, select):
         return self.rows(f"CREATE PERFETTO TABLE t AS {select}; SELECT name, col_type, nullable, sorted FROM perfetto_table_info('t')")
