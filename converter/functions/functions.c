@@ -41,6 +41,8 @@ const struct function_doc function_docs[] = {
      "slices around; both, of the slice alone"},
     {"EXPERIMENTAL_SLICE_LAYOUT('track,...'), EXPERIMENTAL_FLAT_SLICE(start, end)",
      "table: lines to draw the slices of several tracks on; the deepest slice at each time"},
+    {"EXPERIMENTAL_ANNOTATED_CALLSTACK(id)",
+     "table: the call sites up from one, with how Android's runtime ran each"},
     {"PERFETTO_TABLE_INFO('table')", "table: the columns of a table with their types"},
     {"CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p)",
      "the times in which rows of both hold, with the columns of both; also SPAN_LEFT_JOIN and "

@@ -268,6 +268,7 @@ int table_functions_register(sqlite3 *handle)
         table_info_register,
         slice_layout_register,
         flow_functions_register,
+        annotated_stack_register,
         args_table_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)

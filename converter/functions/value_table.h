@@ -86,6 +86,7 @@ int stack_functions_register(sqlite3 *handle);
 int profile_function_register(sqlite3 *handle);
 int slice_layout_register(sqlite3 *handle);
 int flow_functions_register(sqlite3 *handle);
+int annotated_stack_register(sqlite3 *handle);
 
 // What aggregates pass on: a pointer with a type, which only functions of this folder understand.
 #define VALUE_TABLE     "TABLE"

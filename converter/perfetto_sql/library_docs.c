@@ -270,12 +270,12 @@ static void head_read(struct strbuf *out, const char *sql)
         size_t size = strcspn(sql, "\n");
         const char *next = sql + size + (sql[size] == '\n');
         const char *words = sql + strspn(sql, "- ");
-        bool is_mark = *words == '@' || strncmp(words, "SPDX", 4) == 0;
+        bool is_mark = *words == '@' || str_starts_with(words, "SPDX");
         if (text && size == 0) {
             comments_read(out, text, sql);
             return;
         }
-        if (strncmp(words, "Copyright", 9) == 0) // and what belongs to it
+        if (str_starts_with(words, "Copyright")) // and what belongs to it
             while (*next == '-')
                 next += strcspn(next, "\n") + 1;
         else if (!text && size > 0 && !is_mark && words < sql + size)

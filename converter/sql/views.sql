@@ -158,19 +158,27 @@ FROM _profiler_sample WHERE callsite_id IS NOT NULL;
 
 -- Sessions of profilers.
 CREATE VIEW stack_sample_session AS
-SELECT id, source, timebase_unit, cmdline FROM _profiler_session;
+SELECT id, source, timebase_unit, cmdline FROM _profiler_session
+WHERE id IN (SELECT session_id FROM _profiler_sample WHERE callsite_id IS NOT NULL);
 
 -- Threads, processes and asynchronous contexts that samples were taken in.
 CREATE VIEW stack_sample_task_context AS
-SELECT id, upid, utid, async_context_id FROM _profiler_task_context;
+SELECT id, upid, utid, async_context_id FROM _profiler_task_context
+WHERE id IN (SELECT task_context_id FROM _profiler_sample WHERE callsite_id IS NOT NULL);
 
 -- Processors and modes that samples were taken in.
 CREATE VIEW stack_sample_execution_context AS
-SELECT id, ucpu, cpu_mode FROM _profiler_execution_context;
+SELECT id, ucpu, cpu_mode FROM _profiler_execution_context
+WHERE id IN (SELECT execution_context_id FROM _profiler_sample WHERE callsite_id IS NOT NULL);
 
 -- Goroutines, fibers and the like that samples were taken in.
 CREATE VIEW stack_sample_async_context AS
-SELECT id, name, kind, parent_id FROM _profiler_async_context;
+WITH RECURSIVE used(id) AS (
+  SELECT t.async_context_id FROM _profiler_sample s JOIN _profiler_task_context t
+  ON t.id = s.task_context_id WHERE s.callsite_id IS NOT NULL AND t.async_context_id IS NOT NULL
+  UNION SELECT c.parent_id FROM used JOIN _profiler_async_context c USING (id)
+  WHERE c.parent_id IS NOT NULL)
+SELECT id, name, kind, parent_id FROM _profiler_async_context WHERE id IN (SELECT id FROM used);
 
 -- Counters that were read with samples.
 --   id: Row, see counter.

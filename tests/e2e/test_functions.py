@@ -303,6 +303,58 @@ class Slices(Case):
         self.assertIn("whole numbers", self.ask("SELECT * FROM experimental_flat_slice('a', 1)", db=self.trace, code=1))
 
 
+class ManySlices(Case):
+    """A million slices in a table that hides the view: boxes of four, which overlap the next two."""
+    SLICES = (MILLION.replace("SELECT 1 UNION", "SELECT 0 UNION").replace("< 1000000", "< 999999") +
+              " SELECT i AS id, i / 4 * 10 + i % 4 AS ts, iif(i % 4, 3, 25) AS dur, i / 4 % 7 AS track_id, iif(i % 4, 1, 0) AS depth, "
+              "iif(i % 4, i / 4 * 4, NULL) AS parent_id, 'n' AS name, 'c' AS category, NULL AS arg_set_id FROM n")
+    MAKE = f"CREATE TABLE slice AS {SLICES}; CREATE INDEX slice_i ON slice(track_id); "
+
+    def test_layout(self):
+        got = self.within(20, self.MAKE + "SELECT count(*) AS n, max(layout_depth) AS m FROM experimental_slice_layout('0,1,2,3,4,5,6')")
+        self.assertEqual(got, [(1000000, 5)])
+
+    def test_flat(self):
+        got = self.within(20, self.MAKE + "SELECT count(*) AS n, sum(dur) AS s FROM experimental_flat_slice(0, 3000000)")
+        self.assertEqual(got[0][1], 7 * 3000000, "each track is full")
+
+    def test_flows(self):
+        flows = ("CREATE TABLE flow AS SELECT id, id AS slice_out, id + 5 AS slice_in, 0 AS trace_id, NULL AS arg_set_id FROM slice "
+                 "WHERE id % 100 < 3; CREATE INDEX flow_i ON flow(id); ")
+        got = self.within(20, self.MAKE + flows + "SELECT count(*) AS n FROM slice s JOIN directly_connected_flow(s.id)")
+        self.assertEqual(got, [(60000,)])
+
+
+class Stacks(Case):
+    def annotations(self, *frames):
+        """The annotations from the root on; a frame is a mapping and a name. The tables hide those of the database."""
+        rows = lambda values: ", ".join(str(tuple(value)) for value in values)
+        make = ("CREATE TABLE stack_profile_mapping AS SELECT column1 AS id, column2 AS name FROM (VALUES "
+                + rows((i, mapping) for i, (mapping, _) in enumerate(frames)) + "); "
+                "CREATE TABLE stack_profile_frame AS SELECT column1 AS id, column1 AS mapping, column2 AS name FROM (VALUES "
+                + rows((i, name) for i, (_, name) in enumerate(frames)) + "); "
+                "CREATE TABLE stack_profile_callsite AS SELECT column1 AS id, column1 AS depth, nullif(column1 - 1, -1) AS parent_id, "
+                "column1 AS frame_id FROM (VALUES " + rows((i, 0) for i in range(len(frames))) + "); ")
+        got = self.rows(make + f"SELECT * FROM experimental_annotated_callstack({len(frames) - 1})")
+        last = len(frames) - 1
+        self.assertEqual([row[:4] for row in got], [(i, i, i - 1 if i else None, i) for i in range(last, -1, -1)])
+        return [row[4] for row in reversed(got)]
+
+    def test_annotations(self):
+        art, libc = "/apex/lib64/libart.so", "/system/lib64/libc.so"
+        self.assertEqual(self.annotations((libc, "main"), (art, "run")), [None, None], "no frame of Java")
+        self.assertEqual(self.annotations((art, "start"), ("/data/app/base.apk", "a"), (art, "nterp_x"), (art, "run"), (libc, "read")),
+                         [None, "interp", "common-frame-interp", "common-frame", None])
+        self.assertEqual(self.annotations(("/memfd:jit-cache (deleted)", "a"), ("x.odex", "b"), ("/x/boot.oat", "art_jni_trampoline"),
+                                          (art, "invoke"), (art, "run"), ("/data/base.apk!lib.so", "c"), ("", "d"), ("/a.b/c", "e")),
+                         ["jit", "aot", "common-frame", None, "common-frame", None, None, None])
+
+    def test_nothing(self):
+        self.assertEqual(self.rows("SELECT * FROM experimental_annotated_callstack(NULL)"), [])
+        self.assertEqual(self.rows("SELECT * FROM experimental_annotated_callstack(99999999)"), [])
+        self.assertIn("whole number", self.ask("SELECT * FROM experimental_annotated_callstack('a')", code=1))
+
+
 class Tables(Case):
     def info(self, select):
         return self.rows(f"CREATE PERFETTO TABLE t AS {select}; SELECT name, col_type, nullable, sorted FROM perfetto_table_info('t')")

@@ -31,7 +31,7 @@ class Case(test_query.Case):
 
     def quickly(self, module, sql):
         begin = time.monotonic()
-        rows = self.rows(module, sql, timeout=300)
+        rows = self.rows(module, sql, timeout_s=300)
         self.assertLess(time.monotonic() - begin, 240)
         return rows
 
@@ -119,6 +119,15 @@ class Intervals(Case):
         self.assertEqual(self.rows("intervals.overlap", "SELECT ts, dur, id, root_id FROM _intervals_flatten!("
                                    f"_intervals_merge_root_and_children!({roots}, {children})) ORDER BY ts"),
                          [(0, 1, 0, 0), (1, 1, 2, 0), (2, 1, 7, 0), (3, 1, 2, 0), (4, 1, 0, 0), (5, 1, 3, 0), (6, 3, 0, 0), (9, 1, 1, 1)])
+
+    def test_mipmap(self):
+        data = values("id ts dur p group_hash", (1, 0, 6, 1, "a"), (2, 6, 9, 1, "b"), (3, 15, 10, 1, "b"), (4, 25, 10, 1, "a"), (5, 3, 4, 2, "c"))
+        buckets = f"CREATE PERFETTO TABLE b AS SELECT * FROM _mipmap_buckets_table!({data}, p, 10); "
+        self.assertEqual(self.rows("intervals.mipmap", buckets + "SELECT p, bucket_index, ts, dur FROM b ORDER BY id"),
+                         [(1, 0, 0, 10), (1, 1, 10, 10), (1, 2, 20, 10), (1, 3, 30, 10), (2, 0, 3, 10)])
+        self.assertEqual(self.rows("intervals.mipmap", buckets + f"SELECT * FROM _mipmap_merged!({data}, b, p, 10) ORDER BY p, ts"),
+                         [(1, 1, 0, 10, "a"), (1, 2, 10, 20, "b"), (1, 4, 30, 10, "a"), (2, 5, 3, 10, "c")])
+        self.assertEqual(self.rows("intervals.mipmap", f"SELECT * FROM _mipmap_buckets_table!({values('ts dur p')}, p, 10)"), [])
 
     def test_names_of_arguments(self):
         data = values("id ts dur", (0, 0, 9))

@@ -146,6 +146,24 @@ class AndroidMemory(Case):
         self.assertEqual(self.ask("android.memory.dmabuf", "SELECT ts, value FROM android_memory_cumulative_dmabuf"), ["10,4096", "20,0"])
 
 
+class Collections(Case):
+    def test_what_they_brought_and_cost(self):
+        def switch(before, after):
+            return f'sched_switch {{ prev_comm: "a" prev_pid: {before} prev_prio: 120 prev_state: {int(before > 0)} next_comm: "b" next_pid: {after} next_prio: 120 }}'
+        self.make(packet('timestamp: 1 process_tree { processes { pid: 5 cmdline: "app" } processes { pid: 9 cmdline: "system_server" } '
+                         'threads { tid: 6 tgid: 5 name: "HeapTaskDaemon" } }', 2), packet("system_info { android_sdk_version: 35 }", 2),
+                  ftrace(*((ms * MS, pid, body) for ms, pid, body in (
+                      (1000, 5, text("C|5|Heap size (KB)|10000")), (1100, 0, switch(0, 6)), (1200, 6, text("B|5|Background young concurrent mark compact GC")),
+                      (1250, 9, text("S|9|launchingActivity#1|0")), (1300, 5, text("C|5|Heap size (KB)|14000")), (1350, 9, text("F|9|launchingActivity#1|0")),
+                      (1351, 9, text("I|9|launchingActivity#1:completed-warm:com.x")), (1400, 6, switch(6, 0)), (1450, 0, switch(0, 6)), (1500, 6, text("E|5")),
+                      (1600, 5, text("C|5|Heap size (KB)|6000")), (1700, 6, text("B|5|Explicit concurrent copying GC")), (1800, 6, text("E|5")),
+                      (1900, 5, text("C|5|Heap size (KB)|8000")), (2000, 6, switch(6, 0))))))
+        self.assertEqual(self.ask("android.garbage_collection", "SELECT gc_type, is_mark_compact, min_heap_mb, max_heap_mb, gc_dur / 1000000, gc_running_dur / 1000000, "
+                                  "gc_int_dur / 1000000 FROM android_garbage_collection_events"), ["young,1,6.0,14.0,300,250,50", "explicit,0,6.0,8.0,100,100,0"])
+        self.assertEqual(self.ask("android.garbage_collection", "SELECT ts / 1000000, dur / 1000000, heap_allocated_mb, gc_running_dur / 1000000, gc_during_android_startup_dur / 1000000, "
+                                  "total_android_startup_dur / 1000000 FROM _android_garbage_collection_stats"), ["1000,900,6.0,350,100,100"])
+
+
 class AndroidPower(Case):
     def test_states(self):
         self.make(ftrace((S, 1, text("C|1000|battery_stats.wifi|1")), (3 * S, 1, text("C|1000|battery_stats.wifi|0")),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PerfettoSQL: macros, functions, indexes, modules and packages, and where errors are."""
 import contextlib
+import re
 import sqlite3
 import time
 import unittest
@@ -154,6 +155,24 @@ class Packages(test_query.Case):
         out = self.ask("INCLUDE PERFETTO MODULE area.*; SELECT three() AS z, y, (SELECT count(*) FROM slice) > 1 AS own FROM two",
                        "--override-stdlib", self.dir / "library")
         self.assertEqual(out, "z,y,own\n3,2,1\n")
+
+    def test_internal_tables_of_a_library(self):
+        self.write("library/prelude/after_eof/first.sql", "CREATE PERFETTO VIEW lost(id ID) AS SELECT id FROM __intrinsic_nothing;")
+        self.write("library/area/module.sql", "SELECT 1 FROM __intrinsic_slice JOIN __intrinsic_profiler_sample USING (id) LIMIT 1;")
+        text = (lib.ROOT / "converter/sql/intrinsics.sql").read_text(encoding="utf-8")
+        names = re.findall(r"^CREATE (?:OR REPLACE PERFETTO VIEW|TABLE IF NOT EXISTS) (\w+)", text, re.M)
+        self.assertGreater(len(names), 20)
+        asks = ", ".join(f"(SELECT count(*) FROM {name}) AS {name}" for name in names)
+        library = ("--override-stdlib", self.dir / "library")
+        counts = dict(zip(*(line.split(",") for line in self.ask(f"SELECT {asks}", *library).splitlines())))
+        self.assertEqual(counts["_trace_bounds"], "1")
+        self.assertEqual(counts["__intrinsic_jit_frame"], "0")
+        out = self.ask("SELECT (SELECT count(*) FROM __intrinsic_slice) = (SELECT count(*) FROM slice) AS a, (SELECT count(*) FROM __intrinsic_track "
+                       "WHERE event_type = 'counter') = (SELECT count(*) FROM counter_track) AS b, (SELECT count(*) FROM __intrinsic_profiler_sample) AS c",
+                       *library)
+        self.assertEqual(out, "a,b,c\n1,1,0\n")
+        self.assertIn("no such table: lost, which is made of __intrinsic_nothing", self.ask("SELECT * FROM lost", *library, code=1))
+        self.assertIn("no such table: __intrinsic_track", self.ask("SELECT * FROM __intrinsic_track", code=1))
 
     def test_the_library_has_docs(self):
         out = self.ask("SELECT object_type, name, exposed, short_description FROM __intrinsic_stdlib_objects WHERE module = 'mine.docs' AND name IS NOT NULL; "

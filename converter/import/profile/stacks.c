@@ -286,14 +286,18 @@ static int64_t frame_read(struct import *im, const struct stack_source *source,
         lacks(im, entry, mapping_iid);
         return STACK_NONE;
     }
-    // Without its name a frame still has its address.
-    uint32_t name =
-        interned_string(im, source, source->function_names, field_u64(&part.function_name_id));
+    // A frame that has no name, or lacks its name, still has its address.
+    uint64_t name_iid = field_u64(&part.function_name_id);
+    uint32_t name = STRSET_NONE;
+    if (name_iid) {
+        name = interned_string(im, source, source->function_names, name_iid);
+        name = name == STRSET_NONE ? text_keep(im, "", 0) : name;
+    }
     uint64_t file_iid = field_u64(&part.source_path_iid);
-    return stacks_frame(
-        im, mapping, field_i64(&part.rel_pc), name == STRSET_NONE ? text_keep(im, "", 0) : name,
-        file_iid ? interned_string(im, source, source->files, file_iid) : STRSET_NONE,
-        (uint32_t)field_u64(&part.line_number), frame_type(im, &part));
+    return stacks_frame(im, mapping, field_i64(&part.rel_pc), name,
+                        file_iid ? interned_string(im, source, source->files, file_iid)
+                                 : STRSET_NONE,
+                        (uint32_t)field_u64(&part.line_number), frame_type(im, &part));
 }
 
 static int64_t frame_get(struct import *im, const struct stack_source *source, uint64_t iid)

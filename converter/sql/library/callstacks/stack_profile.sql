@@ -5,8 +5,8 @@
 
 INCLUDE PERFETTO MODULE graphs.scan;
 
--- Functions of each frame: frame_id, place (0: the innermost one), symbol_id and what the symbol says.
--- A frame without symbols is one function.
+-- Functions of each frame: frame_id, place (0: the innermost one), symbol_id and what the symbol
+-- says. A frame without symbols is one function.
 CREATE PERFETTO TABLE _callstack_function AS
 SELECT f.id AS frame_id, s.id AS symbol_id, s.name, s.source_file, s.line_number, s.inlined,
   row_number() OVER (PARTITION BY f.id ORDER BY s.id) - 1 AS place
@@ -26,7 +26,8 @@ ORDER BY c.id;
 
 CREATE PERFETTO INDEX _callstack_site_id ON _callstack_site(callsite_id);
 
--- Names of functions, each made readable once: frame_id, place, name, and more of _callstack_spc_forest.
+-- Names of functions, each made readable once: frame_id, place, name, and more of
+-- _callstack_spc_forest.
 CREATE PERFETTO TABLE _callstack_name AS
 WITH
   named AS (
@@ -41,8 +42,8 @@ FROM named;
 CREATE PERFETTO INDEX _callstack_name_frame ON _callstack_name(frame_id, place);
 
 -- The forest: id, parent_id (NULL for the outermost function), name, mapping_id, source_file,
--- line_number, column_number, inlined, callsite_id, and whether the node is the innermost function of
--- its call site.
+-- line_number, column_number, inlined, callsite_id, and whether the node is the innermost function
+-- of its call site.
 CREATE PERFETTO TABLE _callstack_spc_forest AS
 SELECT s.first_node + u.place AS id,
   iif(u.place + 1 < s.n, s.first_node + u.place + 1, p.first_node) AS parent_id,
@@ -89,7 +90,8 @@ RETURNS TableOrSubquery AS (
   FROM _callstacks_for_callsites_weighted!((SELECT callsite_id, 1 AS value FROM $samples))
 );
 
--- The same with `self_value`, the sum of the values of the samples that were taken in the node itself.
+-- The same with `self_value`, the sum of the values of the samples that were taken in the node
+-- itself.
 CREATE PERFETTO MACRO _callstacks_for_callsites_weighted(
   -- Samples: callsite_id, value.
   samples TableOrSubquery
