@@ -294,6 +294,18 @@ class Scheduling(Case):
         self.assertEqual(out, [(0,)])
 
 
+    def test_critical_path_as_stacks(self):
+        module = "sched.thread_executing_span_with_slice"
+        one = f"(SELECT utid FROM thread WHERE tid = 11), {BEGIN}, 900"
+        self.assertEqual(self.rows(module, "SELECT count(*) > 0, count(DISTINCT utid), min(stack_depth), max(root_utid) = min(root_utid), "
+                                   f"sum(ts < {BEGIN} OR ts + dur > {BEGIN} + 900) FROM _thread_executing_span_critical_path_stack({one})"),
+                         [(1, 1, 0, 1, 0)])
+        stack = self.rows(module, f"SELECT ifnull(name, 0) FROM _critical_path_stack({one}, 1, 1, 1, 0) WHERE ts = {BEGIN + 500} ORDER BY stack_depth")
+        self.assertEqual([name for name, in stack if name], ["thread_state: Running", "process_name: prog", "thread_name: one", "A", "cpu: 0"])
+        self.assertEqual(self.rows(module, f"SELECT length(pprof) > 50 FROM _thread_executing_span_critical_path_graph('all', {one})"), [(1,)])
+        self.assertEqual(self.rows(module, f"SELECT count(*) FROM _thread_executing_span_critical_path_stack(NULL, {BEGIN}, 900)"), [(0,)])
+
+
 class Documentation(Case):
     def test_every_module_can_be_included(self):
         names = self.ask("SELECT module FROM __intrinsic_stdlib_modules ORDER BY 1").split()[1:]
@@ -330,6 +342,50 @@ class Documentation(Case):
         for name, near in (("slice.stack", "slices.stack"), ("intervals.overlaps", "intervals.overlap"), ("counters.stack", "slices.stack")):
             self.assertRegex(self.ask(f"INCLUDE PERFETTO MODULE {name}", code=1), rf"no module {name} \(did you mean [^?]*{near}")
         self.assertNotIn("did you mean", self.ask("INCLUDE PERFETTO MODULE zzzzzzzzzzzzzzzzzz", code=1))
+
+
+class Facts(Case):
+    def test_traces(self):
+        self.assertEqual(self.rows("std.traceinfo.trace", "SELECT count(*), max(trace_type), max(machines) FROM _metadata_by_trace"),
+                         [(1, "proto", "Linux")])
+        self.assertEqual(self.rows("std.traceinfo.metadata_for_primary_scope", "SELECT count(*) = count(DISTINCT name), "
+                                   "max(iif(name = 'system_name', str_value, '')) FROM _metadata_for_primary_scope"), [(1, "Linux")])
+
+
+class Graphs(Case):
+    """The functions themselves are tested in test_graph_functions.py."""
+
+    EDGES = values("source_node_id dest_node_id", (0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (2, 6))
+    TREE = values("id parent_id group_key", (1, None, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (5, 4, 1), (7, 5, 2))
+
+    def test_search(self):
+        start = values("node_id", (0,))
+        self.assertEqual(self.rows("graphs.search", f"SELECT * FROM graph_reachable_bfs!({self.EDGES}, {start})"),
+                         [(0, None), (1, 0), (2, 0), (3, 1), (6, 2), (4, 3)])
+        self.assertEqual(sorted(self.rows("graphs.search", f"SELECT node_id FROM graph_reachable_dfs!({self.EDGES}, {start})")),
+                         [(0,), (1,), (2,), (3,), (4,), (6,)])
+        edges = f"(SELECT *, 1 AS edge_weight FROM {self.EDGES})"
+        for floor, want in ((0, 3), (1, 4)):
+            self.assertEqual(self.rows("graphs.search", f"SELECT count(*) FROM graph_reachable_weight_bounded_dfs!({edges}, "
+                                       f"{values('root_node_id root_target_weight', (0, 2))}, {floor})"), [(want,)])
+        self.assertEqual(self.rows("graphs.search", "SELECT * FROM graph_next_sibling!("
+                                   f"{values('node_id node_parent_id sort_key', (1, 0, 9), (2, 0, 5), (3, 1, 1))}) ORDER BY 1"),
+                         [(1, None), (2, 1), (3, None)])
+
+    def test_trees(self):
+        self.assertEqual(self.rows("graphs.dominator_tree", f"SELECT * FROM graph_dominator_tree!({self.EDGES}, 0) ORDER BY 1"),
+                         [(0, None), (1, 0), (2, 0), (3, 0), (4, 3), (6, 2)])
+        self.assertEqual(self.rows("graphs.partition", f"SELECT * FROM tree_structural_partition_by_group!({self.TREE}) ORDER BY 1"),
+                         [(1, None, 1), (2, 1, 1), (3, None, 2), (4, None, 2), (5, 2, 1), (7, 4, 2)])
+        self.assertEqual(self.rows("graphs.hierarchy", f"SELECT * FROM _tree_reachable_ancestors_or_self!({self.TREE}, {values('id', (5,))}) ORDER BY 1"),
+                         [(1,), (2,), (4,), (5,)])
+        self.assertEqual(self.rows("std.trees.table_conversion", f"SELECT id, parent_id, group_key FROM _tree_to_table!(_tree_from_table!({self.TREE}, "
+                                   "(group_key)), (group_key)) ORDER BY id"), [(1, None, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (5, 4, 1), (7, 5, 2)])
+
+    def test_scan(self):
+        down = f"(SELECT parent_id AS source_node_id, id AS dest_node_id FROM {self.TREE} WHERE parent_id IS NOT NULL)"
+        self.assertEqual(self.rows("graphs.scan", f"SELECT * FROM _graph_scan!({down}, {values('id depth', (1, 0))}, (depth), "
+                                   "(SELECT t.id, t.depth + 1 AS depth FROM $table t)) ORDER BY id"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
 
 
 class Prelude(Case):

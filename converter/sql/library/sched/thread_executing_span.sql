@@ -157,7 +157,8 @@ CREATE PERFETTO TABLE _wakeup_map(
 ) AS
 SELECT id, waker_id
 FROM (
-    SELECT max(iif(_is_runnable_state!(state), id, NULL)) OVER (PARTITION BY utid ORDER BY id) AS id,
+    SELECT max(iif(_is_runnable_state!(state), id, NULL)) OVER (PARTITION BY utid ORDER BY id)
+               AS id,
            id AS waker_id, state
     FROM (
         SELECT id, utid, state FROM thread_state WHERE state = 'Running' AND dur != -1
