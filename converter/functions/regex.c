@@ -2,6 +2,7 @@
 //
 // A search runs the program at all of its places at once: the threads, in the order of preference.
 // There is at most one thread for each step, so each character takes limited time.
+#include "converter/functions/regex.h"
 #include "converter/functions/regex_program.h"
 
 #include <stdlib.h>

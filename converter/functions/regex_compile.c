@@ -3,6 +3,7 @@
 // Patterns become programs. The code of a part of the pattern is one run of steps, so a repetition
 // or an alternative can be put around the part: steps are inserted, or the run is copied. What is
 // open is a list of groups, so the nesting of the pattern takes no stack.
+#include "converter/functions/regex.h"
 #include "converter/functions/regex_program.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ struct group {
     int32_t begin;       // step
     int32_t alternative; // the step at which the present alternative begins
     int32_t jumps;       // the last jump to the group's end; its x is the one before; -1: none
-    int number;          // of the group; 0: none
+    int order;           // of the group; 0: none
     uint8_t flags;       // of what is around
 };
 
@@ -314,6 +315,12 @@ static bool set_compile(struct compiler *compiler)
 
 // Groups.
 
+static bool follows(const struct compiler *compiler, const char *text)
+{
+    size_t n = strlen(text);
+    return (size_t)(compiler->end - compiler->at) >= n && memcmp(compiler->at, text, n) == 0;
+}
+
 static struct group *group_now(struct compiler *compiler)
 {
     return &compiler->groups[compiler->n_nested - 1];
@@ -357,7 +364,7 @@ static bool group_end(struct compiler *compiler)
     compiler->n_nested--;
     compiler->flags = group.flags;
     compiler->atom = group.begin;
-    return group.number != 1 || step_add(compiler, STEP_SAVE, 3, 0);
+    return group.order != 1 || step_add(compiler, STEP_SAVE, 3, 0);
 }
 
 // Behind (?: flags, then a parenthesis or colon.
@@ -395,9 +402,8 @@ static bool group_compile(struct compiler *compiler)
 {
     size_t left = (size_t)(compiler->end - compiler->at);
     bool has_name =
-        left > 3 &&
-        (memcmp(compiler->at, "?P<", 3) == 0 ||
-         (memcmp(compiler->at, "?<", 2) == 0 && compiler->at[2] != '=' && compiler->at[2] != '!'));
+        left > 3 && (follows(compiler, "?P<") ||
+                     (follows(compiler, "?<") && compiler->at[2] != '=' && compiler->at[2] != '!'));
     if (has_name) {
         const char *behind = memchr(compiler->at, '>', left);
         if (!behind)
@@ -516,7 +522,7 @@ static bool part_compile(struct compiler *compiler)
 {
     bool many_lines = compiler->flags & MANY_LINES, done = false;
     if (compiler->is_literal) {
-        if (compiler->end - compiler->at >= 2 && memcmp(compiler->at, "\\E", 2) == 0) {
+        if (follows(compiler, "\\E")) {
             compiler->is_literal = false;
             compiler->at += 2;
             return true;

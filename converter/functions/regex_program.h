@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "common/vec.h"
-#include "converter/functions/regex.h"
 
 #define RUNE_MAX 0x10ffff
 #define RAW_BYTE 0x110000 // and a byte that is not UTF-8

@@ -3,11 +3,13 @@
 // What the files of the engine share.
 #pragma once
 
-#include "converter/perfetto_sql/definition.h"
-#include "converter/perfetto_sql/engine.h"
 #include "converter/perfetto_sql/macros.h"
+#include "converter/perfetto_sql/rope.h"
+#include "converter/perfetto_sql/sql_definition.h"
 
 struct scalar;
+struct sqlite3;
+struct sqlite3_stmt;
 VEC_DEFINE(scalar_vec, struct scalar *);
 VEC_DEFINE(sql_text_vec, struct sql_text *);
 

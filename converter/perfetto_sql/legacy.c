@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "converter/perfetto_sql/engine.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/token.h"
 

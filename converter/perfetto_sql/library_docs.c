@@ -7,8 +7,8 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
-#include "converter/perfetto_sql/definition.h"
 #include "converter/perfetto_sql/packages.h"
+#include "converter/perfetto_sql/sql_definition.h"
 #include "converter/perfetto_sql/token.h"
 
 // What is said of one object.

@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "converter/perfetto_sql/engine.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
@@ -78,7 +79,7 @@ int prelude_run(struct sql_engine *engine)
     engine->stage = STAGE_INTERNAL_TABLES;
     int r = engine->packages->is_foreign ? internal_tables_create(engine) : 0;
     engine->stage = STAGE_PRELUDE;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && r == 0; i++)
+    for (size_t i = 0; i < ELEMENTS(parts) && r == 0; i++)
         r = sql_engine_include(engine, parts[i]);
     engine->stage = STAGE_DONE;
     return r;

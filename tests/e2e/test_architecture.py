@@ -161,7 +161,8 @@ ROOMS = {
         "import": "ground input decode tables",
         "profile": "tables",
         "verdict": "tables",
-        "cli": "ground sql tables symbols functions input import profile verdict",
+        "perfetto_sql": "sql functions",
+        "cli": "ground sql tables symbols functions input import profile verdict perfetto_sql",
     },
 }
 
@@ -351,7 +352,8 @@ class Sources(unittest.TestCase):
 # Functions and macros that take the number of a field as an argument, and the place of the argument.
 NUMBERED = r"\b(?:values_of|message_field|generation_find|generation_entry|interned_text|field_kind_of)\("
 WRITERS = r"\bwire_(?:uint|int|sint|begin|text|string|bytes|double|fixed32|fixed64|tag)\("
-OWN_NUMBER = r"(?:\d+|(?!PB_|PPROF_)[A-Z][A-Z0-9_]+)"
+# PPROF_: a format of its own; STACK_: a BLOB that SQL functions pass on.
+OWN_NUMBER = r"(?:\d+|(?!PB_|PPROF_|STACK_)[A-Z][A-Z0-9_]+)"
 HAND_NUMBERED = {
     "number == 7": re.compile(rf"(?<!\blines)(?:\.|->)number\s*[!=]=\s*(?!0\b|STRSET_NONE\b|FOREIGN_){OWN_NUMBER}"),
     "fields[7]": re.compile(r"(?<!sizeof\(values->)\bfields(?:\.at)?\[\d+\]"),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "converter/perfetto_sql/definition.h"
+#include "converter/perfetto_sql/sql_definition.h"
 
 #include <errno.h>
 
+#include "common/elements.h"
 #include "converter/perfetto_sql/token.h"
 
 struct reader {
@@ -246,7 +247,7 @@ static int create_read(struct reader *reader)
         {"FUNCTION", DEFINITION_FUNCTION, function_read}, {"MACRO", DEFINITION_MACRO, macro_read},
         {"INDEX", DEFINITION_INDEX, index_read},
     };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+    for (size_t i = 0; i < ELEMENTS(kinds); i++)
         if (take(reader, kinds[i].word)) {
             reader->to->kind = kinds[i].kind;
             return kinds[i].read(reader);
