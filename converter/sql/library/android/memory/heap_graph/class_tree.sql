@@ -9,7 +9,7 @@ INCLUDE PERFETTO MODULE graphs.search;
 -- The tree of objects: id, parent_id (NULL for a root). Of several shortest paths the one from the
 -- root whose class comes first counts.
 CREATE PERFETTO TABLE _heap_graph_object_min_depth_tree AS
-SELECT node_id AS id, parent_node_id AS parent_id
+SELECT CAST(node_id AS INTEGER) AS id, CAST(parent_node_id AS INTEGER) AS parent_id
 FROM graph_reachable_bfs!(
   (SELECT source_node_id, dest_node_id FROM _heap_graph_edge ORDER BY dest_node_id),
   (SELECT o.id AS node_id

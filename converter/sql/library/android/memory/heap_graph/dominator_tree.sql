@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE android.memory.heap_graph.raw_dominator_tree;
 INCLUDE PERFETTO MODULE graphs.scan;
 
 CREATE PERFETTO TABLE _heap_graph_dominated AS
-SELECT id, n, size, native_size
+SELECT CAST(id AS INTEGER) AS id, n, size, native_size
 FROM _graph_aggregating_scan!(
   (SELECT id AS source_node_id, idom_id AS dest_node_id FROM _raw_heap_graph_dominator_tree
    WHERE idom_id IS NOT NULL),
@@ -25,7 +25,7 @@ FROM _graph_aggregating_scan!(
 ORDER BY id;
 
 CREATE PERFETTO TABLE _heap_graph_dominator_depth AS
-SELECT id, depth
+SELECT CAST(id AS INTEGER) AS id, depth
 FROM _graph_scan!(
   (SELECT idom_id AS source_node_id, id AS dest_node_id FROM _raw_heap_graph_dominator_tree
    WHERE idom_id IS NOT NULL),

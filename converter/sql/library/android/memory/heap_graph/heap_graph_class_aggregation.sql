@@ -26,7 +26,7 @@ HAVING count(*) > 0;
 
 -- Objects that no other object of their class dominates: their sums do not overlap.
 CREATE PERFETTO TABLE _heap_graph_outermost_object AS
-SELECT id FROM tree_structural_partition_by_group!(_heap_graph_dominator_tree_for_partition)
+SELECT CAST(id AS INTEGER) AS id FROM tree_structural_partition_by_group!(_heap_graph_dominator_tree_for_partition)
 WHERE parent_id IS NULL ORDER BY id;
 
 CREATE PERFETTO INDEX _heap_graph_outermost_object_id ON _heap_graph_outermost_object(id);

@@ -9,8 +9,8 @@ INCLUDE PERFETTO MODULE graphs.scan;
 -- cumulative_count.
 CREATE PERFETTO TABLE _heap_graph_object_tree_aggregation AS
 WITH
-  below AS (
-    SELECT id, cumulative_size, cumulative_native_size, cumulative_count
+  below AS MATERIALIZED (
+    SELECT CAST(id AS INTEGER) AS id, cumulative_size, cumulative_native_size, cumulative_count
     FROM _graph_aggregating_scan!(
       (SELECT id AS source_node_id, parent_id AS dest_node_id FROM _heap_graph_object_min_depth_tree
        WHERE parent_id IS NOT NULL),

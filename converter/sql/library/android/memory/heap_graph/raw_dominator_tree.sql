@@ -14,7 +14,8 @@ SELECT (SELECT max(id) + 1 FROM heap_graph_object);
 -- Dominators of reachable objects: id, idom_id (NULL: a root, or reached from several roots).
 CREATE PERFETTO TABLE _raw_heap_graph_dominator_tree AS
 WITH above AS (SELECT _heap_graph_super_root_fn() AS id)
-SELECT node_id AS id, nullif(dominator_node_id, (SELECT id FROM above)) AS idom_id
+SELECT CAST(node_id AS INTEGER) AS id,
+  CAST(nullif(dominator_node_id, (SELECT id FROM above)) AS INTEGER) AS idom_id
 FROM graph_dominator_tree!(
   (SELECT e.source_node_id, e.dest_node_id
    FROM _heap_graph_edge AS e JOIN heap_graph_object AS o ON o.id = e.source_node_id
