@@ -329,7 +329,7 @@ class ProcessStats(StatsCase):
         packets = self.record_during(
             "buffers { size_kb: 4096 }\n" +
             source("linux.process_stats", "process_stats_config { record_thread_names: true "
-                   "proc_stats_poll_ms: 50 proc_stats_cache_ttl_ms: 10000 "
+                   "proc_stats_poll_ms: 50 proc_stats_cache_ttl_ms: 600000 "
                    "record_process_runtime: true scan_smaps_rollup: true }"),
             lambda recorder: seen.extend(self.run_children(recorder)))
         self.assert_children(packets, seen)
