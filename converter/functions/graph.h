@@ -97,13 +97,3 @@ static inline size_t value_rows_count(const struct value_rows *rows)
 // added. A lack of memory fails the table.
 bool cells_to_column(struct value_table *table, int column, const struct cell *cells, size_t step,
                      size_t n, const uint32_t *order, sqlite3_value *const *texts);
-
-// A scalar function or an aggregate of a family.
-struct value_function {
-    const char *name;
-    int n_arguments;
-    void (*call)(sqlite3_context *context, int argc, sqlite3_value **argv);
-    void (*step)(sqlite3_context *context, int argc, sqlite3_value **argv);
-    void (*final)(sqlite3_context *context);
-};
-int value_functions_add(sqlite3 *handle, const struct value_function *functions, size_t n);

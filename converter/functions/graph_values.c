@@ -13,16 +13,6 @@ SQLITE_EXTENSION_INIT3
 
 #define FIELDS_MAX 8
 
-int value_functions_add(sqlite3 *handle, const struct value_function *functions, size_t n)
-{
-    int code = SQLITE_OK;
-    for (size_t i = 0; i < n && code == SQLITE_OK; i++)
-        code = sqlite3_create_function_v2(handle, functions[i].name, functions[i].n_arguments,
-                                          SQLITE_UTF8, NULL, functions[i].call, functions[i].step,
-                                          functions[i].final, NULL);
-    return code;
-}
-
 // Graphs.
 
 uint32_t graph_node(struct graph *graph, int64_t id)

@@ -5,9 +5,9 @@
 // of the times at which they begin and end, __intrinsic_counter_intervals of the samples of
 // counters.
 //
-// An intersection walks two sorted sets side by side: O(n + m) and the results, if the intervals of
-// the second do not overlap each other. Otherwise each search begins at the first interval that
-// can still matter, which the running maximum of the ends gives.
+// An intersection searches the larger set, which is sorted by start, for each interval of the
+// smaller one: n log m, and the intervals that are looked at. A search begins at the first interval
+// that can still matter, which the running maximum of the ends gives.
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +30,6 @@ struct partition {
     uint64_t hash;
     sqlite3_value *values[PARTITIONS_MAX]; // owned
     struct interval_vec intervals;         // by start
-    int64_t last_end;
-    bool overlaps;
 };
 VEC_DEFINE(partition_vec, struct partition);
 
@@ -197,13 +195,8 @@ static void intervals_step(sqlite3_context *context, int argc, sqlite3_value **a
     struct partition *partition = partition_get(set, argv + (argc > 4 ? 4 : 0), 2);
     struct interval interval = {start, dur > INT64_MAX - start ? INT64_MAX : start + dur,
                                 sqlite3_value_int64(argv[0])};
-    if (!partition || set->failed || interval_vec_push(&partition->intervals, interval) < 0) {
+    if (!partition || set->failed || interval_vec_push(&partition->intervals, interval) < 0)
         sqlite3_result_error_nomem(context);
-        return;
-    }
-    partition->overlaps |= partition->intervals.n > 1 && start < partition->last_end;
-    if (interval.end > partition->last_end)
-        partition->last_end = interval.end;
 }
 
 static void intervals_final(sqlite3_context *context)
@@ -564,13 +557,7 @@ static void counter_intervals(sqlite3_context *context, int argc, sqlite3_value 
 
 int interval_functions_register(sqlite3 *handle)
 {
-    static const struct {
-        const char *name;
-        int n_arguments;
-        void (*call)(sqlite3_context *context, int argc, sqlite3_value **argv);
-        void (*step)(sqlite3_context *context, int argc, sqlite3_value **argv);
-        void (*final)(sqlite3_context *context);
-    } functions[] = {
+    static const struct value_function functions[] = {
         {"__intrinsic_interval_tree_intervals_agg", -1, NULL, intervals_step, intervals_final},
         {"__intrinsic_interval_intersect", -1, interval_intersect, NULL, NULL},
         {"__intrinsic_timestamp_set_agg", 1, NULL, times_step, times_final},
@@ -578,10 +565,5 @@ int interval_functions_register(sqlite3 *handle)
         {"__intrinsic_counter_per_track_agg", 4, NULL, samples_step, samples_final},
         {"__intrinsic_counter_intervals", 3, counter_intervals, NULL, NULL},
     };
-    int code = SQLITE_OK;
-    for (size_t i = 0; i < ELEMENTS(functions) && code == SQLITE_OK; i++)
-        code = sqlite3_create_function_v2(handle, functions[i].name, functions[i].n_arguments,
-                                          SQLITE_UTF8, NULL, functions[i].call, functions[i].step,
-                                          functions[i].final, NULL);
-    return code;
+    return value_functions_add(handle, functions, ELEMENTS(functions));
 }

@@ -80,7 +80,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Reads the numbers of tracks in a text like "3,8,15". What is no number is left out.
+// Reads the numbers of tracks in a text like "3,8,15". Other text is left out.
 static bool tracks_read(const char *text, struct int64_vec *ret)
 {
     for (const char *at = text; *at;) {
@@ -227,7 +227,7 @@ static bool line_append(struct line *line, struct span span)
     return true;
 }
 
-// Of spans with one begin, a later one goes in front, but behind the last span of the line: so the
+// A later span with the same begin goes in front, but behind the last span of the line, so that the
 // lines are those of Perfetto.
 static bool line_take(struct line *line, struct span span)
 {

@@ -155,6 +155,16 @@ void aggregate_result(sqlite3_context *context, const char *type, void (*destroy
         sqlite3_result_pointer(context, value, type, destroy);
 }
 
+int value_functions_add(sqlite3 *handle, const struct value_function *functions, size_t n)
+{
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < n && code == SQLITE_OK; i++)
+        code = sqlite3_create_function_v2(handle, functions[i].name, functions[i].n_arguments,
+                                          SQLITE_UTF8, NULL, functions[i].call, functions[i].step,
+                                          functions[i].final, NULL);
+    return code;
+}
+
 // The virtual table.
 
 struct pointer_cursor {

@@ -68,6 +68,18 @@ void *aggregate_take(sqlite3_context *context);
 // Takes the state and makes it the result, a pointer of `type`; without rows the result is NULL.
 void aggregate_result(sqlite3_context *context, const char *type, void (*destroy)(void *));
 
+// A scalar function or an aggregate of a family.
+struct value_function {
+    const char *name;
+    int n_arguments;
+    void (*call)(sqlite3_context *context, int argc, sqlite3_value **argv);
+    void (*step)(sqlite3_context *context, int argc, sqlite3_value **argv);
+    void (*final)(sqlite3_context *context);
+};
+
+// Registers `n` functions. Returns SQLite's code.
+int value_functions_add(sqlite3 *handle, const struct value_function *functions, size_t n);
+
 // __intrinsic_table_ptr and its functions. Returns an SQLite code.
 int value_table_register(sqlite3 *handle);
 

@@ -13,6 +13,7 @@
 #include "converter/functions/functions.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/token.h"
+#include "converter/tables/statement.h"
 
 #define PART(part) (int)(part).size, (part).text
 
@@ -25,11 +26,6 @@ static int rope_add_part(struct sql_rope *ret, const struct sql_rope *rope, stru
 {
     size_t begin = (size_t)(part.text - rope->sql.text);
     return rope_add(ret, rope, begin, begin + part.size);
-}
-
-static void statement_finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
 }
 
 // Compares the columns that the statement declares with those of the relation.

@@ -16,14 +16,10 @@
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
 #include "converter/sql/sql.h"
+#include "converter/tables/statement.h"
 
 #define INTERNAL "__intrinsic_"
 #define NO_TABLE "no such table: "
-
-static void statement_finalizep(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
 
 // Makes the internal table `name` a view of the relation that has the rest of the name.
 static int internal_view(struct sql_engine *engine, sqlite3_stmt *find, struct sql_token name)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the range of code that covers an address. Of overlapping ranges, the last one counts. A
+// Finds the range of code that covers an address. The last of overlapping ranges counts. A
 // range and an address take O(log n) each, for n addresses that are given in advance.
 #pragma once
 

@@ -219,8 +219,8 @@ static void frame_mark(sqlite3_stmt *insert, int64_t frame_id, size_t place)
         memory_refused();
 }
 
-// Finds the code for samples before the first symbol. Of several symbols of one time, the last one
-// counts.
+// Finds the code for samples before the first symbol. The last of several symbols
+// of one time counts.
 static int earliest_find(struct lookup *lookup)
 {
     CLEANUP(code_cover_done) struct code_cover cover = {0};

@@ -161,7 +161,7 @@ ROOMS = {
         "import": "ground input decode tables",
         "profile": "tables",
         "verdict": "tables",
-        "perfetto_sql": "sql functions",
+        "perfetto_sql": "sql tables functions",
         "cli": "ground sql tables symbols functions input import profile verdict perfetto_sql",
     },
 }

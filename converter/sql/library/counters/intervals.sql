@@ -3,8 +3,8 @@
 -- Values of counters as intervals.
 
 -- The intervals in which a counter keeps its value. A value holds from its sample to the next one,
--- the last one to the end of the trace. Of samples that repeat a value the first two and the last
--- one have a row, and only the first two at the end of the counter. Columns: id, ts (ns), track_id
+-- the last one to the end of the trace. If samples repeat a value, the first two and the last
+-- one have a row, but only the first two at the end of the counter. Columns: id, ts (ns), track_id
 -- and value of the sample; dur (ns); next_value: the value of the next row, NULL at the end;
 -- delta_value: the value less that of the row before, NULL at first. O(n log n).
 CREATE PERFETTO MACRO counter_leading_intervals(

@@ -6,8 +6,8 @@ INCLUDE PERFETTO MODULE android.memory.heap_graph.excluded_refs;
 INCLUDE PERFETTO MODULE android.memory.heap_graph.helpers;
 INCLUDE PERFETTO MODULE graphs.search;
 
--- The tree of objects: id, parent_id (NULL for a root). Of several shortest paths the one from the
--- root whose class comes first counts.
+-- The tree of objects: id, parent_id (NULL for a root). If there are several shortest paths, the
+-- path from the root whose class comes first counts.
 CREATE PERFETTO TABLE _heap_graph_object_min_depth_tree AS
 SELECT CAST(node_id AS INTEGER) AS id, CAST(parent_node_id AS INTEGER) AS parent_id
 FROM graph_reachable_bfs!(
