@@ -13,7 +13,8 @@
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
 
-#define INCLUDE_DEPTH 100
+#define INCLUDE_DEPTH  100
+#define INTERNAL_TRIES 16 // internal tables behind the views of one statement
 
 static int error_end(struct sql_engine *engine, int r)
 {
@@ -62,7 +63,14 @@ int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
     sqlite3_stmt *statement = NULL;
     if (rope->sql.failed || !rope->sql.size)
         return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
-    if (sqlite3_prepare_v2(engine->handle, rope->sql.text, -1, &statement, NULL) != SQLITE_OK)
+    int r, code = sqlite3_prepare_v2(engine->handle, rope->sql.text, -1, &statement, NULL);
+    for (int n = 0; n < INTERNAL_TRIES && code != SQLITE_OK; n++) {
+        r = prelude_supply(engine, rope->sql.text);
+        if (r <= 0)
+            return r < 0 ? r : engine_fail_sqlite(engine, rope, rope->sql.text);
+        code = sqlite3_prepare_v2(engine->handle, rope->sql.text, -1, &statement, NULL);
+    }
+    if (code != SQLITE_OK)
         return engine_fail_sqlite(engine, rope, rope->sql.text);
     *ret = statement;
     return 0;

@@ -43,6 +43,7 @@ struct sql_engine {
     struct strbuf error;
     unsigned depth; // of modules that include each other
     enum sql_stage stage;
+    bool has_internal_tables;
     struct sql_left_out_vec left_out; // owned
 };
 
@@ -92,6 +93,10 @@ int create_function(struct sql_engine *engine, const struct sql_rope *rope,
 
 // prelude.c: runs the prelude of a library that was given, before the first statement.
 int prelude_run(struct sql_engine *engine);
+
+// Called after SQLite refused `sql`: makes the internal tables that it names, if that was the
+// error. 1: `sql` is worth another try; 0: the error is another one; or a negative errno.
+int prelude_supply(struct sql_engine *engine, const char *sql);
 
 // Returns 0 instead of an error if all that a definition of the prelude lacks is an internal table;
 // `r` otherwise.

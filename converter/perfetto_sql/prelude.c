@@ -2,7 +2,8 @@
 //
 // The prelude: the modules that are run before the first statement. That of trace_processor makes
 // its public tables of internal ones, most of which the database has itself. Those stay: they have
-// indexes. Internal tables are temporary views here.
+// indexes. Internal tables are temporary views here. They are made for a library that was given,
+// and with the first statement that asks for one.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -33,36 +34,52 @@ static int internal_view(struct sql_engine *engine, sqlite3_stmt *find, struct s
                       (int)name.size, name.text, (const char *)sqlite3_column_text(find, 0));
 }
 
-static int internal_views(struct sql_engine *engine)
+// Makes the internal tables that `sql` names.
+static int internal_views_of(struct sql_engine *engine, const char *sql)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *find = NULL;
-    static const char sql[] = "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view') "
-                              "AND name IN (?1, '_' || ?1) ORDER BY length(name)";
-    if (sqlite3_prepare_v2(engine->handle, sql, -1, &find, NULL) != SQLITE_OK)
+    static const char question[] =
+        "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view') "
+        "AND name IN (?1, '_' || ?1) ORDER BY length(name)";
+    if (sqlite3_prepare_v2(engine->handle, question, -1, &find, NULL) != SQLITE_OK)
         return engine_fail_sqlite(engine, NULL, NULL);
+    const char *at = sql, *end = at + strlen(at);
     int r = 0;
-    vec_foreach(&engine->packages->modules, module) {
-        const char *at = module->sql, *end = at + strlen(at);
-        while (r == 0 && (at = strstr(at, INTERNAL))) {
-            struct sql_token name = sql_token_read(at, end);
-            r = internal_view(engine, find, name);
-            at = name.text + name.size;
-        }
+    while (r == 0 && (at = strstr(at, INTERNAL))) {
+        struct sql_token name = sql_token_read(at, end);
+        r = internal_view(engine, find, name);
+        at = name.text + name.size;
     }
+    return r;
+}
+
+static int internal_views(struct sql_engine *engine)
+{
+    int r = internal_views_of(engine, sql_intrinsics);
+    if (!engine->packages->is_foreign)
+        return r;
+    vec_foreach(&engine->packages->modules, module)
+        r = r == 0 && strstr(module->sql, INTERNAL) ? internal_views_of(engine, module->sql) : r;
     return r;
 }
 
 static int internal_tables_create(struct sql_engine *engine)
 {
+    if (engine->has_internal_tables)
+        return 0;
+    engine->has_internal_tables = true;
+    enum sql_stage before = engine->stage;
+    engine->stage = STAGE_INTERNAL_TABLES;
     int r = internal_views(engine);
     const struct sql_text *text =
         r == 0 ? sql_engine_text(engine, "internal tables", sql_intrinsics) : NULL;
     if (r == 0 && !text)
-        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+        r = engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
     size_t at = 0;
     sqlite3_stmt *statement = NULL;
     while (r == 0 && (r = sql_engine_next(engine, text, &at, &statement)) > 0)
         r = 0;
+    engine->stage = before;
     return r;
 }
 
@@ -72,7 +89,6 @@ int prelude_run(struct sql_engine *engine)
     if (!engine->packages->has_prelude)
         return 0;
     engine->packages->has_prelude = false;
-    engine->stage = STAGE_INTERNAL_TABLES;
     int r = engine->packages->is_foreign ? internal_tables_create(engine) : 0;
     engine->stage = STAGE_PRELUDE;
     for (size_t i = 0; i < ELEMENTS(parts) && r == 0; i++)
@@ -111,6 +127,22 @@ static struct sql_part missing(const struct sql_engine *engine)
 static bool is_internal(struct sql_part name)
 {
     return name.size > strlen(INTERNAL) && strncasecmp(name.text, INTERNAL, strlen(INTERNAL)) == 0;
+}
+
+int prelude_supply(struct sql_engine *engine, const char *sql)
+{
+    const char *message = sqlite3_errmsg(engine->handle);
+    if (engine->stage != STAGE_DONE ||
+        strncmp(message, NO_TABLE INTERNAL, strlen(NO_TABLE INTERNAL)) != 0)
+        return 0;
+    char *name = strdup(message + strlen(NO_TABLE));
+    int r = name ? internal_tables_create(engine) : -ENOMEM;
+    if (r == 0)
+        r = internal_views_of(engine, sql);
+    if (r == 0) // a view may name the table
+        r = internal_views_of(engine, name);
+    free(name);
+    return r == -ENOMEM ? engine_fail(engine, r, NULL, NULL, "out of memory") : r < 0 ? r : 1;
 }
 
 bool prelude_lacks(const struct sql_engine *engine)

@@ -2,7 +2,8 @@
 --
 -- Tables of trace_processor's own that its library takes and that the database has under another
 -- name or with other columns. The engine runs this file before the prelude of a library that was
--- given; by then each table __intrinsic_NAME for which the database has a NAME or _NAME is there.
+-- given, and before the first statement that asks for such a table; by then each table
+-- __intrinsic_NAME of this file for which the database has a NAME or _NAME is there.
 -- A statement that asks for what the database does not have is left out.
 
 -- Ids are columns of their own here.

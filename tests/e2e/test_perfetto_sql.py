@@ -172,7 +172,13 @@ class Packages(test_query.Case):
                        *library)
         self.assertEqual(out, "a,b,c\n1,1,0\n")
         self.assertIn("no such table: lost, which is made of __intrinsic_nothing", self.ask("SELECT * FROM lost", *library, code=1))
-        self.assertIn("no such table: __intrinsic_track", self.ask("SELECT * FROM __intrinsic_track", code=1))
+
+    def test_internal_tables_without_a_library(self):
+        same = "(SELECT count(*) FROM __intrinsic_{0}) = (SELECT count(*) FROM {0}) AND (SELECT count(*) FROM {0}) > 0"
+        out = self.ask(f"SELECT {same.format('slice')} AS a; SELECT {same.format('counter')} AS b, (SELECT count(*) FROM __intrinsic_jit_frame) AS c; "
+                       "CREATE PERFETTO VIEW v AS SELECT count(*) > 0 AS d FROM __intrinsic_thread; SELECT d FROM v")
+        self.assertEqual(out, "a\n1\n\nb,c\n1,0\n\nd\n1\n")
+        self.assertIn("no such table: __intrinsic_nothing", self.ask("SELECT * FROM __intrinsic_slice, __intrinsic_nothing", code=1))
 
     def test_the_library_has_docs(self):
         out = self.ask("SELECT object_type, name, exposed, short_description FROM __intrinsic_stdlib_objects WHERE module = 'mine.docs' AND name IS NOT NULL; "
