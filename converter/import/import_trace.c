@@ -90,8 +90,8 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
 {
     struct import *im = userdata;
     im->n_packets = result->n_packets;
-    metadata_set_text(&im->metadata, "trace_type", TEXT("proto"));
-    metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_size(im->input));
+    metadata_set_text(&im->metadata, "trace_type", text_from(input_type(im->input)));
+    metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_file_size(im->input));
     if (result->has_trace_clock) {
         metadata_set_int(&im->metadata, "trace_time_clock_id", clock_id_of(im->clocks.trace_clock));
         metadata_made(&im->metadata, "trace_time_clock_id");
@@ -169,7 +169,7 @@ static void trace_write(struct import *im)
     const char *name = input_name(im->input);
     cell_text(row, COL_trace_path, database_copy(im->db, name, strlen(name)));
     cell_text(row, COL_trace_uuid, metadata_get_text(&im->metadata, "trace_uuid"));
-    cell_int(row, COL_trace_size_bytes, (int64_t)input_size(im->input));
+    cell_int(row, COL_trace_size_bytes, (int64_t)input_file_size(im->input));
     cell_int(row, COL_trace_n_packets, (int64_t)im->n_packets);
     cell_int(row, COL_trace_start_ts, im->bounds.start);
     cell_int(row, COL_trace_end_ts, im->bounds.end);

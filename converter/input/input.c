@@ -35,6 +35,8 @@ struct input {
     void *map; // owned; NULL: `bytes` are elsewhere
     size_t map_size;
     struct spill spill;
+    const char *type;         // static; NULL: packets
+    size_t file_size;         // before the bytes were replaced
     char *name;               // owned; NULL: none
     char damage[DAMAGE_SIZE]; // empty: none
     enum budget_limit stopped;
@@ -324,6 +326,45 @@ struct budget *input_budget(const struct input *input)
 const char *input_damage(const struct input *input)
 {
     return *input->damage ? input->damage : NULL;
+}
+
+const char *input_type(const struct input *input)
+{
+    return input->type ? input->type : "proto";
+}
+
+size_t input_file_size(const struct input *input)
+{
+    return input->type ? input->file_size : input->size;
+}
+
+static void bytes_replace(struct input *input, const struct spill *spill, const uint8_t *bytes)
+{
+    if (input->map)
+        munmap(input->map, input->map_size);
+    input->map = NULL;
+    spill_done(&input->spill);
+    input->spill = *spill;
+    input->bytes = bytes;
+    input->size = spill->size;
+}
+
+int input_replace(struct input *input, struct spill *spill, const char *type, struct err *err)
+{
+    const uint8_t *bytes = NULL;
+    int r = spill_finish(spill, &bytes, err);
+    if (r < 0)
+        return r;
+    input->type = type;
+    input->file_size = input->size;
+    bytes_replace(input, spill, bytes);
+    return 0;
+}
+
+void input_note_damage(struct input *input, const char *text)
+{
+    if (!*input->damage)
+        snprintf(input->damage, sizeof(input->damage), "%s", text);
 }
 
 void input_forget(const struct input *input)

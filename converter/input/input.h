@@ -13,6 +13,7 @@
 #include "converter/ground/budget.h"
 
 struct input;
+struct spill;
 
 // The bytes that may still be inflated from an archive, including compressed data in its entries.
 struct inflation {
@@ -75,6 +76,19 @@ enum budget_limit input_stopped(const struct input *input);
 
 // Returns the budget of the input; NULL: none.
 struct budget *input_budget(const struct input *input);
+
+// Returns what the file was before it became packets, for the metadata: "proto", "systrace".
+const char *input_type(const struct input *input);
+
+// Returns the size of the file before it became packets.
+size_t input_file_size(const struct input *input);
+
+// Replaces the bytes by those of a spill, which is moved into the input if 0 is returned. `type` is
+// static. Returns 0 or a negative errno with text.
+int input_replace(struct input *input, struct spill *spill, const char *type, struct err *err);
+
+// Adds a text to input_damage(), unless there is one.
+void input_note_damage(struct input *input, const char *text);
 
 // Removes the pages from this process's memory; a read maps them again.
 void input_forget(const struct input *input);

@@ -158,11 +158,12 @@ ROOMS = {
         "functions": "symbols",
         "input": "ground",
         "decode": "ground input",
+        "translate": "ground input",
         "import": "ground input decode tables",
         "profile": "tables",
         "verdict": "tables",
         "perfetto_sql": "sql tables functions",
-        "cli": "ground sql tables symbols functions input import profile verdict perfetto_sql",
+        "cli": "ground sql tables symbols functions input translate import profile verdict perfetto_sql",
     },
 }
 

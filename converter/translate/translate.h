@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of other formats become packets of a trace, so that everything behind the reader stays the
+// same: order of time, tables, budgets, joins. A format is a const struct translator and a row in
+// translate.c.
+//
+// A translator reads the bytes from front to back. What cannot be read is left out and counted; all
+// before and behind it is kept.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "converter/input/input.h"
+#include "converter/translate/packets.h"
+
+struct translation {
+    struct input *input;    // borrowed: the file
+    struct packets packets; // what it becomes
+    const struct input_needs *needs;
+    struct err *err;
+    char damage[160];    // what is wrong with the file, for people; empty: nothing
+    size_t since_forget; // bytes read since pages were released
+    uint64_t n_left_out; // lines or records that are left out
+};
+
+struct translator {
+    const char *type; // of the trace, in metadata: "systrace"
+    // Writes packets. Returns 0 or a negative errno with text: only memory, the disk and the user
+    // end the work.
+    int (*run)(struct translation *translation);
+};
+
+// Replaces the bytes of the input by packets. Returns 0 or a negative errno with text.
+int translate(struct input *input, const struct translator *translator,
+              const struct input_needs *needs, struct err *err);
+
+// Called after each piece of about `n` bytes that was read. Releases pages. Returns 0, -ECANCELED,
+// or the failure of the packets, with text.
+int translation_step(struct translation *translation, size_t n);
+
+// Notes what is wrong with the file; the first note counts.
+__attribute__((format(printf, 2, 3))) void translation_damage(struct translation *translation,
+                                                              const char *format, ...);
