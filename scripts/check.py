@@ -427,11 +427,11 @@ def step_fallback(step, only):
 
 def step_plain(step, only):
     """A build without the libraries that are optional: every one of them can be missing."""
-    features = ("bugreport", "demangle", "libedit", "symbols", "zip", "zstd")
+    features = ("bugreport", "demangle", "libedit", "lzma", "symbols", "zip", "zstd")
     if not build(step, "plain", [f"-D{name}=disabled" for name in features]):
         return
     unwanted = [n for n in needed_libraries(BUILDS / "plain" / "converter" / "mmsql")
-                if re.search(r"edit|stdc\+\+|minizip|libdw|libelf|zstd", n)]
+                if re.search(r"edit|stdc\+\+|minizip|libdw|libelf|lzma|zstd", n)]
     step.expect(not unwanted, "mmsql without optional libraries", " ".join(unwanted))
     golden(step, BUILDS / "plain")
 

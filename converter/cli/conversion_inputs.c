@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/conversion_traces.h"
 #include "converter/cli/say.h"
 #include "converter/input/archive.h"
-#include "converter/input/recognise.h"
+#include "converter/input/kinds.h"
+#include "converter/translate/translate.h"
 
 // True, after a message, if the budget has no room for a further file
 static bool is_used_up(struct run *run, const char *name)
@@ -30,19 +32,69 @@ static bool is_used_up(struct run *run, const char *name)
     return true;
 }
 
+static struct input_needs needs_of(struct run *run)
+{
+    return (struct input_needs){.spill_folder = run->folder,
+                                .budget = &run->budget,
+                                .goes_on = run_goes_on,
+                                .userdata = run};
+}
+
+// Sets the error text of a file that mmsql does not read, with what the file is. Returns -EBADMSG.
+static int kind_refuse(struct run *run, const struct content *content, const struct kind *kind)
+{
+    const char *damage = input_damage(content->input), *name = content->name;
+    if (damage) {
+        err_set(run->err, -EBADMSG, "%s: %s", name, damage);
+        return err_hint(run->err, -EBADMSG, "what could be read is %s", kind->name);
+    }
+    err_set(run->err, -EBADMSG, "%s: not a Perfetto trace, but %s", name, kind->name);
+    return kind->advice ? err_hint(run->err, -EBADMSG, "%s", kind->advice) : -EBADMSG;
+}
+
+// Finds what the content is, unless an option says so. *ret_kind: the kind of a trace; NULL: the
+// content is of a file format, or empty. Returns 0, or -EBADMSG with text for a foreign file.
+static int content_recognise(struct run *run, struct content *content, const struct kind **ret_kind)
+{
+    const uint8_t *bytes = input_bytes(content->input);
+    size_t size = input_size(content->input);
+    const struct kind *kind = kind_recognise(bytes, size);
+    *ret_kind = NULL;
+    if (content->format || !size)
+        return 0;
+    if (!kind)
+        content->format = file_format_recognise(content->name, bytes, size);
+    if (content->format)
+        return 0;
+    bool is_read = kind && (kind->role == ROLE_TRACE || translator_of(kind->id));
+    if (!is_read)
+        return kind_refuse(run, content, kind ? kind : kind_of_rest(bytes, size));
+    *ret_kind = kind;
+    return 0;
+}
+
+// Converts a trace. Files of other formats become packets first.
+static int trace_take(struct run *run, struct content *content, const struct kind *kind,
+                      struct source *source)
+{
+    const struct translator *translator = kind ? translator_of(kind->id) : NULL;
+    const struct input_needs needs = needs_of(run);
+    int r = translator ? translate(content->input, translator, &needs, run->err) : 0;
+    if (r == 0)
+        r = run_convert_trace(run, content, source);
+    return r == -EDQUOT && run->has_base ? run_leave_out(run) : r;
+}
+
 // Takes ownership of the content. A trace is converted now; other files wait for the traces.
 static int content_take(struct run *run, struct content content)
 {
-    const uint8_t *bytes = input_bytes(content.input);
-    size_t size = input_size(content.input);
-    if (!content.format && size && !trace_recognise(bytes, size))
-        content.format = file_format_recognise(content.name, bytes, size);
+    const struct kind *kind;
+    int r = content_recognise(run, &content, &kind);
     struct source source = source_of(content.name, content.input, content.format, content.argument);
-    int r = 0;
-    if ((run->n_bytes && is_used_up(run, content.name)) ||
+    if (r < 0 || (run->n_bytes && is_used_up(run, content.name)) ||
         run_skips(run, &source, content.format)) {
         content_done(&content);
-        return 0;
+        return r;
     }
     if (content.format) {
         r = run_taken(run, &source);
@@ -51,12 +103,21 @@ static int content_take(struct run *run, struct content content)
         if (r == 0)
             return 0;
     } else {
-        r = run_convert_trace(run, &content, &source);
-        if (r == -EDQUOT && run->has_base)
-            r = run_leave_out(run);
+        r = trace_take(run, &content, kind, &source);
     }
     content_done(&content);
     return r;
+}
+
+// True if the name of a compressed file says that the file is worth unpacking.
+static bool compressed_name_fits(const char *name)
+{
+    static const char *const words[] = {"trace", ".pb",   ".tar",   ".tgz",
+                                        ".json", "perf-", "pinlist"};
+    for (size_t i = 0; i < ELEMENTS(words); i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
 }
 
 // Selects the entries of an archive that are certainly meant as input. If a content is ambiguous,
@@ -64,23 +125,15 @@ static int content_take(struct run *run, struct content content)
 static bool archive_wants(const char *name, const uint8_t *head, size_t size)
 {
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-    if (trace_recognise(head, size))
-        return true;
-    bool is_gzip = size > 2 && head[0] == 0x1f && head[1] == 0x8b;
-    if (is_gzip && (strstr(last, "trace") || strstr(last, ".pb")))
-        return true;
+    const struct kind *kind = kind_recognise(head, size);
+    if (kind && kind->role == ROLE_COMPRESSED)
+        return compressed_name_fits(last);
+    if (kind)
+        return kind->role != ROLE_FOREIGN && !kind->is_weak;
     const struct file_format *format = file_format_recognise(name, head, size);
     if (!format || format->of_moment || str_eq(format->option, "alloc-log"))
         return format != NULL;
     return str_starts_with(last, "perf-") || str_starts_with(last, "pin");
-}
-
-static struct input_needs needs_of(struct run *run)
-{
-    return (struct input_needs){.spill_folder = run->folder,
-                                .budget = &run->budget,
-                                .goes_on = run_goes_on,
-                                .userdata = run};
 }
 
 static void left_out_tell(struct run *run, const struct archive_left_out *left_out)
@@ -93,40 +146,104 @@ static void left_out_tell(struct run *run, const struct archive_left_out *left_o
     run->result.is_cut |= left_out->is_cut;
 }
 
-static int archive_take(struct run *run, struct input *archive, const struct conversion_file *file,
-                        const char *name)
+// An archive that waits to be read
+struct nested {
+    char *name;          // owned
+    struct input *input; // owned
+};
+VEC_DEFINE(nested_vec, struct nested);
+
+static void nested_free(struct nested_vec *all)
+{
+    vec_foreach(all, nested) {
+        free(nested->name);
+        input_free(nested->input);
+    }
+    nested_vec_done(all);
+}
+
+// Leaves out a file with the error in run->err, and clears the error.
+static void damaged_leave_out(struct run *run)
+{
+    say(*run->err->hint ? "%s (%s); left out" : "%s; left out", run->err->text, run->err->hint);
+    *run->err = (struct err){0};
+    run->result.is_partial = true;
+}
+
+// Takes an entry of an archive, and counts it. An archive in the archive waits in `inner`.
+static int entry_take(struct run *run, const char *archive, struct archive_file *entry,
+                      const char *argument, struct nested_vec *inner, size_t *n_taken)
+{
+    struct content content = {.input = STEAL(entry->input), .argument = argument};
+    int r = 0;
+    if (asprintf(&content.name, "%s!%s", archive, entry->name) < 0) {
+        content.name = NULL;
+        r = err_errno(run->err, -ENOMEM, "%s", archive);
+    }
+    if (r == 0)
+        r = input_set_name(content.input, content.name);
+    if (r == 0 && !archive_recognise(content.input)) {
+        r = content_take(run, content);
+        *n_taken += r == 0;
+        return r;
+    }
+    if (r == 0)
+        r = nested_vec_push(inner, (struct nested){content.name, content.input});
+    if (r < 0)
+        content_done(&content);
+    return r;
+}
+
+// Reads one archive. `inflation` is that of the outermost archive. *n_taken: counts the entries
+// that were taken.
+static int archive_read_one(struct run *run, struct nested *archive, const char *argument,
+                            struct inflation *inflation, struct nested_vec *inner, size_t *n_taken)
 {
     CLEANUP(archive_files_free) struct archive_files files = {0};
-    struct source source = source_of(name, archive, NULL, NULL);
-    source.format = (char *)(uintptr_t)SOURCE_ARCHIVE;
-    if (run_skips(run, &source, NULL))
-        return 0;
     CLEANUP(archive_left_out_free) struct archive_left_out left_out = {0};
-    const struct input_needs needs = needs_of(run);
-    int r = archive_read(archive, name, &needs, archive_wants, run->err, &files, &left_out);
+    struct input_needs needs = needs_of(run);
+    needs.inflation = inflation;
+    int r = archive_read(archive->input, archive->name, &needs, archive_wants, run->err, &files,
+                         &left_out);
     if (r == -EDQUOT && run->n_bytes)
         return run_leave_out(run);
     if (r == 0)
         left_out_tell(run, &left_out);
-    size_t n_taken = 0;
+    if (r == 0 && input_damage(archive->input)) {
+        say("%s: %s; converted what could be read", archive->name, input_damage(archive->input));
+        run->result.is_partial = true;
+        if (input_stopped(archive->input))
+            run_is_cut(run);
+    }
     vec_foreach(&files, entry) {
-        struct content content = {.input = STEAL(entry->input), .argument = file->argument};
-        if (r == 0 && asprintf(&content.name, "%s!%s", name, entry->name) < 0) {
-            content.name = NULL;
-            r = err_errno(run->err, -ENOMEM, "%s", name);
+        if (r == 0)
+            r = entry_take(run, archive->name, entry, argument, inner, n_taken);
+        bool others = *n_taken || inner->n || entry + 1 < files.items + files.n;
+        if (r == -EBADMSG && others) {
+            damaged_leave_out(run);
+            r = 0;
         }
-        if (r == 0)
-            r = input_set_name(content.input, content.name);
-        if (r == 0)
-            r = content_take(run, content);
-        else
-            content_done(&content);
-        n_taken += r == 0;
-        if (r == -EBADMSG &&
-            (n_taken || entry + 1 < files.items + files.n)) { // other entries may be good
-            say(*run->err->hint ? "%s (%s); left out" : "%s; left out", run->err->text,
-                run->err->hint);
-            run->result.is_partial = true;
+    }
+    return r;
+}
+
+static int archives_take(struct run *run, struct input *outer, const struct conversion_file *file,
+                         const char *name)
+{
+    struct source source = source_of(name, outer, NULL, NULL);
+    source.format = (char *)(uintptr_t)SOURCE_ARCHIVE;
+    if (run_skips(run, &source, NULL))
+        return 0;
+    CLEANUP(nested_free) struct nested_vec inner = {0};
+    struct inflation inflation = inflation_of(outer);
+    struct nested archive = {(char *)(uintptr_t)name, outer};
+    size_t n_taken = 0;
+    int r = archive_read_one(run, &archive, file->argument, &inflation, &inner, &n_taken);
+    for (size_t i = 0; r == 0 && i < inner.n; i++) {
+        archive = inner.items[i];
+        r = archive_read_one(run, &archive, file->argument, &inflation, &inner, &n_taken);
+        if ((r == -EBADMSG || r == -ENOENT || r == -EFBIG) && (n_taken || i + 1 < inner.n)) {
+            damaged_leave_out(run);
             r = 0;
         }
     }
@@ -145,7 +262,7 @@ int run_take_file(struct run *run, const struct conversion_file *file)
     if (r < 0)
         return r;
     if (!file->format && archive_recognise(input))
-        return archive_take(run, input, file, name);
+        return archives_take(run, input, file, name);
     struct content content = {
         .name = strdup(name),
         .input = STEAL(input),

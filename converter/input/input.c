@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Traces are not in order of time, so a conversion reads them back and forth, and all bytes must
-// stay accessible. A regular file is mapped. Pipes and gzip data are first written to an unnamed
-// file, which is then mapped.
+// stay accessible. A regular file is mapped. Pipes and compressed data are first written to an
+// unnamed file, which is then mapped.
 //
 // If a mapped file is truncated, an access to the missing pages kills the process. Finished traces
 // are not truncated, and a copy of every trace would cost too much.
@@ -17,16 +17,18 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "common/cleanup.h"
 #include "converter/ground/spill.h"
+#include "converter/input/kinds.h"
+#include "converter/input/unpack.h"
 
 #define CHUNK_SIZE  ((size_t)64 * 1024)
 #define DAMAGE_SIZE 160
 #define ASK_MS      200
 
 #define FORGET_SIZE ((size_t)16 << 20)
+#define LAYERS_MAX  4
 
 struct input {
     struct input_needs needs;
@@ -37,6 +39,8 @@ struct input {
     struct spill spill;
     const char *type;         // static; NULL: packets
     size_t file_size;         // before the bytes were replaced
+    size_t packed_size;       // before the bytes were unpacked
+    uint64_t unpacked_max;    // bytes that the compressed data may become
     char *name;               // owned; NULL: none
     char damage[DAMAGE_SIZE]; // empty: none
     enum budget_limit stopped;
@@ -117,64 +121,112 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
     return spill_finish(&input->spill, &input->bytes, err);
 }
 
-static bool is_gzip(const struct input *input)
+// Work on one compressed input: `from` moves to `end`.
+struct unpacking {
+    struct input *input;
+    const struct kind *kind;
+    const struct codec *codec;
+    void *state; // of the codec; NULL: no stream is open
+    struct spill *to;
+    uint8_t *chunk;
+    const uint8_t *from, *end;
+    size_t since_forget;
+};
+
+// Keeps what a step unpacked, within the limits. A limit that ends the work sets input->damage.
+static int unpacked_keep(struct unpacking *work, size_t n, struct err *err)
 {
-    return input->size >= 3 && input->bytes[0] == 0x1f && input->bytes[1] == 0x8b &&
-           input->bytes[2] == 8;
+    struct input *input = work->input;
+    int r = 0;
+    if (input->needs.inflation)
+        r = inflation_take(input->needs.inflation, n, err);
+    if (r == 0)
+        r = input_goes_on(input) ? spill_append(work->to, work->chunk, n, err) : -ECANCELED;
+    if (r < 0)
+        return r;
+    if (work->to->size > input->unpacked_max)
+        snprintf(input->damage, sizeof(input->damage),
+                 "inflates to more than 1 GiB and 256 times its size: unpack it, if you trust it");
+    else
+        is_stopped(input, "inflated data", work->to->size);
+    if (work->since_forget >= FORGET_SIZE) {
+        input_forget(input);
+        work->since_forget = 0;
+    }
+    return 0;
 }
 
-// Inflates all gzip members. Damage ends the work; the bytes before are kept. Bytes after the last
-// member that are not zeros are damage, too.
-static int gzip_inflate(struct input *input, struct spill *to, struct err *err)
+// Unpacks one stream. Damage ends the work; the bytes before are kept.
+static int stream_unpack(struct unpacking *work, enum unpack_state *ret, struct err *err)
+{
+    enum unpack_state state = UNPACK_MORE;
+    int r = 0;
+    work->state = work->codec->open();
+    if (!work->state)
+        return err_errno(err, -ENOMEM, "%s", work->kind->name);
+    while (r == 0 && state == UNPACK_MORE && !*work->input->damage) {
+        size_t available = (size_t)(work->end - work->from);
+        struct unpack_step step = {
+            .in = work->from,
+            .in_end = work->from + (available < CHUNK_SIZE ? available : CHUNK_SIZE),
+            .out = work->chunk,
+            .out_end = work->chunk + CHUNK_SIZE,
+        };
+        state = work->codec->step(work->state, &step);
+        work->since_forget += (size_t)(step.in - work->from);
+        work->from = step.in;
+        r = unpacked_keep(work, (size_t)(step.out - work->chunk), err);
+    }
+    work->codec->close(STEAL(work->state));
+    *ret = state;
+    return r == 0 && state == UNPACK_NO_MEMORY ? err_errno(err, -ENOMEM, "%s", work->kind->name)
+                                               : r;
+}
+
+static void unpack_damage(struct unpacking *work, enum unpack_state state)
+{
+    struct input *input = work->input;
+    const char *name = work->kind->name;
+    size_t at = (size_t)(work->from - input->bytes);
+    while (state == UNPACK_END && work->from < work->end && !*work->from)
+        work->from++;
+    if (state == UNPACK_TOO_LARGE)
+        snprintf(input->damage, sizeof(input->damage),
+                 "the %s data needs more than 128 MiB of memory: unpack it first", name);
+    else if (state != UNPACK_END)
+        snprintf(input->damage, sizeof(input->damage), "%s data ends or breaks at offset %zu: %s",
+                 name, at, state == UNPACK_BAD ? "corrupt" : "truncated");
+    else if (work->from < work->end)
+        snprintf(input->damage, sizeof(input->damage),
+                 "the %zu bytes from offset %zu on, behind the %s data, are no %s data",
+                 (size_t)(work->end - work->from), (size_t)(work->from - input->bytes), name, name);
+}
+
+// Unpacks all streams of the input, which stand one behind the other. Bytes after the last that are
+// not zeros are damage, too.
+static int input_unpack(struct input *input, const struct kind *kind, struct spill *to,
+                        struct err *err)
 {
     CLEANUP(freep) uint8_t *chunk = malloc(CHUNK_SIZE);
-    z_stream z = {0};
-    if (!chunk || inflateInit2(&z, 15 + 16) != Z_OK)
-        return err_errno(err, -ENOMEM, "gzip");
-    const uint8_t *from = input->bytes, *end = from + input->size;
-    uint64_t inflated_max = input_inflated_max(input->size);
-    size_t since_forget = 0;
-    int code = Z_OK, r = 0;
-    while (r == 0 && code == Z_OK) {
-        size_t available = (size_t)(end - from);
-        z.next_in = (Bytef *)(uintptr_t)from;
-        z.avail_in = available < CHUNK_SIZE ? (uInt)available : (uInt)CHUNK_SIZE;
-        z.next_out = chunk;
-        z.avail_out = (uInt)CHUNK_SIZE;
-        code = inflate(&z, Z_NO_FLUSH);
-        since_forget += (size_t)(z.next_in - from);
-        from = z.next_in;
-        size_t n = CHUNK_SIZE - z.avail_out;
-        if (input->needs.inflation)
-            r = inflation_take(input->needs.inflation, n, err);
-        if (r == 0)
-            r = input_goes_on(input) ? spill_append(to, chunk, n, err) : -ECANCELED;
-        if (r == 0 && to->size > inflated_max) {
-            snprintf(input->damage, sizeof(input->damage),
-                     "inflates to more than 1 GiB and 256 times its size: unpack it, if you trust "
-                     "it");
-            break;
-        }
-        if (r == 0 && is_stopped(input, "inflated data", to->size))
-            break;
-        if (since_forget >= FORGET_SIZE) {
-            input_forget(input);
-            since_forget = 0;
-        }
-        if (code == Z_STREAM_END && end - from >= 2 && from[0] == 0x1f && from[1] == 0x8b)
-            code = inflateReset(&z);
-    }
-    bool is_cut = *input->damage != '\0';
-    if (r == 0 && code != Z_STREAM_END && !is_cut)
-        snprintf(input->damage, sizeof(input->damage), "gzip data ends or breaks at offset %zu: %s",
-                 (size_t)(from - input->bytes), code == Z_BUF_ERROR ? "truncated" : "corrupt");
-    while (code == Z_STREAM_END && from < end && !*from)
-        from++;
-    if (r == 0 && !is_cut && code == Z_STREAM_END && from < end)
-        snprintf(input->damage, sizeof(input->damage),
-                 "the %zu bytes from offset %zu on, behind the gzip data, are no gzip data",
-                 (size_t)(end - from), (size_t)(from - input->bytes));
-    inflateEnd(&z);
+    struct unpacking work = {
+        .input = input,
+        .kind = kind,
+        .codec = codec_of(kind->id),
+        .to = to,
+        .chunk = chunk,
+        .from = input->bytes,
+        .end = input->bytes + input->size,
+    };
+    enum unpack_state state;
+    int r;
+    if (!chunk)
+        return err_errno(err, -ENOMEM, "%s", kind->name);
+    do
+        r = stream_unpack(&work, &state, err);
+    while (r == 0 && state == UNPACK_END && !*input->damage &&
+           kind_recognise(work.from, (size_t)(work.end - work.from)) == kind);
+    if (r == 0 && !*input->damage)
+        unpack_damage(&work, state);
     return r;
 }
 
@@ -185,27 +237,53 @@ static int spill_begin(const struct input *input, struct spill *spill, struct er
     return r;
 }
 
-static int gzip_replace(struct input *input, struct err *err)
+static void bytes_replace(struct input *input, const struct spill *spill, const uint8_t *bytes)
 {
-    struct spill inflated;
-    int r = spill_begin(input, &inflated, err);
-    const uint8_t *bytes = NULL;
-    if (r == 0)
-        r = gzip_inflate(input, &inflated, err);
-    if (r == 0)
-        r = spill_finish(&inflated, &bytes, err);
-    if (r < 0) {
-        spill_done(&inflated);
-        return r;
-    }
     if (input->map)
         munmap(input->map, input->map_size);
     input->map = NULL;
     spill_done(&input->spill);
-    input->spill = inflated;
+    input->spill = *spill;
     input->bytes = bytes;
-    input->size = inflated.size;
+    input->size = spill->size;
+}
+
+static int layer_replace(struct input *input, const struct kind *kind, struct err *err)
+{
+    struct spill unpacked;
+    if (!codec_of(kind->id)) {
+        err_set(err, -EOPNOTSUPP, "%s data, and this mmsql is built without its library",
+                kind->name);
+        return err_hint(err, -EOPNOTSUPP, "unpack it first");
+    }
+    int r = spill_begin(input, &unpacked, err);
+    const uint8_t *bytes = NULL;
+    if (r == 0)
+        r = input_unpack(input, kind, &unpacked, err);
+    if (r == 0)
+        r = spill_finish(&unpacked, &bytes, err);
+    if (r < 0) {
+        spill_done(&unpacked);
+        return r;
+    }
+    bytes_replace(input, &unpacked, bytes);
     return 0;
+}
+
+// Unpacks compressed data, and compressed data in it. The limit of all layers depends on the size
+// of the first.
+static int layers_replace(struct input *input, struct err *err)
+{
+    int r = 0;
+    input->packed_size = input->size;
+    input->unpacked_max = input_inflated_max(input->size);
+    for (size_t i = 0; i < LAYERS_MAX && r == 0 && !*input->damage; i++) {
+        const struct kind *kind = kind_recognise(input->bytes, input->size);
+        if (!kind || kind->role != ROLE_COMPRESSED)
+            break;
+        r = layer_replace(input, kind, err);
+    }
+    return r;
 }
 
 int input_open(const char *path, const struct input_needs *needs, struct err *err,
@@ -231,8 +309,11 @@ int input_open(const char *path, const struct input_needs *needs, struct err *er
     bool at_start = lseek(fd, 0, SEEK_CUR) == 0;
     if (!S_ISREG(st.st_mode) || !at_start || !st.st_size || file_map(input, fd, (size_t)st.st_size))
         r = pipe_copy(input, fd, name, err);
-    if (r == 0 && is_gzip(input))
-        r = gzip_replace(input, err);
+    if (r == 0) {
+        r = layers_replace(input, err);
+        if (r == -EOPNOTSUPP)
+            return err_prefix(err, r, "%s", name);
+    }
     if (r == 0 && input_set_name(input, name) < 0)
         r = err_errno(err, -ENOMEM, "%s", name);
     if (r < 0)
@@ -263,8 +344,8 @@ int input_from_reader(const struct input_needs *needs,
     if (r == 0)
         r = spill_finish(&input->spill, &input->bytes, err);
     input->size = input->spill.size;
-    if (r == 0 && is_gzip(input))
-        r = gzip_replace(input, err);
+    if (r == 0)
+        r = layers_replace(input, err);
     input->needs.inflation = NULL; // all is inflated; the archive may be freed
     if (r == 0)
         *ret = STEAL(input);
@@ -281,8 +362,7 @@ int input_from_memory(const void *bytes, size_t size, struct err *err, struct in
         return r;
     input->bytes = bytes;
     input->size = size;
-    if (is_gzip(input))
-        r = gzip_replace(input, err);
+    r = layers_replace(input, err);
     if (r == 0)
         *ret = STEAL(input);
     return r;
@@ -338,17 +418,6 @@ size_t input_file_size(const struct input *input)
     return input->type ? input->file_size : input->size;
 }
 
-static void bytes_replace(struct input *input, const struct spill *spill, const uint8_t *bytes)
-{
-    if (input->map)
-        munmap(input->map, input->map_size);
-    input->map = NULL;
-    spill_done(&input->spill);
-    input->spill = *spill;
-    input->bytes = bytes;
-    input->size = spill->size;
-}
-
 int input_replace(struct input *input, struct spill *spill, const char *type, struct err *err)
 {
     const uint8_t *bytes = NULL;
@@ -365,6 +434,11 @@ void input_note_damage(struct input *input, const char *text)
 {
     if (!*input->damage)
         snprintf(input->damage, sizeof(input->damage), "%s", text);
+}
+
+size_t input_packed_size(const struct input *input)
+{
+    return input->packed_size;
 }
 
 void input_forget(const struct input *input)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a file or of standard input, which may be compressed with gzip. The bytes are one
-// range of the address space, and are not held in memory.
+// The bytes of a file or of standard input, which may be compressed with gzip, zstd or xz. The
+// bytes are one range of the address space, and are not held in memory.
 #pragma once
 
 #include <stdbool.h>
@@ -70,6 +70,9 @@ size_t input_size(const struct input *input);
 // Returns the damage of the compressed data as a text, or NULL. input_bytes() has the bytes before
 // the damage.
 const char *input_damage(const struct input *input);
+
+// Returns the size of the bytes before they were unpacked.
+size_t input_packed_size(const struct input *input);
 
 // Returns the limit that ended reading, or BUDGET_LASTS; input_damage() has the text.
 enum budget_limit input_stopped(const struct input *input);

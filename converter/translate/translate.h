@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of other formats become packets of a trace, so that everything behind the reader stays the
-// same: order of time, tables, budgets, joins. A format is a const struct translator and a row in
-// translate.c.
+// same: order of time, tables, budgets, joins. A format is a row in converter/input/kinds.c, by
+// which it is recognised, a const struct translator, and a row in translators.c.
 //
 // A translator reads the bytes from front to back. What cannot be read is left out and counted; all
 // before and behind it is kept.
@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "converter/input/input.h"
+#include "converter/input/kinds.h"
 #include "converter/translate/packets.h"
 
 struct translation {
@@ -32,6 +33,9 @@ struct translator {
     // end the work.
     int (*run)(struct translation *translation);
 };
+
+// Returns the translator of a kind of files, or NULL.
+const struct translator *translator_of(enum kind_id kind);
 
 // Replaces the bytes of the input by packets. Returns 0 or a negative errno with text.
 int translate(struct input *input, const struct translator *translator,

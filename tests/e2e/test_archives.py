@@ -95,13 +95,22 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
 
     def test_archives_in_archives(self):
-        """An archive within an archive is not opened."""
+        """Archives in an archive are read, too; all count against the limit of the outermost."""
         inner = self.zip("inner.zip", {"t": PRESSURE.read_bytes()}).read_bytes()
-        path = self.zip("outer.zip", {"inner.zip": inner})
-        self.assertIn("no trace in this archive", self.convert(path, code=1))
-        path = self.zip("both.zip", {"inner.zip": inner, "t": SCHED.read_bytes()})
+        path = self.zip("outer.zip", {"inner.zip": inner, "u": SCHED.read_bytes()})
         self.convert(path)
-        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t",)])
+        self.assertEqual(self.query("SELECT path FROM trace ORDER BY 1"),
+                         [(f"{path}!inner.zip!t",), (f"{path}!u",)])
+        empty = self.zip("inner.zip", {"notes": b"nothing"}).read_bytes()
+        said = self.convert(self.zip("outer.zip", {"inner.zip": empty, "u": SCHED.read_bytes()}), code=1)
+        self.assertIn("outer.zip!inner.zip: no trace in this archive (nor another file that mmsql reads); left out", said)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!u",)])
+        bomb = self.entries_archive([self.bomb(800 << 20)])
+        path = self.zip("outer.zip", {"a.zip": bomb, "b.zip": bomb, "u": SCHED.read_bytes()}, zipfile.ZIP_STORED)
+        said = self.convert(path, code=1)
+        self.assertIn("outer.zip!a.zip!bomb: not a Perfetto trace", said)
+        self.assertIn(f"outer.zip!b.zip!bomb: it inflates to far more than an archive of {path.stat().st_size} bytes", said)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!u",)])
 
     def test_bugreports_that_lie(self):
         """Entries that stand for files of /proc are bounded; a mistake in one costs that file only."""

@@ -2,6 +2,7 @@
 """mmsql convert on everything that is not one plain trace: several, archives, other files, old databases."""
 import contextlib
 import gzip
+import io
 import os
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import struct
 import subprocess
+import tarfile
 import tempfile
 import time
 import unittest
@@ -55,6 +57,15 @@ class Case(unittest.TestCase):
         with zipfile.ZipFile(path, "w", method) as archive:
             for entry, content in entries.items():
                 archive.writestr(entry, content)
+        return path
+
+    def tar(self, name, entries, form):
+        path = self.dir / name
+        with tarfile.open(path, "w", format=form) as archive:
+            for entry, content in entries.items():
+                info = tarfile.TarInfo(entry)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
         return path
 
     def nothing_left(self, *expected):
@@ -222,6 +233,134 @@ class Repetitions(Case):
         pinlist = self.write("pinlist.meta", struct.pack(">II", 0, 4096))
         self.convert("--pinlist", f"{pinlist}=/a", "--pinlist", f"{pinlist}=/b")
         self.assertEqual(self.query("SELECT target FROM pinlist"), [("/a",), ("/b",)])
+
+
+@unittest.skipUnless(shutil.which("xz") and shutil.which("zstd"), "needs xz and zstd")
+class Compressed(Case):
+    """gzip, zstd and xz, as streams and around archives."""
+
+    def packed(self, name, content):
+        packer = {"gz": ["gzip"], "zst": ["zstd", "-q"], "xz": ["xz"]}[name.rsplit(".", 1)[1]]
+        done = subprocess.run([*packer, "-c"], input=content, capture_output=True, check=True)
+        return self.write(name, done.stdout)
+
+    def setUp(self):
+        super().setUp()
+        linked = subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True, check=True).stdout
+        if "libzstd" not in linked or "liblzma" not in linked:
+            self.skipTest("mmsql is built without libzstd or liblzma")
+
+    def packets(self):
+        return self.query("SELECT n_packets FROM trace")
+
+    def test_streams(self):
+        self.convert(PRESSURE)
+        whole = self.packets()
+        for kind in ("gz", "zst", "xz"):
+            path = self.packed(f"t.{kind}", PRESSURE.read_bytes())
+            self.convert(path)
+            self.assertEqual(self.packets(), whole, kind)
+            path.write_bytes(path.read_bytes() + self.packed(f"u.{kind}", SCHED.read_bytes()).read_bytes() + bytes(8))
+            self.convert(path)
+            self.assertGreater(self.packets(), whole, f"{kind}: two streams, and zeros behind them")
+            with open(path, "rb") as stream:
+                self.convert("-", stdin=stream)
+            self.assertGreater(self.packets(), whole)
+            twice = self.packed(f"t.pb.{kind}.xz", self.packed(f"t.pb.{kind}", PRESSURE.read_bytes()).read_bytes())
+            self.convert(twice)
+            self.assertEqual(self.packets(), whole, "two layers")
+
+    def test_damage(self):
+        content = os.urandom(1 << 20)
+        content = PRESSURE.read_bytes() + bytes([10]) + varint(len(content) + 10) + bytes([0x7a]) + varint(len(content)) + content
+        for kind in ("zst", "xz"):
+            path = self.packed(f"t.{kind}", content)
+            data = path.read_bytes()
+            path.write_bytes(data[:len(data) // 2])
+            said = self.convert(path, code=1)
+            self.assertRegex(said, rf"t.{kind}: {'zstd' if kind == 'zst' else kind} data ends or breaks at offset \d+: truncated")
+            self.assertGreater(self.packets(), [(50,)], "what comes before the cut")
+            path.write_bytes(data[:-9] + b"x" * 9 if kind == "xz" else data[:6] + b"\xff" * 20 + data[26:])
+            self.assertIn("corrupt", self.convert(path, code=1))
+            path.write_bytes(data + b"no such data")
+            self.assertIn("are no", self.convert(path, code=1))
+
+    def test_bombs(self):
+        path = self.packed("t.zst", bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(1 << 30))
+        path = self.packed("t.xz", path.read_bytes() * 2)
+        said = self.convert(path, code=1)
+        self.assertRegex(said, r"t.xz: inflates to more than 1 GiB and 256 times its size: .* "
+                               r"\(what could be read is binary data of an unknown form\)")
+
+    def test_tar(self):
+        entries = {"a/t.pftrace": PRESSURE.read_bytes(), "x" * 200 + "/" + "y" * 90: SCHED.read_bytes(),
+                   "perf-7.map": b"1000 10 f\n", "notes.txt": b"nothing"}
+        for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+            for kind in ("", ".gz", ".zst", ".xz"):
+                path = self.tar("a.tar", entries, form)
+                if kind:
+                    path = self.packed(f"a.tar{kind}", path.read_bytes())
+                self.convert(path)
+                self.assertEqual(self.query("SELECT path FROM trace ORDER BY id"),
+                                 [(f"{path}!{name}",) for name in list(entries)[:2]])
+                self.assertEqual(self.query("SELECT pid FROM perf_map"), [(7,)])
+
+    def test_short_names_of_ustar(self):
+        path = self.tar("a.tar", {"folder/" * 14 + "t": SCHED.read_bytes(), "./u": PRESSURE.read_bytes()}, tarfile.USTAR_FORMAT)
+        self.convert(path)
+        self.assertEqual(self.query("SELECT path FROM trace ORDER BY id"),
+                         [(f"{path}!{'folder/' * 14}t",), (f"{path}!u",)])
+
+    def test_bugreport_in_a_tar(self):
+        path = self.tar("a.tar", {"t": PRESSURE.read_bytes(), BUGREPORT_TRACE: SCHED.read_bytes()}, tarfile.PAX_FORMAT)
+        self.convert(path)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!{BUGREPORT_TRACE}",)])
+
+    def test_damaged_tar(self):
+        path = self.tar("a.tar", {"t": PRESSURE.read_bytes(), "u": SCHED.read_bytes(), "v": HEAP.read_bytes()}, tarfile.PAX_FORMAT)
+        data = bytearray(path.read_bytes())
+        second = 512 + -(-PRESSURE.stat().st_size // 512) * 512
+        path.write_bytes(data[:second - 700])
+        said = self.convert(path, code=1)
+        self.assertIn("a.tar!t: the archive ends behind", said)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t",)])
+        data[second + 150] ^= 1
+        path.write_bytes(data)
+        said = self.convert(path, code=1)
+        self.assertIn("a.tar!(some members): headers of the archive are damaged; left out", said)
+        self.assertEqual(self.query("SELECT path FROM trace ORDER BY id"), [(f"{path}!t",), (f"{path}!v",)])
+        cut = self.packed("b.tar.xz", bytes(data)).read_bytes()
+        self.write("b.tar.xz", cut[:-100])
+        self.assertIn("b.tar.xz: xz data ends or breaks", self.convert(self.dir / "b.tar.xz", code=1))
+
+
+class ForeignFiles(Case):
+    """What the message about a file that is no trace says."""
+
+    def test_kinds_are_named(self):
+        kinds = {
+            b"\x7fELF" + bytes(60): r"an ELF file \(.*--symbol-path",
+            b"\x89PNG\r\n\x1a\n" + bytes(9): "a PNG picture",
+            b"%PDF-1.5\n": "a PDF document",
+            b"JAVA PROFILE 1.0.2\0": r"a Java heap dump \(hprof\)",
+            bytes.fromhex("0a04080110020a04080310041202") + b"\x08\x01": "a pprof profile",
+            b"BZh91AY": r"bzip2 data \(unpack it first",
+            b"<!DOCTYPE html>\n<html></html>": "an HTML page",
+            b"no trace at all\n": "text of an unknown form",
+            b"\x01\x02\x03\x04": r"binary data of an unknown form \(it does not begin with a packet\)",
+            bytes(5000): "zeros",
+        }
+        for content, name in kinds.items():
+            said = self.convert(self.write("file", content), code=1)
+            self.assertRegex(said, rf"file: not a Perfetto trace, but {name}")
+            self.assertRegex(self.convert(self.write("file", gzip.compress(content)), code=1), name)
+        self.assertIn("file: empty", self.convert(self.write("file", b""), code=1))
+        self.nothing_left("file")
+
+    def test_databases(self):
+        self.convert(SCHED)
+        said = self.convert(self.db, db=self.dir / "b.db", code=1)
+        self.assertRegex(said, r"out.db: not a Perfetto trace, but a SQLite database \('mmsql query' .*--append")
 
 
 class Append(Case):

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kinds of files, recognised by their first bytes: the one table that says what a file is and
+// what mmsql does with it. Text formats that are recognised by name or by several lines, and go
+// beside a trace, are in converter/import/files instead.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/text.h"
+
+enum kind_id {
+    KIND_NONE, // none of the kinds below; a file format may fit
+    KIND_TRACE,
+    KIND_GZIP,
+    KIND_ZSTD,
+    KIND_XZ,
+    KIND_ZIP,
+    KIND_TAR,
+    KIND_TEXT_PROTO,
+    KIND_JSON,
+    KIND_DATABASE, // any SQLite database
+    KIND_OTHER,    // only named
+};
+
+enum kind_role {
+    ROLE_UNKNOWN,
+    ROLE_TRACE,      // packets
+    ROLE_COMPRESSED, // unpacked before anything else (unpack.h)
+    ROLE_ARCHIVE,    // has entries (archive.h)
+    ROLE_TRANSLATED, // becomes packets (converter/translate)
+    ROLE_FOREIGN,    // not read: the message names the kind and says what to do
+};
+
+struct kind {
+    enum kind_id id;
+    enum kind_role role;
+    const char *name;   // "a PNG picture"
+    const char *advice; // ROLE_FOREIGN: what the user can do
+    // The signature: the first bytes, or a function.
+    struct text magic;
+    bool (*recognise)(const uint8_t *bytes, size_t size);
+    bool is_weak; // many files fit that are no traces: an entry of an archive is not read for it
+};
+
+// Returns the kind of a file with these first bytes (4 KiB are enough for most kinds), or NULL.
+const struct kind *kind_recognise(const uint8_t *bytes, size_t size);
+
+static inline enum kind_role kind_role_of(const uint8_t *bytes, size_t size)
+{
+    const struct kind *kind = kind_recognise(bytes, size);
+    return kind ? kind->role : ROLE_UNKNOWN;
+}
+
+// Returns the name and the advice of bytes of no kind: text, or unknown binary data.
+const struct kind *kind_of_rest(const uint8_t *bytes, size_t size);
+
+// True if the 512 bytes are the header of an entry of a tar archive.
+bool kind_is_tar_header(const uint8_t *bytes);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The translators, a row each, by the kind of their files (converter/input/kinds.c).
+#include "common/elements.h"
+#include "converter/translate/translate.h"
+
+#define TRANSLATORS(T)
+
+#define DECLARED(kind, name) extern const struct translator translator_##name;
+TRANSLATORS(DECLARED)
+
+#define ROW(kind, name) {kind, &translator_##name},
+
+const struct translator *translator_of(enum kind_id kind)
+{
+    static const struct {
+        enum kind_id kind;
+        const struct translator *translator;
+    } rows[] = {TRANSLATORS(ROW){KIND_NONE, NULL}};
+    for (size_t i = 0; i < ELEMENTS(rows); i++)
+        if (rows[i].kind == kind)
+            return rows[i].translator;
+    return NULL;
+}
