@@ -352,6 +352,12 @@
     S(mmsql_recording_cut, false, "data_loss", "trace",                                            \
       "The recorder died before the end of the trace, or had no room to write; the rest is "       \
       "missing.")                                                                                  \
+    S(mmsql_text_unknown_fields, false, "notice", "analysis",                                      \
+      "Fields of a trace as text that mmsql does not know.")                                       \
+    S(mmsql_text_wrong_packets, false, "error", "analysis",                                        \
+      "Packets of a trace as text with wrong syntax; left out.")                                   \
+    S(mmsql_text_wrong_values, false, "error", "analysis",                                         \
+      "Values of a trace as text that their fields cannot have; left out.")                        \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \
       "Offset in the trace where it ends or breaks in the middle of a packet.")
 

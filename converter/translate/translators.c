@@ -4,7 +4,7 @@
 #include "common/elements.h"
 #include "converter/translate/translate.h"
 
-#define TRANSLATORS(T)
+#define TRANSLATORS(T) T(KIND_TEXT_PROTO, text_proto)
 
 #define DECLARED(kind, name) extern const struct translator translator_##name;
 TRANSLATORS(DECLARED)
