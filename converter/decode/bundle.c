@@ -144,6 +144,9 @@ void bundle_measure(struct wire_reader bundle, struct bundle_measure *ret)
         case PB_FtraceEventBundle_generic_event_descriptors:
             ret->has_descriptors = true;
             break;
+        case PB_FtraceEventBundle_ordered:
+            ret->ordered = field.value != 0;
+            break;
         case PB_FtraceEventBundle_last_read_event_timestamp:
         case PB_FtraceEventBundle_previous_bundle_end_timestamp:
             ret->start = (int64_t)field.value;

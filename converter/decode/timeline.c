@@ -11,7 +11,7 @@
 // heap merges runs that overlap in time, about one for each processor.
 //
 // Equal times are ordered as in Perfetto: by queue (packets before ftrace, lower processors first),
-// then by place in the file.
+// then by place in the file. Bundles that were made of text have one queue.
 #include "converter/decode/timeline.h"
 #include "common/memory.h"
 
@@ -32,8 +32,9 @@ static int item_compare(const void *left, const void *right)
     const struct timeline_item *a = left, *b = right;
     if (a->ts != b->ts)
         return a->ts < b->ts ? -1 : 1;
-    if (a->queue != b->queue)
-        return a->queue < b->queue ? -1 : 1;
+    int queue = a->in_file_order ? 1 : a->queue, other = b->in_file_order ? 1 : b->queue;
+    if (queue != other)
+        return queue < other ? -1 : 1;
     return a->order < b->order ? -1 : a->order > b->order;
 }
 

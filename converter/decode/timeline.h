@@ -22,12 +22,13 @@ struct timeline_item {
     int64_t ts; // of a run: its earliest time
     const uint8_t *data;
     uint32_t size;
-    uint32_t order;      // order of items with equal time and queue
-    uint32_t generation; // see sequence.h
-    uint16_t queue;      // packet: 0 or TIMELINE_AFTER_EVENTS; event of processor N: N + 1
-    uint8_t kind;        // enum run_kind, TIMELINE_PACKET or TIMELINE_ETW
-    uint8_t sorted : 1;  // of a run
-    uint8_t clock : 7;   // of a run: FtraceClock
+    uint32_t order;            // order of items with equal time and queue
+    uint32_t generation;       // see sequence.h
+    uint16_t queue;            // packet: 0 or TIMELINE_AFTER_EVENTS; event of processor N: N + 1
+    uint8_t kind;              // enum run_kind, TIMELINE_PACKET or TIMELINE_ETW
+    uint8_t sorted : 1;        // of a run
+    uint8_t clock : 6;         // of a run: FtraceClock
+    uint8_t in_file_order : 1; // of a run: all such runs are in one queue, the first processor's
 };
 VEC_DEFINE(timeline_item_vec, struct timeline_item);
 

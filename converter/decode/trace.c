@@ -27,6 +27,7 @@
 #define FLAG_STATE_CLEARED 1
 #define FLAG_STATE_NEEDED  2
 #define CPU_MAX            4095
+#define CLOCKS_OF_RUNS     64 // see struct timeline_item
 #define PACKET_MAX         ((size_t)512 << 20)
 #define INFLATED_MAX       ((size_t)64 << 20) // inflated bytes of one packet
 #define FORGET_BYTES       ((size_t)16 << 20)
@@ -148,7 +149,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
             header->cleared |= field.value != 0;
             break;
         case PB_TracePacket_previous_packet_dropped:
-            header->dropped = (uint32_t)field.value;
+            header->dropped = field.value != 0;
             break;
         case PB_TracePacket_first_packet_on_sequence:
             header->is_first = field.value != 0;
@@ -210,10 +211,8 @@ static int state_follow(struct reader *reader, const struct header *header, uint
     struct sequences *all = &reader->sequences;
     struct sequence *sequence = sequences_get(all, reader->machine, header->sequence_id);
     int r = sequence ? 0 : -ENOMEM;
-    if (r == 0 && header->dropped && sequence->seen) {
+    if (r == 0 && header->dropped && sequence->seen)
         reader_problem(reader, PROBLEM_PACKETS_LOST, header->sequence_id);
-        sequence_note_gap(sequence, header->dropped);
-    }
     if (r == 0 && header->cleared && header->sequence_id)
         r = sequence_clear(all, sequence);
     else if (r == 0 && header->dropped)
@@ -234,8 +233,6 @@ static int state_follow(struct reader *reader, const struct header *header, uint
         sequence_set_first(all, sequence);
     *ret = sequence->generation;
     *ret_usable = !header->needs_state || sequence->valid;
-    sequence->losses.n_with_need += header->needs_state && !header->snapshot.data;
-    sequence->losses.n_left_out += !*ret_usable && !header->snapshot.data;
     return 0;
 }
 
@@ -371,9 +368,10 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
             .size = (uint32_t)(bundle.messages[kind].end - bundle.messages[kind].pos),
             .generation = generation,
             .queue = (uint16_t)(bundle.cpu + 1),
+            .in_file_order = bundle.ordered,
             .kind = (uint8_t)kind,
             .sorted = run->sorted,
-            .clock = (uint8_t)bundle.clock,
+            .clock = bundle.clock < CLOCKS_OF_RUNS ? (uint8_t)bundle.clock : 0,
         };
         if (!run->n)
             continue;
@@ -424,12 +422,7 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         reader->latest_is_event = false;
     }
     struct packet packet = {
-        .ts = ts,
-        .fields = header->fields,
-        .sequence_id = header->sequence_id,
-        .state = state,
-        .sequences = &reader->sequences,
-    };
+        .ts = ts, .fields = header->fields, .sequence_id = header->sequence_id, .state = state};
     bool later = false;
     for (size_t i = 0; i < header->n_data; i++) {
         const struct wire_field *field = &header->data[i];

@@ -13,6 +13,12 @@
     I(display_state)                                                                               \
     I(gpu_memory)                                                                                  \
     I(clone_trigger)                                                                               \
+    I(foreign_mapping)                                                                             \
+    I(foreign_perf_event)                                                                          \
+    I(foreign_problems)                                                                            \
+    I(foreign_sample)                                                                              \
+    I(foreign_task)                                                                                \
+    I(simpleperf_record)                                                                           \
     I(ftrace)                                                                                      \
     I(ftrace_stats)                                                                                \
     I(process_stats)                                                                               \
@@ -29,7 +35,6 @@
     I(trace_config)                                                                                \
     I(trace_stats)                                                                                 \
     I(trace_uuid)                                                                                  \
-    I(translation_problems)                                                                        \
     I(track_descriptor)                                                                            \
     I(track_event)                                                                                 \
     I(trigger)                                                                                     \

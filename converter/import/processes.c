@@ -429,10 +429,10 @@ void processes_name(struct processes *all, int64_t upid, uint32_t name,
     process->name_source = source;
 }
 
-void processes_rename(struct processes *all, int64_t utid, uint32_t name)
+void processes_rename(struct processes *all, int64_t utid, uint32_t name, enum name_source source)
 {
     const struct thread *thread = thread_at(all, utid);
-    processes_name_thread(all, utid, name, NAME_FTRACE);
+    processes_name_thread(all, utid, name, source);
     if (thread->upid != UPID_NONE && process_at(all, thread->upid)->pid == thread->tid)
         processes_name(all, thread->upid, name, PROCESS_NAME_SYSTEM);
 }

@@ -122,7 +122,8 @@ void processes_name_thread(struct processes *processes, int64_t utid, uint32_t n
 void processes_name(struct processes *processes, int64_t upid, uint32_t name,
                     enum process_name_source source);
 // The kernel renamed a thread. The name of a main thread is also its process's name.
-void processes_rename(struct processes *processes, int64_t utid, uint32_t name);
+void processes_rename(struct processes *processes, int64_t utid, uint32_t name,
+                      enum name_source source);
 
 // False: the process keeps another parent that was set before.
 bool processes_set_parent(struct processes *processes, int64_t upid, int64_t parent_upid);

@@ -10,6 +10,8 @@
 #include "common/elements.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "converter/input/ftrace_line.h"
+#include "converter/input/perf_line.h"
 #include "converter/input/recognise.h"
 
 #define LOOKED_AT 4096
@@ -33,7 +35,7 @@ static bool contains(const uint8_t *bytes, size_t size, struct text part)
     return memmem(bytes, size, part.at, part.size) != NULL;
 }
 
-static bool is_blank(uint8_t byte)
+static bool is_space(uint8_t byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
@@ -44,7 +46,7 @@ static size_t text_start(const uint8_t *bytes, size_t size, bool comments)
     const struct text mark = TEXT("\xef\xbb\xbf");
     size_t at = starts_with(bytes, size, mark) ? mark.size : 0;
     for (;;) {
-        while (at < size && is_blank(bytes[at]))
+        while (at < size && is_space(bytes[at]))
             at++;
         if (!comments || at == size || bytes[at] != '#')
             return at;
@@ -159,6 +161,11 @@ static bool html_recognise(const uint8_t *bytes, size_t size)
     return false;
 }
 
+static bool systrace_recognise(const uint8_t *bytes, size_t size)
+{
+    return html_recognise(bytes, size) && systrace_page_recognise(bytes, size);
+}
+
 #define MAGIC(bytes) .magic = TEXT(bytes)
 #define FOREIGN      .id = KIND_OTHER, .role = ROLE_FOREIGN
 
@@ -175,11 +182,10 @@ static const struct kind kinds[] = {
      MAGIC("\x7f"
            "ELF"),
      .advice = "programs and libraries go to --symbol-path, beside a trace"},
-    {FOREIGN, "a perf.data recording", MAGIC("PERFILE2"),
-     .advice = "'perf script' makes text of it"},
+    {KIND_PERF_DATA, ROLE_TRANSLATED, "a perf.data recording", MAGIC("PERFILE2")},
     {FOREIGN, "a perf.data recording of another byte order", MAGIC("2ELIFREP"),
      .advice = "'perf script' makes text of it"},
-    {FOREIGN, "a simpleperf report", MAGIC("SIMPLEPERF"), .advice = CONVERT_IT},
+    {KIND_SIMPLEPERF, ROLE_TRANSLATED, "a simpleperf report", MAGIC("SIMPLEPERF")},
     {FOREIGN, "a Java heap dump (hprof)", MAGIC("JAVA PROFILE 1.0."),
      .advice = "record the heap with the data source android.java_hprof for mmsql"},
     {FOREIGN, "a Java Flight Recorder file", MAGIC("FLR\0"), .advice = CONVERT_IT},
@@ -206,11 +212,14 @@ static const struct kind kinds[] = {
     {FOREIGN, "a RAR archive", MAGIC("Rar!\x1a\x07"), .advice = "unpack it first"},
     {FOREIGN, "an ar archive or a Debian package", MAGIC("!<arch>\n"), .advice = "unpack it first"},
     {FOREIGN, "compress data (.Z)", MAGIC("\x1f\x9d"), .advice = "unpack it first, with gzip -d"},
+    {KIND_FTRACE_TEXT, ROLE_TRANSLATED, "a page of systrace", .recognise = systrace_recognise},
     {FOREIGN, "an HTML page", .recognise = html_recognise, .advice = CONVERT_IT},
     {KIND_TEXT_PROTO, ROLE_TRANSLATED, "a trace as text", .recognise = text_proto_recognise},
     {KIND_JSON, ROLE_TRANSLATED, "a Chrome trace (JSON)", .recognise = chrome_json_recognise},
     {KIND_JSON, ROLE_TRANSLATED, "JSON", .recognise = json_recognise, .is_weak = true},
     {KIND_TRACE, ROLE_TRACE, "a trace", .recognise = trace_recognise},
+    {KIND_PERF_TEXT, ROLE_TRANSLATED, "text of perf", .recognise = perf_text_recognise},
+    {KIND_FTRACE_TEXT, ROLE_TRANSLATED, "ftrace text", .recognise = ftrace_text_recognise},
 };
 
 static bool kind_fits(const struct kind *kind, const uint8_t *bytes, size_t size)
@@ -238,7 +247,7 @@ const struct kind *kind_of_rest(const uint8_t *bytes, size_t size)
     size_t n_text = 0, n_zero = 0, n = size < LOOKED_AT ? size : LOOKED_AT;
     for (size_t i = 0; i < n; i++) {
         n_zero += !bytes[i];
-        n_text += is_blank(bytes[i]) || (bytes[i] >= ' ' && bytes[i] != 0x7f);
+        n_text += is_space(bytes[i]) || (bytes[i] >= ' ' && bytes[i] != 0x7f);
     }
     if (n_zero == n)
         return &zeros;

@@ -21,6 +21,10 @@ enum kind_id {
     KIND_TAR,
     KIND_TEXT_PROTO,
     KIND_JSON,
+    KIND_FTRACE_TEXT, // a web page of systrace, too
+    KIND_PERF_TEXT,
+    KIND_PERF_DATA,
+    KIND_SIMPLEPERF,
     KIND_DATABASE, // any SQLite database
     KIND_OTHER,    // only named
 };

@@ -4,7 +4,11 @@
 #include "common/elements.h"
 #include "converter/translate/translate.h"
 
-#define TRANSLATORS(T) T(KIND_TEXT_PROTO, text_proto)
+#define TRANSLATORS(T)                                                                             \
+    T(KIND_FTRACE_TEXT, ftrace_text)                                                               \
+    T(KIND_PERF_DATA, perf_data)                                                                   \
+    T(KIND_PERF_TEXT, perf_text)                                                                   \
+    T(KIND_SIMPLEPERF, simpleperf)
 
 #define DECLARED(kind, name) extern const struct translator translator_##name;
 TRANSLATORS(DECLARED)

@@ -43,7 +43,7 @@ static void idle_is_zero(void **state)
     assert_int_equal(processes_thread(&all, 0), 0);
     assert_int_equal(processes_process(&all, 0), 0);
     assert_string_equal(thread_name(0), "swapper");
-    processes_rename(&all, 0, name("idle"));
+    processes_rename(&all, 0, name("idle"), NAME_FTRACE);
     assert_string_equal(thread_name(0), "swapper");
 }
 
@@ -121,11 +121,11 @@ static void better_names_stay(void **state)
 {
     (void)state;
     int64_t upid = processes_process(&all, 50), utid = processes_thread(&all, 50);
-    processes_rename(&all, utid, name("comm"));
+    processes_rename(&all, utid, name("comm"), NAME_FTRACE);
     assert_string_equal(thread_name(utid), "comm");
     assert_string_equal(process_name(upid), "comm");
     processes_name_thread(&all, utid, name("from proc"), NAME_PROCESS_TREE);
-    processes_rename(&all, utid, name("later comm"));
+    processes_rename(&all, utid, name("later comm"), NAME_FTRACE);
     assert_string_equal(thread_name(utid), "from proc");
     assert_string_equal(process_name(upid), "later comm");
 }

@@ -13,8 +13,8 @@
 #include "common/cleanup.h"
 #include "common/map.h"
 #include "common/vec.h"
+#include "converter/ground/lines.h"
 #include "converter/import/files/file_format.h"
-#include "converter/import/files/lines.h"
 #include "converter/tables/rows.h"
 
 #define LINES_LOOKED_AT 8

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "converter/import/files/lines.h"
+#include "converter/ground/lines.h"
 #include "converter/tables/schema.h"
 
 struct bulk;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "converter/import/files/lines.h"
+#include "converter/ground/lines.h"
 
 #define PERF_MAP_NAME_MAX ((size_t)4096) // bytes of a name that are kept
 

@@ -10,7 +10,7 @@
 
 #include "common/err.h"
 #include "converter/import/files/file_format.h"
-#include "converter/import/files/lines.h"
+#include "converter/ground/lines.h"
 #include "converter/tables/rows.h"
 
 #define PROC_FOLDER         "FS/proc/"         // in a bugreport

@@ -36,7 +36,7 @@ static void task_rename(struct import *im, const struct ftrace_event *event)
 {
     MESSAGE(task, TaskRenameFtraceEvent, &event->message);
     int64_t utid = processes_thread(&im->processes, (uint32_t)field_u64(&task.pid));
-    processes_rename(&im->processes, utid, comm_add(im, &task.newcomm));
+    processes_rename(&im->processes, utid, comm_add(im, &task.newcomm), NAME_FTRACE);
 }
 
 // A task ends when the kernel frees it. At sched_process_exit, which is earlier, the process may

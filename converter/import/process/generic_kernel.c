@@ -224,7 +224,7 @@ static void rename_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(event, GenericKernelTaskRenameEvent, packet->message);
     int64_t utid = processes_thread(&im->processes, field_i64(&event.tid));
-    processes_rename(&im->processes, utid, name_of(im, &event.comm));
+    processes_rename(&im->processes, utid, name_of(im, &event.comm), NAME_FTRACE);
 }
 
 static void process_read(struct import *im, const struct wire_field *message)

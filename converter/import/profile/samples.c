@@ -97,6 +97,13 @@ int64_t samples_session(struct import *im, const char *source, uint32_t sequence
     return known && !import_failed(im) ? (int64_t)*known : SAMPLE_NONE;
 }
 
+int64_t samples_session_add(struct import *im, struct session session)
+{
+    struct samples *samples = samples_of(im);
+    import_fail(im, session_vec_push(&samples->sessions, session));
+    return import_failed(im) ? SAMPLE_NONE : (int64_t)samples->sessions.n - 1;
+}
+
 void samples_set_unit(struct import *im, int64_t session, const char *unit)
 {
     struct session_vec *sessions = &samples_of(im)->sessions;
@@ -111,6 +118,7 @@ static void samples_write(struct import *im, void *state)
         struct cell *row = database_row(im->db, TABLE__profiler_session, NULL);
         cell_text(row, COL__profiler_session_source, session->source);
         cell_text(row, COL__profiler_session_timebase_unit, session->unit);
+        cell_text(row, COL__profiler_session_cmdline, session->cmdline);
     }
 }
 

@@ -19,6 +19,7 @@ struct import;
 struct session {
     uint32_t sequence_id;
     const char *source, *unit; // borrowed like a cell's text, or NULL
+    const char *cmdline;       // the same
 };
 VEC_DEFINE(session_vec, struct session);
 
@@ -48,6 +49,9 @@ void sample_write(struct import *im, const struct sample *sample);
 
 // The session of a sequence, created if new (*ret_new). `source` is static or in strings.
 int64_t samples_session(struct import *im, const char *source, uint32_t sequence_id, bool *ret_new);
+
+// Adds a session that belongs to no sequence. Returns its number, or SAMPLE_NONE.
+int64_t samples_session_add(struct import *im, struct session session);
 
 // Sets the unit of the session's timebase, unless it is known. `unit` is static or in strings.
 void samples_set_unit(struct import *im, int64_t session, const char *unit);

@@ -119,19 +119,21 @@ static uint32_t path_read(struct import *im, const struct stack_source *source,
     return text_keep(im, path.text, path.size);
 }
 
-static uint32_t build_id_hex(struct import *im, const struct strset_entry *id)
+uint32_t stacks_build_id(struct import *im, const void *bytes, size_t size)
 {
     CLEANUP(strbuf_done) struct strbuf hex = {0};
-    for (size_t i = 0; i < id->size && i < BUILD_ID_MAX; i++)
-        strbuf_addf(&hex, "%02x", (uint8_t)id->text[i]);
+    for (size_t i = 0; i < size && i < BUILD_ID_MAX; i++)
+        strbuf_addf(&hex, "%02x", ((const uint8_t *)bytes)[i]);
     return text_keep(im, hex.text, hex.size);
 }
 
-int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
-                       const int64_t numbers[5])
+// `serial` tells mappings with the same contents apart.
+static int64_t mapping_put(struct import *im, uint32_t name, uint32_t build_id,
+                           const int64_t numbers[5], int64_t serial)
 {
     struct stacks *stacks = stacks_of(im);
-    int64_t key[] = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], name, build_id};
+    int64_t key[] = {numbers[0], numbers[1], numbers[2], numbers[3],
+                     numbers[4], name,       build_id,   serial};
     bool is_new;
     if (name == STRSET_NONE || build_id == STRSET_NONE) { // no memory
         import_fail(im, -ENOMEM);
@@ -151,6 +153,18 @@ int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
     cell_int(row, COL_stack_profile_mapping_load_bias, numbers[4]);
     cell_text(row, COL_stack_profile_mapping_name, strset_text(&im->strings, name));
     return id;
+}
+
+int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
+                       const int64_t numbers[5])
+{
+    return mapping_put(im, name, build_id, numbers, 0);
+}
+
+int64_t stacks_mapping_add(struct import *im, uint32_t name, uint32_t build_id,
+                           const int64_t numbers[5])
+{
+    return mapping_put(im, name, build_id, numbers, (int64_t)stacks_of(im)->mappings.n + 1);
 }
 
 // The mapping of frames without a mapping. It spans all addresses.
@@ -178,7 +192,10 @@ static int64_t mapping_read(struct import *im, const struct stack_source *source
         field_i64(&part.end),          field_i64(&part.load_bias),
     };
     uint32_t path = path_read(im, source, &whole);
-    return stacks_mapping(im, path, build_id_hex(im, &im->strings.entries[build_id]), numbers);
+    return stacks_mapping(
+        im, path,
+        stacks_build_id(im, im->strings.entries[build_id].text, im->strings.entries[build_id].size),
+        numbers);
 }
 
 static int64_t mapping_get(struct import *im, const struct stack_source *source, uint64_t iid)

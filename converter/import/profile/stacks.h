@@ -76,6 +76,11 @@ bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_
 // the id of its row. Texts are in strings; `mapping` may be STACK_NONE.
 int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
                        const int64_t numbers[5]);
+// A row of its own for each mapping, even if another is the same.
+int64_t stacks_mapping_add(struct import *im, uint32_t name, uint32_t build_id,
+                           const int64_t numbers[5]);
+// Build id bytes as hex digits, in strings.
+uint32_t stacks_build_id(struct import *im, const void *bytes, size_t size);
 int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_t name,
                      uint32_t file, uint32_t line, uint32_t type);
 int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t depth);

@@ -1,1 +1,0 @@
-SELECT name, idx, value, severity FROM stats WHERE value AND name GLOB '*ftrace*' ORDER BY name, idx;
