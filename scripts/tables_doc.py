@@ -94,8 +94,8 @@ Values and rows:
 - A trace without a clock_snapshot has none. Metadata without a value are no rows.
 - A machine beside the host does not make its clock the clock of the trace, unless the host has no
   clocks in the trace.
-- Stats of the program itself (parse_trace_duration_ns and others) are not there; those of mmsql
-  begin with mmsql.
+- Stats of the program itself are not there, but for the time of the conversion; those of mmsql begin
+  with mmsql. `trace_diagnostics` and the messages in `trace_import_logs` have mmsql's own words.
 
 Names and texts:
 

@@ -48,6 +48,8 @@ static void damage_print(struct run *run, const char *trace, const struct input 
                          const struct trace_result *result)
 {
     stop_print(run, trace, input, result);
+    if (input_remark(input))
+        say("%s: %s", trace, input_remark(input));
     if (input_damage(input)) {
         say("%s: %s; converted what could be read", trace, input_damage(input));
         run->result.is_partial = true;

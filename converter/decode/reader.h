@@ -21,7 +21,8 @@ struct deferred {
 // The fields of a packet that decide its place and time, and the fields that the handler wants.
 struct header {
     struct wire_reader fields;
-    bool has_timestamp, cleared, dropped, is_first, needs_state;
+    bool has_timestamp, cleared, is_first, needs_state;
+    uint32_t dropped; // bits of DataLossReason; 0: no packet is missing
     int64_t timestamp;
     uint32_t clock_id, sequence_id, raw_machine;
     bool is_marker;

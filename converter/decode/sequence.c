@@ -9,6 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+_Static_assert(PB_DATA_LOSS_READ_GAP == 2 && PB_DATA_LOSS_SMB_FULL == 1 << LOSS_CAUSES,
+               "sequence_note_gap() counts each bit behind the first");
+
 #define UNINDEXED_MAX  8
 #define LONG_BYTES     4096
 #define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, returned by generation_find()
@@ -204,6 +207,20 @@ void sequences_done(struct sequences *sequences)
     sequence_vec_done(&sequences->items);
     map64_done(&sequences->by_id);
     *sequences = (struct sequences){0};
+}
+
+const struct sequence_losses *sequences_losses(const struct sequences *sequences, uint32_t machine,
+                                               uint32_t sequence_id)
+{
+    const uint64_t *index = map64_find(&sequences->by_id, (uint64_t)machine << 32 | sequence_id);
+    return index ? &sequences->items.items[*index].losses : NULL;
+}
+
+void sequence_note_gap(struct sequence *sequence, uint32_t reasons)
+{
+    sequence->losses.n_gaps++;
+    for (unsigned i = 0; i < LOSS_CAUSES; i++)
+        sequence->losses.n_by_cause[i] += reasons >> (i + 1) & 1;
 }
 
 void sequence_set_first(struct sequences *sequences, struct sequence *sequence)

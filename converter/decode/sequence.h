@@ -49,7 +49,18 @@ struct generation {
 VEC_DEFINE(generation_vec, struct generation);
 VEC_DEFINE(interned_table_vec, struct interned_table *);
 
+#define LOSS_CAUSES 8
+
+// What the trace lacks of a sequence, up to the current packet.
+struct sequence_losses {
+    uint32_t n_gaps;
+    uint32_t n_by_cause[LOSS_CAUSES]; // gaps by bit of DataLossReason, from the second bit on
+    uint32_t n_with_need;             // packets that need state
+    uint32_t n_left_out;              // of these, packets whose state was lost
+};
+
 struct sequence {
+    struct sequence_losses losses;
     uint32_t generation; // index of the current generation
     bool valid;          // its incremental state is complete
     bool seen;
@@ -74,6 +85,14 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, ui
 
 // Clears the incremental state of the sequence. Returns 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);
+
+// Returns the losses of the sequence with this id, or NULL if the trace has no packet of it so far.
+// Valid until the next call of sequences_get().
+const struct sequence_losses *sequences_losses(const struct sequences *sequences, uint32_t machine,
+                                               uint32_t sequence_id);
+
+// Notes that packets of the sequence are missing. `reasons`: bits of DataLossReason.
+void sequence_note_gap(struct sequence *sequence, uint32_t reasons);
 
 // Notes that the current packet is the first packet of the sequence.
 void sequence_set_first(struct sequences *sequences, struct sequence *sequence);

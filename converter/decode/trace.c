@@ -149,7 +149,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
             header->cleared |= field.value != 0;
             break;
         case PB_TracePacket_previous_packet_dropped:
-            header->dropped = field.value != 0;
+            header->dropped = (uint32_t)field.value;
             break;
         case PB_TracePacket_first_packet_on_sequence:
             header->is_first = field.value != 0;
@@ -211,8 +211,10 @@ static int state_follow(struct reader *reader, const struct header *header, uint
     struct sequences *all = &reader->sequences;
     struct sequence *sequence = sequences_get(all, reader->machine, header->sequence_id);
     int r = sequence ? 0 : -ENOMEM;
-    if (r == 0 && header->dropped && sequence->seen)
+    if (r == 0 && header->dropped && sequence->seen) {
         reader_problem(reader, PROBLEM_PACKETS_LOST, header->sequence_id);
+        sequence_note_gap(sequence, header->dropped);
+    }
     if (r == 0 && header->cleared && header->sequence_id)
         r = sequence_clear(all, sequence);
     else if (r == 0 && header->dropped)
@@ -233,6 +235,8 @@ static int state_follow(struct reader *reader, const struct header *header, uint
         sequence_set_first(all, sequence);
     *ret = sequence->generation;
     *ret_usable = !header->needs_state || sequence->valid;
+    sequence->losses.n_with_need += header->needs_state && !header->snapshot.data;
+    sequence->losses.n_left_out += !*ret_usable && !header->snapshot.data;
     return 0;
 }
 
@@ -422,7 +426,12 @@ static int packet_place(struct reader *reader, const struct header *header, uint
         reader->latest_is_event = false;
     }
     struct packet packet = {
-        .ts = ts, .fields = header->fields, .sequence_id = header->sequence_id, .state = state};
+        .ts = ts,
+        .fields = header->fields,
+        .sequence_id = header->sequence_id,
+        .state = state,
+        .sequences = &reader->sequences,
+    };
     bool later = false;
     for (size_t i = 0; i < header->n_data; i++) {
         const struct wire_field *field = &header->data[i];

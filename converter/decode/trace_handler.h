@@ -20,9 +20,10 @@ struct packet {
     int64_t ts;                // trace time
     struct wire_reader fields; // the whole TracePacket
     uint32_t sequence_id;
-    const struct generation *state;   // interned data and defaults in force
-    const struct wire_field *message; // the field to handle
-    void *own;                        // free for use by the handler
+    const struct generation *state;    // interned data and defaults in force
+    const struct sequences *sequences; // in file order: the packets so far; else NULL
+    const struct wire_field *message;  // the field to handle
+    void *own;                         // free for use by the handler
 };
 
 // An event of a bundle: FtraceEvent or one of the compact forms, or EtwTraceEvent.

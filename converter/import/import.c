@@ -61,3 +61,15 @@ void flow_row_write(struct import *im, int64_t from, int64_t to)
     cell_int(row, COL_flow_slice_out, from);
     cell_int(row, COL_flow_slice_in, to);
 }
+
+void import_log(struct import *im, enum stat stat, const int64_t *ts, const struct arg *args,
+                size_t n)
+{
+    stats_add(&im->stats, stat, 1);
+    struct cell *row = database_row(im->db, TABLE_trace_import_logs, NULL);
+    cell_int(row, COL_trace_import_logs_trace_id, 0);
+    if (ts)
+        cell_int(row, COL_trace_import_logs_ts, *ts);
+    cell_int(row, COL_trace_import_logs_stat_key, stat);
+    cell_arg_set(row, COL_trace_import_logs_arg_set_id, args_add(&im->args, args, n));
+}

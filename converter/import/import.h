@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/map.h"
+#include "common/nsec.h"
 #include "converter/decode/clocks.h"
 #include "converter/decode/trace.h"
 #include "converter/import/args.h"
@@ -56,6 +57,7 @@ struct import {
     struct machine_vec machines;                    // owned
     struct machine *machine;                        // borrowed: the current machine
     uint64_t n_packets;
+    nsec_t start;                      // of the conversion, CLOCK_MONOTONIC
     const struct trace_result *result; // borrowed
     bool has_realtime;
     int64_t realtime_offset; // ns: real time minus trace time in the first snapshot of both
@@ -162,6 +164,10 @@ bool import_strbuf_whole(struct import *im, const struct strbuf *text);
 
 // Keeps a built text. Returns its id in strings, or STRSET_NONE: the conversion must end.
 uint32_t import_strbuf_keep(struct import *im, const struct strbuf *text);
+
+// Counts a problem in stats and adds a row of trace_import_logs. `ts`: its time; NULL: not known.
+void import_log(struct import *im, enum stat stat, const int64_t *ts, const struct arg *args,
+                size_t n);
 
 // A formatted text that outlives its packet.
 __attribute__((format(printf, 2, 3))) struct slice_name import_text(struct import *im,

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/nsec.h"
 #include "converter/import/importer.h"
 #include "converter/import/importer_states.h"
 #include "converter/import/problem_stats.h"
@@ -193,6 +194,7 @@ static void held_back_write(struct import *im)
     processes_write(&im->processes, im->db, &im->args);
     tracks_write(&im->tracks, im->db);
     metadata_write(&im->metadata, im->db);
+    stats_set(&im->stats, STAT_parse_trace_duration_ns, nsec_now(CLOCK_MONOTONIC) - im->start);
     stats_write(&im->stats, im->db);
     bounds_write(im);
     trace_write(im);
@@ -235,7 +237,8 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
                  bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
                  struct trace_result *ret)
 {
-    struct import im = {.db = db, .input = input, .err = err, .result = ret};
+    struct import im = {
+        .db = db, .input = input, .err = err, .result = ret, .start = nsec_now(CLOCK_MONOTONIC)};
     im.failure = im.strings.failure = im.tracks.failure = im.stats.failure = im.metadata.failure =
         im.slices.failure = im.thread_states.failure = database_failure(db);
     im.tracks.strings = &im.strings;

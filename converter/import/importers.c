@@ -35,6 +35,7 @@
     I(trace_config)                                                                                \
     I(trace_stats)                                                                                 \
     I(trace_uuid)                                                                                  \
+    I(translation_problems)                                                                        \
     I(track_descriptor)                                                                            \
     I(track_event)                                                                                 \
     I(trigger)                                                                                     \

@@ -40,7 +40,8 @@ void stats_enter_machine(struct stats *stats, uint32_t machine)
 // True if the stat belongs to no machine, as in Perfetto
 static bool is_of_all_traces(enum stat stat)
 {
-    return stat == STAT_invalid_clock_snapshots ||
+    return stat == STAT_invalid_clock_snapshots || stat == STAT_parse_trace_duration_ns ||
+           stat == STAT_deobfuscate_location_parse_error ||
            stat == STAT_trace_sorter_negative_timestamp_dropped ||
            strncmp(stat_defs[stat].name, "heap_graph_", strlen("heap_graph_")) == 0;
 }
@@ -86,6 +87,22 @@ bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int
     if (value)
         *ret = (int64_t)*value;
     return value != NULL;
+}
+
+bool stats_any(const struct stats *stats, bool (*wanted)(const struct stat_name *stat))
+{
+    bool is_wanted[N_STATS], found = false;
+    for (enum stat stat = 0; stat < N_STATS; stat++) {
+        const struct stat_def *def = &stat_defs[stat];
+        is_wanted[stat] = wanted(&(struct stat_name){def->name, def->severity});
+        found |= is_wanted[stat] && *single_at(stats, stat) > 0;
+    }
+    size_t cursor = 0;
+    const struct map64_slot *slot;
+    while (!found && (slot = map64_next(&stats->indexed, &cursor)))
+        found = slot->key >> 48 == stats->machine && is_wanted[slot->key >> 32 & UINT16_MAX] &&
+                (int64_t)slot->value > 0;
+    return found;
 }
 
 static void stat_write(struct database *db, uint32_t machine, enum stat stat, const uint32_t *index,

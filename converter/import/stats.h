@@ -18,6 +18,7 @@
     S(ftrace_cpu_##what##_delta, true, delta_severity, "trace", NULL)
 
 #define STAT_LIST(S)                                                                               \
+    S(parse_trace_duration_ns, false, "info", "analysis", "Time that the conversion took (ns).")   \
     S(android_log_num_failed, false, "error", "trace", NULL)                                       \
     S(android_log_num_skipped, false, "info", "trace", NULL)                                       \
     S(android_log_num_total, false, "info", "trace", NULL)                                         \
@@ -42,10 +43,13 @@
     S(ftrace_kprobe_misses_delta, false, "data_loss", "trace", "Kprobe misses in the trace.")      \
     S(ftrace_setup_errors, false, "notice", "trace", "Events that could not be switched on.")      \
     S(ftrace_abi_errors_skipped_zero_data_length, false, "info", "analysis", NULL)                 \
+    S(mmsql_ftrace_abi_errors, true, "error", "trace",                                             \
+      "Pages of the kernel that the recorder could not read to their end; by FtraceParseStatus.")  \
     S(ftrace_missing_event_id, false, "info", "analysis", NULL)                                    \
     S(ftrace_packet_before_tracing_start, false, "info", "analysis",                               \
       "Events older than the start of recording, left in the kernel by someone else; left out.")   \
-    S(ftrace_generic_descriptor_errors, false, "info", "trace", NULL)                              \
+    S(ftrace_generic_descriptor_errors, false, "error", "analysis",                                \
+      "Events of kinds that the trace does not describe; left out.")                               \
     S(compact_sched_has_parse_errors, false, "error", "trace", NULL)                               \
     S(compact_sched_switch_skipped, false, "info", "analysis", NULL)                               \
     S(compact_sched_waking_skipped, false, "info", "analysis", NULL)                               \
@@ -59,6 +63,9 @@
     S(systrace_parse_failure, false, "error", "analysis", NULL)                                    \
     S(truncated_sys_write_duration, false, "info", "analysis",                                     \
       "Slices of write(2) that end where the thread wrote into trace_marker.")                     \
+    S(cpu_info_empty, false, "error", "analysis", "Lists of processors without any.")              \
+    S(cpu_info_unknown_cpu_features, false, "info", "analysis",                                    \
+      "Processors with features that have no name here; see cpu_features.raw_bitmap in args.")     \
     S(meminfo_unknown_keys, false, "error", "analysis", NULL)                                      \
     S(vmstat_unknown_keys, false, "error", "analysis", NULL)                                       \
     S(psi_unknown_resource, false, "error", "analysis", NULL)                                      \
@@ -216,6 +223,26 @@
     S(traced_buf_readaheads_succeeded, true, "info", "trace", NULL)                                \
     S(traced_buf_trace_writer_packet_loss, true, "data_loss", "trace",                             \
       "Packets that a producer could not write because its buffer was full.")                      \
+    S(traced_buf_sequence_packet_loss, true, "data_loss", "analysis",                              \
+      "Gaps in the sequences of packets that were written into a buffer.")                         \
+    S(traced_buf_incremental_sequences_dropped, true, "data_loss", "analysis",                     \
+      "Sequences of which every packet builds on data that was lost.")                             \
+    S(traced_buf_data_loss_read_gap, true, "data_loss", "trace",                                   \
+      "Gaps because the service read a buffer too late.")                                          \
+    S(traced_buf_data_loss_chunk_corrupted, true, "data_loss", "trace",                            \
+      "Gaps because of chunks that a producer left damaged.")                                      \
+    S(traced_buf_data_loss_orphan_continuation, true, "data_loss", "trace",                        \
+      "Gaps because the begin of a packet was lost.")                                              \
+    S(traced_buf_data_loss_reassembly_gap, true, "data_loss", "trace",                             \
+      "Gaps because a part in the middle of a packet was lost.")                                   \
+    S(traced_buf_data_loss_reassembly_broken_chain, true, "data_loss", "trace",                    \
+      "Gaps because the parts of a packet do not fit together.")                                   \
+    S(traced_buf_data_loss_overwrite, true, "data_loss", "trace",                                  \
+      "Gaps because a ring buffer overwrote packets.")                                             \
+    S(traced_buf_data_loss_writer_abort, true, "data_loss", "trace",                               \
+      "Gaps because a producer gave up packets that it had begun.")                                \
+    S(traced_buf_data_loss_smb_full, true, "data_loss", "trace",                                   \
+      "Gaps because the memory that a producer shares with the service was full.")                 \
     S(traced_buf_write_wrap_count, true, "info", "trace", NULL)                                    \
     S(traced_chunks_discarded, false, "info", "trace", NULL)                                       \
     S(traced_clone_started_timestamp_ns, false, "info", "trace", NULL)                             \
@@ -325,7 +352,7 @@
     S(mmsql_perf_map_refused, false, "info", "trace",                                              \
       "Processes whose files the recorder may not look at, so that they may have a perf map.")     \
     S(atom_timestamp_missing, false, "error", "trace", NULL)                                       \
-    S(atom_unknown, false, "error", "analysis", NULL)                                              \
+    S(atom_unknown, false, "info", "analysis", NULL)                                               \
     S(generic_task_state_invalid_order, false, "error", "analysis",                                \
       "States of tasks that cannot follow each other.")                                            \
     S(mmsql_machines_many, false, "data_loss", "analysis",                                         \
@@ -341,6 +368,12 @@
     S(mmsql_recording_cut, false, "data_loss", "trace",                                            \
       "The recorder died before the end of the trace, or had no room to write; the rest is "       \
       "missing.")                                                                                  \
+    S(mmsql_text_unknown_fields, false, "notice", "analysis",                                      \
+      "Fields of a trace as text that mmsql does not know.")                                       \
+    S(mmsql_text_wrong_packets, false, "error", "analysis",                                        \
+      "Packets of a trace as text with wrong syntax; left out.")                                   \
+    S(mmsql_text_wrong_values, false, "error", "analysis",                                         \
+      "Values of a trace as text that their fields cannot have; left out.")                        \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \
       "Offset in the trace where it ends or breaks in the middle of a packet.")
 
@@ -368,6 +401,13 @@ void stats_add(struct stats *stats, enum stat stat, int64_t value);
 void stats_set_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
 void stats_add_at(struct stats *stats, enum stat stat, uint32_t index, int64_t value);
 int64_t stats_get(const struct stats *stats, enum stat stat);
+
+struct stat_name {
+    const char *name, *severity;
+};
+// Whether a stat of the current machine that is `wanted` is more than 0.
+bool stats_any(const struct stats *stats, bool (*wanted)(const struct stat_name *stat));
+
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);
 
 // Writes all rows: single stats even if they are 0, indexed stats if they were set.

@@ -43,6 +43,7 @@ struct input {
     uint64_t unpacked_max;    // bytes that the compressed data may become
     char *name;               // owned; NULL: none
     char damage[DAMAGE_SIZE]; // empty: none
+    char remark[DAMAGE_SIZE]; // the same
     enum budget_limit stopped;
 };
 
@@ -428,6 +429,16 @@ int input_replace(struct input *input, struct spill *spill, const char *type, st
     input->file_size = input->size;
     bytes_replace(input, spill, bytes);
     return 0;
+}
+
+const char *input_remark(const struct input *input)
+{
+    return *input->remark ? input->remark : NULL;
+}
+
+void input_set_remark(struct input *input, const char *text)
+{
+    snprintf(input->remark, sizeof(input->remark), "%s", text);
 }
 
 void input_note_damage(struct input *input, const char *text)

@@ -75,9 +75,6 @@ CREATE TABLE IF NOT EXISTS __intrinsic_spurious_sched_wakeup(
   id, ts, thread_state_id, irq_context, utid, waker_utid
 );
 CREATE TABLE IF NOT EXISTS __intrinsic_state(id, ts, dur, track_id, category, value, arg_set_id);
-CREATE TABLE IF NOT EXISTS __intrinsic_trace_import_logs(
-  id, trace_id, ts, byte_offset, stat_key, arg_set_id
-);
 CREATE TABLE IF NOT EXISTS __intrinsic_track_event_callstacks(
   id, slice_id, track_id, callsite_id, end_callsite_id, weight
 );

@@ -189,3 +189,16 @@ CREATE VIEW stack_sample_counter AS
 SELECT c.id, s.id AS stack_sample_id, c.track_id, c.value
 FROM _profiler_sample s JOIN _profiler_counter_set p ON p.counter_set_id = s.counter_set_id
 JOIN counter c ON c.id = p.counter_id WHERE s.callsite_id IS NOT NULL;
+
+-- Single problems that stats counts, by name.
+--   id: Row.
+--   trace_id: Trace.
+--   ts: When (ns), if it is known.
+--   byte_offset: Place in the trace, if it is known.
+--   severity: info, notice, data_loss or error.
+--   name: Kind of problem, see stats.
+--   arg_set_id: What is known, see args.
+CREATE VIEW _trace_import_logs AS
+SELECT l.id, l.trace_id, l.ts, l.byte_offset, s.severity, s.name, l.arg_set_id
+FROM trace_import_logs l JOIN (SELECT DISTINCT key, severity, name FROM stats) s
+ON s.key = l.stat_key;

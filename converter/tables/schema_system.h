@@ -9,6 +9,8 @@
     T(inode_mount, "Where devices with files of inode_path are mounted.")                          \
     T(inode_path, "Names of files by their inodes, where they were recorded.")                     \
     T(linux_interrupt_mapping, "Names of interrupts (/proc/interrupts).")                          \
+    T(trace_diagnostics, "Mistakes in the config of the recording, and what to do about them.")    \
+    T(trace_import_logs, "Single problems that stats counts, where more is known about them.")     \
     T(trace_sequence, "The writers of the packets of a trace, and the buffers they wrote into.")
 
 #define COLUMNS_chrome_raw(K, C, G)                                                                \
@@ -38,6 +40,23 @@
     C(linux_interrupt_mapping, irq_id, INT, "Number of the interrupt.")                            \
     C(linux_interrupt_mapping, name, TEXT, "Name.")                                                \
     C(linux_interrupt_mapping, machine_id, INT, "Machine.")
+
+#define COLUMNS_trace_diagnostics(K, C, G)                                                         \
+    K(trace_diagnostics, id, "Row.")                                                               \
+    C(trace_diagnostics, key, TEXT, "Name of the mistake, as in Perfetto.")                        \
+    C(trace_diagnostics, title, TEXT, "The mistake in a few words.")                               \
+    C(trace_diagnostics, description, TEXT, "The mistake and its effect.")                         \
+    C(trace_diagnostics, remediation, TEXT, "A better config.")                                    \
+    C(trace_diagnostics, confidence, REAL, "How likely the mistake matters, 0 to 1.")              \
+    C(trace_diagnostics, trace_id, INT, "Trace.")
+
+#define COLUMNS_trace_import_logs(K, C, G)                                                         \
+    K(trace_import_logs, id, "Row.")                                                               \
+    C(trace_import_logs, trace_id, INT, "Trace.")                                                  \
+    C(trace_import_logs, ts, INT, "When (ns), if it is known.")                                    \
+    C(trace_import_logs, byte_offset, INT, "Place in the trace, if it is known.")                  \
+    C(trace_import_logs, stat_key, INT, "Kind of problem, see stats.key.")                         \
+    C(trace_import_logs, arg_set_id, INT, "What is known, see args.")
 
 #define COLUMNS_trace_sequence(K, C, G)                                                            \
     K(trace_sequence, id, "Row.")                                                                  \

@@ -93,6 +93,22 @@ void packets_put(struct packets *packets, int64_t ts, uint32_t field, const void
     append(packets, bytes, size);
 }
 
+void packets_put_whole(struct packets *packets, const void *bytes, size_t size)
+{
+    uint8_t head[HEAD_MAX];
+    size_t n = head_write(head, size);
+    if (packets->size > FLUSH_SIZE || BLOCK_SIZE - packets->size < n + size)
+        packets_flush(packets);
+    if (BLOCK_SIZE < n + size) {
+        append(packets, head, n);
+        append(packets, bytes, size);
+        return;
+    }
+    memcpy(packets->memory + packets->size, head, n);
+    memcpy(packets->memory + packets->size + n, bytes, size);
+    packets->size += n + size;
+}
+
 void packets_done(struct packets *packets)
 {
     free(packets->memory);

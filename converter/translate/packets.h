@@ -41,6 +41,9 @@ void packets_drop(struct packets *packets);
 void packets_put(struct packets *packets, int64_t ts, uint32_t field, const void *bytes,
                  size_t size);
 
+// Writes a packet of which `bytes` are all fields.
+void packets_put_whole(struct packets *packets, const void *bytes, size_t size);
+
 // Writes what is still in memory. Returns packets->failure.
 int packets_flush(struct packets *packets);
 

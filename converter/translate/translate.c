@@ -39,6 +39,17 @@ void translation_damage(struct translation *translation, const char *format, ...
     str_make_printable(translation->damage, false);
 }
 
+void translation_note(struct translation *translation, const char *format, ...)
+{
+    if (*translation->note)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(translation->note, sizeof(translation->note), format, args);
+    va_end(args);
+    str_make_printable(translation->note, false);
+}
+
 int translate(struct input *input, const struct translator *translator,
               const struct input_needs *needs, struct err *err)
 {
@@ -62,5 +73,7 @@ int translate(struct input *input, const struct translator *translator,
     }
     if (*translation.damage)
         input_note_damage(input, translation.damage);
+    if (*translation.note)
+        input_set_remark(input, translation.note);
     return 0;
 }

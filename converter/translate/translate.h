@@ -23,6 +23,7 @@ struct translation {
     const struct input_needs *needs;
     struct err *err;
     char damage[160];    // what is wrong with the file, for people; empty: nothing
+    char note[160];      // what is worth knowing, for people; empty: nothing
     size_t since_forget; // bytes read since pages were released
     uint64_t n_left_out; // lines or records that are left out
 };
@@ -48,3 +49,7 @@ int translation_step(struct translation *translation, size_t n);
 // Notes what is wrong with the file; the first note counts.
 __attribute__((format(printf, 2, 3))) void translation_damage(struct translation *translation,
                                                               const char *format, ...);
+
+// Notes what is worth knowing and is no damage; the first note counts.
+__attribute__((format(printf, 2, 3))) void translation_note(struct translation *translation,
+                                                            const char *format, ...);

@@ -8,7 +8,8 @@
     T(KIND_FTRACE_TEXT, ftrace_text)                                                               \
     T(KIND_PERF_DATA, perf_data)                                                                   \
     T(KIND_PERF_TEXT, perf_text)                                                                   \
-    T(KIND_SIMPLEPERF, simpleperf)
+    T(KIND_SIMPLEPERF, simpleperf)                                                                 \
+    T(KIND_TEXT_PROTO, text_proto)
 
 #define DECLARED(kind, name) extern const struct translator translator_##name;
 TRANSLATORS(DECLARED)

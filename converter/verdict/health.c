@@ -44,6 +44,9 @@ static const struct stat_meaning {
     {"traced_buf_patches_failed", HEALTH_PACKETS, true},
     {"traced_buf_abi_violations", HEALTH_PACKETS, true},
     {"previous_packet_dropped", HEALTH_PACKETS, true},
+    {"traced_buf_sequence_packet_loss", N_HEALTH, true}, // previous_packet_dropped counts all
+    {"traced_buf_data_loss_*", N_HEALTH, true},          // the same, by cause
+    {"traced_buf_incremental_sequences_dropped", HEALTH_PACKETS, true},
     {"traced_final_flush_failed", HEALTH_END, true},
     {"traced_flushes_failed", HEALTH_END, true},
     {"heapprofd_*", HEALTH_HEAP, false},

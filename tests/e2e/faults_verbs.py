@@ -38,7 +38,8 @@ def logical(path):
     if path.suffix != ".db":
         return path.read_bytes()
     with contextlib.closing(sqlite3.connect(path)) as db:
-        return "\n".join(db.iterdump()).encode(errors="surrogateescape")
+        lines = (line for line in db.iterdump() if "parse_trace_duration_ns" not in line)  # differs each time
+        return "\n".join(lines).encode(errors="surrogateescape")
 
 
 def stdout_answer(folder, done):

@@ -334,6 +334,74 @@ class Compressed(Case):
         self.assertIn("b.tar.xz: xz data ends or breaks", self.convert(self.dir / "b.tar.xz", code=1))
 
 
+class TextProto(Case):
+    """Traces in the protobuf text format."""
+
+    def rows(self):
+        with contextlib.closing(sqlite3.connect(self.db)) as handle:
+            return sorted(line for line in handle.iterdump() if not line.startswith(('INSERT INTO "trace"', 'INSERT INTO "input_file"'))
+                          and "trace_size_bytes" not in line and "trace_uuid" not in line)
+
+    def test_text_is_as_good_as_bytes(self):
+        for name in ("counters_tracks", "heap_continuous"):
+            self.convert(GOLDEN / f"{name}.pftrace")
+            expected = self.rows()
+            self.convert(GOLDEN / f"{name}.textproto")
+            self.assertEqual(self.rows(), expected)
+            self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'trace_type'"), [("proto",)])
+
+    def test_forms(self):
+        text = """# proto-file: perfetto/trace.proto
+packet { timestamp: 5; sys_stats { vmstat [{ key: VMSTAT_NR_FREE_PAGES value: 1 }, { key: 1, value: 0x10 }] } }
+packet: < timestamp: 010 87: 7 sys_stats: < vmstat < 1: 1 2: 80 > > >
+packet { timestamp: 9 trusted_packet_sequence_id: 1 sequence_flags: 1 track_event {
+  type: TYPE_INSTANT name: 'a\\tb' "\\303\\244" track_uuid: 1
+  debug_annotations { name: "d" double_value: -1.5e3 } debug_annotations { name: "b" bool_value: true }
+  debug_annotations { name: "i" int_value: -7 } debug_annotations { name: "inf" double_value: -inf } } }
+"""
+        self.convert(self.write("t.pbtxt", text))
+        self.assertEqual(self.query("SELECT ts, value FROM counter ORDER BY ts, value"), [(5, 1), (5, 16), (8, 80)])
+        self.assertEqual(self.query("SELECT name FROM slice"), [("a\tb\u00e4",)])
+        self.assertEqual(self.query("SELECT key, display_value FROM args WHERE key LIKE 'debug.%' ORDER BY 1"),
+                         [("debug.b", "true"), ("debug.d", "-1500.0"), ("debug.i", "-7"), ("debug.inf", "-Inf")])
+
+    def stats(self):
+        return dict(self.query("SELECT substr(name, 12), value FROM stats WHERE name LIKE 'mmsql\\_text\\_%' ESCAPE '\\' AND value"))
+
+    def test_what_is_wrong_is_told_with_its_line(self):
+        good = "packet { timestamp: 5 sys_stats { vmstat { key: 1 value: 7 } } }\n"
+        for bad, code, said, stats in (
+            ("packet { timestamp: 1\n wow: 7 foo { bar: [1, 2] baz { a: 'x' } } [my.ext]: 5 }", 0,
+             'line 3: TracePacket has no field "wow"; fields that this mmsql does not know: 3\n', {"unknown_fields": 3}),
+            ("packet { timestamp: -1\n sys_stats { vmstat { key: VMSTAT_X value: 'a' } } }", 1,
+             'line 2: "1" is not between the limits of its type; values left out: 3; converted', {"wrong_values": 3}),
+            ("packet { timestamp: 6\n oops", 1, 'line 4: "packet" in place of a value; packets left out: 1; converted',
+             {"wrong_packets": 1, "unknown_fields": 1}),
+            ("packet { timestamp: 6 sys_stats { vmstat { key: 1 value: 'open\n } } }", 1, "line 2: the syntax is wrong", {"wrong_packets": 1}),
+            ("nonsense { }", 1, 'line 2: "nonsense" in place of "packet"', {"wrong_packets": 1}),
+            ("packet { track_event { " + "debug_annotations { dict_entries { " * 90, 1, "nested deeper than 100", {"wrong_packets": 1}),
+        ):
+            with self.subTest(bad[:60]):
+                heard = self.convert(self.write("t.textproto", good + bad + "\n" + good.replace("7", "8")), code=code)
+                self.assertIn(f"t.textproto: {said}" if said.startswith("line") else said, heard)
+                self.assertEqual([value for value, in self.query("SELECT value FROM counter")][::len(self.query("SELECT * FROM counter")) - 1], [7, 8])
+                if "deeper" not in said:
+                    self.assertEqual(self.stats(), stats)
+
+    def test_a_cut_keeps_what_is_before(self):
+        text = (GOLDEN / "counters_tracks.textproto").read_bytes()
+        self.convert(self.write("t.textproto", text))
+        whole = self.query("SELECT count(*) FROM counter")[0][0]
+        said = self.convert(self.write("t.textproto", text[:-20]), code=1)
+        self.assertRegex(said, r"line \d+: .*; packets left out: 1")
+        self.assertGreaterEqual(self.query("SELECT count(*) FROM counter")[0][0], whole - 2)
+
+    def test_large_packets(self):
+        text = 'packet { timestamp: 5 track_event { name: "%s" type: TYPE_INSTANT track_uuid: 1 } trusted_packet_sequence_id: 1 }\n'
+        self.convert(self.write("t.textproto", text % "a" + text % ("b" * (9 << 20)) + text % "c"))
+        self.assertEqual(self.query("SELECT length(name) FROM slice"), [(1,), (9 << 20,), (1,)])
+
+
 class ForeignFiles(Case):
     """What the message about a file that is no trace says."""
 

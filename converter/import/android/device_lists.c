@@ -138,7 +138,8 @@ static void flags_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(flags, AndroidAflags, packet->message);
     if (field_present(&flags.error)) {
-        stats_add(&im->stats, STAT_android_aflags_errors, 1);
+        struct arg error = arg_of_text("error", field_words(&flags.error));
+        import_log(im, STAT_android_aflags_errors, &packet->ts, &error, 1);
         return;
     }
     for (struct fields each = fields_of(packet->message, PB_AndroidAflags_flags);

@@ -52,7 +52,12 @@ static void gpu_work_period(struct import *im, const struct ftrace_event *event)
         return;
     }
     if (dur < 0) {
-        stats_add(&im->stats, STAT_gpu_work_period_negative_duration, 1);
+        struct arg args[] = {
+            arg_int("start_time_ns", ftrace_int(event, "start_time_ns")),
+            arg_int("end_time_ns", ftrace_int(event, "end_time_ns")),
+            arg_int("gpu_id", gpu),
+        };
+        import_log(im, STAT_gpu_work_period_negative_duration, &event->ts, args, ELEMENTS(args));
         return;
     }
     struct slice_spec spec = {

@@ -553,6 +553,7 @@ static void ftrace_done(void *state)
 {
     struct ftrace_machine *machine = state;
     own_free(machine->own);
+    map64_done(&machine->told);
     if (machine->owns_all)
         all_free(machine->all);
 }

@@ -61,6 +61,54 @@ static void kprobes_read(struct import *im, const struct wire_field *field, bool
     }
 }
 
+static void errors_read(struct import *im, const struct wire_field *message)
+{
+    struct values errors = values_of(message, PB_FtraceStats_ftrace_parse_errors);
+    uint64_t error;
+    while (values_next(&errors, &error))
+        if (error == PB_FTRACE_STATUS_ABI_ZERO_DATA_LENGTH)
+            stats_add(&im->stats, STAT_ftrace_abi_errors_skipped_zero_data_length, 1);
+        else if (error != PB_FTRACE_STATUS_OK && error != PB_FTRACE_STATUS_UNSPECIFIED)
+            stats_add_at(&im->stats, STAT_mmsql_ftrace_abi_errors, (uint32_t)error, 1);
+}
+
+static bool setup_error(struct import *im, const char *what, const struct wire_field *field)
+{
+    if (!field->size)
+        return false;
+    struct strbuf text = {0};
+    strbuf_addf(&text, "%s: ", what);
+    strbuf_add(&text, field_text(field), field->size);
+    struct slice_name kept = slice_name_of(&im->strings, import_strbuf_keep(im, &text));
+    strbuf_done(&text);
+    struct arg message = arg_name("message", kept);
+    import_log(im, STAT_ftrace_setup_errors, NULL, &message, 1);
+    return true;
+}
+
+// What could not be switched on. A sequence tells so for each of its sources.
+static void setup_errors_read(struct import *im, struct ftrace_machine *machine,
+                              const struct packet *packet)
+{
+    static const struct {
+        uint32_t field;
+        const char *what;
+    } errors[] = {
+        {PB_FtraceStats_failed_ftrace_events, "cannot be switched on"},
+        {PB_FtraceStats_unknown_ftrace_events, "unknown event"},
+        {PB_FtraceStats_atrace_errors, "atrace"},
+        {PB_FtraceStats_exclusive_feature_error, "in use by another recording"},
+    };
+    if (map64_find(&machine->told, packet->sequence_id))
+        return;
+    bool is_told = false;
+    for (size_t i = 0; i < ELEMENTS(errors); i++)
+        for (struct fields each = fields_of(packet->message, errors[i].field); fields_next(&each);)
+            is_told |= setup_error(im, errors[i].what, &each.field);
+    if (is_told)
+        import_map_set(im, &machine->told, packet->sequence_id, 0);
+}
+
 static void ftrace_stats_now(struct import *im, const struct packet *packet)
 {
     MESSAGE(head, FtraceStats, packet->message);
@@ -68,8 +116,12 @@ static void ftrace_stats_now(struct import *im, const struct packet *packet)
     if (phase != PB_START_OF_TRACE && phase != PB_END_OF_TRACE)
         return;
     bool is_end = phase == PB_END_OF_TRACE;
+    errors_read(im, packet->message);
+    struct ftrace_machine *machine = packet->own;
     if (!is_end && field_u64(&head.preserve_ftrace_buffer))
-        ((struct ftrace_machine *)packet->own)->keeps_old = true;
+        machine->keeps_old = true;
+    if (!is_end)
+        setup_errors_read(im, machine, packet);
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;
     wire_foreach(&reader, &field) {
@@ -77,9 +129,6 @@ static void ftrace_stats_now(struct import *im, const struct packet *packet)
             cpu_read(im, &field, is_end);
         else if (field.number == PB_FtraceStats_kprobe_stats)
             kprobes_read(im, &field, is_end);
-        else if (!is_end && (field.number == PB_FtraceStats_unknown_ftrace_events ||
-                             field.number == PB_FtraceStats_failed_ftrace_events))
-            stats_add(&im->stats, STAT_ftrace_setup_errors, 1);
     }
 }
 

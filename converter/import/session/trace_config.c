@@ -8,6 +8,7 @@
 #include "common/memory.h"
 #include "common/pbtext.h"
 #include "converter/import/session/attributes.h"
+#include "converter/import/session/diagnostics.h"
 #include "converter/import/session/trace_uuid.h"
 #include "protos/config/trace_config.pb-c.h"
 #include "protos/fields.h"
@@ -49,18 +50,17 @@ static void config_print(struct import *im, const struct wire_field *message)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", (struct text){text.text, text.size});
 }
 
-// How the recording was written into a file.
-struct written {
-    bool without_flush;
+struct config {
+    bool without_flush;        // the recording was written into a file
+    struct wire_field message; // the last config
 };
 
-static void written_read(struct import *im, struct written *written,
-                         const struct wire_field *message)
+static void written_read(struct import *im, struct config *state, const struct wire_field *message)
 {
     MESSAGE(config, TraceConfig, message);
     if (!field_u64(&config.write_into_file))
         return;
-    written->without_flush = !field_u64(&config.flush_period_ms);
+    state->without_flush = !field_u64(&config.flush_period_ms);
     uint32_t n = 0;
     for (struct fields each = fields_of(message, PB_TraceConfig_buffers); fields_next(&each);) {
         MESSAGE(buffer, TraceConfig_BufferConfig, &each.field);
@@ -84,13 +84,21 @@ static bool flushes_by_itself(const struct import *im)
 
 static void trace_config_finish(struct import *im, void *state)
 {
-    const struct written *written = state;
-    if (written->without_flush && !flushes_by_itself(im))
+    const struct config *config = state;
+    if (config->without_flush && !flushes_by_itself(im))
         stats_add(&im->stats, STAT_config_write_into_file_no_flush, 1);
+}
+
+static void trace_config_write(struct import *im, void *state)
+{
+    const struct config *config = state;
+    if (config->message.data)
+        diagnostics_write(im, &config->message);
 }
 
 static void trace_config_now(struct import *im, const struct packet *packet)
 {
+    ((struct config *)packet->own)->message = *packet->message;
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field, msb = {0}, lsb = {0};
     wire_foreach(&reader, &field) {
@@ -112,7 +120,8 @@ static void trace_config_now(struct import *im, const struct packet *packet)
 const struct importer importer_trace_config = {
     .field = PB_TracePacket_trace_config,
     .now = trace_config_now,
-    .state_size = sizeof(struct written),
+    .state_size = sizeof(struct config),
     .of_all_machines = true,
     .finish = trace_config_finish,
+    .write = trace_config_write,
 };

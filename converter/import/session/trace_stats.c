@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceStats: counts of the tracing service, per buffer and in total.
+// TraceStats: counts of the tracing service, per buffer and in total. The service also tells which
+// buffer each sequence was written into, so what the trace lacks of sequences is counted by buffer.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -57,9 +58,67 @@ static const struct count of_filter[] = {
     OF_FILTER(output_bytes), OF_FILTER(time_taken_ns),
 };
 
+// By bit of DataLossReason, from the second bit on.
+static const enum stat of_cause[LOSS_CAUSES] = {
+    STAT_traced_buf_data_loss_read_gap,
+    STAT_traced_buf_data_loss_chunk_corrupted,
+    STAT_traced_buf_data_loss_orphan_continuation,
+    STAT_traced_buf_data_loss_reassembly_gap,
+    STAT_traced_buf_data_loss_reassembly_broken_chain,
+    STAT_traced_buf_data_loss_overwrite,
+    STAT_traced_buf_data_loss_writer_abort,
+    STAT_traced_buf_data_loss_smb_full,
+};
+
+static void losses_clear(struct stats *stats, uint32_t buffer)
+{
+    stats_set_at(stats, STAT_traced_buf_sequence_packet_loss, buffer, 0);
+    stats_set_at(stats, STAT_traced_buf_incremental_sequences_dropped, buffer, 0);
+    for (size_t i = 0; i < LOSS_CAUSES; i++)
+        stats_set_at(stats, of_cause[i], buffer, 0);
+}
+
+static void losses_add(struct stats *stats, uint32_t buffer, const struct sequence_losses *losses)
+{
+    bool is_useless = losses->n_left_out > 0 && losses->n_left_out == losses->n_with_need;
+    stats_add_at(stats, STAT_traced_buf_sequence_packet_loss, buffer, losses->n_gaps);
+    stats_add_at(stats, STAT_traced_buf_incremental_sequences_dropped, buffer, is_useless);
+    for (size_t i = 0; i < LOSS_CAUSES; i++)
+        stats_add_at(stats, of_cause[i], buffer, losses->n_by_cause[i]);
+}
+
+// A later packet replaces the sums of an earlier one, so each buffer starts from 0.
+static void losses_read(struct import *im, const struct packet *packet, bool is_start)
+{
+    for (struct fields each = fields_of(packet->message, PB_TraceStats_writer_stats);
+         fields_next(&each);) {
+        MESSAGE(writer, TraceStats_WriterStats, &each.field);
+        const struct sequence_losses *losses = sequences_losses(
+            packet->sequences, im->machine->number, (uint32_t)field_u64(&writer.sequence_id));
+        uint32_t buffer = (uint32_t)field_u64(&writer.buffer);
+        if (losses && is_start)
+            losses_clear(&im->stats, buffer);
+        else if (losses)
+            losses_add(&im->stats, buffer, losses);
+    }
+}
+
+static void filter_read(struct stats *stats, const struct wire_field *message)
+{
+    MESSAGE(filter, TraceStats_FilterStats, message);
+    for (size_t i = 0; i < ELEMENTS(of_filter); i++)
+        stats_set(stats, of_filter[i].stat, field_i64(&filter.at[of_filter[i].field]));
+    struct values bytes = values_of(message, PB_TraceStats_FilterStats_bytes_discarded_per_buffer);
+    uint64_t value;
+    for (uint32_t buffer = 0; values_next(&bytes, &value); buffer++)
+        stats_set_at(stats, STAT_traced_buf_bytes_filtered_out, buffer, (int64_t)value);
+}
+
 static void trace_stats_now(struct import *im, const struct packet *packet)
 {
     struct stats *stats = &im->stats;
+    losses_read(im, packet, true);
+    losses_read(im, packet, false);
     MESSAGE(all, TraceStats, packet->message);
     for (size_t i = 0; i < ELEMENTS(totals); i++)
         stats_set(stats, totals[i].stat, field_i64(&all.at[totals[i].field]));
@@ -79,9 +138,7 @@ static void trace_stats_now(struct import *im, const struct packet *packet)
                              field_i64(&buffer.at[of_buffer[i].field]));
             index++;
         } else if (field.number == PB_TraceStats_filter_stats) {
-            MESSAGE(filter, TraceStats_FilterStats, &field);
-            for (size_t i = 0; i < ELEMENTS(of_filter); i++)
-                stats_set(stats, of_filter[i].stat, field_i64(&filter.at[of_filter[i].field]));
+            filter_read(stats, &field);
         }
     }
 }

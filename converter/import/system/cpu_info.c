@@ -27,15 +27,22 @@ static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part
         NULL,           "arm_cpu_implementer", "arm_cpu_architecture", "arm_cpu_variant",
         "arm_cpu_part", "arm_cpu_revision",
     };
-    struct arg args[8];
+    // Bits of features, which only grow.
+    static const char *const features[] = {"cpu_features.mte", "cpu_features.mte3"};
+    uint64_t bits = field_u64(&part->features);
+    struct arg args[ELEMENTS(keys) + ELEMENTS(features) + 1];
     size_t n = 0;
     if (field_present(&part->arm_identifier)) {
         MESSAGE(arm, CpuInfo_ArmCpuIdentifier, &part->arm_identifier);
         for (uint32_t i = 1; i < ELEMENTS(keys); i++)
             ARG_APPEND(args, n, arg_uint(keys[i], (uint32_t)field_u64(&arm.at[i])));
     }
-    if (field_u64(&part->features))
-        ARG_APPEND(args, n, arg_uint("features_raw", field_u64(&part->features)));
+    for (size_t i = 0; i < ELEMENTS(features); i++)
+        if (bits >> i & 1)
+            ARG_APPEND(args, n, arg_bool(features[i], true));
+    if (bits)
+        ARG_APPEND(args, n, arg_uint("cpu_features.raw_bitmap", bits));
+    stats_add(&im->stats, STAT_cpu_info_unknown_cpu_features, bits >> ELEMENTS(features) != 0);
     return args_add(&im->args, args, n);
 }
 
@@ -103,6 +110,7 @@ static void cpu_info_now(struct import *im, const struct packet *packet)
     for (; cpus->n < CPUS_MAX && fields_next(&each); cpus->n++)
         cpu_read(im, (uint32_t)cpus->n, &cpus->items[cpus->n], &each.field);
     clusters_find(cpus);
+    stats_add(&im->stats, STAT_cpu_info_empty, !cpus->n);
 }
 
 static void cpu_info_finish(struct import *im, void *state)

@@ -12,7 +12,63 @@
 struct system_info {
     union message_Utsname utsname;
     union message_SystemInfo info;
+    int64_t sdk_version; // 0: not known
 };
+
+// The SDK levels of Android's releases before 13. Later releases tell their level.
+static const struct {
+    const char *release;
+    uint32_t sdk_version;
+} releases[] = {
+    {"12", 31},  {"11", 30},  {"10", 29},    {"9", 28},   {"8.1", 27},   {"8.0", 26},   {"7.1", 25},
+    {"7.0", 24}, {"6.0", 23}, {"5.1.1", 22}, {"5.1", 22}, {"5.0.2", 21}, {"5.0.1", 21}, {"5.0", 21},
+};
+
+struct fingerprint {
+    struct text release, incremental;
+};
+
+// Cuts off the front of *rest up to the character `end`.
+static bool text_take(struct text *rest, char end, struct text *ret)
+{
+    const char *at = rest->size ? memchr(rest->at, end, rest->size) : NULL;
+    if (!at)
+        return false;
+    size_t size = (size_t)(at - rest->at);
+    *ret = (struct text){rest->at, size};
+    *rest = (struct text){at + 1, rest->size - size - 1};
+    return true;
+}
+
+// BRAND/PRODUCT/DEVICE:RELEASE/ID/INCREMENTAL:TYPE/TAGS
+static bool fingerprint_read(struct text text, struct fingerprint *ret)
+{
+    struct text part;
+    return text_take(&text, ':', &part) && text_take(&text, '/', &ret->release) &&
+           text_take(&text, '/', &part) && text_take(&text, ':', &ret->incremental);
+}
+
+static int64_t sdk_version_of(struct text release)
+{
+    for (size_t i = 0; i < ELEMENTS(releases); i++)
+        if (text_eq(release, text_from(releases[i].release)))
+            return releases[i].sdk_version;
+    return 0;
+}
+
+// The build and its SDK level, of which the trace may have the fingerprint alone.
+static void build_read(struct import *im, struct system_info *state)
+{
+    const union message_SystemInfo *info = &state->info;
+    struct fingerprint fingerprint = {0};
+    if (fingerprint_read(field_words(&info->android_build_fingerprint), &fingerprint))
+        metadata_set_text(&im->metadata, "android_incremental_build", fingerprint.incremental);
+    bool is_told = field_present(&info->android_sdk_version);
+    state->sdk_version =
+        is_told ? field_i64(&info->android_sdk_version) : sdk_version_of(fingerprint.release);
+    if (is_told || state->sdk_version)
+        metadata_set_int(&im->metadata, "android_sdk_version", state->sdk_version);
+}
 
 static void text_fact(struct import *im, const char *name, const struct wire_field *field)
 {
@@ -63,9 +119,7 @@ static void system_info_now(struct import *im, const struct packet *packet)
     if (field_present(&info->timezone_off_mins))
         metadata_set_int(&im->metadata, "timezone_off_mins",
                          (int32_t)field_i64(&info->timezone_off_mins));
-    if (field_present(&info->android_sdk_version))
-        metadata_set_int(&im->metadata, "android_sdk_version",
-                         field_i64(&info->android_sdk_version));
+    build_read(im, state);
     if (field_present(&info->system_ram_bytes)) {
         int64_t bytes = field_i64(&info->system_ram_bytes);
         metadata_set_int(&im->metadata, "system_ram_bytes", bytes);
@@ -102,7 +156,8 @@ static void system_info_finish(struct import *im, void *userdata)
     cell_number(row, COL_machine_num_cpus, &info->num_cpus);
     cell_field(row, COL_machine_android_build_fingerprint, &info->android_build_fingerprint);
     cell_field(row, COL_machine_android_device_manufacturer, &info->android_device_manufacturer);
-    cell_number(row, COL_machine_android_sdk_version, &info->android_sdk_version);
+    if (field_present(&info->android_sdk_version) || state->sdk_version)
+        cell_int(row, COL_machine_android_sdk_version, state->sdk_version);
     cell_number(row, COL_machine_system_ram_bytes, &info->system_ram_bytes);
     if (field_present(&info->system_ram_bytes))
         cell_int(row, COL_machine_system_ram_gb, ram_gb(field_i64(&info->system_ram_bytes)));
