@@ -27,6 +27,7 @@ const struct function_doc function_docs[] = {
     {"VALUE_AT_MAX_TS(ts, value)", "the value at the latest time of all rows"},
     {"EXTRACT_METADATA(name)", "a value of the table metadata; also: EXTRACT_METADATA_FOR_MACHINE, "
                                "_FOR_TRACE(id, name)"},
+    {"TO_FTRACE(id)", "a kernel event as the line of text that systrace has"},
     {"BASE64_ENCODE(bytes), BASE64_DECODE(text)", "base64"},
     {"SLICE_IS_ANCESTOR(a, b)", "1 if slice a is around slice b"},
     {"ANCESTOR_SLICE(id), DESCENDANT_SLICE(id)", "table: the slices around a slice; inside it"},
@@ -89,6 +90,7 @@ int functions_register(sqlite3 *handle)
         text_functions_register,   encoding_functions_register, regexp_functions_register,
         math_functions_register,   clock_functions_register,    query_functions_register,
         window_functions_register, args_functions_register,     package_functions_register,
+        ftrace_functions_register,
     };
     int code = SQLITE_OK;
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)

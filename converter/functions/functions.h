@@ -58,6 +58,7 @@ enum {
     SHARED_ARG_TREE = -995,
     SHARED_CALLSITE = -994,
     SHARED_FRAME = -993,
+    SHARED_LINES = -992,
     SHARED_QUERIES = -1000, // and below
 };
 
@@ -68,6 +69,7 @@ int regexp_functions_register(sqlite3 *handle);
 int math_functions_register(sqlite3 *handle);
 int clock_functions_register(sqlite3 *handle);
 int query_functions_register(sqlite3 *handle);
+int ftrace_functions_register(sqlite3 *handle);
 int window_functions_register(sqlite3 *handle);
 int args_functions_register(sqlite3 *handle);
 int package_functions_register(sqlite3 *handle);

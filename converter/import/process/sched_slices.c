@@ -1,42 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slice is complete when its thread is switched out, so one slice per CPU is held. The letters of
-// a state are the kernel's. Their bits depend on the kernel's version.
+// A slice is complete when its thread is switched out, so one slice per CPU is held.
 #include "converter/import/process/sched_slices.h"
 
-#include <ctype.h>
 #include <errno.h>
 
+#include "common/task_state.h"
 #include "converter/import/importer.h"
-
-#define VERSION(major, minor) ((uint32_t)(major) << 16 | (minor))
-#define VERSION_DEFAULT       VERSION(4, 4) // of traces without a version
 
 struct sched {
     struct sched_cpu_vec cpus;
 };
 
 extern const struct importer importer_sched;
-
-struct state_bit {
-    uint32_t bit;
-    char letter;
-};
-
-uint32_t kernel_version_of(const char *release, size_t size)
-{
-    uint32_t parts[2] = {0};
-    size_t i = 0;
-    for (size_t n = 0; n < 2; n++, i++) {
-        if (i >= size || !isdigit((unsigned char)release[i]))
-            return 0;
-        for (; i < size && isdigit((unsigned char)release[i]); i++)
-            parts[n] = (parts[n] * 10 + (uint32_t)(release[i] - '0')) & 0xffff;
-        if (n == 0 && (i >= size || release[i] != '.'))
-            return 0;
-    }
-    return VERSION(parts[0], parts[1]);
-}
 
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
 {
@@ -51,36 +27,9 @@ struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
 
 const char *sched_state_text(struct import *im, int64_t prev_state)
 {
-    static const struct state_bit common[] = {
-        {0x01, 'S'}, {0x02, 'D'}, {0x04, 'T'}, {0x08, 't'}, {0x10, 'X'}, {0x20, 'Z'}, {0},
-    };
-    static const struct state_bit since_4_14[] = {{0x40, 'P'}, {0x80, 'I'}, {0}};
-    static const struct state_bit before[] = {
-        {0x200, 'P'}, {0x40, 'x'}, {0x80, 'K'}, {0x100, 'W'}, {0x400, 'N'}, {0},
-    };
-    uint32_t version = im->machine->kernel_version ? im->machine->kernel_version : VERSION_DEFAULT;
-    uint32_t bits = (uint32_t)prev_state & 0xffff, preempted = 0x100;
-    const struct state_bit *more = since_4_14;
-    if (version >= VERSION(4, 14)) {
-        if (bits & 0xfe00)
-            return NULL;
-    } else {
-        more = before;
-        preempted = version >= VERSION(4, 8) ? 0x1000 : 0x800;
-        if ((bits & 0x7ff) == 0x402) // TASK_IDLE: uninterruptible, no load
-            return "I";
-    }
-    char text[16];
-    size_t n = 0;
-    for (const struct state_bit *bit = common; bit->letter; bit++)
-        if (bits & bit->bit)
-            text[n++] = bit->letter;
-    for (const struct state_bit *bit = more; bit->letter; bit++)
-        if (bits & bit->bit)
-            text[n++] = bit->letter;
-    if (!n)
-        return bits & preempted ? "R+" : "R";
-    return strset_text(&im->strings, strset_add(&im->strings, text, n));
+    char text[TASK_STATE_SIZE];
+    size_t size = task_state_text(im->machine->kernel_version, prev_state, '\0', text);
+    return size ? strset_text(&im->strings, strset_add(&im->strings, text, size)) : NULL;
 }
 
 void sched_slice_write(struct import *im, uint32_t cpu, const struct sched_cpu *state, int64_t dur,

@@ -21,9 +21,6 @@ struct sched_cpu {
 };
 VEC_DEFINE(sched_cpu_vec, struct sched_cpu);
 
-// The kernel's version, major << 16 | minor, in a release of uname(2) ("6.1.0-13-amd64"). 0: none.
-uint32_t kernel_version_of(const char *release, size_t size);
-
 // The state of a CPU, created if new; NULL: memory ran out.
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu);
 

@@ -2,8 +2,8 @@
 //
 // SystemInfo: the machine that the trace was recorded on.
 #include "common/elements.h"
+#include "common/task_state.h"
 #include "converter/import/importer.h"
-#include "converter/import/process/sched_slices.h"
 #include "protos/fields.h"
 
 #define PAGE_SIZE_DEFAULT 4096
