@@ -33,7 +33,6 @@ int etw_events_place(struct reader *reader, const struct wire_field *field, uint
             .data = event.data,
             .size = (uint32_t)event.size,
             .generation = generation,
-            .queue = (uint16_t)(field_u64(cpu) + 1),
             .kind = TIMELINE_ETW,
         };
         if (item.ts > reader->latest_ts) {
@@ -41,7 +40,9 @@ int etw_events_place(struct reader *reader, const struct wire_field *field, uint
             reader->latest_is_event = true;
         }
         reader->since_forget += sizeof(item);
-        r = timeline_add(&reader->timeline, item);
+        r = timeline_queue(&reader->timeline, item.kind, (uint32_t)field_u64(cpu), &item.queue);
+        if (r == 0)
+            r = timeline_add(&reader->timeline, item);
     }
     return r;
 }

@@ -26,7 +26,7 @@
 
 #define FLAG_STATE_CLEARED 1
 #define FLAG_STATE_NEEDED  2
-#define CPU_MAX            4095
+#define CPU_MAX            (TIMELINE_CPUS - 1)
 #define CLOCKS_OF_RUNS     64 // see struct timeline_item
 #define PACKET_MAX         ((size_t)512 << 20)
 #define INFLATED_MAX       ((size_t)64 << 20) // inflated bytes of one packet
@@ -371,7 +371,6 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
             .data = bundle.messages[kind].pos,
             .size = (uint32_t)(bundle.messages[kind].end - bundle.messages[kind].pos),
             .generation = generation,
-            .queue = (uint16_t)(bundle.cpu + 1),
             .in_file_order = bundle.ordered,
             .kind = (uint8_t)kind,
             .sorted = run->sorted,
@@ -390,7 +389,9 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
             reader->latest_is_event = true;
         }
         reader->since_forget += sizeof(item);
-        r = timeline_add(&reader->timeline, item);
+        r = timeline_queue(&reader->timeline, item.kind, bundle.cpu, &item.queue);
+        if (r == 0)
+            r = timeline_add(&reader->timeline, item);
     }
     bundle_start(reader, &bundle, clock);
     return r;
@@ -666,7 +667,7 @@ static int event_sorted(struct reader *reader, const struct timeline_item *item,
         single.event = wire_reader_over(item->data, item->size);
     struct bundle_event event = {
         .ts = ts,
-        .cpu = item->queue - 1u,
+        .cpu = timeline_cpu(&reader->timeline, item->queue),
         .kind = run ? (enum run_kind)item->kind : RUN_EVENTS,
         .run = run ? run : &single,
         .state = sequences_generation(&reader->sequences, item->generation),
