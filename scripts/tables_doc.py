@@ -132,6 +132,8 @@ Tracks and events:
   the event is no error.
 - Events of a track whose parent is unknown are kept. States of state tracks are slices.
 - A callstack of a track event is the arg callsite_id; the callstack of its end is end_callsite_id.
+- `to_ftrace()` shows states of tasks and flags of the allocator as the kernel of the trace has them;
+  the peer takes every kernel for 4.4. Without ORDER BY id the lines may be grouped by event.
 - Slices of firmware (FWTP) have a track for each name. vb2_v4l2_dqbuf has its own name, not that of
   vb2_v4l2_qbuf.
 """

@@ -7,7 +7,8 @@
 // A form is text with fields:
 //   <field>, <name=field>  " field=VALUE"; nothing if the event lacks the field
 //   {field}                the value alone
-// Either may end with a colon and the letter of a conversion; see value_add().
+// Either may have a colon and the letter of a conversion, see value_add(). Behind a bar may stand
+// the text for a field that the event lacks.
 #include "converter/functions/to_ftrace.h"
 
 #include <stdbool.h>
@@ -58,8 +59,8 @@ static const struct form {
     {"print", " {buf:l}"},
     {"samsung_tracing_mark_write", "{trace_type:c}|{pid}|{trace_name}|{value}"},
     {"sched_blocked_reason", "<pid><iowait=io_wait><caller:k>"},
-    {"sched_switch",
-     "<prev_comm><prev_pid><prev_prio><prev_state:s> ==><next_comm><next_pid><next_prio>"},
+    {"sched_switch", "<prev_comm|><prev_pid|0><prev_prio|0><prev_state:s|R> ==>"
+                     "<next_comm|><next_pid|0><next_prio|0>"},
     {"sched_wakeup", "<comm><pid><prio><target_cpu:t>"},
     {"softirq_entry", SOFTIRQ},
     {"softirq_exit", SOFTIRQ},
@@ -248,26 +249,33 @@ static void arg_add(const struct line *line, int field, struct text name, char c
         value_add(line, field, conversion);
 }
 
+// Cuts off *text what is behind the character, which is returned.
+static struct text text_behind(struct text *text, char character)
+{
+    const char *at = memchr(text->at, character, text->size);
+    if (!at)
+        return (struct text){0};
+    struct text behind = {at + 1, text->size - (size_t)(at + 1 - text->at)};
+    text->size = (size_t)(at - text->at);
+    return behind;
+}
+
 // `place`: what is between the brackets.
 static void place_add(const struct line *line, struct text place, bool has_name)
 {
-    char conversion = '\0';
-    if (place.size > 2 && place.at[place.size - 2] == ':') {
-        conversion = place.at[place.size - 1];
-        place.size -= 2;
-    }
-    const char *equals = memchr(place.at, '=', place.size);
-    struct text name = {place.at, equals ? (size_t)(equals - place.at) : place.size};
-    struct text key = place;
-    if (equals)
-        key = (struct text){equals + 1, place.size - name.size - 1};
-    int field = field_find(line, key);
-    if (field < 0)
-        return;
-    if (has_name)
-        arg_add(line, field, name, conversion);
-    else
-        value_add(line, field, conversion);
+    struct text absent = text_behind(&place, '|');
+    struct text conversion = text_behind(&place, ':');
+    struct text name = place;
+    struct text key = text_behind(&name, '=');
+    int field = field_find(line, key.at ? key : name);
+    char letter = conversion.at ? *conversion.at : '\0';
+    if (field >= 0 && has_name)
+        arg_add(line, field, name, letter);
+    else if (field >= 0)
+        value_add(line, field, letter);
+    else if (absent.at)
+        sqlite3_str_appendf(line->text, " %.*s=%.*s", (int)name.size, name.at, (int)absent.size,
+                            absent.at);
 }
 
 static void form_add(const struct line *line, const char *form)
