@@ -33,9 +33,14 @@ static struct span last_word_take(struct span *text)
     return word;
 }
 
+// A task that had ended has the number -1.
 static bool number_u32(struct span text, uint32_t *ret)
 {
     uint64_t value;
+    if (text_is(text, "-1")) {
+        *ret = UINT32_MAX;
+        return true;
+    }
     if (!text_decimal(text, &value) || value > UINT32_MAX)
         return false;
     *ret = (uint32_t)value;

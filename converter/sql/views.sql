@@ -145,11 +145,11 @@ FROM _profiler_sample WHERE source = 'linux.perf';
 CREATE VIEW perf_session AS
 SELECT id, id AS perf_session_id, cmdline FROM _profiler_session WHERE source = 'linux.perf';
 
--- Samples that Chrome's profiler streams.
+-- Samples that Chrome's profiler streams, of simpleperf, and of the text of perf.
 --   process_priority: Priority of its process; 0: usual, or not known.
 CREATE VIEW cpu_profile_stack_sample AS
 SELECT id, ts, callsite_id, utid, coalesce(process_priority, 0) AS process_priority
-FROM _profiler_sample WHERE source = 'chrome';
+FROM _profiler_sample WHERE source IN ('chrome', 'simpleperf', 'perf_text');
 
 -- Samples of any source that have a call chain.
 CREATE VIEW stack_sample AS

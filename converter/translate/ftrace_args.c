@@ -132,7 +132,8 @@ static bool key_find(struct span text, const char *from, struct span *ret)
         const char *start = at;
         while (start > from && is_key_char(start[-1]))
             start--;
-        if (start < at && (start == text.at || is_blank(start[-1]))) {
+        bool is_equation = at + 1 < text.end && at[1] == '=';
+        if (start < at && !is_equation && (start == text.at || is_blank(start[-1]))) {
             *ret = (struct span){start, at};
             return true;
         }
@@ -172,8 +173,9 @@ static uint64_t symbol_number(struct ftrace_symbols *symbols, struct span name)
 
 static bool words_read(const struct word_number *words, struct span value, int64_t *ret)
 {
+    struct span word = word_take(&value);
     for (; words->word; words++)
-        if (text_is(word_take(&value), words->word)) {
+        if (text_is(word, words->word)) {
             *ret = words->number;
             return true;
         }

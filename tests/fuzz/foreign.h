@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as a file of another format: it becomes packets, none of them damaged, and the packets
+// become a sound database.
+#pragma once
+
+#include <string.h>
+
+#include "converter/translate/translate.h"
+#include "tests/fuzz/trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// `copies`: packets have messages of the file, which may be damaged.
+static inline int fuzz_foreign(enum kind_id kind, bool copies, const uint8_t *data, size_t size)
+{
+    struct err err = {0};
+    struct input *input;
+    uint8_t *copy = malloc(size + 1); // of the right size, so that a read behind it is seen
+    if (!copy)
+        return 0;
+    if (size)
+        memcpy(copy, data, size);
+    uint8_t *exact = size ? realloc(copy, size) : copy;
+    if (input_from_memory(exact, size, &err, &input) < 0) {
+        free(exact);
+        return 0;
+    }
+    if (translate(input, translator_of(kind), NULL, &err) < 0) {
+        fprintf(stderr, "translation failed: %s\n", err.text);
+        abort();
+    }
+    struct database *db = fuzz_convert(input_bytes(input), input_size(input));
+    fuzz_expect_none(database_handle(db),
+                     "SELECT 1 FROM stats WHERE name = 'mmsql_truncated_at' AND value");
+    if (!copies)
+        fuzz_expect_none(database_handle(db),
+                         "SELECT 1 FROM stats WHERE name = 'mmsql_packets_damaged' AND value");
+    database_free(db);
+    input_free(input);
+    free(exact);
+    return 0;
+}
