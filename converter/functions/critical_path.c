@@ -2,7 +2,8 @@
 //
 // __intrinsic_wakeup_graph_agg collects the times in which threads ran, each with the thread that
 // woke it up; __intrinsic_critical_path_walk tells, for each of some roots, which threads the time
-// from its sleep to its end was spent in.
+// from its sleep to its end was spent in. __intrinsic_critical_path_flat tells the same in order of
+// time and without gaps: time that belongs to no thread belongs to the root.
 //
 // A node is a time in which a thread runs, [ts, ts + dur), and the sleep in front,
 // [ts - idle_dur, ts). A walk asks about a window of time: what lies in the run belongs to the
@@ -41,10 +42,21 @@ struct window {
 };
 VEC_DEFINE(window_vec, struct window);
 
+// A part of a root's time, and the node that it belongs to.
+struct blocker {
+    const struct wakeup *node;
+    int64_t id; // of the node
+    int64_t start, end;
+    int64_t depth;
+};
+VEC_DEFINE(blocker_vec, struct blocker);
+
 struct walk {
     const struct wakeups *wakeups;
+    const struct wakeup *root;
     int64_t root_id;
-    struct window_vec windows; // a stack
+    struct window_vec windows;   // a stack
+    struct blocker_vec blockers; // of the root
     struct value_table *table;
     bool failed;
 };
@@ -125,11 +137,8 @@ static void window_push(struct walk *walk, const struct window *from, int64_t id
 
 static void blocker_add(struct walk *walk, const struct window *window, int64_t start, int64_t end)
 {
-    const int64_t values[] = {walk->root_id, window->depth,      start,        less(end, start),
-                              window->id,    window->node->utid, walk->root_id};
-    for (int i = 0; i < (int)ELEMENTS(values); i++)
-        value_table_add_int(walk->table, i, values[i]);
-    walk->table->n_rows++;
+    struct blocker blocker = {window->node, window->id, start, end, window->depth};
+    walk->failed |= blocker_vec_push(&walk->blockers, blocker) < 0;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -159,14 +168,17 @@ static void window_look(struct walk *walk, const struct window *window)
         blocker_add(walk, window, run_start, end);
 }
 
+// Fills `blockers`.
 static void root_walk(struct walk *walk, int64_t id)
 {
     const struct wakeup *root = wakeup_find(walk->wakeups, id);
+    blocker_vec_clear(&walk->blockers);
     if (!root)
         return;
     struct window window = {
         root, id, less(root->ts, root->has_idle ? root->idle_dur : 0), more(root->ts, root->dur),
         0,    0};
+    walk->root = root;
     walk->root_id = id;
     window_vec_clear(&walk->windows);
     if (window.start < window.end)
@@ -177,21 +189,83 @@ static void root_walk(struct walk *walk, int64_t id)
     }
 }
 
+static void row_add(struct walk *walk, const int64_t *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        value_table_add_int(walk->table, i, values[i]);
+    walk->table->n_rows++;
+}
+
+static void blockers_print(struct walk *walk)
+{
+    vec_foreach(&walk->blockers, it) {
+        const int64_t values[] = {
+            walk->root_id, it->depth,      it->start,    less(it->end, it->start),
+            it->id,        it->node->utid, walk->root_id};
+        row_add(walk, values, ELEMENTS(values));
+    }
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct blocker *x = a, *y = b;
+    return x->start != y->start ? (x->start > y->start) - (x->start < y->start)
+                                : (x->depth > y->depth) - (x->depth < y->depth);
+}
+
+static void piece_print(struct walk *walk, int64_t id, int64_t utid, int64_t start, int64_t end)
+{
+    const int64_t values[] = {walk->root_id, walk->root->utid, id, utid, start, less(end, start)};
+    if (start < end)
+        row_add(walk, values, ELEMENTS(values));
+}
+
+static void pieces_print(struct walk *walk)
+{
+    size_t n = walk->blockers.n;
+    if (n > 1)
+        qsort(walk->blockers.items, n, sizeof(*walk->blockers.items), by_start);
+    for (size_t i = 0; i < n; i++) {
+        const struct blocker *it = &walk->blockers.items[i];
+        int64_t next = i + 1 < n ? it[1].start : it->end;
+        piece_print(walk, it->id, it->node->utid, it->start, least(it->end, next));
+        piece_print(walk, walk->root_id, walk->root->utid, it->end, next);
+    }
+}
+
+static void walks_run(sqlite3_context *context, sqlite3_value **argv, struct value_table *table,
+                      void (*print)(struct walk *walk))
+{
+    const struct int64_vec *roots = sqlite3_value_pointer(argv[1], VALUE_ARRAY);
+    struct walk walk = {.wakeups = sqlite3_value_pointer(argv[0], VALUE_WAKEUPS), .table = table};
+    for (size_t i = 0; table && walk.wakeups && roots && i < roots->n; i++) {
+        root_walk(&walk, roots->items[i]);
+        if (walk.failed || table->failed)
+            break;
+        print(&walk);
+    }
+    window_vec_done(&walk.windows);
+    blocker_vec_done(&walk.blockers);
+    if (table)
+        table->failed |= walk.failed;
+    value_table_result(context, table);
+}
+
 // (wakeups, ids of the roots)
 static void critical_path(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
     static const char *const names[] = {"root_id",    "depth",        "ts",       "dur",
                                         "blocker_id", "blocker_utid", "parent_id"};
-    const struct int64_vec *roots = sqlite3_value_pointer(argv[1], VALUE_ARRAY);
-    struct walk walk = {.wakeups = sqlite3_value_pointer(argv[0], VALUE_WAKEUPS),
-                        .table = value_table_new(ELEMENTS(names), names)};
-    for (size_t i = 0; walk.table && walk.wakeups && roots && i < roots->n && !walk.failed; i++)
-        root_walk(&walk, roots->items[i]);
-    window_vec_done(&walk.windows);
-    if (walk.table)
-        walk.table->failed |= walk.failed;
-    value_table_result(context, walk.table);
+    walks_run(context, argv, value_table_new(ELEMENTS(names), names), blockers_print);
+}
+
+// (wakeups, ids of the roots)
+static void critical_path_flat(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    static const char *const names[] = {"root_id", "root_utid", "id", "utid", "ts", "dur"};
+    walks_run(context, argv, value_table_new(ELEMENTS(names), names), pieces_print);
 }
 
 int critical_path_functions_register(sqlite3 *handle)
@@ -199,6 +273,7 @@ int critical_path_functions_register(sqlite3 *handle)
     static const struct value_function functions[] = {
         {"__intrinsic_wakeup_graph_agg", 7, NULL, wakeups_step, wakeups_final},
         {"__intrinsic_critical_path_walk", 2, critical_path, NULL, NULL},
+        {"__intrinsic_critical_path_flat", 2, critical_path_flat, NULL, NULL},
     };
     return value_functions_add(handle, functions, ELEMENTS(functions));
 }

@@ -263,6 +263,7 @@ int table_functions_register(sqlite3 *handle)
         dominator_functions_register,
         tree_functions_register,
         critical_path_functions_register,
+        thread_span_functions_register,
         stack_functions_register,
         profile_function_register,
         table_info_register,

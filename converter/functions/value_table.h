@@ -92,6 +92,7 @@ int graph_scan_functions_register(sqlite3 *handle);
 int dominator_functions_register(sqlite3 *handle);
 int tree_functions_register(sqlite3 *handle);
 int critical_path_functions_register(sqlite3 *handle);
+int thread_span_functions_register(sqlite3 *handle);
 
 // Stacks, and profiles of stacks, as BLOBs.
 int stack_functions_register(sqlite3 *handle);

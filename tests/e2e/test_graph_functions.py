@@ -335,6 +335,38 @@ class CriticalPaths(Case):
         for a, b in (("NULL", array([1])), ("NULL", "NULL"), (graph([(1, 2)]), array([1]))):
             self.assertEqual(self.rows(table(f"__intrinsic_critical_path_walk({a}, {b})", *self.COLUMNS)), [])
 
+    def test_flat_has_no_gaps(self):
+        def flat(nodes, roots):
+            value = (f"__intrinsic_critical_path_flat((SELECT __intrinsic_wakeup_graph_agg(a, b, c, d, e, f, g) FROM {values(nodes)}), {array(roots)})")
+            return self.rows(table(value, "root_id", "root_utid", "id", "utid", "ts", "dur"))
+
+        nodes = [(1, 10, 100, 30, None, None, None), (2, 10, 200, 30, 50, None, 1), (3, 30, 300, 10, 250, 2, None)]
+        self.assertEqual(flat(nodes, [3]), [(3, 30, 1, 10, 100, 30), (3, 30, 3, 30, 130, 20), (3, 30, 2, 10, 150, 50), (3, 30, 2, 10, 200, 30),
+                                            (3, 30, 3, 30, 230, 70), (3, 30, 3, 30, 300, 10)])
+        self.assertEqual(flat(nodes, [77, 1]), [(1, 10, 1, 10, 100, 30)])
+        self.assertEqual(flat(nodes, [77]), [])
+
+    def test_spans_between_sleeps(self):
+        # id, utid, ts, dur, state, waker_id, is_irq
+        states = [(1, 1, 0, 10, "Running", None, 0), (2, 2, 0, 5, "R", None, 0), (3, 2, 5, 5, "Running", None, 0), (4, 2, 10, 20, "S", None, 0),
+                  (5, 1, 10, 5, "R+", None, 0), (6, 1, 15, 25, "Running", None, 0), (7, 2, 30, 2, "R", 6, 0), (8, 2, 32, 8, "Running", None, 0),
+                  (9, 2, 40, 10, "D", None, 0), (10, 2, 50, 1, "R", 6, 1), (11, 2, 51, 9, "Running", None, 0), (12, 2, 60, 10, "S", None, 0),
+                  (13, 1, 65, 5, "R", 11, 0), (14, 2, 70, 1, "R", 11, 0), (15, 2, 71, -1, "Running", None, 0)]
+        value = f"(SELECT __intrinsic_wakeup_spans_agg(a, b, c, d, e, f, g) FROM {values(states)})"
+        names = ("id", "utid", "waker_id", "ts", "idle_state", "idle_id", "idle_dur", "prev_id", "dur")
+        self.assertEqual(self.rows(table(value, *names)), [
+            (2, 2, None, 0, None, None, None, None, 10), (7, 2, None, 30, ord("S"), 4, 20, 2, 10), (10, 2, None, 50, 0, 9, 10, 7, 10),
+            (14, 2, 10, 70, ord("S"), 12, 10, 10, 1)])
+        none = f"(SELECT __intrinsic_wakeup_spans_agg(a, b, c, d, e, f, g) FROM {values(states)} WHERE 0)"
+        self.assertEqual(self.rows(table(none, *names)), [])
+
+    def test_states_before(self):
+        # id, utid, runs, is_wakeup
+        states = [(1, 1, 1, 0), (2, 1, 0, 1), (3, 2, 0, 0), (4, 1, 1, 0), (5, 1, 0, 0), (6, 2, 1, 0), (7, 1, 1, 0)]
+        value = f"(SELECT __intrinsic_previous_runnable_agg(a, b, c, d) FROM {values(states)})"
+        self.assertEqual(self.rows(table(value, "id", "prev_runnable_id", "prev_wakeup_runnable_id")),
+                         [(1, None, None), (4, 2, 2), (6, 3, None), (7, 5, 2)])
+
     def test_a_million_wakeups(self):
         begin = time.monotonic()
         out = self.ask(f"CREATE PERFETTO TABLE w AS {MILLION} SELECT i FROM n; " + table(

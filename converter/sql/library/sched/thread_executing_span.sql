@@ -18,7 +18,7 @@ CREATE PERFETTO MACRO _is_runnable_state(
 RETURNS Expr AS ($state = 'R');
 
 -- States that begin because something woke the thread.
-CREATE PERFETTO TABLE _runnable_state(
+CREATE PERFETTO VIEW _runnable_state(
     -- State, see thread_state.
     id JOINID(thread_state.id),
     -- Start (ns).
@@ -42,7 +42,7 @@ FROM thread_state
 WHERE waker_id IS NOT NULL AND dur != -1;
 
 -- The first state of each thread, if the thread was ready in it.
-CREATE PERFETTO TABLE _first_runnable_state(
+CREATE PERFETTO VIEW _first_runnable_state(
     -- State, see thread_state.
     id JOINID(thread_state.id),
     -- Start (ns).
@@ -67,7 +67,7 @@ WHERE id IN (SELECT min(id) FROM thread_state GROUP BY utid)
   AND dur != -1 AND _is_runnable_state!(state);
 
 -- Sleeps: the states S, D and I.
-CREATE PERFETTO TABLE _sleep_state(
+CREATE PERFETTO VIEW _sleep_state(
     -- State, see thread_state.
     id JOINID(thread_state.id),
     -- Start (ns).
@@ -86,7 +86,7 @@ FROM thread_state
 WHERE state IN ('S', 'D', 'I') AND dur != -1;
 
 -- The end of each thread's last state that has ended.
-CREATE PERFETTO TABLE _thread_end_ts(
+CREATE PERFETTO VIEW _thread_end_ts(
     -- End (ns).
     end_ts TIMESTAMP,
     -- Thread.
@@ -96,7 +96,7 @@ SELECT ts + dur AS end_ts, utid
 FROM (SELECT max(ts) AS ts, dur, utid FROM thread_state WHERE dur != -1 GROUP BY utid);
 
 -- The first sleep of each thread that something ended.
-CREATE PERFETTO TABLE _first_sleep_state(
+CREATE PERFETTO VIEW _first_sleep_state(
     -- State, see thread_state.
     id JOINID(thread_state.id),
     -- Start (ns).
@@ -115,7 +115,7 @@ FROM _sleep_state s JOIN _runnable_state r ON r.utid = s.utid AND r.ts = s.ts + 
 GROUP BY s.utid;
 
 -- Ends of sleeps, and the beginnings of threads.
-CREATE PERFETTO TABLE _wakeup(
+CREATE PERFETTO VIEW _wakeup(
     -- State of the sleep; NULL: the thread began.
     state STRING,
     -- Function of the kernel that the thread slept in.
@@ -149,7 +149,7 @@ FROM (
 LEFT JOIN _thread_end_ts e ON e.utid = w.utid;
 
 -- The span that each time on a processor belongs to.
-CREATE PERFETTO TABLE _wakeup_map(
+CREATE PERFETTO VIEW _wakeup_map(
     -- First state of the span.
     id JOINID(thread_state.id),
     -- State in which the thread ran: the one that others name as their waker.
@@ -192,13 +192,22 @@ CREATE PERFETTO TABLE _wakeup_graph(
     -- Duration (ns).
     dur DURATION
 ) AS
-SELECT w.utid, w.id, iif(w.is_irq, NULL, m.id) AS waker_id, w.ts,
-       iif(w.is_irq, 'IRQ', w.state) AS idle_state, w.blocked_function AS idle_reason,
-       w.ts - w.prev_end_ts AS idle_dur, lag(w.id) OVER of_thread AS prev_id,
-       ifnull(lead(w.prev_end_ts) OVER of_thread, w.thread_end_ts) - w.ts AS dur
-FROM _wakeup w LEFT JOIN _wakeup_map m ON m.waker_id = w.waker_id
-WINDOW of_thread AS (PARTITION BY w.utid ORDER BY w.ts)
-ORDER BY w.id;
+SELECT c1 AS utid, c0 AS id, c2 AS waker_id, c3 AS ts,
+       CASE WHEN c4 = 0 THEN 'IRQ' WHEN c4 > 0 THEN char(c4) END AS idle_state,
+       sleep.blocked_function AS idle_reason, c6 AS idle_dur, c7 AS prev_id, c8 AS dur
+FROM __intrinsic_table_ptr((
+    SELECT __intrinsic_wakeup_spans_agg(
+               id, utid, ts, dur, state, waker_id,
+               iif(ifnull(irq_context, 0) = 0, ifnull(io_wait, 0), 1))
+    FROM (
+        SELECT id, utid, ts, dur, state, waker_id, irq_context, io_wait
+        FROM thread_state
+        ORDER BY id
+    )))
+LEFT JOIN thread_state AS sleep ON sleep.id = c5
+WHERE __intrinsic_token_apply_and!(
+    _ii_df_bind, (c0, c1, c2, c3, c4, c5, c6, c7, c8),
+    (id, utid, waker_id, ts, idle_state, idle_id, idle_dur, prev_id, dur));
 
 -- The spans that cover intervals. Columns: root_node_id, a span; capacity, how far its id is from
 -- that of the span before.
@@ -247,6 +256,24 @@ RETURNS TableOrSubQuery AS (
         (root_id, depth, ts, dur, blocker_id, blocker_utid, parent_id))
 );
 
+-- The same as _critical_path_by_roots, with the threads: root_utid and utid.
+CREATE PERFETTO MACRO _critical_path_flat_by_roots(
+    -- Spans to begin with: root_node_id.
+    _roots_table TableOrSubQuery,
+    -- Spans, see _wakeup_graph.
+    _node_table TableOrSubQuery
+)
+RETURNS TableOrSubQuery AS (
+    SELECT c0 AS root_id, c1 AS root_utid, c2 AS id, c3 AS utid, c4 AS ts, c5 AS dur
+    FROM __intrinsic_table_ptr(__intrinsic_critical_path_flat(
+        (SELECT __intrinsic_wakeup_graph_agg(
+                    n.id, n.utid, n.ts, n.dur, n.idle_dur, n.waker_id, n.prev_id)
+         FROM $_node_table AS n),
+        (SELECT __intrinsic_array_agg(r.root_node_id) FROM $_roots_table AS r)))
+    WHERE __intrinsic_token_apply_and!(
+        _ii_df_bind, (c0, c1, c2, c3, c4, c5), (root_id, root_utid, id, utid, ts, dur))
+);
+
 -- The critical paths of spans: at each time the deepest level. Columns: root_id, the span to begin
 -- with; id, the span that it waited for; ts and dur (ns).
 CREATE PERFETTO MACRO _critical_path_by_roots(
@@ -256,19 +283,8 @@ CREATE PERFETTO MACRO _critical_path_by_roots(
     _node_table TableOrSubQuery
 )
 RETURNS TableOrSubQuery AS (
-    WITH __level AS MATERIALIZED (
-        SELECT * FROM _critical_path_with_depth_by_roots!($_roots_table, $_node_table)
-    ),
-    __path AS (
-        SELECT root_id, min(ts) AS root_ts, max(ts + dur) - min(ts) AS root_dur
-        FROM __level GROUP BY root_id
-    )
-    SELECT flat.root_id, flat.id, flat.ts, flat.dur
-    FROM _intervals_flatten!(
-        (SELECT l.root_id, p.root_ts, p.root_dur, l.parent_id, l.id, l.ts, l.dur
-         FROM __level l JOIN __path p ON p.root_id = l.root_id)) AS flat
-    WHERE flat.dur > 0
-    GROUP BY flat.root_id, flat.ts
+    SELECT root_id, id, ts, dur
+    FROM _critical_path_flat_by_roots!($_roots_table, $_node_table)
 );
 
 -- The critical paths of threads in intervals. Columns: root_utid, the thread; utid, the thread that
@@ -287,11 +303,9 @@ RETURNS TableOrSubQuery AS (
     ),
     __step AS MATERIALIZED (
         SELECT row_number() OVER (ORDER BY path.ts) AS id, path.ts, path.dur, path.root_id,
-               path.id AS span_id, root.utid AS root_utid, span.utid
-        FROM _critical_path_by_roots!(
+               path.id AS span_id, path.root_utid, path.utid
+        FROM _critical_path_flat_by_roots!(
             _intervals_to_roots!($_intervals_table, $_node_table), $_node_table) AS path
-        JOIN $_node_table AS root ON root.id = path.root_id
-        JOIN $_node_table AS span ON span.id = path.id
     )
     SELECT DISTINCT s.root_utid, s.utid, s.root_id, s.span_id AS id, both.ts, both.dur,
            a.ts AS interval_ts, a.dur AS interval_dur

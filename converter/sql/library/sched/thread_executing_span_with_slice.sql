@@ -23,10 +23,9 @@ CREATE PERFETTO TABLE _critical_path_all(
     root_utid JOINID(thread.id)
 ) AS
 SELECT row_number() OVER (ORDER BY path.ts) AS id, path.ts, path.dur, path.ts + path.dur AS ts_end,
-       span.utid, root.utid AS root_utid
-FROM _critical_path_by_roots!((SELECT id AS root_node_id FROM _wakeup_graph), _wakeup_graph) AS path
-JOIN _wakeup_graph span ON span.id = path.id
-JOIN _wakeup_graph root ON root.id = path.root_id
+       path.utid, path.root_utid
+FROM _critical_path_flat_by_roots!(
+    (SELECT id AS root_node_id FROM _wakeup_graph), _wakeup_graph) AS path
 ORDER BY path.ts;
 
 -- States of threads, with the names that the stacks use.
