@@ -28,7 +28,8 @@ WITH ran AS (
     SELECT id_0 AS id, sum(dur) AS cpu_time
     FROM _interval_intersect!(
         ((SELECT id, ts, dur, utid FROM thread_slice WHERE dur > 0 AND utid > 0),
-         (SELECT id, ts, dur, utid FROM sched WHERE dur > 0)),
+         (SELECT id, ts, dur, utid FROM sched
+          WHERE dur > 0 AND utid IN (_threads_with_slices!()))),
         (utid))
     GROUP BY id_0
 )

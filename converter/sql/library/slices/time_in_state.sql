@@ -32,7 +32,8 @@ SELECT s.id, s.name, s.utid, s.thread_name, s.upid, s.process_name, t.state, t.i
        t.blocked_function, sum(both.dur) AS dur
 FROM _interval_intersect!(
     ((SELECT id, ts, dur, utid FROM thread_slice WHERE dur > 0 AND utid > 0),
-     (SELECT id, ts, dur, utid FROM thread_state WHERE dur > 0)),
+     (SELECT id, ts, dur, utid FROM thread_state
+      WHERE dur > 0 AND utid IN (_threads_with_slices!()))),
     (utid)) AS both
 JOIN thread_slice s ON s.id = both.id_0
 JOIN thread_state t ON t.id = both.id_1

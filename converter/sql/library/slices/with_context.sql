@@ -131,3 +131,8 @@ UNION ALL
 SELECT id, ts, dur, category, name, track_id, track_name, NULL, NULL, NULL, process_name, upid,
        pid, depth, parent_id, arg_set_id
 FROM process_slice;
+
+-- The threads that have slices, for IN: most threads of a long trace have none.
+CREATE PERFETTO MACRO _threads_with_slices()
+RETURNS TableOrSubquery AS
+SELECT utid FROM thread_track WHERE id IN (SELECT track_id FROM slice);
