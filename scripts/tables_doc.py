@@ -130,8 +130,8 @@ Tracks and events:
 - A debug annotation in JSON that is damaged, or longer than 1 MiB, is kept as one text; a number by
   itself is kept as a number. A debug annotation whose type nothing describes is kept in base64, and
   the event is no error.
-- Events of a track whose parent is unknown are kept. States of state tracks are slices.
-- A callstack of a track event is the arg callsite_id; the callstack of its end is end_callsite_id.
+- Events of a track whose parent is unknown are kept.
+- An older flow (s, t, f) that ends and never began has no row.
 - `to_ftrace()` shows states of tasks and flags of the allocator as the kernel of the trace has them;
   the peer takes every kernel for 4.4. Without ORDER BY id the lines may be grouped by event.
 - Slices of firmware (FWTP) have a track for each name. vb2_v4l2_dqbuf has its own name, not that of

@@ -5,6 +5,8 @@
 #include "converter/import/arg_writer.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "converter/decode/message.h"
 #include "protos/fields.h"
@@ -76,6 +78,29 @@ void arg_list_resize(struct arg_writer *writer, uint64_t n_elements)
 {
     if (writer->key.size <= LIST_KEY_MAX)
         import_map_set(writer->im, &writer->lists, list_key(writer), n_elements);
+}
+
+// Notes the lists in a key: each part of the key in front of an index.
+static void lists_note(struct arg_writer *writer, const char *key)
+{
+    for (const char *at = key; (at = strchr(at, '[')); at++) {
+        size_t size = (size_t)(at - key);
+        uint64_t n_elements = strtoull(at + 1, NULL, 10) + 1;
+        bool is_new;
+        uint64_t *known = size > LIST_KEY_MAX ? NULL
+                                              : import_map_get(writer->im, &writer->lists,
+                                                               hash_bytes(key, size), 0, &is_new);
+        if (!known)
+            return;
+        if (*known < n_elements)
+            *known = n_elements;
+    }
+}
+
+void arg_lists_continue(struct arg_writer *writer, const struct arg_vec *args)
+{
+    for (size_t i = 0; i < args->n; i++)
+        lists_note(writer, args->items[i].key);
 }
 
 void arg_put(struct arg_writer *writer, struct arg value)

@@ -21,6 +21,7 @@ struct arg_writer {
     struct strbuf key, flat_key; // of the current member; owned
     size_t key_bytes;            // of all args so far
     struct map64 lists;          // hash of a list's key -> its number of elements
+    const char *left_out; // key of a field that has no arg; NULL: none
     unsigned depth;
     bool is_cut; // args are missing
     bool failed; // the message is damaged or not described; args are missing
@@ -40,6 +41,9 @@ void arg_leave(struct arg_writer *writer, struct arg_place place);
 // the key is very long.
 uint64_t arg_list_size(const struct arg_writer *writer);
 void arg_list_resize(struct arg_writer *writer, uint64_t n_elements);
+
+// The lists among `args`, which the row has already, continue.
+void arg_lists_continue(struct arg_writer *writer, const struct arg_vec *args);
 
 // Appends a value under the current key. Its text must live as long as cells do.
 void arg_put(struct arg_writer *writer, struct arg value);

@@ -12,7 +12,8 @@
 #include "common/map.h"
 #include "common/memory.h"
 
-#define DUPLICATES_CHECKED_MAX 64 // a larger set is an array, whose keys differ
+#define SCANNED_MAX 64   // args of a set whose keys are compared one by one
+#define KEPT_MAX    4096 // of merged_args
 
 int args_init(struct args *args, struct database *db)
 {
@@ -90,12 +91,43 @@ void arg_field_add(struct database *db, int64_t kind, size_t slot, const char *k
     cell_int(row, COL__arg_field_type, type);
 }
 
-static bool is_overridden(const struct arg *items, size_t n, size_t i)
+// The index of an arg with the key among `items`, or n.
+static size_t key_find(const struct arg *items, size_t n, const char *key)
 {
-    for (size_t k = i + 1; k < n; k++)
-        if (strcmp(items[k].key, items[i].key) == 0)
-            return true;
-    return false;
+    size_t i = 0;
+    while (i < n && items[i].key != key && strcmp(items[i].key, key) != 0)
+        i++;
+    return i;
+}
+
+// The same for many args, by a map of the keys' hashes, to which the key is added. Keys with the
+// same hash as another are taken for new.
+static size_t key_find_hashed(struct map64 *places, const struct arg *items, size_t n,
+                              const char *key, struct failure *failure)
+{
+    bool is_new;
+    const uint64_t *place = map64_get_or_add(places, text_hash(key), n, &is_new);
+    if (!place)
+        failure_note(failure, -ENOMEM);
+    bool is_same = place && !is_new && strcmp(items[*place].key, key) == 0;
+    return is_same ? (size_t)*place : n;
+}
+
+size_t args_merge(struct arg *items, size_t n, struct failure *failure)
+{
+    struct map64 places = {0};
+    size_t n_kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t same = n <= SCANNED_MAX
+                          ? key_find(items, n_kept, items[i].key)
+                          : key_find_hashed(&places, items, n_kept, items[i].key, failure);
+        if (same == n_kept)
+            items[n_kept++] = items[i];
+        else if (!items[i].is_fallback)
+            items[same] = items[i];
+    }
+    map64_done(&places);
+    return n_kept;
 }
 
 static int64_t kind_of(struct args *args, const struct arg *items, size_t n, uint64_t hash)
@@ -128,19 +160,8 @@ static int64_t set_write(struct args *args, int64_t kind, const struct arg *item
     return set;
 }
 
-int64_t args_add(struct args *args, const struct arg *items, size_t n)
+static int64_t merged_add(struct args *args, const struct arg *items, size_t n)
 {
-    struct arg kept[DUPLICATES_CHECKED_MAX];
-    if (!n || database_selection(args->db)->no_args)
-        return ARG_SET_NONE;
-    if (n <= DUPLICATES_CHECKED_MAX) {
-        size_t n_kept = 0;
-        for (size_t i = 0; i < n; i++)
-            if (!is_overridden(items, n, i))
-                kept[n_kept++] = items[i];
-        items = kept;
-        n = n_kept;
-    }
     uint64_t kind_hash, set_hash;
     args_hash(items, n, &kind_hash, &set_hash);
     struct args_cached *cached = &args->cached[set_hash % ARGS_CACHED_N];
@@ -148,6 +169,36 @@ int64_t args_add(struct args *args, const struct arg *items, size_t n)
         return cached->id - 1;
     int64_t set = set_write(args, kind_of(args, items, n, kind_hash), items, n);
     *cached = (struct args_cached){.hash = set_hash, .id = set + 1};
+    return set;
+}
+
+void merged_args_add(struct merged_args *merged, const struct arg *items, size_t n,
+                     struct failure *failure)
+{
+    struct arg_vec *all = &merged->args;
+    if (all->n + n > 2 * merged->n_merged + SCANNED_MAX) {
+        size_t n_merged = args_merge(all->items, all->n, failure);
+        all->n = merged->n_merged = n_merged < KEPT_MAX ? n_merged : KEPT_MAX;
+    }
+    for (size_t i = 0; i < n; i++)
+        failure_note(failure, arg_vec_push(all, items[i]));
+}
+
+int64_t args_add(struct args *args, const struct arg *items, size_t n)
+{
+    struct arg few[SCANNED_MAX];
+    struct failure *failure = database_failure(args->db);
+    if (!n || database_selection(args->db)->no_args)
+        return ARG_SET_NONE;
+    struct arg *merged = n <= SCANNED_MAX ? few : memory_malloc(n * sizeof(*merged));
+    if (!merged) {
+        failure_note(failure, -ENOMEM);
+        return ARG_SET_NONE;
+    }
+    memcpy(merged, items, n * sizeof(*merged));
+    int64_t set = merged_add(args, merged, args_merge(merged, n, failure));
+    if (merged != few)
+        free(merged);
     return set;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -105,8 +106,9 @@ struct arg {
         double real;
         const char *text;
     };
-    uint32_t size; // of text
-    uint8_t type;  // enum arg_type
+    uint32_t size;    // of text
+    uint8_t type;     // enum arg_type
+    bool is_fallback; // an earlier value of the key counts
 };
 VEC_DEFINE(arg_vec, struct arg);
 
@@ -167,8 +169,28 @@ struct args {
 
 int args_init(struct args *args, struct database *db);
 
-// Returns the id of the set, which is written unless the cache has an equal set. The last of
-// several values with the same key counts. ARG_SET_NONE: the set is empty, or args are deselected.
+// Leaves one arg of each key: at the place of the first, with the value of the last that is no
+// fallback. Returns the number of args that are left.
+size_t args_merge(struct arg *items, size_t n, struct failure *failure);
+
+// Args that are added again and again, mostly with the same keys. They are merged whenever their
+// number has doubled. All zero: none.
+struct merged_args {
+    struct arg_vec args;
+    size_t n_merged; // args whose keys differ
+};
+
+void merged_args_add(struct merged_args *merged, const struct arg *items, size_t n,
+                     struct failure *failure);
+
+static inline void merged_args_done(struct merged_args *merged)
+{
+    arg_vec_done(&merged->args);
+    *merged = (struct merged_args){0};
+}
+
+// Returns the id of the set, which is written unless the cache has an equal set. Args with the same
+// key are merged. ARG_SET_NONE: the set is empty, or args are deselected.
 int64_t args_add(struct args *args, const struct arg *items, size_t n);
 
 // Adds a kind of set without fields and returns its id. `name` (NULL: none) lives as long as cells

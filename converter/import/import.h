@@ -19,6 +19,7 @@
 #include "converter/import/metadata.h"
 #include "converter/import/processes.h"
 #include "converter/import/slices.h"
+#include "converter/import/states.h"
 #include "converter/import/stats.h"
 #include "converter/import/thread_states.h"
 #include "converter/import/tracks.h"
@@ -51,6 +52,7 @@ struct import {
     struct processes processes;
     struct translations translations;
     struct slices slices;
+    struct states states;
     struct thread_states thread_states;
     uint8_t importer_of[PB_END_TracePacket]; // field of TracePacket -> index in importers, + 1
     struct importer_number places[IMPORTER_PLACES]; // by importer_place()

@@ -149,7 +149,8 @@ static void handle_settle(void *userdata)
 
 static void bounds_write(struct import *im)
 {
-    const struct bounds *const more[] = {&im->slices.bounds, &im->thread_states.bounds};
+    const struct bounds *const more[] = {&im->slices.bounds, &im->states.bounds,
+                                         &im->thread_states.bounds};
     for (size_t i = 0; i < ELEMENTS(more); i++)
         if (more[i]->is_set) {
             import_bounds(im, more[i]->start);
@@ -189,6 +190,7 @@ static void held_back_write(struct import *im)
 {
     machines_call(im, MACHINE_FINISH);
     slices_finish(&im->slices);
+    states_finish(&im->states);
     thread_states_finish(&im->thread_states);
     machines_call(im, MACHINE_WRITE);
     processes_write(&im->processes, im->db, &im->args);
@@ -221,6 +223,7 @@ static void import_done(struct import *im)
 {
     machines_done(im);
     slices_done(&im->slices);
+    states_done(&im->states);
     translations_done(&im->translations);
     thread_states_done(&im->thread_states);
     processes_done(&im->processes);
@@ -240,12 +243,12 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
     struct import im = {
         .db = db, .input = input, .err = err, .result = ret, .start = nsec_now(CLOCK_MONOTONIC)};
     im.failure = im.strings.failure = im.tracks.failure = im.stats.failure = im.metadata.failure =
-        im.slices.failure = im.thread_states.failure = database_failure(db);
+        im.slices.failure = im.states.failure = im.thread_states.failure = database_failure(db);
     im.tracks.strings = &im.strings;
     im.tracks.args = &im.args;
     im.async_tracks.tracks = &im.tracks;
-    im.slices.db = im.thread_states.db = db;
-    im.slices.args = &im.args;
+    im.slices.db = im.states.db = im.thread_states.db = db;
+    im.slices.args = im.states.args = &im.args;
     im.slices.stats = &im.stats;
     im.slices.translations = &im.translations;
     im.translations.strings = &im.strings;

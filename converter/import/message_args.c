@@ -107,6 +107,10 @@ static void value_put(struct arg_writer *writer, const struct described_field *t
     struct arg_place place, element;
     if (!arg_enter(writer, (struct text){name->text, name->size}, &place))
         return;
+    if (writer->left_out && str_eq(writer->key.text ? writer->key.text : "", writer->left_out)) {
+        arg_leave(writer, place);
+        return;
+    }
     bool entered = !type->repeated || arg_enter_element(writer, index, &element);
     if (entered && type->type == PB_TYPE_MESSAGE)
         message_put(writer, type, field);

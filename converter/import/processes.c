@@ -12,10 +12,12 @@
 #include "converter/import/processes.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
-#define MACHINE_SHIFT 40     // pids and tids are far smaller
-#define UID_PER_USER  100000 // Android: user * this + application
-#define LIVES_MIN     256    // lives kept per tid; at most twice as many
+#include "common/memory.h"
+
+#define UID_PER_USER 100000 // Android: user * this + application
+#define LIVES_MIN    256    // lives kept per tid; at most twice as many
 
 static struct thread *thread_at(const struct processes *all, int64_t utid)
 {
@@ -63,7 +65,6 @@ static int64_t thread_add(struct processes *all, int64_t tid)
                             .older = map_get(all, &all->by_tid, tid),
                             .next_sibling = UTID_NONE,
                             .first_child = UPID_NONE,
-                            .arg_set = -1,
                             .machine = all->machine,
                             .name = STRSET_NONE};
     if (thread_vec_push(&all->threads, thread) < 0) {
@@ -127,7 +128,7 @@ void processes_init(struct processes *all, struct strset *strings, struct failur
 int64_t processes_enter_machine(struct processes *all, uint32_t machine)
 {
     all->machine = machine;
-    all->mark = (uint64_t)machine << MACHINE_SHIFT;
+    all->mark = machine ? hash_u64(machine) : 0; // pids and made-up tids use up to 63 bits
     if (map_get(all, &all->by_pid, 0) == UPID_NONE)
         idle_add(all);
     return map_get(all, &all->live, 0);
@@ -451,24 +452,54 @@ static void cell_if(struct cell *row, size_t column, bool present, int64_t value
         cell_int(row, column, value);
 }
 
-static int64_t process_facts(const struct process *process, struct args *args)
+void processes_add_args(struct processes *all, int64_t upid, const struct arg *args, size_t n)
 {
-    struct arg facts[2];
-    size_t n = 0;
-    if (process->is_kthread)
-        ARG_APPEND(facts, n, arg_bool("is_kthread", process->is_kthread == FACT_TRUE));
-    if (process->is_peak_rss_resettable)
-        ARG_APPEND(
-            facts, n,
-            arg_bool("is_peak_rss_resettable", process->is_peak_rss_resettable == FACT_TRUE));
-    return args_add(args, facts, n);
+    struct process *process = process_at(all, upid);
+    if (!process->args)
+        process->args = memory_calloc(1, sizeof(*process->args));
+    if (process->args)
+        merged_args_add(process->args, args, n, all->failure);
+    else
+        failure_note(all->failure, -ENOMEM);
+}
+
+static int64_t process_facts(const struct processes *all, const struct process *process,
+                             struct args *args)
+{
+    struct merged_args facts = {0};
+    struct arg arg;
+    if (process->is_kthread) {
+        arg = arg_bool("is_kthread", process->is_kthread == FACT_TRUE);
+        merged_args_add(&facts, &arg, 1, all->failure);
+    }
+    if (process->is_peak_rss_resettable) {
+        arg = arg_bool("is_peak_rss_resettable", process->is_peak_rss_resettable == FACT_TRUE);
+        merged_args_add(&facts, &arg, 1, all->failure);
+    }
+    if (process->args)
+        merged_args_add(&facts, process->args->args.items, process->args->args.n, all->failure);
+    if (process->has_sort_index) {
+        arg = arg_int("process_sort_index_hint", process->sort_index);
+        merged_args_add(&facts, &arg, 1, all->failure);
+    }
+    int64_t set = args_add(args, facts.args.items, facts.args.n);
+    merged_args_done(&facts);
+    return set;
+}
+
+static int64_t thread_facts(const struct thread *thread, struct args *args)
+{
+    if (!thread->has_sort_index)
+        return ARG_SET_NONE;
+    struct arg arg = arg_int("thread_sort_index_hint", thread->sort_index);
+    return args_add(args, &arg, 1);
 }
 
 static void process_write(const struct processes *all, struct database *db, struct args *args,
                           int64_t upid)
 {
     const struct process *process = process_at(all, upid);
-    int64_t facts = process_facts(process, args);
+    int64_t facts = process_facts(all, process, args);
     struct cell *row = database_row_with_id(db, TABLE_process, upid);
     cell_int(row, COL_process_pid, process->pid);
     cell_name(row, COL_process_name, slice_name_of(all->strings, process->name));
@@ -489,6 +520,7 @@ void processes_write(const struct processes *all, struct database *db, struct ar
         process_write(all, db, args, (int64_t)i);
     for (size_t i = 0; i < all->threads.n; i++) {
         const struct thread *thread = &all->threads.items[i];
+        int64_t facts = thread_facts(thread, args);
         struct cell *row = database_row_with_id(db, TABLE_thread, (int64_t)i);
         cell_int(row, COL_thread_tid, thread->tid);
         cell_name(row, COL_thread_name, slice_name_of(all->strings, thread->name));
@@ -498,13 +530,18 @@ void processes_write(const struct processes *all, struct database *db, struct ar
         cell_if(row, COL_thread_is_main_thread, thread->has_main, thread->is_main);
         cell_int(row, COL_thread_is_idle, thread->is_idle);
         cell_int(row, COL_thread_machine_id, thread->machine);
-        cell_known(row, COL_thread_arg_set_id, thread->arg_set);
+        cell_known(row, COL_thread_arg_set_id, facts);
     }
 }
 
 void processes_done(struct processes *all)
 {
     thread_vec_done(&all->threads);
+    vec_foreach(&all->items, process) {
+        if (process->args)
+            merged_args_done(process->args);
+        free(process->args);
+    }
     process_vec_done(&all->items);
     map64_done(&all->by_pid);
     map64_done(&all->by_tid);

@@ -25,7 +25,13 @@ enum name_source {
 };
 
 // The same for names of processes.
-enum process_name_source { PROCESS_NAME_OTHER, PROCESS_NAME_TRACK, PROCESS_NAME_SYSTEM };
+enum process_name_source {
+    PROCESS_NAME_OTHER,
+    PROCESS_NAME_TYPE,     // Chrome's kind of process
+    PROCESS_NAME_TRACK,    // a track descriptor
+    PROCESS_NAME_RENDERER, // Chrome's kind, if the process shows pages
+    PROCESS_NAME_SYSTEM,
+};
 
 #define UTID_NONE (-1)
 #define UPID_NONE (-1)
@@ -39,11 +45,11 @@ struct thread {
     int64_t peer;   // next in the ring of threads that share an unknown process; itself if alone
     int64_t leader; // towards the ring's representative; itself at the end
     int64_t first_child; // first process that waits for this thread's process, or UPID_NONE
-    int64_t arg_set;
     uint32_t machine;
     uint32_t name; // in strings; STRSET_NONE: none
-    bool has_start, has_end, has_main, is_main, is_idle;
+    bool has_start, has_end, has_main, is_main, is_idle, has_sort_index;
     uint8_t name_source;
+    int32_t sort_index; // hint to viewers
 };
 VEC_DEFINE(thread_vec, struct thread);
 
@@ -60,6 +66,9 @@ struct process {
     bool looks_ended; // end_ts comes from a poll of processes, not from the kernel
     uint8_t name_source;
     uint8_t is_kthread, is_peak_rss_resettable; // enum process_fact
+    bool has_sort_index;
+    int32_t sort_index;       // hint to viewers
+    struct merged_args *args; // owned; NULL: none
 };
 VEC_DEFINE(process_vec, struct process);
 
@@ -121,6 +130,10 @@ void processes_name_thread(struct processes *processes, int64_t utid, uint32_t n
                            enum name_source source);
 void processes_name(struct processes *processes, int64_t upid, uint32_t name,
                     enum process_name_source source);
+// Adds args to the process's row.
+void processes_add_args(struct processes *processes, int64_t upid, const struct arg *args,
+                        size_t n);
+
 // The kernel renamed a thread. The name of a main thread is also its process's name.
 void processes_rename(struct processes *processes, int64_t utid, uint32_t name,
                       enum name_source source);

@@ -25,6 +25,7 @@ VEC_DEFINE(open_slice_vec, struct open_slice);
 struct slice_stack {
     uint32_t track;
     struct open_slice_vec open;
+    bool is_awaited;       // see slice_await()
     bool single;           // see slice_spec
     uint32_t n_begins;     // if single: begins so far
     int64_t last_begin_ts; // if single
@@ -177,7 +178,20 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         return SLICE_NONE;
     }
     bounds_add(&slices->bounds, spec->ts);
+    if (stack->is_awaited) {
+        stack->is_awaited = false;
+        slices->begun(slices->userdata, spec->track, slice.id, spec->ts);
+    }
     return slice.id;
+}
+
+void slice_await(struct slices *slices, uint32_t track)
+{
+    struct slice_stack *stack = stack_get(slices, track);
+    if (stack)
+        stack->is_awaited = true;
+    else
+        failure_note(slices->failure, -ENOMEM);
 }
 
 int64_t slice_begin(struct slices *slices, const struct slice_spec *spec)
@@ -277,9 +291,16 @@ void slice_rename(struct slices *slices, uint32_t track, struct slice_name name)
 void slice_add_args(struct slices *slices, const struct slice_spec *spec)
 {
     struct slice_stack *stack = stack_find(slices, spec->track);
-    struct open_slice *slice = open_find(stack, spec->category, spec->name);
+    struct open_slice *slice = open_find(stack, spec->category, true_name(slices, spec->name));
     if (slice)
         args_append(slices, slice, spec->args, spec->n_args);
+}
+
+const struct arg_vec *slice_open_args(const struct slices *slices, const struct slice_spec *spec)
+{
+    const struct open_slice *slice =
+        open_find(stack_find(slices, spec->track), spec->category, true_name(slices, spec->name));
+    return slice ? &slice->args : NULL;
 }
 
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts)

@@ -38,6 +38,9 @@ struct slices {
     struct slice_stack_vec stacks;           // owned, by track
     struct bounds bounds;                    // of all slices
     struct failure *failure;                 // borrowed
+    // Called with the next slice of a track for which slice_await() was called.
+    void (*begun)(void *userdata, uint32_t track, int64_t slice, int64_t ts);
+    void *userdata;
 };
 
 #define SLICE_NONE (-1)
@@ -57,15 +60,20 @@ static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track
 // The same as slice_end(); *ret_ts is the slice's begin.
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
-// Adds the spec's args to the innermost open slice with its category and name, if any. The name is
-// not translated.
+// Adds the spec's args to the innermost open slice with its category and name, if any.
 void slice_add_args(struct slices *slices, const struct slice_spec *spec);
+
+// The args so far of the slice that slice_end() would close; NULL: none. Valid until the next call.
+const struct arg_vec *slice_open_args(const struct slices *slices, const struct slice_spec *spec);
 
 // Renames the innermost open slice of the track, if any.
 void slice_rename(struct slices *slices, uint32_t track, struct slice_name name);
 
 // Adds a slice of known duration (ns); 0 is an instant.
 int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
+
+// The track's next slice is told to `begun`.
+void slice_await(struct slices *slices, uint32_t track);
 
 // The innermost slice on the track's stack, or SLICE_NONE. *ret_ts is its begin.
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts);

@@ -170,6 +170,14 @@
     S(flow_step_without_start, false, "info", "trace", NULL)                                       \
     S(flow_without_direction, false, "error", "trace", NULL)                                       \
     S(track_descriptor_missing_uuid, false, "error", "analysis", NULL)                             \
+    S(track_descriptor_conflicting_reservation, false, "error", "analysis",                        \
+      "Descriptions of a track that an earlier description contradicts; left out.")                \
+    S(track_descriptor_default_track_with_parent, false, "error", "analysis", NULL)                \
+    S(track_descriptor_invalid_child_ordering, false, "error", "analysis", NULL)                   \
+    S(track_descriptor_process_missing_pid, false, "error", "analysis", NULL)                      \
+    S(track_descriptor_thread_missing_pid_tid, false, "error", "analysis", NULL)                   \
+    S(track_hierarchy_missing_uuid, false, "info", "analysis",                                     \
+      "Tracks below a track that nothing describes.")                                              \
     S(track_event_counter_invalid_track_uuid, false, "error", "analysis", NULL)                    \
     S(track_event_counter_missing_track_uuid, false, "error", "analysis", NULL)                    \
     S(track_event_counter_missing_value, false, "error", "analysis", NULL)                         \

@@ -15,7 +15,7 @@ void track_key_make(const struct tracks *tracks, struct strbuf *key, const struc
     if (tracks->machine)
         strbuf_add(key, &tracks->machine, sizeof(tracks->machine));
     strbuf_add(key, spec->type, strlen(spec->type) + 1);
-    strbuf_add_char(key, spec->counter ? 'c' : 's');
+    strbuf_add_char(key, spec->counter ? 'c' : spec->state ? 't' : 's');
     for (size_t i = 0; i < TRACK_DIMENSIONS_MAX && spec->dimensions[i].name; i++) {
         const struct track_dimension *dimension = &spec->dimensions[i];
         strbuf_add(key, dimension->name, strlen(dimension->name) + 1);
@@ -40,6 +40,7 @@ static struct track track_make(struct tracks *tracks, const struct track_spec *s
         .name = string_add(tracks, spec->name.text,
                            str_cut(spec->name.text, spec->name.size, TRACK_TEXT_MAX)),
         .counter = spec->counter,
+        .state = spec->state,
         .parent_id = -1,
         .source_set = ARG_SET_NONE,
         .group = -1,
@@ -112,7 +113,8 @@ void tracks_write(const struct tracks *tracks, struct database *db)
         cell_known(row, COL__track_source_arg_set_id, track->source_set);
         cell_int(row, COL__track_machine_id, track->machine);
         cell_known(row, COL__track_track_group_id, track->group);
-        cell_int(row, COL__track_is_counter, track->counter);
+        if (!track->state)
+            cell_int(row, COL__track_is_counter, track->counter);
         cell_text(row, COL__track_unit, track->unit);
         cell_text(row, COL__track_description, track->description);
         cell_known(row, COL__track_upid, track->upid);

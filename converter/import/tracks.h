@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks of counters and slices. The type and dimensions identify a track.
+// Tracks of counters, slices and states. The type and dimensions identify a track.
 #pragma once
 
 #include <stdbool.h>
@@ -41,9 +41,9 @@ static inline struct track_dimension dimension_name(const char *key, struct slic
 }
 
 struct track_spec {
-    const char *type; // static
-    const char *unit; // static; NULL: unknown
-    bool counter;
+    const char *type;                                        // static
+    const char *unit;                                        // static; NULL: unknown
+    bool counter, state;                                     // neither: a track of slices
     struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // up to the first without a name
     struct slice_name name;                                  // copied; does not identify the track
 };
@@ -51,7 +51,7 @@ struct track_spec {
 struct track {
     const char *type, *unit, *description;
     uint32_t name; // in strings, STRSET_NONE: none
-    bool counter;
+    bool counter, state;
     bool replaced; // by another track; has no row
     int64_t parent_id, dimension_set, source_set;
     int64_t group;           // of tracks that are shown as one; -1: none

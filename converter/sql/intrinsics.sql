@@ -34,7 +34,9 @@ SELECT id, ts, name, NULL AS utid, arg_set_id FROM main.chrome_raw;
 -- The database has no column for the kind of a track's events.
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_track AS
 SELECT id, name, parent_id, source_arg_set_id, machine_id, type, dimension_arg_set_id,
-  track_group_id, iif(is_counter, 'counter', 'slice') AS event_type, unit AS counter_unit,
+  track_group_id,
+  CASE is_counter WHEN 1 THEN 'counter' WHEN 0 THEN 'slice' ELSE 'state' END AS event_type,
+  unit AS counter_unit,
   description AS counter_description, utid, upid
 FROM main._track;
 
@@ -73,10 +75,6 @@ CREATE TABLE IF NOT EXISTS __intrinsic_spe_record(
 );
 CREATE TABLE IF NOT EXISTS __intrinsic_spurious_sched_wakeup(
   id, ts, thread_state_id, irq_context, utid, waker_utid
-);
-CREATE TABLE IF NOT EXISTS __intrinsic_state(id, ts, dur, track_id, category, value, arg_set_id);
-CREATE TABLE IF NOT EXISTS __intrinsic_track_event_callstacks(
-  id, slice_id, track_id, callsite_id, end_callsite_id, weight
 );
 CREATE TABLE IF NOT EXISTS experimental_proto_content(id, path, path_id, total_size, size, count);
 CREATE TABLE IF NOT EXISTS experimental_proto_path(

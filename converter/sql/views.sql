@@ -69,6 +69,21 @@ CREATE VIEW thread_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, utid
 FROM _track WHERE NOT is_counter AND utid IS NOT NULL;
 
+-- Tracks of states: what has one state at a time.
+CREATE VIEW state_track AS
+SELECT id, name, parent_id, type, dimension_arg_set_id, source_arg_set_id, machine_id
+FROM _track WHERE is_counter IS NULL;
+
+-- Tracks of states of one process.
+CREATE VIEW process_state_track AS
+SELECT id, name, type, parent_id, source_arg_set_id, machine_id, upid
+FROM _track WHERE is_counter IS NULL AND upid IS NOT NULL;
+
+-- Tracks of states of one thread.
+CREATE VIEW thread_state_track AS
+SELECT id, name, type, parent_id, source_arg_set_id, machine_id, utid
+FROM _track WHERE is_counter IS NULL AND utid IS NOT NULL;
+
 -- The older name of slice.
 CREATE VIEW slices AS
 SELECT id, ts, dur, track_id, category, name, depth, parent_id, arg_set_id, thread_ts, thread_dur,

@@ -71,6 +71,8 @@ static const struct column_meaning meanings[] = {
     ANY_ROW("target_node_id", memory_snapshot_node),
     OWN_ROW(heap_graph_object, "type_id", heap_graph_class),
     OWN_ROW(_network_packet, "slice_id", slice),
+    OWN_ROW(_track_event_callstacks, "slice_id", slice),
+    OWN_ROW(_track_event_callstacks, "end_callsite_id", stack_profile_callsite),
     OWN_ROW(heap_graph_class, "superclass_id", heap_graph_class),
     OWN_ROW(heap_graph_class, "classloader_id", heap_graph_object),
     ANY_ROW("owner_id", heap_graph_object),

@@ -41,10 +41,12 @@
     T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
     T(sched_slice, "Which thread ran on which processor, and why it stopped.")                     \
     T(slice, "Spans of time with a name, nested per track.")                                       \
+    T(state, "States of tracks: each lasts until the next state of the track.")                    \
     T(stats, "How recording and conversion went: sizes, losses, problems.")                        \
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(_track_event_callstacks, "Call stacks of slices: where the program began or ended a slice.") \
     T(_track, "All tracks, with what the public track views select by.")                           \
     ANDROID_TABLE_LIST(T)                                                                          \
     ARGS_TABLE_LIST(T)                                                                             \
@@ -179,6 +181,15 @@
     G(slice, cat, TEXT, "category", "The same as category.")                                       \
     G(slice, slice_id, INT, "id", "The same as id.")
 
+#define COLUMNS_state(K, C, G)                                                                     \
+    K(state, id, "Row.")                                                                           \
+    C(state, ts, INT, "When the state began (ns).")                                                \
+    C(state, dur, INT, "How long it lasted (ns); -1: to the end of the trace.")                    \
+    C(state, track_id, INT, "Track, see state_track.")                                             \
+    C(state, category, TEXT, "Category.")                                                          \
+    C(state, value, TEXT, "Name of the state.")                                                    \
+    C(state, arg_set_id, INT, "Further values, see args.")
+
 #define COLUMNS_stats(K, C, G)                                                                     \
     K(stats, id, "Row.")                                                                           \
     C(stats, name, TEXT, "Counted quantity.")                                                      \
@@ -232,12 +243,20 @@
     C(_track, source_arg_set_id, INT, "Further values, see args.")                                 \
     C(_track, machine_id, INT, "Machine.")                                                         \
     C(_track, track_group_id, INT, "Tracks that are shown as one share this.")                     \
-    C(_track, is_counter, INT, "1 for counters, 0 for slices.")                                    \
+    C(_track, is_counter, INT, "1 for counters, 0 for slices, NULL for states.")                   \
     C(_track, unit, TEXT, "Unit of the counter's values.")                                         \
     C(_track, description, TEXT, "Description of the track.")                                      \
     C(_track, upid, INT, "Process it belongs to.")                                                 \
     C(_track, utid, INT, "Thread it belongs to.")                                                  \
     C(_track, cpu, INT, "Processor it belongs to.")
+
+#define COLUMNS__track_event_callstacks(K, C, G)                                                   \
+    K(_track_event_callstacks, id, "Row.")                                                         \
+    C(_track_event_callstacks, slice_id, INT, "Slice.")                                            \
+    C(_track_event_callstacks, track_id, INT, "Track of the slice.")                               \
+    C(_track_event_callstacks, callsite_id, INT, "Call stack at the begin.")                       \
+    C(_track_event_callstacks, end_callsite_id, INT, "Call stack at the end.")                     \
+    C(_track_event_callstacks, weight, REAL, "Weight that the program gave to the call stack.")
 
 #define SCHEMA_TABLE_ID(table, doc) TABLE_##table,
 enum table_id { TABLE_LIST(SCHEMA_TABLE_ID) N_TABLES };

@@ -136,7 +136,48 @@ static void the_last_of_equal_keys_counts(void **state)
     struct fixture *f = *state;
     struct arg items[] = {arg_int("a", 1), arg_int("b", 2), arg_int("a", 3)};
     int64_t set = args_add(&f->args, items, 3);
-    expect(finish(f), "b|b|2|-|-|int|2\na|a|3|-|-|int|3\n", VALUES, (long long)set);
+    expect(finish(f), "a|a|3|-|-|int|3\nb|b|2|-|-|int|2\n", VALUES, (long long)set);
+}
+
+static void a_fallback_counts_if_nothing_else_does(void **state)
+{
+    struct fixture *f = *state;
+    struct arg items[] = {arg_int("a", 1), arg_int("a", 2), arg_int("b", 3)};
+    items[1].is_fallback = items[2].is_fallback = true;
+    int64_t set = args_add(&f->args, items, 3);
+    expect(finish(f), "a|a|1|-|-|int|1\nb|b|3|-|-|int|3\n", VALUES, (long long)set);
+}
+
+static void equal_keys_of_long_sets_are_merged(void **state)
+{
+    enum { N = 1000 };
+    struct fixture *f = *state;
+    struct arg items[2 * N];
+    char keys[2 * N][16];
+    for (int i = 0; i < 2 * N; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "key%d", i % N); // equal texts at other addresses
+        items[i] = arg_int(keys[i], i);
+    }
+    assert_int_equal(args_merge(items, 2 * N, database_failure(f->db)), N);
+    for (int i = 0; i < N; i++) {
+        assert_string_equal(items[i].key, keys[i]);
+        assert_int_equal(items[i].integer, N + i);
+    }
+}
+
+static void args_that_are_added_again_and_again_stay_few(void **state)
+{
+    struct fixture *f = *state;
+    struct merged_args merged = {0};
+    for (int i = 0; i < 100000; i++) {
+        struct arg items[] = {arg_int("count", i), arg_int("other", -i)};
+        merged_args_add(&merged, items, 2, database_failure(f->db));
+        assert_true(merged.args.n < 200);
+    }
+    assert_int_equal(args_merge(merged.args.items, merged.args.n, database_failure(f->db)), 2);
+    assert_int_equal(merged.args.items[0].integer, 99999);
+    assert_int_equal(merged.args.items[1].integer, -99999);
+    merged_args_done(&merged);
 }
 
 // More than a row has columns for.
@@ -278,6 +319,9 @@ int main(void)
         TEST(every_type_is_shown),
         TEST(equal_sets_are_one_and_others_are_not),
         TEST(the_last_of_equal_keys_counts),
+        TEST(a_fallback_counts_if_nothing_else_does),
+        TEST(equal_keys_of_long_sets_are_merged),
+        TEST(args_that_are_added_again_and_again_stay_few),
         TEST(long_sets_are_whole),
         TEST(events_are_sets),
         TEST(lookups_use_the_key),

@@ -13,9 +13,12 @@ struct fixture {
     struct failure failure;
     struct args args;
     struct stats stats;
+    struct strset strings;
     struct translations translations;
     struct slices slices;
     sqlite3 *handle;
+    int64_t begun_ts; // of the last slice that was awaited
+    int n_begun;
 };
 static struct fixture fix;
 
@@ -41,6 +44,7 @@ static int teardown(void **state)
     args_done(&fix.args);
     stats_done(&fix.stats);
     translations_done(&fix.translations);
+    strset_done(&fix.strings);
     database_free(fix.db);
     return 0;
 }
@@ -320,6 +324,60 @@ static void a_difference_needs_both_values(void **state)
     assert_int_equal(query_int(fix.handle, "SELECT count(thread_instruction_delta) FROM slice"), 0);
 }
 
+// Args are for the slice that has the name now, whatever name they come with.
+static void names_of_begins_ends_and_args_are_translated(void **state)
+{
+    (void)state;
+    uint32_t raw = strset_add_text(&fix.strings, TEXT("a.b"));
+    uint32_t plain = strset_add_text(&fix.strings, TEXT("Plain"));
+    fix.translations.strings = &fix.strings;
+    assert_int_equal(map64_set(&fix.translations.slices, raw, plain), 0);
+    const struct arg arg = arg_int("more", 1);
+    struct slice_spec spec = at(10, "a.b");
+    slice_begin(&fix.slices, &spec);
+    spec.args = &arg;
+    spec.n_args = 1;
+    slice_add_args(&fix.slices, &spec);
+    assert_non_null(slice_open_args(&fix.slices, &spec));
+    assert_null(slice_open_args(&fix.slices, &(struct slice_spec){.track = TRACK + 1}));
+    assert_int_equal(end(20, "a.b"), 0);
+    assert_null(slice_open_args(&fix.slices, &spec));
+    write_all();
+    expect_rows("Plain 10+10 0 -");
+    assert_int_equal(query_int(fix.handle, "SELECT group_concat(key) = 'more' FROM args JOIN slice "
+                                           "USING (arg_set_id)"),
+                     1);
+}
+
+static void begun(void *userdata, uint32_t track, int64_t slice, int64_t ts)
+{
+    struct fixture *f = userdata;
+    assert_int_equal(track, TRACK);
+    assert_true(slice >= 0);
+    f->begun_ts = ts;
+    f->n_begun++;
+}
+
+static void the_next_slice_of_a_track_is_awaited_once(void **state)
+{
+    (void)state;
+    fix.slices.begun = begun;
+    fix.slices.userdata = &fix;
+    slice_await(&fix.slices, TRACK); // the track has no slice yet
+    slice_begin(&fix.slices, &(struct slice_spec){.ts = 5, .track = TRACK + 1});
+    assert_int_equal(fix.n_begun, 0);
+    begin(10, "a");
+    begin(20, "b");
+    assert_int_equal(fix.n_begun, 1);
+    assert_int_equal(fix.begun_ts, 10);
+    slice_await(&fix.slices, TRACK);
+    slice_await(&fix.slices, TRACK);
+    add(30, 0, "moment");
+    add(30, 0, "moment");
+    assert_int_equal(fix.n_begun, 2);
+    assert_int_equal(fix.begun_ts, 30);
+}
+
 // Times of a damaged trace may be anything.
 static void times_at_the_ends_of_the_scale_do_no_harm(void **state)
 {
@@ -356,6 +414,8 @@ int main(void)
         T(a_track_of_single_slices_counts_begins),
         T(thread_time_and_instructions_are_differences),
         T(a_difference_needs_both_values),
+        T(names_of_begins_ends_and_args_are_translated),
+        T(the_next_slice_of_a_track_is_awaited_once),
         T(times_at_the_ends_of_the_scale_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,6 +220,12 @@ static int64_t mapping_get(struct import *im, const struct stack_source *source,
     return id;
 }
 
+int64_t stacks_interned_mapping(struct import *im, const struct stack_source *source, uint64_t iid)
+{
+    return generation_find(source->state, source->mappings, iid) ? mapping_get(im, source, iid)
+                                                                 : STACK_NONE;
+}
+
 static void text_put(struct import *im, struct cell *row, size_t column, uint32_t id)
 {
     struct stacks *stacks = stacks_of(im);

@@ -72,6 +72,14 @@ int64_t stacks_callsite(struct import *im, const struct stack_source *source,
                         uint64_t callstack_iid);
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid);
 
+// The row of an interned mapping. STACK_NONE: the trace lacks the mapping or a part of it.
+int64_t stacks_interned_mapping(struct import *im, const struct stack_source *source,
+                                uint64_t mapping_iid);
+
+// The function at an address of a mapping, in strings, by the ModuleSymbols of the whole trace.
+// STRSET_NONE: not known.
+uint32_t symbols_function(struct import *im, int64_t mapping, uint64_t rel_pc);
+
 // For chains that are not interned: a mapping, a frame and a call site below `parent`. Each returns
 // the id of its row. Texts are in strings; `mapping` may be STACK_NONE.
 int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,

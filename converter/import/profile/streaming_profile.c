@@ -13,7 +13,8 @@
 static void streaming_profile_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(head, StreamingProfilePacket, packet->message);
-    uint32_t pid = 0, tid = 0;
+    uint32_t pid = 0;
+    int64_t tid = 0;
     bool has_thread = sequence_thread(im, packet->state, &pid, &tid);
     struct sample sample = {
         .ts = packet->ts,

@@ -10,12 +10,16 @@
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
+#define BUILD_ID_MAX 64 // bytes
+
 VEC_DEFINE(message_vec, struct wire_field);
 VEC_DEFINE(number_vec, int64_t);
 VEC_DEFINE(place_vec, uint32_t);
 
 struct kept {
     struct message_vec messages;
+    struct map64 functions; // hash of a file and an address -> function, in strings
+    bool has_functions;     // the map is made
 };
 
 static void keep_now(struct import *im, const struct packet *packet)
@@ -27,8 +31,12 @@ static void keep_now(struct import *im, const struct packet *packet)
 
 static void kept_done(void *userdata)
 {
-    message_vec_done(&((struct kept *)userdata)->messages);
+    struct kept *kept = userdata;
+    message_vec_done(&kept->messages);
+    map64_done(&kept->functions);
 }
+
+extern const struct importer importer_module_symbols; // has the state
 
 // Places are addresses in files. Several frames with different names may be at the same place.
 struct places {
@@ -86,14 +94,20 @@ static int64_t lines_write(struct import *im, const struct wire_field *message)
     return set;
 }
 
+// The build id as hex digits, in strings, as mappings have it.
+static uint32_t build_id_keep(struct import *im, const struct wire_field *bytes)
+{
+    CLEANUP(strbuf_done) struct strbuf hex = {0};
+    for (size_t i = 0; i < bytes->size && i < BUILD_ID_MAX; i++)
+        strbuf_addf(&hex, "%02x", bytes->data[i]);
+    return import_strbuf_keep(im, &hex);
+}
+
 static void symbols_read(struct import *im, struct places *places, const struct wire_field *message)
 {
     MESSAGE(head, ModuleSymbols, message);
-    CLEANUP(strbuf_done) struct strbuf hex = {0};
-    for (size_t i = 0; i < head.build_id.size && i < 64; i++)
-        strbuf_addf(&hex, "%02x", head.build_id.data[i]);
     uint32_t name = strset_find(&im->strings, field_text(&head.path), head.path.size);
-    uint32_t build_id = strset_find(&im->strings, hex.text ? hex.text : "", hex.size);
+    uint32_t build_id = build_id_keep(im, &head.build_id);
     if (name == STRSET_NONE || build_id == STRSET_NONE ||
         !map64_find(&places->files, file_key(name, build_id))) {
         stats_add(&im->stats, STAT_stackprofile_invalid_mapping_id, 1);
@@ -132,6 +146,46 @@ static void module_symbols_finish(struct import *im, void *userdata)
         if (places.set.items[places.of.items[i]] != STACK_NONE)
             stacks->frame_rows.items[i].symbol_set = places.set.items[places.of.items[i]];
     import_fail(im, r);
+}
+
+static uint64_t function_key(uint32_t name, uint32_t build_id, uint64_t address)
+{
+    uint64_t key[] = {file_key(name, build_id), address};
+    return hash_bytes(key, sizeof(key));
+}
+
+// Notes the functions of a message. The last line of an address has the function around those that
+// were inlined.
+static void functions_read(struct import *im, struct kept *kept, const struct wire_field *message)
+{
+    MESSAGE(head, ModuleSymbols, message);
+    uint32_t name = import_keep(im, &head.path);
+    uint32_t build_id = build_id_keep(im, &head.build_id);
+    for (struct fields each = fields_of(message, PB_ModuleSymbols_address_symbols);
+         fields_next(&each);) {
+        MESSAGE(part, AddressSymbols, &each.field);
+        struct wire_field last = {0};
+        for (struct fields lines = fields_of(&each.field, PB_AddressSymbols_lines);
+             fields_next(&lines);)
+            last = lines.field;
+        MESSAGE(line, Line, &last);
+        if (last.data)
+            import_map_set(im, &kept->functions,
+                           function_key(name, build_id, field_u64(&part.address)),
+                           import_keep(im, &line.function_name));
+    }
+}
+
+uint32_t symbols_function(struct import *im, int64_t mapping, uint64_t rel_pc)
+{
+    struct kept *kept = importer_state(im, &importer_module_symbols);
+    for (size_t i = 0; !kept->has_functions && i < kept->messages.n; i++)
+        functions_read(im, kept, &kept->messages.items[i]);
+    kept->has_functions = true;
+    const struct stack_mapping *row = &stacks_of(im)->mapping_rows.items[mapping];
+    const uint64_t *function =
+        map64_find(&kept->functions, function_key(row->name, row->build_id, rel_pc));
+    return function ? (uint32_t)*function : STRSET_NONE;
 }
 
 const struct importer importer_module_symbols = {

@@ -49,9 +49,8 @@ static void chrome_trigger_sorted(struct import *im, const struct packet *packet
         ARG_APPEND(args, n, arg_text("chrome_trigger.name", name->data, name->size));
     }
     int64_t slice = moment_add(im, packet->ts, text, args, n);
-    struct event event = {.im = im, .packet = packet};
     if (slice != SLICE_NONE && field_present(&trigger.flow_id))
-        event_flow(&event, field_u64(&trigger.flow_id), (struct flow_end){slice, packet->ts},
+        flow_apply(im, field_u64(&trigger.flow_id), (struct flow_end){slice, packet->ts},
                    FLOW_CLOSE);
     metadata_add_int(&im->metadata, "cr-triggered_rule_name_hash", field_i64(hash));
 }

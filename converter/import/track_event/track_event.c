@@ -11,6 +11,7 @@
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/gpu/gpu.h"
+#include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
 #define CATEGORIES_MAX  65536 // bytes of their names in one event
@@ -72,6 +73,30 @@ struct slice_name event_string(const struct event *event, uint32_t id)
     return (struct slice_name){.text = entry->text, .size = entry->size};
 }
 
+// Adds a difference and returns the sum. Each sequence has a sum of its own, which starts from 0
+// when the sequence starts over.
+static double counter_add(struct event *event, uint64_t uuid, double difference)
+{
+    struct import *im = event->im;
+    struct track_events *all = track_events_of(im);
+    uint32_t epoch = event->packet->state->epoch;
+    uint64_t key[] = {uuid, event->packet->state->sequence_id};
+    struct counter_sum none = {.epoch = epoch};
+    bool is_new;
+    uint64_t *index = import_map_get(im, &all->counters, hash_bytes(key, sizeof(key)),
+                                     all->counter_sums.n, &is_new);
+    if (!index)
+        return difference;
+    if (is_new && counter_sum_vec_push(&all->counter_sums, none) < 0) {
+        import_fail(im, -ENOMEM);
+        return difference;
+    }
+    struct counter_sum *sum = &all->counter_sums.items[*index];
+    if (sum->epoch != epoch)
+        *sum = none;
+    return sum->value += difference;
+}
+
 // Converts a value of a counter to the absolute value. False: no counter has this uuid.
 static bool counter_value(struct event *event, uint64_t uuid, double value, enum stat wrong,
                           double *ret_value)
@@ -82,15 +107,9 @@ static bool counter_value(struct event *event, uint64_t uuid, double value, enum
         stats_add(&im->stats, wrong, 1);
         return false;
     }
-    value *= (double)track->multiplier;
-    if (track->is_incremental) {
-        // Differences start from 0 when the sequence starts over.
-        uint32_t epoch = event->packet->state->epoch;
-        value += track->epoch == epoch ? track->value : 0;
-        track->value = value;
-        track->epoch = epoch;
-    }
-    *ret_value = value;
+    if (track->multiplier > 0)
+        value *= (double)track->multiplier;
+    *ret_value = track->is_incremental ? counter_add(event, uuid, value) : value;
     return true;
 }
 
@@ -115,7 +134,7 @@ static void counter_event(struct event *event)
     uint32_t track =
         described_track_id(im, event->track_uuid, event->name, USE_COUNTER, event->packet->state);
     struct arg_vec args = {0};
-    event_args(event, &args);
+    event_args(event, NULL, &args);
     counter_push(im, event->packet->ts, track, value, args_add(&im->args, args.items, args.n));
     arg_vec_done(&args);
 }
@@ -176,17 +195,31 @@ static void extra_counters(struct event *event, uint32_t uuids_field, uint32_t v
     }
 }
 
+static int64_t flow_args(struct import *im, uint64_t flow)
+{
+    const struct track_events *all = track_events_of(im);
+    if (flow >= all->named_flows.n)
+        return ARG_SET_NONE;
+    const struct named_flow *named = &all->named_flows.items[flow];
+    struct arg args[] = {
+        arg_name("name", slice_name_of(&im->strings, named->name)),
+        arg_name("cat", slice_name_of(&im->strings, named->category)),
+    };
+    return args_add(&im->args, args, ELEMENTS(args));
+}
+
 static void flow_write(struct import *im, uint64_t flow, int64_t from, int64_t to)
 {
+    int64_t args = flow_args(im, flow);
     struct cell *row = database_row(im->db, TABLE_flow, NULL);
     cell_int(row, COL_flow_slice_out, from);
     cell_int(row, COL_flow_slice_in, to);
     cell_int(row, COL_flow_trace_id, (int64_t)flow);
+    cell_arg_set(row, COL_flow_arg_set_id, args);
 }
 
-void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use)
+void flow_apply(struct import *im, uint64_t flow, struct flow_end to, enum flow_use use)
 {
-    struct import *im = event->im;
     struct track_events *all = track_events_of(im);
     const uint64_t *index = map64_find(&all->flows, flow);
     if (index) {
@@ -221,11 +254,11 @@ static void flows_read(struct event *event, struct flow_end slice, uint32_t fiel
     uint64_t flow;
     size_t n = 0;
     for (; values_next(&flows, &flow); n++)
-        event_flow(event, flow, slice, use);
+        flow_apply(event->im, flow, slice, use);
     flows = (struct values){
         .reader = wire_sub(&event->message), .number = old_field, .type = WIRE_VARINT};
     while (!n && values_next(&flows, &flow))
-        event_flow(event, flow, slice, use);
+        flow_apply(event->im, flow, slice, use);
 }
 
 static void gpu_numbers_read(struct event *event, int64_t slice, struct values numbers,
@@ -261,15 +294,13 @@ void event_flows(struct event *event, int64_t slice, int64_t slice_ts)
                PB_TrackEvent_terminating_flow_ids_old, FLOW_CLOSE);
 }
 
-struct slice_spec event_slice(const struct event *event, uint32_t track, const struct arg_vec *args)
+struct slice_spec event_slice(const struct event *event, uint32_t track)
 {
     return (struct slice_spec){
         .ts = event->packet->ts,
         .track = track,
         .category = event_string(event, event->category),
         .name = event_string(event, event->name),
-        .args = args->items,
-        .n_args = args->n,
         .has_thread_ts = event->utid != UTID_NONE && event->has_thread_ts,
         .thread_ts = event->thread_ts,
         .has_instructions = event->utid != UTID_NONE && event->has_instructions,
@@ -277,11 +308,19 @@ struct slice_spec event_slice(const struct event *event, uint32_t track, const s
     };
 }
 
+void event_slice_args(struct event *event, struct slice_spec *spec, bool ends, struct arg_vec *args)
+{
+    event_args(event, ends ? slice_open_args(&event->im->slices, spec) : NULL, args);
+    spec->args = args->items;
+    spec->n_args = args->n;
+}
+
 // Finds the track and its thread or process. False: the event has no usable place.
 static bool place_find(struct event *event)
 {
     struct import *im = event->im;
-    uint32_t pid, tid;
+    uint32_t pid = 0;
+    int64_t tid = 0;
     bool has_thread = sequence_thread(im, event->packet->state, &pid, &tid);
     if (event->track_uuid) {
         const struct described_track *track = described_track_get(im, event->track_uuid);
@@ -315,46 +354,49 @@ static uint32_t event_track(const struct event *event, enum track_use use)
 static void slice_event(struct event *event, uint64_t type)
 {
     struct import *im = event->im;
-    const struct described_track *track =
-        event->is_of_thread ? NULL : described_track_get(im, event->track_uuid);
-    if (track && track->is_counter) {
-        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-        return;
-    }
     static const enum track_use uses[] = {
         [PB_TYPE_SLICE_BEGIN] = USE_BEGIN,
         [PB_TYPE_SLICE_END] = USE_END,
         [PB_TYPE_INSTANT] = USE_INSTANT,
     };
     struct arg_vec args = {0};
-    event_args(event, &args);
-    struct slice_spec spec = event_slice(event, event_track(event, uses[type]), &args);
+    struct slice_spec spec = event_slice(event, event_track(event, uses[type]));
+    event_slice_args(event, &spec, type == PB_TYPE_SLICE_END, &args);
     int64_t slice, ts = spec.ts;
     if (type == PB_TYPE_SLICE_END)
         slice = slice_end_of(&im->slices, &spec, &ts);
     else
         slice = type == PB_TYPE_SLICE_BEGIN ? slice_begin(&im->slices, &spec)
                                             : slice_add(&im->slices, &spec);
-    if (slice != SLICE_NONE)
+    if (slice != SLICE_NONE) {
         event_flows(event, slice, ts);
+        event_callstack_row(event, slice, spec.track);
+    }
     arg_vec_done(&args);
 }
 
-// A state lasts until the next state of its track. A state without a name only ends the last state.
+// A state without a name ends the last state of the track.
 static void state_event(struct event *event)
 {
     struct import *im = event->im;
-    if (!event->has_track) {
-        stats_add(&im->stats, STAT_track_event_state_missing_track_uuid, 1);
+    const struct described_track *track =
+        event->is_of_thread ? NULL : described_track_get(im, event->track_uuid);
+    if (!track || !track->is_state) {
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
         return;
     }
+    bool is_named = field_present(&event->fields.name_iid) || field_present(&event->fields.name);
     struct arg_vec args = {0};
-    event_args(event, &args);
-    struct slice_spec spec = event_slice(event, event_track(event, USE_COUNTER), &args);
-    struct slice_spec before = {.ts = spec.ts, .track = spec.track};
-    slice_end(&im->slices, &before);
-    if (spec.name.text)
-        slice_begin(&im->slices, &spec);
+    struct state_spec state = {.ts = event->packet->ts, .track = event_track(event, USE_STATE)};
+    if (is_named)
+        state.value = event_string(event, event->name);
+    if (state.value.text) {
+        event_args(event, state_args(&im->states, state.track, state.value), &args);
+        state.category = event_string(event, event->category);
+        state.args = args.items;
+        state.n_args = args.n;
+    }
+    state_set(&im->states, &state);
     arg_vec_done(&args);
 }
 
@@ -384,6 +426,7 @@ static void track_event_sorted(struct import *im, const struct packet *packet)
         .utid = UTID_NONE,
         .upid = UPID_NONE,
         .passthrough_utid = UTID_NONE,
+        .callsite = CALLSITE_NONE,
     };
     if (!packet->sequence_id) {
         stats_add(&im->stats, STAT_track_event_missing_sequence_id, 1);
@@ -392,6 +435,10 @@ static void track_event_sorted(struct import *im, const struct packet *packet)
     event_read(&event, packet);
     uint64_t type = field_u64(&event.fields.type);
     uint64_t phase = field_u64(&event.legacy.phase);
+    if (type == PB_TYPE_STATE && !event.has_track) {
+        stats_add(&im->stats, STAT_track_event_state_missing_track_uuid, 1);
+        return;
+    }
     if (!place_find(&event)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
         return;

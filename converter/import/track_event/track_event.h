@@ -27,25 +27,32 @@ struct event {
     int64_t source_id;        // of older asynchronous events
     bool has_thread_ts, has_instructions; // thread_ts (ns), instructions are set
     int64_t thread_ts, instructions;      // of the thread, at the event
+    int64_t callsite;                     // CALLSITE_NONE: none; set by event_args()
 };
 
 // STRSET_NONE gives no text.
 struct slice_name event_string(const struct event *event, uint32_t id);
 
-// The event's data as args, except for place and time.
-void event_args(struct event *event, struct arg_vec *ret);
+// The event's data as args, except for place and time. `before`: args that the row has already;
+// NULL: none.
+void event_args(struct event *event, const struct arg_vec *before, struct arg_vec *ret);
 
-// A slice with the event's name, category, time and args.
-struct slice_spec event_slice(const struct event *event, uint32_t track,
-                              const struct arg_vec *args);
+// A slice with the event's name, category and time. event_slice_args() reads its args, which the
+// caller releases; `ends`: they belong to the slice that the event ends.
+struct slice_spec event_slice(const struct event *event, uint32_t track);
+void event_slice_args(struct event *event, struct slice_spec *spec, bool ends,
+                      struct arg_vec *args);
 
 // FLOW_ANY begins or continues a flow. FLOW_CLOSE ends the flow for good; FLOW_END may be repeated.
 enum flow_use { FLOW_BEGIN, FLOW_STEP, FLOW_END, FLOW_ANY, FLOW_CLOSE };
-void event_flow(struct event *event, uint64_t flow, struct flow_end to, enum flow_use use);
+void flow_apply(struct import *im, uint64_t flow, struct flow_end to, enum flow_use use);
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts);
+
+// Adds the row of the event's call stack, if there is one. After event_args().
+void event_callstack_row(const struct event *event, int64_t slice, uint32_t track);
 
 // Older events. event_legacy_place() finds the place of an event without a track; false: no usable
 // place.
-bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid);
+bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, int64_t tid);
 void event_legacy_times(struct event *event);
 void event_legacy(struct event *event, char phase);

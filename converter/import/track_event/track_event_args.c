@@ -121,6 +121,24 @@ static void log_message(struct event *event, struct arg_writer *writer)
             field_present(priority) ? (int)level : PB_PRIO_INFO);
 }
 
+// The name of a histogram, if it is interned.
+static void histogram_name(struct event *event, struct arg_writer *writer)
+{
+    MESSAGE(sample, ChromeHistogramSample, &event->fields.chrome_histogram_sample);
+    struct wire_field name;
+    struct arg_place place;
+    if (!field_present(&event->fields.chrome_histogram_sample) || !field_present(&sample.name_iid))
+        return;
+    if (field_present(&sample.name) ||
+        !interned_text(event->packet->state, PB_InternedData_histogram_names,
+                       field_u64(&sample.name_iid), &name))
+        writer->failed = true;
+    else if (arg_enter(writer, TEXT("chrome_histogram_sample"), &place)) {
+        named_put(writer, "name", arg_text(NULL, name.data, name.size));
+        arg_leave(writer, place);
+    }
+}
+
 static void correlation_id(struct event *event, struct arg_writer *writer)
 {
     const struct wire_field *number = &event->fields.correlation_id;
@@ -139,30 +157,135 @@ static void correlation_id(struct event *event, struct arg_writer *writer)
         named_put(writer, "correlation_id", arg_text(NULL, text.data, text.size));
 }
 
-static void callstack(struct event *event, struct arg_writer *writer)
+static void callstack_read(struct event *event, struct arg_writer *writer)
 {
     struct import *im = event->im;
     const struct wire_field *iid = &event->fields.callstack_iid;
     const struct wire_field *own = &event->fields.callstack;
-    const struct wire_field *weight = &event->fields.callstack_weight;
-    int64_t callsite = CALLSITE_NONE;
     struct stack_source source = stack_source_interned(event->packet->state);
-    if (field_present(iid))
-        callsite = stacks_callsite(im, &source, field_u64(iid));
-    else if (field_present(own))
-        callsite = stacks_inline(im, own, "track_event_inline");
-    if (callsite == CALLSITE_NONE)
+    if (field_present(iid)) {
+        event->callsite = stacks_callsite(im, &source, field_u64(iid));
+        writer->failed |= event->callsite == CALLSITE_NONE;
+    } else if (field_present(own)) {
+        event->callsite = stacks_inline(im, own, "track_event_inline");
+    }
+}
+
+void event_callstack_row(const struct event *event, int64_t slice, uint32_t track)
+{
+    const struct wire_field *weight = &event->fields.callstack_weight;
+    if (event->callsite == CALLSITE_NONE)
         return;
     bool ends = field_u64(&event->fields.type) == PB_TYPE_SLICE_END;
-    named_put(writer, ends ? "end_callsite_id" : "callsite_id", arg_int(NULL, callsite));
+    struct cell *row = database_row(event->im->db, TABLE__track_event_callstacks, NULL);
+    cell_int(row, COL__track_event_callstacks_slice_id, slice);
+    cell_int(row, COL__track_event_callstacks_track_id, track);
+    cell_int(row,
+             ends ? COL__track_event_callstacks_end_callsite_id
+                  : COL__track_event_callstacks_callsite_id,
+             event->callsite);
     if (field_present(weight))
-        named_put(writer, "callsite_weight", arg_real(NULL, field_double(weight)));
+        cell_real(row, COL__track_event_callstacks_weight, field_double(weight));
+}
+
+// The address of the function that stands for a message.
+struct mojo_place {
+    int64_t mapping; // STACK_NONE: not known
+    uint64_t rel_pc;
+};
+
+static struct mojo_place mojo_place(const struct event *event)
+{
+    struct mojo_place none = {.mapping = STACK_NONE};
+    if (!field_present(&event->fields.chrome_mojo_event_info))
+        return none;
+    MESSAGE(mojo, ChromeMojoEventInfo, &event->fields.chrome_mojo_event_info);
+    if (!field_present(&mojo.mojo_interface_method_iid))
+        return none;
+    struct wire_field found = interned_message(
+        generation_find(event->packet->state, PB_InternedData_unsymbolized_source_locations,
+                        field_u64(&mojo.mojo_interface_method_iid)));
+    if (!field_present(&found))
+        return none;
+    MESSAGE(location, UnsymbolizedSourceLocation, &found);
+    struct stack_source source = stack_source_interned(event->packet->state);
+    return (struct mojo_place){
+        stacks_interned_mapping(event->im, &source, field_u64(&location.mapping_id)),
+        field_u64(&location.rel_pc)};
+}
+
+// The size of the text's first part, which ends with the text or in front of "::".
+static size_t part_size(struct text text)
+{
+    size_t size = 0;
+    while (size < text.size &&
+           !text_starts_with((struct text){text.at + size, text.size - size}, TEXT("::")))
+        size++;
+    return size;
+}
+
+// The parts of a symbol like a::Interface::Method_Sym::IPCStableHash, of which the last two do not
+// count, joined by dots. A symbol of two parts or less stays as it is.
+static struct slice_name mojo_interface(struct import *im, struct slice_name symbol)
+{
+    CLEANUP(strbuf_done) struct strbuf joined = {0};
+    size_t ends[2] = {0}; // of the text, in front of the last part and of the last but one
+    size_t n_parts = 0;
+    for (size_t at = 0, size; at < symbol.size; at += size + strlen("::")) {
+        size = part_size((struct text){symbol.text + at, symbol.size - at});
+        if (!size)
+            continue;
+        ends[1] = ends[0];
+        ends[0] = joined.size;
+        if (n_parts++)
+            strbuf_add_char(&joined, '.');
+        strbuf_add(&joined, symbol.text + at, size);
+    }
+    if (n_parts <= 2 || joined.failed)
+        return symbol;
+    return import_text_keep(im, joined.text, ends[1]);
+}
+
+static struct slice_name mojo_method(struct slice_name symbol)
+{
+    static const char *const endings[] = {"()", "_Sym::IPCStableHash"};
+    for (size_t i = 0; i < ELEMENTS(endings); i++)
+        if (text_ends_with((struct text){symbol.text, symbol.size}, text_from(endings[i])))
+            symbol.size -= strlen(endings[i]);
+    return symbol;
+}
+
+// The interface and method of a message, from the symbol of the function that stands for it. The
+// interface that the event names itself counts more.
+static void mojo_names(struct event *event, struct arg_writer *writer, struct mojo_place at)
+{
+    struct import *im = event->im;
+    struct arg_place info, place, symbol_place;
+    if (at.mapping == STACK_NONE || !arg_enter(writer, TEXT("chrome_mojo_event_info"), &info))
+        return;
+    uint32_t function = symbols_function(im, at.mapping, at.rel_pc);
+    struct slice_name symbol = slice_name_of(&im->strings, function);
+    if (symbol.text) {
+        struct arg interface = arg_name(NULL, mojo_interface(im, symbol));
+        interface.is_fallback = true;
+        named_put(writer, "mojo_method_name", arg_name(NULL, mojo_method(symbol)));
+        named_put(writer, "mojo_interface_tag", interface);
+    } else if (arg_enter(writer, TEXT("mojo_interface_method"), &place)) {
+        if (arg_enter(writer, TEXT("native_symbol"), &symbol_place)) {
+            named_put(writer, "mapping_id", arg_uint(NULL, (uint64_t)at.mapping));
+            named_put(writer, "rel_pc", arg_uint(NULL, at.rel_pc));
+            arg_leave(writer, symbol_place);
+        }
+        arg_leave(writer, place);
+    }
+    arg_leave(writer, info);
 }
 
 // Typed fields that are read by their description; this file reads the others.
 static bool is_reflected(uint32_t number)
 {
-    return number == PB_TrackEvent_source_location || number == PB_TrackEvent_source_location_iid ||
+    return number == PB_TrackEvent_chrome_mojo_event_info ||
+           number == PB_TrackEvent_source_location || number == PB_TrackEvent_source_location_iid ||
            number == PB_TrackEvent_chrome_user_event ||
            number == PB_TrackEvent_chrome_histogram_sample;
 }
@@ -179,11 +302,15 @@ static void annotations(struct event *event, struct arg_writer *writer)
     arg_leave(writer, place);
 }
 
-void event_args(struct event *event, struct arg_vec *ret)
+void event_args(struct event *event, const struct arg_vec *before, struct arg_vec *ret)
 {
     struct import *im = event->im;
+    struct arg passthrough = arg_uint(NULL, (uint64_t)event->passthrough_utid);
+    passthrough.is_fallback = true;
     struct arg_writer writer = {.im = im, .state = event->packet->state, .args = ret};
     const union message_TrackEvent *fields = &event->fields;
+    if (before)
+        arg_lists_continue(&writer, before);
     if (field_present(&fields->source_location_iid))
         interned_location(event, &writer, "source", field_u64(&fields->source_location_iid));
     if (field_present(&fields->task_execution)) {
@@ -192,17 +319,21 @@ void event_args(struct event *event, struct arg_vec *ret)
     }
     if (field_present(&fields->log_message))
         log_message(event, &writer);
+    histogram_name(event, &writer);
     correlation_id(event, &writer);
     if (event->has_source_id)
         named_put(&writer, "legacy_trace_source_id", arg_int(NULL, event->source_id));
-    callstack(event, &writer);
+    callstack_read(event, &writer);
+    struct mojo_place mojo = mojo_place(event);
+    if (mojo.mapping != STACK_NONE)
+        writer.left_out = "chrome_mojo_event_info.mojo_interface_method_iid";
     static const char type_name[] = ".perfetto.protos.TrackEvent";
     message_args_read(&writer, descriptors_find(im, type_name, sizeof(type_name) - 1),
                       wire_sub(&event->message), is_reflected);
     annotations(event, &writer);
     if (event->passthrough_utid != UTID_NONE)
-        named_put(&writer, "legacy_event.passthrough_utid",
-                  arg_uint(NULL, (uint64_t)event->passthrough_utid));
+        named_put(&writer, "legacy_event.passthrough_utid", passthrough);
+    mojo_names(event, &writer, mojo);
     if (writer.is_cut)
         stats_add(&im->stats, STAT_mmsql_debug_annotations_cut, 1);
     if (writer.failed)

@@ -9,6 +9,8 @@
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
+#define TID_ANY (-1) // of an event that only names its process
+
 static int64_t nsec_from_usec(const struct wire_field *field)
 {
     return (int64_t)(field_u64(field) * NSEC_PER_USEC);
@@ -38,7 +40,7 @@ static void thread_pass(struct event *event)
     }
 }
 
-bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint32_t tid)
+bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, int64_t tid)
 {
     struct import *im = event->im;
     const struct wire_field *own_pid = &event->legacy.pid_override;
@@ -49,10 +51,16 @@ bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, uint
                           (has_thread && field_present(own_tid));
     if (!event->is_of_thread)
         return described_track_get(im, 0) != NULL;
-    if (field_present(own_pid))
-        pid = tid = (uint32_t)field_u64(own_pid);
-    if (field_present(own_tid))
+    bool is_synthetic = has_thread && tid_is_synthetic(tid);
+    if (field_present(own_pid)) {
+        pid = (uint32_t)field_u64(own_pid);
+        tid = TID_ANY;
+    }
+    if (field_present(own_tid)) {
         tid = (uint32_t)field_u64(own_tid);
+        if (is_synthetic)
+            tid = synthetic_tid(pid, tid);
+    }
     if (!pid || !tid) // of the idle threads
         return false;
     event->utid = processes_update_thread(&im->processes, tid, pid);
@@ -182,9 +190,10 @@ static uint32_t asynchronous_track(struct event *event, char phase, int64_t id, 
     spec.dimensions[n] = dimension_text("name", root.text, root.size);
     uint32_t track;
     size_t n_before = im->tracks.items.n;
+    // As in Perfetto, T ends the use of its track and F does not.
     if (phase == 'b' || phase == 'S') {
         track = async_track_begin(&im->async_tracks, &spec, id, false);
-    } else if (phase == 'e' || phase == 'F') {
+    } else if (phase == 'e' || phase == 'T') {
         track = async_track_end(&im->async_tracks, &spec, id);
     } else {
         async_track_begin(&im->async_tracks, &spec, id, false);
@@ -232,32 +241,96 @@ static void bound_flow(struct event *event, int64_t slice, int64_t ts)
     const struct wire_field *bind = &event->legacy.bind_id;
     uint64_t direction = field_u64(&event->legacy.flow_direction);
     if (field_present(bind) && direction && direction < ELEMENTS(uses))
-        event_flow(event, field_u64(bind), (struct flow_end){slice, ts}, uses[direction]);
+        flow_apply(event->im, field_u64(bind), (struct flow_end){slice, ts}, uses[direction]);
     else if (field_present(bind))
         stats_add(&event->im->stats, STAT_flow_without_direction, 1);
     event_flows(event, slice, ts);
 }
 
-// s, t, f: flows between open slices of threads.
+// The number of a flow that has an id, a category and a name. False: memory ran out.
+static bool named_flow(struct event *event, uint64_t id, uint64_t *ret)
+{
+    struct import *im = event->im;
+    struct track_events *all = track_events_of(im);
+    uint64_t key[] = {id, event->category, event->name};
+    bool is_new;
+    uint64_t *number = import_map_get(im, &all->named_flow_ids, hash_bytes(key, sizeof(key)),
+                                      all->named_flows.n, &is_new);
+    if (!number)
+        return false;
+    *ret = *number;
+    struct named_flow named = {event->category, event->name};
+    if (is_new && named_flow_vec_push(&all->named_flows, named) < 0)
+        import_fail(im, -ENOMEM);
+    return !import_failed(im);
+}
+
+// The flows that wait for this slice end at it.
+static void waiting_flows_end(void *userdata, uint32_t track, int64_t slice, int64_t ts)
+{
+    struct import *im = userdata;
+    struct track_events *all = track_events_of(im);
+    const uint64_t *last = map64_find(&all->waiting, track);
+    if (!last)
+        return;
+    uint32_t end = (uint32_t)*last, i = end;
+    map64_remove(&all->waiting, track);
+    do {
+        i = all->waiting_flows.items[i].next;
+        flow_apply(im, all->waiting_flows.items[i].flow, (struct flow_end){slice, ts}, FLOW_END);
+    } while (i != end);
+    if (!all->waiting.n)
+        all->waiting_flows.n = 0;
+}
+
+// The flow ends at the next slice of the track. The flows of a track form a ring; the map has the
+// last of them.
+static void flow_wait(struct import *im, uint32_t track, uint64_t flow)
+{
+    struct track_events *all = track_events_of(im);
+    struct waiting_flow_vec *flows = &all->waiting_flows;
+    uint32_t at = (uint32_t)flows->n;
+    bool is_new;
+    uint64_t *last = import_map_get(im, &all->waiting, track, at, &is_new);
+    if (!last || waiting_flow_vec_push(flows, (struct waiting_flow){flow, at}) < 0) {
+        import_fail(im, -ENOMEM);
+        return;
+    }
+    if (!is_new) {
+        flows->items[at].next = flows->items[*last].next;
+        flows->items[*last].next = at;
+        *last = at;
+    }
+    im->slices.begun = waiting_flows_end;
+    im->slices.userdata = im;
+    slice_await(&im->slices, track);
+}
+
+// s, t, f: flows between open slices of threads. An end may be before its slice.
 static void flow_event(struct event *event, char phase, uint32_t track)
 {
     struct import *im = event->im;
     const struct wire_field *id = &event->legacy.unscoped_id;
-    int64_t ts, slice = slices_top(&im->slices, track, &ts);
+    uint64_t flow;
     if (!field_present(id)) {
         stats_add(&im->stats, STAT_flow_invalid_id, 1);
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
         return;
     }
-    if (slice == SLICE_NONE) {
+    if (!named_flow(event, field_u64(id), &flow))
+        return;
+    if (phase == 'f' && !field_u64(&event->legacy.bind_to_enclosing)) {
+        flow_wait(im, track, flow);
+        return;
+    }
+    int64_t ts, slice = slices_top(&im->slices, track, &ts);
+    if (slice == SLICE_NONE)
         stats_add(&im->stats, STAT_flow_no_enclosing_slice, 1);
-        return;
-    }
-    int64_t key[] = {field_i64(id), event->category, event->name};
-    uint64_t flow = hash_bytes(key, sizeof(key)) >> 1;
-    event_flow(event, flow, (struct flow_end){slice, ts},
-               phase == 's'   ? FLOW_BEGIN
-               : phase == 't' ? FLOW_STEP
-                              : FLOW_END);
+    else
+        flow_apply(im, flow, (struct flow_end){slice, ts},
+                   phase == 's'   ? FLOW_BEGIN
+                   : phase == 't' ? FLOW_STEP
+                                  : FLOW_END);
 }
 
 // Names of threads and processes, in annotations.
@@ -313,11 +386,15 @@ static void slice_event(struct event *event, char phase, uint32_t track)
 {
     struct import *im = event->im;
     struct arg_vec args = {0};
-    event_args(event, &args);
-    if (strchr("RSTp", phase))
+    struct slice_spec spec = event_slice(event, track);
+    event_slice_args(event, &spec, strchr("EeF", phase) != NULL, &args);
+    if (strchr("RSTp", phase)) {
         phase_arg(event, phase, &args);
-    struct slice_spec spec = event_slice(event, track, &args);
+        spec.args = args.items;
+        spec.n_args = args.n;
+    }
     int64_t slice, ts = spec.ts;
+    bool is_step = phase == 'T' || phase == 'p';
     if (phase == 'X') {
         spec.dur = nsec_from_usec(&event->legacy.duration_us);
         spec.thread_dur = nsec_from_usec(&event->legacy.thread_duration_us);
@@ -328,8 +405,10 @@ static void slice_event(struct event *event, char phase, uint32_t track)
     else
         slice = strchr("EeF", phase) ? slice_end_of(&im->slices, &spec, &ts)
                                      : slice_add(&im->slices, &spec);
-    if (slice != SLICE_NONE)
+    if (slice != SLICE_NONE && !is_step)
         bound_flow(event, slice, ts);
+    if (slice != SLICE_NONE)
+        event_callstack_row(event, slice, track);
     arg_vec_done(&args);
 }
 

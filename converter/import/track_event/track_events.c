@@ -18,185 +18,71 @@
 
 #define ANCESTORS_MAX 100 // as in Perfetto
 
-static const char thread_time_name[] = "thread_time";
-static const char instructions_name[] = "thread_instruction_count";
-
-static struct described_track *item_find(const struct track_events *events, uint64_t uuid)
+struct described_track *described_track_find(const struct track_events *events, uint64_t uuid)
 {
     const uint64_t *index = map64_find(&events->by_uuid, uuid);
     return index ? &events->items.items[*index] : NULL;
 }
 
-static struct described_track *item_get(struct import *im, uint64_t uuid)
+struct described_track *described_track_add(struct import *im, const struct described_track *made)
 {
     struct track_events *events = track_events_of(im);
-    struct described_track *track = item_find(events, uuid);
-    if (track)
-        return track;
-    struct described_track made = {
-        .uuid = uuid,
-        .name = STRSET_NONE,
-        .description = STRSET_NONE,
-        .category = STRSET_NONE,
-        .share_key = STRSET_NONE,
-        .merge_key = STRSET_NONE,
-        .multiplier = 1,
-        .place_id = -1,
-        .track = -1,
-        .event_name = STRSET_NONE,
-    };
-    if (!uuid)
-        made.name = strset_add_text(&im->strings, TEXT("Default Track"));
-    if (described_track_vec_push(&events->items, made) < 0 ||
-        map64_set(&events->by_uuid, uuid, events->items.n - 1) < 0) {
+    if (described_track_vec_push(&events->items, *made) < 0 ||
+        map64_set(&events->by_uuid, made->uuid, events->items.n - 1) < 0) {
         import_fail(im, -ENOMEM);
         return NULL;
     }
     return &events->items.items[events->items.n - 1];
 }
 
-static void categories_read(struct import *im, struct described_track *track,
-                            const struct wire_field *field)
+struct described_track described_track_unknown(uint64_t uuid)
 {
-    CLEANUP(strbuf_done) struct strbuf all = {0};
-    for (struct fields each = fields_of(field, PB_CounterDescriptor_categories);
-         fields_next(&each);) {
-        if (all.size)
-            strbuf_add_char(&all, ',');
-        strbuf_add(&all, field_text(&each.field), each.field.size);
-    }
-    if (all.size)
-        track->category = import_strbuf_keep(im, &all);
-}
-
-static void counter_read(struct import *im, struct described_track *track,
-                         const struct wire_field *field)
-{
-    static const char *const units[] = {
-        [PB_UNIT_TIME_NS] = "ns",
-        [PB_CounterDescriptor_UNIT_COUNT] = "count",
-        [PB_UNIT_SIZE_BYTES] = "bytes",
+    return (struct described_track){
+        .uuid = uuid,
+        .name = STRSET_NONE,
+        .description = STRSET_NONE,
+        .category = STRSET_NONE,
+        .share_key = STRSET_NONE,
+        .merge_key = STRSET_NONE,
+        .place_id = -1,
+        .track = -1,
+        .event_name = STRSET_NONE,
     };
-    MESSAGE(counter, CounterDescriptor, field);
-    track->is_counter = true;
-    track->is_incremental = field_u64(&counter.is_incremental) != 0;
-    int64_t multiplier = field_i64(&counter.unit_multiplier);
-    track->multiplier = multiplier > 0 ? multiplier : 1;
-    uint64_t unit = field_u64(&counter.unit);
-    uint64_t type = field_u64(&counter.type);
-    if (type == PB_COUNTER_THREAD_TIME_NS) {
-        unit = PB_UNIT_TIME_NS;
-        track->builtin_type = thread_time_name;
-    }
-    if (type == PB_COUNTER_THREAD_INSTRUCTION_COUNT) {
-        unit = PB_CounterDescriptor_UNIT_COUNT;
-        track->builtin_type = instructions_name;
-    }
-    if (track->name == STRSET_NONE && track->builtin_type)
-        track->name = strset_add(&im->strings, track->builtin_type, strlen(track->builtin_type));
-    if (unit && unit < ELEMENTS(units))
-        track->unit = units[unit];
-    else if (field_present(&counter.unit_name))
-        track->unit = strset_text(&im->strings, import_keep(im, &counter.unit_name));
-    if (field_present(&counter.y_axis_share_key))
-        track->share_key = import_keep(im, &counter.y_axis_share_key);
-    categories_read(im, track, field);
 }
 
-static void merge_read(struct import *im, struct described_track *track,
-                       const union message_TrackDescriptor *part)
+static struct described_track *item_get(struct import *im, uint64_t uuid)
 {
-    switch (field_u64(&part->sibling_merge_behavior)) {
-    case PB_SIBLING_MERGE_BEHAVIOR_NONE:
-        track->merge = MERGE_NEVER;
-        break;
-    case PB_SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY:
-        track->merge = MERGE_BY_KEY;
-        if (field_present(&part->sibling_merge_key)) {
-            track->merge_key = import_keep(im, &part->sibling_merge_key);
-        } else if (field_present(&part->sibling_merge_key_int)) {
-            char text[64];
-            int n = snprintf(text, sizeof(text), "sibling_merge_key_int:%llu",
-                             (unsigned long long)field_u64(&part->sibling_merge_key_int));
-            track->merge_key = strset_add(&im->strings, text, (size_t)n);
-        }
-        break;
-    default:
-        break;
-    }
+    struct described_track *track = described_track_find(track_events_of(im), uuid);
+    if (track)
+        return track;
+    struct described_track made = described_track_unknown(uuid);
+    if (!uuid)
+        made.name = strset_add_text(&im->strings, TEXT("Default Track"));
+    return described_track_add(im, &made);
 }
 
-static void place_read(struct described_track *track, const union message_TrackDescriptor *part)
-{
-    if (field_present(&part->thread)) {
-        MESSAGE(thread, ThreadDescriptor, &part->thread);
-        track->pid = (uint32_t)field_u64(&thread.pid);
-        track->tid = (uint32_t)field_u64(&thread.tid);
-        track->has_tid = track->has_pid = true;
-    } else if (field_present(&part->process)) {
-        MESSAGE(process, ProcessDescriptor, &part->process);
-        track->pid = (uint32_t)field_u64(&process.pid);
-        track->has_pid = true;
-    }
-}
-
-void described_track_read(struct import *im, const struct wire_field *descriptor,
-                          uint32_t trusted_pid)
-{
-    MESSAGE(part, TrackDescriptor, descriptor);
-    if (!field_present(&part.uuid)) {
-        stats_add(&im->stats, STAT_track_descriptor_missing_uuid, 1);
-        return;
-    }
-    struct described_track *track = item_get(im, field_u64(&part.uuid));
-    if (!track)
-        return;
-    const struct wire_field *name = &part.name;
-    if (!field_present(name))
-        name = &part.static_name;
-    if (!field_present(name))
-        name = &part.atrace_name;
-    merge_read(im, track, &part);
-    if (field_present(name) && (track->name == STRSET_NONE || track->merge == MERGE_NEVER ||
-                                track->is_counter || !track->uuid))
-        track->name = import_keep(im, name);
-    if (field_present(&part.parent_uuid))
-        track->parent_uuid = field_u64(&part.parent_uuid);
-    if (field_present(&part.description))
-        track->description = import_keep(im, &part.description);
-    if (field_present(&part.child_ordering))
-        track->child_ordering = (uint8_t)field_u64(&part.child_ordering);
-    if (field_present(&part.sibling_order_rank)) {
-        track->has_rank = true;
-        track->rank = (int32_t)field_u64(&part.sibling_order_rank);
-    }
-    track->is_separate |= field_u64(&part.disallow_merging_with_system_tracks) != 0;
-    place_read(track, &part);
-    if (trusted_pid)
-        track->trusted_pid = trusted_pid;
-    if (field_present(&part.counter))
-        counter_read(im, track, &part.counter);
-}
-
-static bool ancestors_fit(struct import *im, const struct described_track *track)
+static bool ancestors_fit(struct import *im, uint64_t uuid)
 {
     const struct track_events *events = track_events_of(im);
     uint64_t seen[ANCESTORS_MAX];
-    size_t n = 0;
-    while (track && track->parent_uuid) {
+    for (size_t n = 0; n < ANCESTORS_MAX; n++) {
+        if (!uuid)
+            return true;
         for (size_t i = 0; i < n; i++)
-            if (seen[i] == track->uuid) {
+            if (seen[i] == uuid) {
                 stats_add(&im->stats, STAT_track_event_track_hierarchy_loop, 1);
                 return false;
             }
-        if (n == ANCESTORS_MAX) {
-            stats_add(&im->stats, STAT_track_event_track_hierarchy_too_deep, 1);
-            return false;
+        const struct described_track *track = described_track_find(events, uuid);
+        if (!track) { // lost, as it happens in a ring: events below it are kept
+            stats_add(&im->stats, STAT_track_hierarchy_missing_uuid, 1);
+            return true;
         }
-        seen[n++] = track->uuid;
-        track = item_find(events, track->parent_uuid);
+        seen[n] = uuid;
+        uuid = track->parent_uuid;
     }
-    return true;
+    stats_add(&im->stats, STAT_track_event_track_hierarchy_too_deep, 1);
+    return false;
 }
 
 // A thread or process has one track of its own. A second track means that the tid or pid was
@@ -210,33 +96,67 @@ static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64
     return taken;
 }
 
-static void place_find(struct import *im, struct described_track *track,
-                       const struct described_track *parent)
+// The pid and tid of the host, from those of the process's namespace.
+static void numbers_translate(struct import *im, struct described_track *track)
+{
+    const struct pid_namespaces *namespaces = pid_namespaces_of(im);
+    uint32_t tid;
+    if (track->trusted_pid)
+        pid_namespaces_find(namespaces, track->trusted_pid, track->pid, &track->pid);
+    if (track->has_tid && track->trusted_pid &&
+        pid_namespaces_find(namespaces, track->trusted_pid, (uint32_t)track->tid, &tid))
+        track->tid = tid;
+    else if (track->has_tid && track->is_sandboxed)
+        track->tid = synthetic_tid(track->pid, track->tid);
+}
+
+static void thread_place(struct import *im, struct described_track *track)
 {
     struct track_events *events = track_events_of(im);
     struct processes *processes = &im->processes;
-    track->is_root = track->has_pid;
-    if (track->has_pid && track->trusted_pid) {
-        const struct pid_namespaces *namespaces = pid_namespaces_of(im);
-        pid_namespaces_find(namespaces, track->trusted_pid, track->pid, &track->pid);
-        if (track->has_tid)
-            pid_namespaces_find(namespaces, track->trusted_pid, track->tid, &track->tid);
-    }
-    if (track->has_tid) {
-        track->place = PLACE_THREAD;
+    const struct described_track *root = described_track_find(events, 0);
+    track->place = PLACE_THREAD;
+    track->place_id = processes_update_thread(processes, track->tid, track->pid);
+    if (is_taken(im, &events->by_utid, track->place_id, track->uuid)) {
+        processes_renew_thread(processes, track->tid);
         track->place_id = processes_update_thread(processes, track->tid, track->pid);
-        if (is_taken(im, &events->by_utid, track->place_id, track->uuid)) {
-            processes_renew_thread(processes, track->tid);
-            track->place_id = processes_update_thread(processes, track->tid, track->pid);
-            is_taken(im, &events->by_utid, track->place_id, track->uuid);
-        }
+        is_taken(im, &events->by_utid, track->place_id, track->uuid);
+    }
+    if (track->has_rank && root && root->orders_threads) {
+        struct thread *thread = processes_thread_at(processes, track->place_id);
+        thread->has_sort_index = true;
+        thread->sort_index = track->rank;
+    }
+}
+
+static void process_place(struct import *im, struct described_track *track)
+{
+    struct track_events *events = track_events_of(im);
+    struct processes *processes = &im->processes;
+    const struct described_track *root = described_track_find(events, 0);
+    track->place = PLACE_PROCESS;
+    track->place_id = processes_process(processes, track->pid);
+    if (is_taken(im, &events->by_upid, track->place_id, track->uuid)) {
+        track->place_id = processes_renew(processes, track->pid);
+        is_taken(im, &events->by_upid, track->place_id, track->uuid);
+    }
+    if (track->has_rank && root && root->orders_processes) {
+        struct process *process = processes_at(processes, track->place_id);
+        process->has_sort_index = true;
+        process->sort_index = track->rank;
+    }
+}
+
+static void place_find(struct import *im, struct described_track *track,
+                       const struct described_track *parent)
+{
+    track->is_root = track->has_pid;
+    if (track->has_pid)
+        numbers_translate(im, track);
+    if (track->has_tid) {
+        thread_place(im, track);
     } else if (track->has_pid) {
-        track->place = PLACE_PROCESS;
-        track->place_id = processes_process(processes, track->pid);
-        if (is_taken(im, &events->by_upid, track->place_id, track->uuid)) {
-            track->place_id = processes_renew(processes, track->pid);
-            is_taken(im, &events->by_upid, track->place_id, track->uuid);
-        }
+        process_place(im, track);
     } else {
         track->place = parent->place;
         track->place_id = parent->place_id;
@@ -248,7 +168,7 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
     struct described_track *track = item_get(im, uuid);
     if (!track || track->place != PLACE_UNKNOWN)
         return track;
-    if (!ancestors_fit(im, track))
+    if (!ancestors_fit(im, uuid))
         return NULL;
     // Depth is limited by the check above.
     struct described_track parent = {.place = PLACE_GLOBAL};
@@ -257,7 +177,7 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
         if (!found)
             return NULL;
         parent = *found;
-        track = item_find(track_events_of(im), uuid); // the array may have moved
+        track = described_track_find(track_events_of(im), uuid); // the array may have moved
     }
     place_find(im, track, &parent);
     return track;
@@ -265,15 +185,16 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
 
 static const char *track_type(const struct described_track *track, bool is_merged)
 {
-    static const char *const types[][3] = {
-        [PLACE_THREAD] = {"thread_counter_track_event", "thread_track_event",
-                          "thread_merged_track_event"},
-        [PLACE_PROCESS] = {"process_counter_track_event", "process_track_event",
-                           "process_merged_track_event"},
-        [PLACE_GLOBAL] = {"global_counter_track_event", "global_track_event",
-                          "global_merged_track_event"},
+    static const char *const types[][4] = {
+        [PLACE_THREAD] = {"thread_counter_track_event", "thread_state_track_event",
+                          "thread_track_event", "thread_merged_track_event"},
+        [PLACE_PROCESS] = {"process_counter_track_event", "process_state_track_event",
+                           "process_track_event", "process_merged_track_event"},
+        [PLACE_GLOBAL] = {"global_counter_track_event", "global_state_track_event",
+                          "global_track_event", "global_merged_track_event"},
     };
-    return types[track->place][track->is_counter ? 0 : is_merged ? 2 : 1];
+    size_t kind = track->is_counter ? 0 : track->is_state ? 1 : is_merged ? 3 : 2;
+    return types[track->place][kind];
 }
 
 static struct arg string_arg(const struct import *im, const char *key, uint32_t id)
@@ -317,7 +238,7 @@ static int64_t source_args(struct import *im, const struct described_track *trac
 // process.
 static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
 {
-    const struct described_track *track = item_find(track_events_of(im), uuid);
+    const struct described_track *track = described_track_find(track_events_of(im), uuid);
     bool is_root = track->is_root;
     if (!track->parent_uuid)
         return -1;
@@ -325,7 +246,7 @@ static int64_t parent_row(struct import *im, uint64_t uuid, const struct generat
     uint32_t row = described_track_id(im, parent_uuid, STRSET_NONE, USE_PARENT, state);
     if (is_root)
         return -1;
-    const struct described_track *parent = item_find(track_events_of(im), parent_uuid);
+    const struct described_track *parent = described_track_find(track_events_of(im), parent_uuid);
     return parent && !parent->is_root ? (int64_t)row : -1;
 }
 
@@ -345,9 +266,9 @@ static void row_complete(struct import *im, size_t n_before, uint32_t id, uint64
 {
     if (im->tracks.items.n == n_before || id >= im->tracks.items.n)
         return;
-    const struct described_track *track = item_find(track_events_of(im), uuid);
+    const struct described_track *track = described_track_find(track_events_of(im), uuid);
     bool is_root = track->is_root || !uuid;
-    int64_t set = source_args(im, track, is_root, state);
+    int64_t set = source_args(im, track, is_root, uuid ? state : NULL);
     struct track *row = &im->tracks.items.items[id];
     row->parent_id = parent;
     row->source_set = set;
@@ -386,6 +307,7 @@ static uint32_t own_track(struct import *im, const struct described_track *track
         .type = track_type(track, false),
         .unit = track->unit,
         .counter = track->is_counter,
+        .state = track->is_state,
         .name = slice_name_of(&im->strings, name),
     };
     size_t n = place_dimensions(track, &spec);
@@ -396,7 +318,7 @@ static uint32_t own_track(struct import *im, const struct described_track *track
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state)
 {
-    struct described_track *track = item_find(track_events_of(im), uuid);
+    struct described_track *track = described_track_find(track_events_of(im), uuid);
     if (!track || track->place == PLACE_UNKNOWN)
         track = described_track_get(im, uuid);
     if (!track)
@@ -406,7 +328,7 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
     bool is_first = !track->has_event_name;
     int64_t parent =
         is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
-    track = item_find(track_events_of(im), uuid); // finding the parent may have moved it
+    track = described_track_find(track_events_of(im), uuid); // finding the parent may have moved it
     if (track->place == PLACE_THREAD && track->is_root && !track->is_counter &&
         !track->is_separate) {
         struct track_spec spec = {.type = "thread_execution",
@@ -421,7 +343,8 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
     uint32_t name = track->name == STRSET_NONE ? track->event_name : track->name;
     if (track->place == PLACE_PROCESS)
         name = translate_process_track(&im->translations, name);
-    bool is_merged = !track->is_counter && !track->is_root && track->merge != MERGE_NEVER;
+    bool is_merged =
+        !track->is_counter && !track->is_state && !track->is_root && track->merge != MERGE_NEVER;
     size_t n_before = im->tracks.items.n;
     uint32_t id = is_merged ? merged_track(im, track, name, use) : own_track(im, track, name);
     if (!is_merged)
@@ -437,80 +360,76 @@ struct epoch_thread *epoch_thread(struct import *im, const struct generation *st
 }
 
 bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
-                     uint32_t *ret_tid)
+                     int64_t *ret_tid)
 {
-    const struct epoch_thread *own = epoch_thread(im, state);
-    const uint64_t *other = map64_find(&track_events_of(im)->threads, state->sequence_id);
-    if (!own && !other)
+    const struct track_events *events = track_events_of(im);
+    const struct epoch_thread *thread = epoch_thread(im, state);
+    const uint64_t *other = thread ? NULL : map64_find(&events->threads, state->sequence_id);
+    if (other)
+        thread = &events->sequence_threads.items[*other];
+    if (!thread)
         return false;
-    *ret_pid = own ? own->pid : (uint32_t)(*other >> 32);
-    *ret_tid = own ? own->tid : (uint32_t)*other;
+    *ret_pid = thread->pid;
+    *ret_tid = thread->tid;
     return true;
+}
+
+static struct epoch_thread thread_read(const struct wire_field *message, bool is_sandboxed)
+{
+    MESSAGE(thread, ThreadDescriptor, message);
+    uint32_t pid = (uint32_t)field_u64(&thread.pid);
+    int64_t tid = (uint32_t)field_u64(&thread.tid);
+    return (struct epoch_thread){
+        .pid = pid,
+        .tid = is_sandboxed ? synthetic_tid(pid, tid) : tid,
+        .thread_ts = nsec_after_usec(0, field_i64(&thread.reference_thread_time_us)),
+        .instructions = field_i64(&thread.reference_thread_instruction_count),
+    };
+}
+
+static void thread_set(struct import *im, struct map64 *map, struct epoch_thread_vec *threads,
+                       uint64_t key, struct epoch_thread thread)
+{
+    bool is_new;
+    uint64_t *index = map64_get_or_add(map, key, threads->n, &is_new);
+    if (!index || (is_new && epoch_thread_vec_push(threads, thread) < 0))
+        import_fail(im, -ENOMEM);
+    else
+        threads->items[*index] = thread;
 }
 
 // A descriptor is valid for its whole epoch, even for earlier packets of it, and for later epochs.
 static void sequence_thread_now(struct import *im, const struct packet *packet,
-                                const struct wire_field *message)
+                                const struct wire_field *message, bool is_sandboxed)
 {
     struct track_events *events = track_events_of(im);
-    if (!packet->sequence_id)
-        return;
-    MESSAGE(thread, ThreadDescriptor, message);
-    struct epoch_thread found = {
-        .pid = (uint32_t)field_u64(&thread.pid),
-        .tid = (uint32_t)field_u64(&thread.tid),
-        .thread_ts = nsec_after_usec(0, field_i64(&thread.reference_thread_time_us)),
-        .instructions = field_i64(&thread.reference_thread_instruction_count),
-    };
-    bool is_new;
-    uint64_t *index =
-        map64_get_or_add(&events->epochs, packet->state->epoch, events->epoch_threads.n, &is_new);
-    if (!index || (is_new && epoch_thread_vec_push(&events->epoch_threads, found) < 0))
-        import_fail(im, -ENOMEM);
-    else
-        events->epoch_threads.items[*index] = found;
+    if (packet->sequence_id)
+        thread_set(im, &events->epochs, &events->epoch_threads, packet->state->epoch,
+                   thread_read(message, is_sandboxed));
 }
 
 static void sequence_thread_sorted(struct import *im, const struct packet *packet,
-                                   const struct wire_field *message)
+                                   const struct wire_field *message, bool is_sandboxed)
 {
-    MESSAGE(thread, ThreadDescriptor, message);
-    uint64_t pid = (uint32_t)field_u64(&thread.pid);
-    uint64_t tid = (uint32_t)field_u64(&thread.tid);
-    if (packet->sequence_id &&
-        map64_set(&track_events_of(im)->threads, packet->sequence_id, pid << 32 | tid) < 0)
-        import_fail(im, -ENOMEM);
+    struct track_events *events = track_events_of(im);
+    if (packet->sequence_id)
+        thread_set(im, &events->threads, &events->sequence_threads, packet->sequence_id,
+                   thread_read(message, is_sandboxed));
+}
+
+static bool is_sandboxed(const union message_TrackDescriptor *part)
+{
+    MESSAGE(chrome, ChromeThreadDescriptor, &part->chrome_thread);
+    return field_present(&part->chrome_thread) && field_u64(&chrome.is_sandboxed_tid);
 }
 
 static void track_descriptor_now(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, TrackDescriptor, packet->message);
     if (field_present(&part.thread))
-        sequence_thread_now(im, packet, &part.thread);
+        sequence_thread_now(im, packet, &part.thread, is_sandboxed(&part));
     struct wire_field pid = message_field(packet->fields, PB_TracePacket_trusted_pid);
     described_track_read(im, packet->message, (uint32_t)field_u64(&pid));
-}
-
-static void thread_name(struct import *im, int64_t utid, const struct wire_field *message)
-{
-    MESSAGE(thread, ThreadDescriptor, message);
-    if (thread.thread_name.size)
-        processes_name_thread(&im->processes, utid, import_keep(im, &thread.thread_name),
-                              NAME_TRACK);
-}
-
-static void process_describe(struct import *im, int64_t upid, const struct wire_field *message)
-{
-    MESSAGE(process, ProcessDescriptor, message);
-    int64_t start_ts = field_i64(&process.start_timestamp_ns);
-    struct process *row = processes_at(&im->processes, upid);
-    if (start_ts > 0 && !row->has_start) {
-        row->start_ts = start_ts;
-        row->has_start = true;
-    }
-    if (process.process_name.size)
-        processes_name(&im->processes, upid, import_keep(im, &process.process_name),
-                       PROCESS_NAME_TRACK);
 }
 
 // Processes and threads get their names in order of time.
@@ -518,14 +437,16 @@ static void track_descriptor_sorted(struct import *im, const struct packet *pack
 {
     MESSAGE(part, TrackDescriptor, packet->message);
     if (field_present(&part.thread))
-        sequence_thread_sorted(im, packet, &part.thread);
+        sequence_thread_sorted(im, packet, &part.thread, is_sandboxed(&part));
     if (!field_present(&part.uuid))
         return;
     const struct described_track *track = described_track_get(im, field_u64(&part.uuid));
-    if (track && field_present(&part.thread) && track->place == PLACE_THREAD)
-        thread_name(im, track->place_id, &part.thread);
-    else if (track && field_present(&part.process) && track->place == PLACE_PROCESS)
-        process_describe(im, track->place_id, &part.process);
+    if (!track)
+        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+    else if (field_present(&part.thread) && track->place == PLACE_THREAD)
+        thread_describe(im, track->place_id, &part.thread, &part.chrome_thread);
+    else if (field_present(&part.process) && track->place == PLACE_PROCESS)
+        process_describe(im, track->place_id, &part.process, &part.chrome_process);
 }
 
 // The older packets, which describe no track.
@@ -533,24 +454,24 @@ static void thread_descriptor_now(struct import *im, const struct packet *packet
 {
     if (!packet->sequence_id)
         stats_add(&im->stats, STAT_thread_descriptor_missing_sequence_id, 1);
-    sequence_thread_now(im, packet, packet->message);
+    sequence_thread_now(im, packet, packet->message, false);
 }
 
 static void thread_descriptor_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(thread, ThreadDescriptor, packet->message);
-    sequence_thread_sorted(im, packet, packet->message);
-    thread_name(im,
-                processes_update_thread(&im->processes, (uint32_t)field_u64(&thread.tid),
-                                        (uint32_t)field_u64(&thread.pid)),
-                packet->message);
+    sequence_thread_sorted(im, packet, packet->message, false);
+    thread_describe(im,
+                    processes_update_thread(&im->processes, (uint32_t)field_u64(&thread.tid),
+                                            (uint32_t)field_u64(&thread.pid)),
+                    packet->message, &(struct wire_field){0});
 }
 
 static void process_descriptor_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(process, ProcessDescriptor, packet->message);
     process_describe(im, processes_process(&im->processes, (uint32_t)field_u64(&process.pid)),
-                     packet->message);
+                     packet->message, &(struct wire_field){0});
 }
 
 struct track_events *track_events_of(const struct import *im)
@@ -565,10 +486,17 @@ static void track_events_done(void *state)
     map64_done(&events->threads);
     map64_done(&events->epochs);
     epoch_thread_vec_done(&events->epoch_threads);
+    epoch_thread_vec_done(&events->sequence_threads);
+    map64_done(&events->counters);
+    counter_sum_vec_done(&events->counter_sums);
     map64_done(&events->by_utid);
     map64_done(&events->by_upid);
     map64_done(&events->flows);
     map64_done(&events->async_names);
+    map64_done(&events->named_flow_ids);
+    named_flow_vec_done(&events->named_flows);
+    map64_done(&events->waiting);
+    waiting_flow_vec_done(&events->waiting_flows);
     flow_end_vec_done(&events->flow_ends);
     described_track_vec_done(&events->items);
 }

@@ -20,16 +20,19 @@ enum track_merge { MERGE_BY_NAME, MERGE_NEVER, MERGE_BY_KEY };
 
 struct described_track {
     uint64_t uuid, parent_uuid;
-    uint32_t pid, tid;
+    uint32_t pid;
+    int64_t tid;
     uint32_t trusted_pid; // host's pid of the describing process; 0: not known
     // In strings; STRSET_NONE: none.
     uint32_t name, description, category, share_key, merge_key;
-    bool has_pid, has_tid, is_counter, is_incremental, is_separate;
-    uint8_t merge;          // enum track_merge
-    uint8_t child_ordering; // TrackDescriptor.ChildTracksOrdering
+    bool has_pid, has_tid, is_counter, is_incremental, is_separate, is_state;
+    bool is_sandboxed;                     // other processes may have the same tid
+    bool orders_processes, orders_threads; // track 0: the ranks of processes or threads count
+    uint8_t merge;                         // enum track_merge
+    uint8_t child_ordering;                // TrackDescriptor.ChildTracksOrdering
     bool has_rank;
     int32_t rank;
-    int64_t multiplier;       // of counter values
+    int64_t multiplier;       // of counter values, if positive
     const char *unit;         // static or in strings; NULL: unknown
     const char *builtin_type; // static; NULL: none
     // The resolved place.
@@ -39,11 +42,15 @@ struct described_track {
     int64_t track;       // row of a track that is not merged; -1: none yet
     uint32_t event_name; // name of the first event, for a track without name; in strings
     bool has_event_name;
-    // For incremental counters: the last value and its epoch.
+};
+VEC_DEFINE(described_track_vec, struct described_track);
+
+// The last value of an incremental counter on a sequence, in an epoch.
+struct counter_sum {
     double value;
     uint32_t epoch;
 };
-VEC_DEFINE(described_track_vec, struct described_track);
+VEC_DEFINE(counter_sum_vec, struct counter_sum);
 
 // A slice of a flow.
 struct flow_end {
@@ -53,29 +60,71 @@ VEC_DEFINE(flow_end_vec, struct flow_end);
 
 // The thread of an epoch of a sequence, and the sums of the differences in its events.
 struct epoch_thread {
-    uint32_t pid, tid;
+    uint32_t pid;
+    int64_t tid;
     int64_t thread_ts, instructions;
 };
 VEC_DEFINE(epoch_thread_vec, struct epoch_thread);
 
+// An older flow, whose number is its place in the list. The writer knows it by an id, a category
+// and a name.
+struct named_flow {
+    uint32_t category, name; // in strings; STRSET_NONE: none
+};
+VEC_DEFINE(named_flow_vec, struct named_flow);
+
+// A flow that ends at the next slice of a track.
+struct waiting_flow {
+    uint64_t flow;
+    uint32_t next; // in the ring of the track
+};
+VEC_DEFINE(waiting_flow_vec, struct waiting_flow);
+
 struct track_events {
     struct map64 by_uuid;
     struct described_track_vec items;
-    struct map64 threads; // sequence -> pid and tid of the thread that writes it
+    struct map64 threads; // sequence -> index in sequence_threads of the thread that writes it
     struct map64 epochs;  // epoch -> index in epoch_threads; complete after file order
-    struct epoch_thread_vec epoch_threads;
+    struct epoch_thread_vec sequence_threads, epoch_threads;
+    struct map64 counters; // incremental counter and sequence -> index in counter_sums
+    struct counter_sum_vec counter_sums;
     struct map64 by_utid, by_upid; // uuid of the thread's or process's own track
     struct map64 flows;            // flow -> index in flow_ends of its last slice
     struct flow_end_vec flow_ends;
+    struct map64 named_flow_ids; // id, category and name of an older flow -> its number
+    struct named_flow_vec named_flows;
+    struct map64 waiting; // track -> the last of its waiting flows
+    struct waiting_flow_vec waiting_flows;
     struct map64 async_names; // id of asynchronous events -> their first name
 };
 
 // The use of a track. Begins and ends determine the row of a merged track.
-enum track_use { USE_BEGIN, USE_END, USE_INSTANT, USE_COUNTER, USE_PARENT };
+enum track_use { USE_BEGIN, USE_END, USE_INSTANT, USE_COUNTER, USE_STATE, USE_PARENT };
 
-// Reads a TrackDescriptor. Later descriptors add to earlier ones. `trusted_pid`: see above.
+// Reads a TrackDescriptor. The first descriptor of a uuid counts; later descriptors of the same
+// track may name it, and others are left out. `trusted_pid`: see above.
 void described_track_read(struct import *im, const struct wire_field *descriptor,
                           uint32_t trusted_pid);
+
+// The track `uuid`; NULL: nothing describes or uses it yet.
+struct described_track *described_track_find(const struct track_events *events, uint64_t uuid);
+
+// Adds a track, which must be new; `made` is copied. NULL: memory ran out.
+struct described_track *described_track_add(struct import *im, const struct described_track *made);
+
+// A track that nothing is known of.
+struct described_track described_track_unknown(uint64_t uuid);
+
+// The tid of a thread that other processes may have, too.
+static inline int64_t synthetic_tid(uint32_t pid, int64_t tid)
+{
+    return (int64_t)((uint64_t)pid << 32 | (uint64_t)tid);
+}
+
+static inline bool tid_is_synthetic(int64_t tid)
+{
+    return (uint64_t)tid >> 32 != 0;
+}
 
 // The track `uuid` with its place resolved, which may add its process or thread. NULL: too many
 // ancestors, a cycle, or memory ran out. Valid until the next call.
@@ -88,9 +137,22 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
 
 // The thread of a sequence. False: not known.
 bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
-                     uint32_t *ret_tid);
+                     int64_t *ret_tid);
 // The thread of this epoch of the sequence; NULL: not known.
 struct epoch_thread *epoch_thread(struct import *im, const struct generation *state);
+
+// Names a process or a thread, and adds the args of its row, from descriptions of it. `chrome`: a
+// ChromeProcessDescriptor or ChromeThreadDescriptor, or an absent field.
+void process_describe(struct import *im, int64_t upid, const struct wire_field *process,
+                      const struct wire_field *chrome);
+void thread_describe(struct import *im, int64_t utid, const struct wire_field *thread,
+                     const struct wire_field *chrome);
+
+#define CHROME_RENDERER_EXTENSION 40 // a kind of process that ProcessDescriptor does not have
+
+// The names of Chrome's kinds of processes and threads. NULL: none.
+const char *chrome_process_name(uint64_t type);
+const char *chrome_thread_name(uint64_t type);
 
 // The state of the current machine.
 struct track_events *track_events_of(const struct import *im);
