@@ -112,30 +112,45 @@ static bool task_read(struct span text, struct ftrace_line *line)
     return true;
 }
 
-// Skips FLAGS such as `d..2` and `dNh2.`.
-static void flags_skip(struct span *text)
+// True if `text` begins with FLAGS of `n` characters, such as `d..2` and `dNh2.`.
+static bool has_flags(struct span text, size_t n)
 {
-    struct span rest = *text, word = word_take(&rest);
-    size_t n = text_size(word);
-    if (n < FLAGS_MIN || n > FLAGS_MAX)
-        return;
+    if (text_size(text) < n)
+        return false;
     for (size_t i = 0; i < n; i++) {
-        char c = word.at[i];
+        char c = text.at[i];
         bool is_hex = is_digit(c) || (c >= 'a' && c <= 'f');
         if (c != '.' && !(i < FLAGS_WORDS ? is_letter(c) : is_hex))
-            return;
+            return false;
     }
-    *text = rest;
+    return true;
+}
+
+// Reads FLAGS, which may be missing, and SECONDS and a colon. There may be no blank between them.
+static bool time_take(struct span *text, int64_t *ret)
+{
+    for (size_t n = FLAGS_MAX + 1; n-- >= FLAGS_MIN;) {
+        struct span rest = *text;
+        bool without = n < FLAGS_MIN;
+        if (!without && !has_flags(rest, n))
+            continue;
+        rest.at += without ? 0 : n;
+        while (rest.at < rest.end && is_blank(*rest.at))
+            rest.at++;
+        if (seconds_take(&rest, ret) && rest.at < rest.end && *rest.at == ':') {
+            text->at = rest.at + 1;
+            return true;
+        }
+    }
+    return false;
 }
 
 // What stands behind the CPU.
 static bool event_read(struct span text, struct ftrace_line *line)
 {
     text = trim(text);
-    flags_skip(&text);
-    if (!seconds_take(&text, &line->ts) || text.at == text.end || *text.at != ':')
+    if (!time_take(&text, &line->ts))
         return false;
-    text.at++;
     text = trim(text);
     struct span word = word_take(&text);
     const char *colon = word.end;

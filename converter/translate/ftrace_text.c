@@ -8,7 +8,10 @@
 // thread is a packet of its own in front of the bundle, if it is new.
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <zlib.h>
 
+#include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/text.h"
 #include "converter/ground/lines.h"
@@ -18,6 +21,7 @@
 #include "protos/fields.h"
 
 #define BUNDLE_SIZE            ((size_t)64 << 10)
+#define INFLATED_CHUNK         65536u
 #define CPU_MAX                4095
 #define START_LINES            4096 // among which `TRACE:` may stand
 #define DUMP_COLUMN            9    // of the command line in a long list of processes
@@ -45,6 +49,7 @@ struct ftrace_text {
     bool is_open;
     uint32_t cpu;
     uint64_t n_bad, first_bad;
+    struct spill inflated; // text that was compressed
 };
 
 static void symbols_write(struct ftrace_text *text)
@@ -272,16 +277,64 @@ static int page_line(struct ftrace_text *text, uint64_t number, struct span line
     return 0;
 }
 
-// Skips what atrace prints in front of the trace.
-static void start_skip(struct lines *lines)
+// Skips what atrace prints in front of the trace. Returns true if there was such text.
+static bool start_skip(struct lines *lines)
 {
     struct lines at = *lines;
     struct span line;
     for (size_t i = 0; i < START_LINES && lines_next(&at, &line); i++)
         if (text_is(line, "TRACE:")) {
             *lines = at;
-            return;
+            return true;
         }
+    return false;
+}
+
+// Inflates what `atrace -z` writes. The text before damage is kept.
+static int text_inflate(struct ftrace_text *text, struct lines *lines)
+{
+    struct translation *to = text->to;
+    CLEANUP(freep) uint8_t *chunk = malloc(INFLATED_CHUNK);
+    struct inflation *inflation = to->needs ? to->needs->inflation : NULL;
+    uint64_t max = input_inflated_max(input_size(to->input));
+    const uint8_t *bytes = NULL;
+    z_stream z = {0};
+    if (!chunk || inflateInit(&z) != Z_OK)
+        return err_errno(to->err, -ENOMEM, "zlib");
+    int code = Z_OK, r = 0;
+    while (r == 0 && code == Z_OK && text->inflated.size <= max) {
+        size_t left = (size_t)(lines->end - lines->at);
+        z.next_in = (Bytef *)(uintptr_t)lines->at;
+        z.avail_in = left < INFLATED_CHUNK ? (uInt)left : INFLATED_CHUNK;
+        z.next_out = chunk;
+        z.avail_out = INFLATED_CHUNK;
+        code = inflate(&z, Z_NO_FLUSH);
+        size_t n_read = (size_t)((const char *)z.next_in - lines->at);
+        size_t n = INFLATED_CHUNK - z.avail_out;
+        lines->at += n_read;
+        if (inflation)
+            r = inflation_take(inflation, n, to->err);
+        if (r == 0)
+            r = spill_append(&text->inflated, chunk, n, to->err);
+        if (r == 0)
+            r = translation_step(to, n_read);
+    }
+    inflateEnd(&z);
+    if (code != Z_STREAM_END)
+        translation_damage(to, "the compressed text ends or breaks after %zu bytes of text",
+                           text->inflated.size);
+    if (r == 0)
+        r = spill_finish(&text->inflated, &bytes, to->err);
+    *lines = lines_over(bytes, bytes ? text->inflated.size : 0);
+    return r;
+}
+
+// True if the text is compressed with zlib.
+static bool is_compressed(const struct lines *lines)
+{
+    static const uint8_t second_bytes[] = {0x01, 0x5e, 0x9c, 0xda};
+    return lines->end - lines->at > 2 && lines->at[0] == 0x78 &&
+           memchr(second_bytes, (uint8_t)lines->at[1], sizeof(second_bytes));
 }
 
 // The idle thread is called <idle>, so a bracket alone is no web page.
@@ -315,7 +368,10 @@ static int ftrace_text_run(struct translation *to)
     wire_uint(packets_begin(&to->packets, PACKETS_NO_TIME), PB_TracePacket_sequence_flags,
               SEQUENCE_STATE_CLEARED);
     packets_end(&to->packets);
-    start_skip(&lines);
+    r = spill_init(&text.inflated, to->needs ? to->needs->spill_folder : NULL, to->err);
+    text.inflated.budget = to->needs ? to->needs->budget : NULL;
+    if (r == 0 && start_skip(&lines) && is_compressed(&lines))
+        r = text_inflate(&text, &lines);
     text.is_page = is_page(lines);
     text.section = text.is_page ? SECTION_PAGE : SECTION_TRACE;
     for (const char *before = lines.at; r == 0 && lines_next(&lines, &line); before = lines.at) {
@@ -328,6 +384,7 @@ static int ftrace_text_run(struct translation *to)
     problems_write(&text);
     map64_done(&text.tasks);
     strset_done(&text.symbols.names);
+    spill_done(&text.inflated);
     return r;
 }
 

@@ -12,6 +12,7 @@ import sqlite3
 import tempfile
 import unittest
 import zipfile
+import zlib
 
 import foreign_files as ff
 import lib
@@ -118,7 +119,7 @@ class FtraceText(Case):
         for flags in ("dn.3", "d..2", "...1"):
             noflags = noflags.replace(f" {flags} ", "  ")
         for name, content in {"header": HEAD + EVENTS, "plain": HEAD + plain, "bare": EVENTS, "noflags": HEAD + noflags,
-                              "five": EVENTS.replace("...1 ", "...1. "), "cpus": "cpus=4\n" + EVENTS,
+                              "five": EVENTS.replace("...1 ", "...1. "), "nogap": EVENTS.replace("...1 ", "...1."), "cpus": "cpus=4\n" + EVENTS,
                               "atrace": "capturing trace... done\nTRACE:\n" + HEAD + EVENTS, "crlf": (HEAD + EVENTS).replace("\n", "\r\n"),
                               "page": page}.items():
             with self.subTest(name):
@@ -133,6 +134,15 @@ class FtraceText(Case):
             archive.writestr("systrace.txt", HEAD + EVENTS)
         self.convert((self.dir / "a.zip").read_bytes(), "b.zip")
         self.check_events()
+
+    def test_compressed_by_atrace(self):
+        """`atrace -z`: text behind TRACE: is a zlib stream."""
+        packed = b"capturing trace... done\nTRACE:\n" + zlib.compress((HEAD + EVENTS).encode())
+        self.convert(packed)
+        self.check_events()
+        said = self.convert(packed[:-40], code=1)
+        self.assertIn("the compressed text ends or breaks", said)
+        self.assertGreater(self.query("SELECT count(*) FROM ftrace_event")[0][0], 0)
 
     def lines(self, *events):
         return "".join(f"  bash-7  (  7) [001] .... 5.{i:06}: {event}\n" for i, event in enumerate(events))
