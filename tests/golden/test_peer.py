@@ -83,6 +83,7 @@ ALONE = {
     "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
     "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
     "ftrace_firmware": "the peer has one track for slices of all names, and one name for two kinds of events",
+    "foreign": "the peer does not know the packets that mmsql makes of other formats",
     "ftrace_errors": "the peer refuses a trace whose kernel pages could not be read",
     "sessions": "states are slices here",
     "verdict_residency": "the peer does not know page residency, and finds no time in the trace",

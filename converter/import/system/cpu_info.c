@@ -42,7 +42,8 @@ static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part
             ARG_APPEND(args, n, arg_bool(features[i], true));
     if (bits)
         ARG_APPEND(args, n, arg_uint("cpu_features.raw_bitmap", bits));
-    stats_add(&im->stats, STAT_cpu_info_unknown_cpu_features, bits >> ELEMENTS(features) != 0);
+    if (bits >> ELEMENTS(features))
+        import_log(im, STAT_cpu_info_unknown_cpu_features, NULL, NULL, 0);
     return args_add(&im->args, args, n);
 }
 
@@ -105,12 +106,16 @@ static void clusters_find(struct cpus *cpus)
 static void cpu_info_now(struct import *im, const struct packet *packet)
 {
     struct cpus *cpus = packet->own;
-    cpus->n = 0;
     struct fields each = fields_of(packet->message, PB_CpuInfo_cpus);
-    for (; cpus->n < CPUS_MAX && fields_next(&each); cpus->n++)
-        cpu_read(im, (uint32_t)cpus->n, &cpus->items[cpus->n], &each.field);
+    size_t n = 0;
+    for (; n < CPUS_MAX && fields_next(&each); n++)
+        cpu_read(im, (uint32_t)n, &cpus->items[n], &each.field);
+    if (!n) {
+        import_log(im, STAT_cpu_info_empty, NULL, NULL, 0);
+        return;
+    }
+    cpus->n = n;
     clusters_find(cpus);
-    stats_add(&im->stats, STAT_cpu_info_empty, !cpus->n);
 }
 
 static void cpu_info_finish(struct import *im, void *state)
