@@ -81,6 +81,7 @@ LARGE = ("counter", "ftrace_event", "raw")  # may have very many rows
 ALONE = {
     "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
     "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
+    "heap_stacks": "the peer takes totals under two iids of a call chain for damage, and counts twice when interned data starts over",
     "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
     "ftrace_firmware": "the peer has one track for slices of all names, and one name for two kinds of events",
     "foreign": "the peer does not know the packets that mmsql makes of other formats",

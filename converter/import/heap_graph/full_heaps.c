@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "converter/import/android/packages.h"
 #include "converter/import/heap_graph/parts.h"
+#include "converter/import/profile/deobfuscation.h"
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
@@ -143,6 +144,7 @@ static void metadata_sorted(struct import *im, const struct packet *packet)
              processes_update_thread(&im->processes, pid, pid));
     if (callsite != CALLSITE_NONE)
         cell_int(row, COL_heap_graph_thread_callsite_callsite_id, callsite);
+    deobfuscation_user(im, callsite, upid);
 }
 
 const struct importer importer_art_process_metadata = {

@@ -181,6 +181,15 @@ uint32_t deobfuscated_field(struct import *im, const char *name)
     return import_strbuf_keep(im, &real);
 }
 
+void deobfuscation_user(struct import *im, int64_t callsite, int64_t upid)
+{
+    struct deobfuscation *all = deobfuscation_of(im);
+    int64_t key[] = {callsite, upid};
+    bool is_new;
+    if (all->mappings.n && callsite >= 0 && upid != UPID_NONE)
+        import_set_add(im, &all->users, key, sizeof(key), &is_new);
+}
+
 struct deobfuscation *deobfuscation_of(const struct import *im)
 {
     return importer_state(im, &importer_deobfuscation_mapping);
@@ -190,6 +199,7 @@ void deobfuscation_done(void *state)
 {
     struct deobfuscation *deobfuscation = state;
     mapping_message_vec_done(&deobfuscation->mappings);
+    strset_done(&deobfuscation->users);
     obfuscated_class_vec_done(&deobfuscation->classes);
     obfuscated_field_vec_done(&deobfuscation->fields);
     map64_done(&deobfuscation->by_class);

@@ -34,6 +34,7 @@ VEC_DEFINE(obfuscated_field_vec, struct obfuscated_field);
 // All zero is empty.
 struct deobfuscation {
     struct mapping_message_vec mappings; // DeobfuscationMapping
+    struct strset users; // call site and process, as bytes, in the order of their use
     // The index of classes and fields, built at the first use.
     size_t n_indexed; // mappings in it
     struct obfuscated_class_vec classes;
@@ -49,6 +50,10 @@ uint32_t deobfuscation_package(struct import *im, int64_t upid, const char *path
 // field with its class. In strings; STRSET_NONE: in no mapping.
 uint32_t deobfuscated_class(struct import *im, const char *name, uint32_t package);
 uint32_t deobfuscated_field(struct import *im, const char *name);
+
+// Notes that a process was at a call site. Where a frame's file does not tell the app, the app of
+// the first process does. Has no effect in a trace without mappings. `upid` may be UPID_NONE.
+void deobfuscation_user(struct import *im, int64_t callsite, int64_t upid);
 
 void deobfuscation_done(void *state);
 

@@ -3,10 +3,11 @@
 // DeobfuscationMapping, for Java frames: the real names of their methods, and the methods that were
 // inlined there.
 //
-// The path of a frame's mapping determines the app. Without an app, a name is used if only one app
-// has it.
+// The path of a frame's mapping determines the app, or else the first process that was there.
+// Without an app, a name is used if only one app has it.
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -114,7 +115,36 @@ static void methods_read(struct import *im, struct methods *methods,
 static uint32_t package_of(struct import *im, const struct stack_frame *frame)
 {
     const struct stack_mapping *mapping = &stacks_of(im)->mapping_rows.items[frame->mapping];
-    return deobfuscation_package(im, UPID_NONE, im->strings.entries[mapping->name].text);
+    const char *path = im->strings.entries[mapping->name].text;
+    uint32_t package = deobfuscation_package(im, UPID_NONE, path);
+    // Code of any app may be in memory that has no file.
+    return package != STRSET_NONE || str_starts_with(path, "/memfd:") ? package : frame->package;
+}
+
+// Notes the app for the frames of a call chain. The chain from a call site of `seen` on is done.
+static void chain_give(struct import *im, struct map64 *seen, int64_t callsite, uint32_t package)
+{
+    bool is_new = true;
+    while (callsite != STACK_NONE && import_map_get(im, seen, (uint64_t)callsite, 0, &is_new) &&
+           is_new) {
+        int64_t id = stacks_frame_of(stacks_of(im), callsite, &callsite);
+        struct stack_frame *frame = &stacks_of(im)->frame_rows.items[id];
+        if (frame->package == STRSET_NONE)
+            frame->package = package;
+    }
+}
+
+static void packages_guess(struct import *im)
+{
+    const struct strset *users = &deobfuscation_of(im)->users;
+    CLEANUP(map64_done) struct map64 seen = {0};
+    for (size_t i = 0; i < users->n; i++) {
+        int64_t key[2]; // as in deobfuscation_user()
+        memcpy(key, users->entries[i].text, sizeof(key));
+        uint32_t package = deobfuscation_package(im, key[1], NULL);
+        if (package != STRSET_NONE)
+            chain_give(im, &seen, key[0], package);
+    }
 }
 
 static size_t methods_choose(const struct methods *methods, uint32_t name, uint32_t package,
@@ -207,6 +237,8 @@ static void deobfuscation_finish(struct import *im, void *userdata)
     struct methods methods = {0};
     vec_foreach(&deobfuscation_of(im)->mappings, message)
         methods_read(im, &methods, message);
+    if (methods.items.n)
+        packages_guess(im);
     for (size_t i = 0; methods.items.n && i < stacks_of(im)->frame_rows.n; i++)
         frame_deobfuscate(im, &methods, &stacks_of(im)->frame_rows.items[i]);
     method_vec_done(&methods.items);

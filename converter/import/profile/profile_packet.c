@@ -5,6 +5,12 @@
 // packets of its sequence, so its totals are collected and become rows after its last packet.
 // Sequences are independent: several may profile the same process.
 //
+// A recorder forgets a call chain of which all memory was freed. If the chain comes back, the chain
+// has another iid, and totals from 0 on. A recorder that starts its interned data over also gives
+// other iids, but there the totals go on. Totals are therefore kept by call site and iid. With the
+// first dump of a new state, a new iid carries on the totals of the iid before, unless its own
+// totals are smaller.
+//
 // Older producers put the interned data into the packet itself. The data are valid until the end of
 // the dump, and may follow the samples that refer to them. These samples are read at the end of the
 // dump.
@@ -14,6 +20,7 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
+#include "converter/import/profile/deobfuscation.h"
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
@@ -21,16 +28,20 @@ struct totals {
     uint64_t allocated, freed, n_allocs, n_frees;
 };
 
-// Totals of one call site in one heap.
+// Totals of one call site in one heap, under one iid.
 struct heap_site {
     int64_t upid, callsite, ts;
-    uint32_t heap; // name, in strings
-    bool touched;  // by the sequence's current dump
+    uint32_t heap;  // name, in strings
+    uint32_t group; // index in newest
+    uint32_t epoch; // state of the interned data of the last dump
+    uint32_t elder; // index of the site whose totals may go on here; SITE_NONE
+    bool touched;   // by the sequence's current dump
     bool knows_frees;
     uint32_t next_touched;
     struct totals now, before;
 };
 VEC_DEFINE(heap_site_vec, struct heap_site);
+VEC_DEFINE(site_index_vec, uint32_t);
 
 // A process's heap in a dump.
 struct dump {
@@ -63,7 +74,9 @@ VEC_DEFINE(heap_sequence_vec, struct heap_sequence);
 struct profile {
     struct map64 by_sequence; // machine and sequence -> index in sequences
     struct heap_sequence_vec sequences;
-    struct strset keys; // sequence, process, heap, call site; ids are indexes in sites
+    struct strset groups;         // sequence, process, heap, call site; ids are indexes in newest
+    struct site_index_vec newest; // index of the group's last touched site; SITE_NONE
+    struct strset keys;           // group and iid; ids are indexes in sites
     struct heap_site_vec sites;
     struct strset headers; // dumps that have a row
     struct strset losses;  // process, heap, beginning of the profile, stat
@@ -85,26 +98,104 @@ static struct heap_sequence *sequence_of(struct import *im, struct profile *prof
     return &sequences->items[*index];
 }
 
-static struct heap_site *site_get(struct profile *profile, struct heap_sequence *sequence,
-                                  const struct dump *dump, int64_t callsite)
+static void allocation_write(struct import *im, const struct heap_site *site, int64_t count,
+                             int64_t size)
+{
+    if (!count && !size)
+        return;
+    struct cell *row = database_row(im->db, TABLE_heap_profile_allocation, NULL);
+    cell_int(row, COL_heap_profile_allocation_ts, site->ts);
+    cell_int(row, COL_heap_profile_allocation_upid, site->upid);
+    cell_text(row, COL_heap_profile_allocation_heap_name, strset_text(&im->strings, site->heap));
+    cell_int(row, COL_heap_profile_allocation_callsite_id, site->callsite);
+    cell_int(row, COL_heap_profile_allocation_count, count);
+    cell_int(row, COL_heap_profile_allocation_size, size);
+    import_bounds(im, site->ts);
+}
+
+static bool totals_shrink(const struct totals *now, const struct totals *before)
+{
+    return now->allocated < before->allocated || now->freed < before->freed ||
+           now->n_allocs < before->n_allocs || now->n_frees < before->n_frees;
+}
+
+static void site_write(struct import *im, const struct profile *profile, struct heap_site *site)
+{
+    struct totals now = site->now, before = site->before;
+    site->touched = false;
+    deobfuscation_user(im, site->callsite, site->upid);
+    if (site->elder != SITE_NONE && !totals_shrink(&now, &profile->sites.items[site->elder].before))
+        before = profile->sites.items[site->elder].before;
+    // Totals never shrink, unless the dump is damaged.
+    if (totals_shrink(&now, &before)) {
+        stats_add_at(&im->stats, STAT_heapprofd_malformed_packet, (uint32_t)site->upid, 1);
+        return;
+    }
+    allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
+                     (int64_t)(now.allocated - before.allocated));
+    // ART itself does not report frees.
+    if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
+        allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
+                         (int64_t)(before.freed - now.freed));
+    site->before = now;
+}
+
+// Puts the site into the sequence's chain of sites that the current dump has.
+static void site_chain(struct profile *profile, struct heap_sequence *sequence, uint32_t id)
+{
+    profile->sites.items[id].next_touched = SITE_NONE;
+    if (sequence->last_touched == SITE_NONE)
+        sequence->first_touched = id;
+    else
+        profile->sites.items[sequence->last_touched].next_touched = id;
+    sequence->last_touched = id;
+}
+
+// Begins the totals of the site in a dump.
+static void site_touch(struct profile *profile, const struct heap_sequence *sequence, uint32_t id)
+{
+    struct heap_site *site = &profile->sites.items[id];
+    uint32_t *newest = &profile->newest.items[site->group], epoch = sequence->state.epoch;
+    site->elder = SITE_NONE;
+    if (*newest != SITE_NONE && *newest != id && profile->sites.items[*newest].epoch != epoch)
+        site->elder = *newest;
+    *newest = id;
+    site->epoch = epoch;
+    site->now = (struct totals){0};
+    site->touched = true;
+}
+
+static uint32_t group_get(struct profile *profile, const struct heap_sequence *sequence,
+                          const struct dump *dump, int64_t callsite)
 {
     int64_t key[] = {sequence->number, dump->upid, dump->heap, callsite};
-    uint32_t id = strset_add(&profile->keys, (const char *)key, sizeof(key));
-    struct heap_site site = {.upid = dump->upid, .heap = dump->heap, .callsite = callsite};
+    uint32_t id = strset_add(&profile->groups, (const char *)key, sizeof(key));
+    if (id == profile->newest.n && site_index_vec_push(&profile->newest, SITE_NONE) < 0)
+        return SITE_NONE;
+    return id < profile->newest.n ? id : SITE_NONE;
+}
+
+static struct heap_site *site_get(struct import *im, struct profile *profile,
+                                  struct heap_sequence *sequence, const struct dump *dump,
+                                  int64_t callsite, uint64_t iid)
+{
+    uint32_t group = group_get(profile, sequence, dump, callsite);
+    uint64_t key[] = {group, iid};
+    uint32_t id = group == SITE_NONE ? STRSET_NONE
+                                     : strset_add(&profile->keys, (const char *)key, sizeof(key));
+    struct heap_site site = {
+        .upid = dump->upid, .heap = dump->heap, .callsite = callsite, .group = group};
     if (id == profile->sites.n && heap_site_vec_push(&profile->sites, site) < 0)
         return NULL;
     if (id >= profile->sites.n)
         return NULL;
     struct heap_site *found = &profile->sites.items[id];
     if (!found->touched) {
-        found->now = (struct totals){0};
-        found->touched = true;
-        found->next_touched = SITE_NONE;
-        if (sequence->last_touched == SITE_NONE)
-            sequence->first_touched = id;
-        else
-            profile->sites.items[sequence->last_touched].next_touched = id;
-        sequence->last_touched = id;
+        site_chain(profile, sequence, id);
+        site_touch(profile, sequence, id);
+    } else if (found->ts != dump->ts) { // a packet has several dumps of the heap
+        site_write(im, profile, found);
+        site_touch(profile, sequence, id);
     }
     found->ts = dump->ts;
     found->knows_frees = dump->knows_frees;
@@ -136,7 +227,9 @@ static void sample_read(struct import *im, struct profile *profile, struct heap_
     struct stack_source own = stack_source_profile_packet(&with_own),
                         interned = stack_source_interned(&sequence->state);
     bool is_own = stacks_has_callstack(&own, callstack);
-    if (!is_last && !is_own && !stacks_has_callstack(&interned, callstack)) {
+    // What follows a late sample waits as well: the samples of a call site keep their order.
+    if (!is_last &&
+        (sequence->late.n || (!is_own && !stacks_has_callstack(&interned, callstack)))) {
         import_fail(im,
                     late_sample_vec_push(&sequence->late, (struct late_sample){*dump, *message}));
         return;
@@ -144,46 +237,12 @@ static void sample_read(struct import *im, struct profile *profile, struct heap_
     int64_t callsite = stacks_callsite(im, is_own ? &own : &interned, callstack);
     if (callsite == CALLSITE_NONE)
         return;
-    struct heap_site *site = site_get(profile, sequence, dump, callsite);
+    struct heap_site *site = site_get(im, profile, sequence, dump, callsite, callstack);
     if (!site) {
         import_fail(im, -ENOMEM);
         return;
     }
     sample_count(&site->now, &sample, dump->counts_at_max);
-}
-
-static void allocation_write(struct import *im, const struct heap_site *site, int64_t count,
-                             int64_t size)
-{
-    if (!count && !size)
-        return;
-    struct cell *row = database_row(im->db, TABLE_heap_profile_allocation, NULL);
-    cell_int(row, COL_heap_profile_allocation_ts, site->ts);
-    cell_int(row, COL_heap_profile_allocation_upid, site->upid);
-    cell_text(row, COL_heap_profile_allocation_heap_name, strset_text(&im->strings, site->heap));
-    cell_int(row, COL_heap_profile_allocation_callsite_id, site->callsite);
-    cell_int(row, COL_heap_profile_allocation_count, count);
-    cell_int(row, COL_heap_profile_allocation_size, size);
-    import_bounds(im, site->ts);
-}
-
-static void site_write(struct import *im, struct heap_site *site)
-{
-    struct totals now = site->now, before = site->before;
-    site->touched = false;
-    // Totals never shrink, unless the dump is damaged.
-    if (now.allocated < before.allocated || now.freed < before.freed ||
-        now.n_allocs < before.n_allocs || now.n_frees < before.n_frees) {
-        stats_add_at(&im->stats, STAT_heapprofd_malformed_packet, (uint32_t)site->upid, 1);
-        return;
-    }
-    allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
-                     (int64_t)(now.allocated - before.allocated));
-    // ART itself does not report frees.
-    if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
-        allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
-                         (int64_t)(before.freed - now.freed));
-    site->before = now;
 }
 
 // Turns the collected dump into rows.
@@ -195,7 +254,7 @@ static void dump_finish(struct import *im, struct profile *profile, struct heap_
     }
     for (uint32_t i = sequence->first_touched; i != SITE_NONE;
          i = profile->sites.items[i].next_touched)
-        site_write(im, &profile->sites.items[i]);
+        site_write(im, profile, &profile->sites.items[i]);
     sequence->first_touched = sequence->last_touched = SITE_NONE;
     late_sample_vec_done(&sequence->late);
     interned_table_done(&sequence->own);
@@ -316,9 +375,11 @@ static void dump_read(struct import *im, struct profile *profile, struct heap_se
         .heap = heap->size ? import_keep(im, heap) : strset_add_text(&im->strings, TEXT("unknown")),
         .counts_at_max = field_u64(&head.orig_sampling_interval_bytes) != 0,
     };
-    if (field_present(&head.timestamp) &&
-        !import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(&head.timestamp),
-                             &dump.ts))
+    // As everywhere in protobuf, a time that is missing is 0.
+    if (!field_present(&head.timestamp))
+        import_time(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, 0, &dump.ts);
+    else if (!import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(&head.timestamp),
+                                  &dump.ts))
         return;
     dump.upid = processes_process(&im->processes, pid);
     header_write(im, profile, &dump, &head.start_timestamp, heap->size != 0);
@@ -388,6 +449,8 @@ static void profile_packet_done(void *state)
     }
     heap_sequence_vec_done(&profile->sequences);
     map64_done(&profile->by_sequence);
+    strset_done(&profile->groups);
+    site_index_vec_done(&profile->newest);
     strset_done(&profile->keys);
     heap_site_vec_done(&profile->sites);
     strset_done(&profile->headers);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "converter/import/importer.h"
+#include "converter/import/profile/deobfuscation.h"
 
 extern const struct importer importer_samples;
 
@@ -80,6 +81,7 @@ void sample_write(struct import *im, const struct sample *sample)
     samples->n_counter_sets += (int64_t)sample->n_counters;
     if (sample->cpu != SAMPLE_NONE)
         cpus_see(im, (uint32_t)sample->cpu);
+    deobfuscation_user(im, sample->callsite, sample->upid);
     import_bounds(im, sample->ts);
 }
 

@@ -11,6 +11,7 @@
 #include "converter/import/profile/stacks.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
@@ -277,6 +278,7 @@ int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_
         .name = name,
         .deobfuscated = STRSET_NONE,
         .type = type,
+        .package = STRSET_NONE,
     };
     if (file != STRSET_NONE || line)
         frame.symbol_set = stacks_symbol(im, SYMBOL_SET_NEW, name, file, line ? line : -1LL, -1);
@@ -352,6 +354,14 @@ int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t d
     cell_known(row, COL_stack_profile_callsite_parent_id, parent);
     cell_int(row, COL_stack_profile_callsite_frame_id, frame);
     return id;
+}
+
+int64_t stacks_frame_of(const struct stacks *stacks, int64_t callsite, int64_t *ret_parent)
+{
+    int64_t key[2]; // as in stacks_child()
+    memcpy(key, stacks->callsites.entries[callsite].text, sizeof(key));
+    *ret_parent = key[0];
+    return key[1];
 }
 
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid)

@@ -26,9 +26,10 @@ VEC_DEFINE(stack_mapping_vec, struct stack_mapping);
 struct stack_frame {
     int64_t mapping, rel_pc;
     int64_t symbol_set;          // STACK_NONE: none
-    uint32_t line;               // from the recorder; 0: unknown
+    uint32_t line;               // of the innermost symbol that has a line; 0: unknown
     uint32_t name, deobfuscated; // in strings; STRSET_NONE: none
     uint32_t type;               // the same
+    uint32_t package;            // the same: app of the first process that has an app
 };
 VEC_DEFINE(stack_frame_vec, struct stack_frame);
 
@@ -92,6 +93,9 @@ uint32_t stacks_build_id(struct import *im, const void *bytes, size_t size);
 int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_t name,
                      uint32_t file, uint32_t line, uint32_t type);
 int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t depth);
+
+// The frame of a call site, and the call site that called it (STACK_NONE: none).
+int64_t stacks_frame_of(const struct stacks *stacks, int64_t callsite, int64_t *ret_parent);
 
 // The innermost call site of an InlineCallstack, whose frames get the mapping `mapping_name`.
 int64_t stacks_inline(struct import *im, const struct wire_field *message,

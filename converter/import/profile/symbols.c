@@ -43,6 +43,7 @@ struct places {
     struct map64 files;    // file_key() -> 1
     struct strset keys;    // file and address; ids are indexes in sets
     struct number_vec set; // symbol set of each place, or STACK_NONE
+    struct place_vec line; // first line of the set, or 0
     struct place_vec of;   // each frame's place
 };
 
@@ -66,6 +67,8 @@ static int places_make(const struct stacks *stacks, struct places *places)
         r = place == STRSET_NONE ? -ENOMEM : place_vec_push(&places->of, place);
         if (r == 0 && place == places->set.n)
             r = number_vec_push(&places->set, STACK_NONE);
+        if (r == 0 && place == places->line.n)
+            r = place_vec_push(&places->line, 0);
     }
     return r;
 }
@@ -75,13 +78,16 @@ static void places_done(struct places *places)
     map64_done(&places->files);
     strset_done(&places->keys);
     number_vec_done(&places->set);
+    place_vec_done(&places->line);
     place_vec_done(&places->of);
 }
 
-// Writes the rows of an AddressSymbols and returns their set; STACK_NONE: no lines.
-static int64_t lines_write(struct import *im, const struct wire_field *message)
+// Writes the rows of an AddressSymbols and returns their set; STACK_NONE: no lines. *ret_line: the
+// first line, or 0.
+static int64_t lines_write(struct import *im, const struct wire_field *message, uint32_t *ret_line)
 {
     int64_t set = STACK_NONE;
+    *ret_line = 0;
     for (struct fields each = fields_of(message, PB_AddressSymbols_lines); fields_next(&each);) {
         MESSAGE(line, Line, &each.field);
         const struct wire_field *name = &line.function_name;
@@ -90,6 +96,8 @@ static int64_t lines_write(struct import *im, const struct wire_field *message)
         set = stacks_symbol(im, set, import_keep(im, name),
                             file->size ? import_keep(im, file) : STRSET_NONE,
                             has_line ? (uint32_t)field_u64(&line.line_number) : -1LL, -1);
+        if (has_line && !*ret_line)
+            *ret_line = (uint32_t)field_u64(&line.line_number);
     }
     return set;
 }
@@ -118,10 +126,12 @@ static void symbols_read(struct import *im, struct places *places, const struct 
         MESSAGE(part, AddressSymbols, &each.field);
         uint64_t key[] = {file_key(name, build_id), field_u64(&part.address)};
         uint32_t place = strset_find(&places->keys, (const char *)key, sizeof(key));
-        int64_t set = lines_write(im, &each.field);
-        if (set >= 0 && place != STRSET_NONE)
+        uint32_t line;
+        int64_t set = lines_write(im, &each.field, &line);
+        if (set >= 0 && place != STRSET_NONE) {
             places->set.items[place] = set;
-        else if (set >= 0)
+            places->line.items[place] = line;
+        } else if (set >= 0)
             stats_add(&im->stats, STAT_stackprofile_invalid_frame_id, 1);
     }
 }
@@ -142,9 +152,13 @@ static void module_symbols_finish(struct import *im, void *userdata)
     int r = places_make(stacks, &places);
     for (size_t i = 0; r == 0 && i < kept->messages.n; i++)
         symbols_read(im, &places, &kept->messages.items[i]);
-    for (size_t i = 0; r == 0 && i < places.of.n; i++)
-        if (places.set.items[places.of.items[i]] != STACK_NONE)
-            stacks->frame_rows.items[i].symbol_set = places.set.items[places.of.items[i]];
+    for (size_t i = 0; r == 0 && i < places.of.n; i++) {
+        uint32_t place = places.of.items[i];
+        if (places.set.items[place] == STACK_NONE)
+            continue;
+        stacks->frame_rows.items[i].symbol_set = places.set.items[place];
+        stacks->frame_rows.items[i].line = places.line.items[place];
+    }
     import_fail(im, r);
 }
 
