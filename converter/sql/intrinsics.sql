@@ -20,6 +20,11 @@ CREATE OR REPLACE PERFETTO VIEW __intrinsic_heap_graph_java_oome_details AS
 SELECT * FROM main.android_heap_graph_java_oome_details;
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_jit_code AS
 SELECT jit_code_id AS id, * FROM main.jit_code;
+-- The library takes each frame to be of one code.
+CREATE OR REPLACE PERFETTO VIEW __intrinsic_jit_frame AS
+SELECT min(p.rowid) AS id, min(s.jit_code_id) AS jit_code_id, p.frame_id
+FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id
+GROUP BY p.frame_id HAVING count(s.jit_code_id) AND min(s.jit_code_id) = max(s.jit_code_id);
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_v8_isolate AS
 SELECT v8_isolate_id AS id, * FROM main.v8_isolate;
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_v8_js_script AS
@@ -67,7 +72,6 @@ CREATE TABLE IF NOT EXISTS __intrinsic_experimental_missing_chrome_processes(
   id, upid, reliable_from
 );
 CREATE TABLE IF NOT EXISTS __intrinsic_gpu_context(id, context_id, pid, api);
-CREATE TABLE IF NOT EXISTS __intrinsic_jit_frame(id, jit_code_id, frame_id);
 CREATE TABLE IF NOT EXISTS __intrinsic_spe_record(
   id, ts, utid, exception_level, instruction_frame_id, operation, data_virtual_address,
   data_physical_address, total_latency, issue_latency, translation_latency, events_bitmask,

@@ -195,10 +195,27 @@ WITH RECURSIVE used(id) AS (
   WHERE c.parent_id IS NOT NULL)
 SELECT id, name, kind, parent_id FROM _profiler_async_context WHERE id IN (SELECT id FROM used);
 
+-- Counters of which a value was read with a sample that has a call chain.
+--   session_id: Session, see stack_sample_session.
+--   cpu: Processor; NULL: all of them, or not known.
+--   is_timebase: 1: samples are taken by this counter.
+CREATE VIEW stack_sample_counter_track AS
+SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
+       (SELECT int_value FROM args WHERE arg_set_id = t.dimension_arg_set_id
+        AND key IN ('session_id', 'perf_session_id')) AS session_id,
+       cpu,
+       (SELECT int_value FROM args WHERE arg_set_id = t.source_arg_set_id AND key = 'is_timebase')
+           AS is_timebase
+FROM _track t WHERE is_counter AND type IN ('perf_cpu_counter', 'perf_global_counter',
+       'stack_sample_cpu_counter', 'stack_sample_session_counter')
+AND id IN (SELECT c.track_id FROM _profiler_sample s
+           JOIN _profiler_counter_set p ON p.counter_set_id = s.counter_set_id
+           JOIN counter c ON c.id = p.counter_id WHERE s.callsite_id IS NOT NULL);
+
 -- Counters that were read with samples.
 --   id: Row, see counter.
 --   stack_sample_id: Sample it was read with.
---   track_id: Track, see counter_track.
+--   track_id: Track, see stack_sample_counter_track.
 --   value: Value, in the track's unit.
 CREATE VIEW stack_sample_counter AS
 SELECT c.id, s.id AS stack_sample_id, c.track_id, c.value

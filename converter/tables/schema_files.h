@@ -117,7 +117,8 @@
     C(perf_map_symbol, name, TEXT, "Function.")                                                    \
     C(perf_map_symbol, first_ts, INT,                                                              \
       "When its code was made, or the line first seen (ns), if known.")                            \
-    C(perf_map_symbol, last_ts, INT, "When its code was given up (ns), where that is known.")
+    C(perf_map_symbol, last_ts, INT, "When its code was given up (ns), where that is known.")      \
+    C(perf_map_symbol, jit_code_id, INT, "Code, see jit_code; only of V8.")
 
 #define COLUMNS_pinconfig(K, C, G)                                                                 \
     K(pinconfig, id, "Row.")                                                                       \

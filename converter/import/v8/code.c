@@ -42,6 +42,7 @@ static void symbol_write(struct import *im, struct v8 *v8, const struct live_cod
     cell_int(row, COL_perf_map_symbol_first_ts, code->since);
     if (gone_ts)
         cell_int(row, COL_perf_map_symbol_last_ts, *gone_ts);
+    cell_int(row, COL_perf_map_symbol_jit_code_id, code->row);
     isolate->n_symbols++;
 }
 

@@ -11,6 +11,8 @@ SELECT * FROM stack_sample_session;
 SELECT c.ts, t.name, t.unit, c.value, s.ts AS sample FROM counter c JOIN counter_track t ON t.id = c.track_id
 LEFT JOIN stack_sample_counter sc ON sc.id = c.id LEFT JOIN stack_sample s ON s.id = sc.stack_sample_id;
 
+SELECT name, type, unit, session_id, cpu, is_timebase FROM stack_sample_counter_track ORDER BY session_id, name, cpu;
+
 SELECT c.id, c.depth, c.parent_id, f.name, f.deobfuscated_name, f.type, f.rel_pc, f.symbol_set_id, m.name, m.build_id
 FROM stack_profile_callsite c JOIN stack_profile_frame f ON f.id = c.frame_id JOIN stack_profile_mapping m ON m.id = f.mapping;
 

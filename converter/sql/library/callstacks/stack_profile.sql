@@ -4,6 +4,8 @@
 -- more for each function that the compiler put into another (inlining).
 
 INCLUDE PERFETTO MODULE graphs.scan;
+INCLUDE PERFETTO MODULE stack_trace.jit;
+INCLUDE PERFETTO MODULE v8.jit;
 
 -- Functions of each frame: frame_id, place (0: the innermost one), symbol_id and what the symbol
 -- says. A frame without symbols is one function.

@@ -24,3 +24,15 @@ CREATE PERFETTO VIEW _jit_code(
 SELECT jit_code_id, create_ts, estimated_delete_ts, utid, start_address, size, function_name,
        base64_decode(native_code_base64) AS native_code
 FROM main.jit_code;
+
+-- Frames that samples had in this code. Code may move, and other code take its place: a frame that was
+-- of several codes, each at its time, has a row for each.
+CREATE PERFETTO VIEW _jit_frame(
+    -- Code, see _jit_code.
+    jit_code_id LONG,
+    -- Frame, see stack_profile_frame.
+    frame_id LONG
+) AS
+SELECT DISTINCT s.jit_code_id, p.frame_id
+FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id
+WHERE s.jit_code_id IS NOT NULL;
