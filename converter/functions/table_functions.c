@@ -262,6 +262,7 @@ int table_functions_register(sqlite3 *handle)
         graph_scan_functions_register,
         dominator_functions_register,
         tree_functions_register,
+        forest_functions_register,
         critical_path_functions_register,
         thread_span_functions_register,
         stack_functions_register,

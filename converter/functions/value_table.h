@@ -91,6 +91,7 @@ int graph_walk_functions_register(sqlite3 *handle);
 int graph_scan_functions_register(sqlite3 *handle);
 int dominator_functions_register(sqlite3 *handle);
 int tree_functions_register(sqlite3 *handle);
+int forest_functions_register(sqlite3 *handle);
 int critical_path_functions_register(sqlite3 *handle);
 int thread_span_functions_register(sqlite3 *handle);
 

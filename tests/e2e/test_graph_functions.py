@@ -306,6 +306,47 @@ class Trees(Case):
         self.assertLess(time.monotonic() - begin, 120)
 
 
+class Forests(Case):
+    def sums(self, rows):
+        return table(f"(SELECT __intrinsic_forest_sums(a, b, c) FROM {values(rows)})", "id", "self", "total")
+
+    def reach(self, rows):
+        return table(f"(SELECT __intrinsic_forest_reach(a, b, c) FROM {values(rows)})", "group_id", "id", tail="ORDER BY 1, 2")
+
+    def test_sums(self):
+        tree = [(1, None, 1), (2, 1, None), (3, 2, 5), (4, 2, 7), (5, 1, None), (6, None, None)]
+        self.assertEqual(self.rows(self.sums(tree)), [(1, 1, 13), (2, 0, 12), (3, 5, 5), (4, 7, 7)])
+        # Values of a node add up; rows stand in any order; ids are any numbers; a parent may have no row.
+        far = -2**62
+        self.assertEqual(self.rows(self.sums([(far, 2**62, 3), (far, None, 4), (2**62, 99, 0), (far, 2**62, None)])), [(far, 7, 7), (2**62, 0, 7)])
+        self.assertEqual(self.ask(self.sums([(1, None, 2), (2, 1, 0.5)])), "id,self,total\n1,2.0,2.5\n2,0.5,0.5\n")
+        self.assertEqual(self.rows(self.sums([(None, None, 2), (1, None, 0)])), [(1, 0, 0)])
+        self.assertEqual(self.rows(table("(SELECT __intrinsic_forest_sums(1, 2, 3) WHERE 0)", "id", "self", "total")), [])
+
+    def test_reach(self):
+        tree = [(1, None, None), (2, 1, None), (3, 2, None), (4, 1, None)]
+        self.assertEqual(self.rows(self.reach(tree + [(3, None, 7), (4, None, 7), (3, None, 7), (4, None, -1), (2, None, 7)])),
+                         [(-1, 1), (-1, 4), (7, 1), (7, 2), (7, 3), (7, 4)])
+        self.assertEqual(self.rows(self.reach(tree)), [])
+        self.assertEqual(self.rows(self.reach([(2**60, None, 1), (-5, 2**60, 2)])), [(1, 2**60), (2, -5), (2, 2**60)])
+
+    def test_errors(self):
+        for make in (self.sums, self.reach):
+            self.fails(make([(1, 2, 1), (2, 1, None)]), "forest: nodes are their own parents")
+            self.fails(make([(1, 1, 1)]), "forest: nodes are their own parents")
+            self.fails(make([(1, 2, 1), (1, 3, None), (2, None, 1), (3, None, 1)]), "forest: a node has two parents")
+        self.fails(self.reach([(1, None, 0.5)]), "forest: a group is not an integer")
+
+    def test_a_million_nodes(self):
+        begin = time.monotonic()
+        chain = f"(SELECT {{}}(i, i - 1, iif(i % 2, {{}}, NULL)) FROM ({MILLION} SELECT i FROM n ORDER BY i DESC))"
+        self.assertEqual(self.rows(table(chain.format("__intrinsic_forest_sums", "i"), "id", "self", "total",
+                                         what="count(*), sum(self), max(total)")), [(999999, 250000000000, 250000000000)])
+        self.assertEqual(self.rows(table(chain.format("__intrinsic_forest_reach", "i % 4"), "group_id", "id", what="group_id, count(*)",
+                                         tail="GROUP BY 1")), [(1, 999997), (3, 999999)])
+        self.assertLess(time.monotonic() - begin, 120)
+
+
 class CriticalPaths(Case):
     COLUMNS = ("root_id", "depth", "ts", "dur", "blocker_id", "blocker_utid", "parent_id")
 

@@ -304,6 +304,31 @@ class Stacks(Case):
                                   "callsite_id, 10 AS value FROM perf_sample)) ORDER BY id"),
                          ["main,10", "inner,20", "outer,0"])
 
+    def test_sums_of_any_nodes(self):
+        nodes = "SELECT 7 AS id, NULL AS parent_id, 1 AS self_count UNION ALL SELECT 3, 7, 2 UNION ALL SELECT 9, 3, NULL"
+        self.assertEqual(self.ask("callstacks.stack_profile", f"SELECT * FROM _callstacks_self_to_cumulative!(({nodes})) ORDER BY id"),
+                         ["3,2", "7,3", "9,0"])
+        self.assertEqual(self.ask("callstacks.stack_profile", "SELECT id, name, self_value FROM _callstacks_for_callsites_weighted!((SELECT callsite_id, "
+                                  "0.5 AS value FROM perf_sample UNION ALL SELECT NULL, 1 UNION ALL SELECT 99, 1))"),
+                         ["0,main,0.5", "1,a::work(),1.0"])
+        self.assertEqual(self.ask("callstacks.stack_profile", "SELECT id, callsite_id, name, mapping_name, is_leaf_function_in_callsite_frame FROM "
+                                  "_callstacks_for_stack_profile_samples!((SELECT 0 AS callsite_id))"), ["0,0,main,/bin,1"])
+
+    def test_code_made_at_run_time_has_the_names_of_its_engine(self):
+        code = 'v8_internal_code { v8_isolate_iid: 1 name: "%s" instruction_start: %d instruction_size_bytes: 16 }'
+        self.make(PROCESSES, packet("""sequence_flags: 1 timestamp: 1000 trace_packet_defaults { v8_code_defaults { tid: 100 } }
+            interned_data { v8_isolate { iid: 1 pid: 100 isolate_id: 7 code_range { base_address: 65536 size: 65536 } } }""", 2),
+                  packet("sequence_flags: 2 timestamp: 1001 " + code % ("built", 65536 + 16), 2), packet("sequence_flags: 2 timestamp: 1001 " + code % ("early", 65536 + 32), 2),
+                  packet("sequence_flags: 2 timestamp: 2000 " + code % ("late", 65536 + 32), 2),
+                  packet("""sequence_flags: 1 timestamp: 1000 trace_packet_defaults { perf_sample_defaults { timebase { frequency: 100 counter: SW_CPU_CLOCK } } }
+            interned_data { mappings { iid: 1 start: 65536 end: 131072 } frames { iid: 1 mapping_id: 1 rel_pc: 20 } frames { iid: 2 mapping_id: 1 rel_pc: 40 }
+              callstacks { iid: 1 frame_ids: 1 frame_ids: 2 } }""", 3),
+                  *(packet(f"sequence_flags: 2 timestamp: {ts} perf_sample {{ cpu: 0 pid: 100 tid: 100 callstack_iid: 1 }}", 3) for ts in (1500, 2500)))
+        self.assertEqual(self.ask("stack_trace.jit", "SELECT c.function_name, f.rel_pc FROM _jit_frame j JOIN _jit_code c USING (jit_code_id) JOIN "
+                                  "stack_profile_frame f ON f.id = j.frame_id ORDER BY f.rel_pc, c.create_ts"), ["built,20", "early,40", "late,40"])
+        self.assertEqual(self.ask("linux.perf.samples", "SELECT name, self_count, cumulative_count FROM linux_perf_samples_summary_tree"),
+                         ["V8: built,0,2", "unknown,2,2"])
+
     def test_counters(self):
         self.assertEqual(self.ask("linux.perf.counters", "SELECT s.ts, t.name, s.counter_value FROM linux_perf_sample_with_counters s JOIN track "
                                   "t ON t.id = s.track_id ORDER BY s.ts, t.name LIMIT 3"),

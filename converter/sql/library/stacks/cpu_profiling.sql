@@ -36,11 +36,6 @@ LEFT JOIN cpu c ON c.ucpu = e.ucpu
 WHERE ifnull(n.timebase_unit, 'ns') IN ('ns', 'cycles', 'instructions')
 ORDER BY s.ts, s.id;
 
-CREATE PERFETTO TABLE _cpu_profiling_self_callsites AS
-SELECT * FROM _callstacks_for_callsites!((SELECT callsite_id FROM cpu_profiling_samples)) ORDER BY id;
-
-CREATE PERFETTO INDEX _cpu_profiling_self_callsites_id ON _cpu_profiling_self_callsites(id);
-
 -- These samples as one tree of functions, from the outermost one down.
 CREATE PERFETTO TABLE cpu_profiling_summary_tree(
   -- Node: a function and all that called it.
@@ -60,7 +55,9 @@ CREATE PERFETTO TABLE cpu_profiling_summary_tree(
   -- Samples that were taken in the function and what it called.
   cumulative_count LONG
 ) AS
-SELECT r.*, c.cumulative_count
-FROM _cpu_profiling_self_callsites r
-JOIN _callstacks_self_to_cumulative!(_cpu_profiling_self_callsites) c ON c.id = r.id
-ORDER BY r.id;
+SELECT * FROM _callstacks_summary!((SELECT callsite_id FROM cpu_profiling_samples));
+
+-- The same without the samples of what functions called.
+CREATE PERFETTO VIEW _cpu_profiling_self_callsites AS
+SELECT id, parent_id, name, mapping_name, source_file, line_number, self_count
+FROM cpu_profiling_summary_tree;

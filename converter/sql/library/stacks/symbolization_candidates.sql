@@ -36,20 +36,32 @@ CREATE PERFETTO TABLE _stacks_symbolization_candidates(
   -- Name of the file for Breakpad; only for Chrome's.
   breakpad_module_id STRING
 ) AS
-WITH RECURSIVE
-  stack(upid, callsite_id) AS (
-    SELECT t.upid, s.callsite_id FROM cpu_profiling_samples s JOIN thread t ON t.utid = s.utid
-    UNION
-    SELECT upid, callsite_id FROM heap_profile_allocation
-    UNION
-    SELECT s.upid, c.parent_id FROM stack s JOIN stack_profile_callsite c ON c.id = s.callsite_id
-    WHERE c.parent_id IS NOT NULL
+WITH
+  used AS (
+    SELECT DISTINCT t.upid, s.callsite_id
+    FROM cpu_profiling_samples s JOIN thread t ON t.utid = s.utid WHERE t.upid IS NOT NULL
+    UNION ALL
+    SELECT DISTINCT upid, callsite_id FROM heap_profile_allocation
+  ),
+  stack AS (
+    SELECT c0 AS upid, c1 AS callsite_id
+    FROM __intrinsic_table_ptr((
+      SELECT __intrinsic_forest_reach(x.id, x.parent_id, x.upid)
+      FROM (
+        SELECT id, parent_id, NULL AS upid FROM stack_profile_callsite
+        UNION ALL
+        SELECT callsite_id, NULL, upid FROM used
+      ) x
+    ))
+    WHERE __intrinsic_table_ptr_bind(c0, 'group_id') AND __intrinsic_table_ptr_bind(c1, 'id')
   ),
   frame AS (
     SELECT DISTINCT s.upid, f.mapping, f.rel_pc
-    FROM stack s
-    JOIN stack_profile_callsite c ON c.id = s.callsite_id
-    JOIN stack_profile_frame f ON f.id = c.frame_id
+    FROM (
+      SELECT DISTINCT s.upid, c.frame_id
+      FROM stack s CROSS JOIN stack_profile_callsite c ON c.id = s.callsite_id
+    ) s
+    JOIN stack_profile_frame f ON f.id = s.frame_id
     WHERE f.symbol_set_id IS NULL
   )
 SELECT f.upid, m.name AS module, m.build_id, f.rel_pc,

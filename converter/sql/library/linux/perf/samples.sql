@@ -4,11 +4,6 @@
 
 INCLUDE PERFETTO MODULE callstacks.stack_profile;
 
-CREATE PERFETTO TABLE _linux_perf_raw_callstacks AS
-SELECT * FROM _callstacks_for_callsites!((SELECT callsite_id FROM perf_sample)) ORDER BY id;
-
-CREATE PERFETTO INDEX _linux_perf_raw_callstacks_id ON _linux_perf_raw_callstacks(id);
-
 -- All samples of perf as one tree of functions, from the outermost one down.
 CREATE PERFETTO TABLE linux_perf_samples_summary_tree(
   -- Node: a function and all that called it.
@@ -28,7 +23,9 @@ CREATE PERFETTO TABLE linux_perf_samples_summary_tree(
   -- Samples that were taken in the function and what it called.
   cumulative_count LONG
 ) AS
-SELECT r.*, c.cumulative_count
-FROM _linux_perf_raw_callstacks r
-JOIN _callstacks_self_to_cumulative!(_linux_perf_raw_callstacks) c ON c.id = r.id
-ORDER BY r.id;
+SELECT * FROM _callstacks_summary!((SELECT callsite_id FROM perf_sample));
+
+-- The same without the samples of what functions called.
+CREATE PERFETTO VIEW _linux_perf_raw_callstacks AS
+SELECT id, parent_id, name, mapping_name, source_file, line_number, self_count
+FROM linux_perf_samples_summary_tree;
