@@ -18,6 +18,7 @@
     I(foreign_problems)                                                                            \
     I(foreign_sample)                                                                              \
     I(foreign_task)                                                                                \
+    I(simpleperf_file)                                                                             \
     I(simpleperf_record)                                                                           \
     I(ftrace)                                                                                      \
     I(ftrace_stats)                                                                                \

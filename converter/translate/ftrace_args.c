@@ -450,7 +450,8 @@ static void generic_field_write(struct wire_writer *w, struct span key, struct s
 static void generic_write(struct wire_writer *w, struct span event, struct span args)
 {
     struct span rest = args, key, value, words;
-    struct span text_key = {"args", "args" + 4};
+    static const char args_key[] = "args";
+    struct span text_key = {args_key, strchr(args_key, '\0')};
     size_t message = wire_begin(w, PB_FtraceEvent_generic);
     wire_text(w, PB_GenericFtraceEvent_event_name, event.at, text_size(event));
     size_t n = 0;

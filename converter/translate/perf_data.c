@@ -638,6 +638,26 @@ static void events_write(const struct perf_data *data)
     packets_end(packets);
 }
 
+// Files with symbols become packets as they are.
+static int symbol_files_write(struct perf_data *data)
+{
+    struct perf_bytes files = data->file.symbol_files;
+    int r = 0;
+    while (r == 0 && files.at < files.end) {
+        uint32_t size = perf_u32(&files);
+        const uint8_t *start = files.at;
+        perf_bytes_skip(&files, size);
+        if (files.failed)
+            break;
+        packets_put(&data->to->packets, PACKETS_NO_TIME, PB_TracePacket_simpleperf_file, start,
+                    size);
+        r = translation_step(data->to, size);
+    }
+    if (files.failed)
+        translation_damage(data->to, "the list of symbols cannot be read to its end");
+    return r;
+}
+
 static void problems_write(const struct perf_data *data)
 {
     struct packets *packets = &data->to->packets;
@@ -780,7 +800,9 @@ static int perf_data_translate(struct perf_data *data)
     if (data->file.damage)
         translation_damage(to, "%s", data->file.damage);
     events_write(data);
-    r = records_walk(data, data->file.data, data->file.data_end);
+    r = symbol_files_write(data);
+    if (r == 0)
+        r = records_walk(data, data->file.data, data->file.data_end);
     if (r == 0)
         r = names_walk(data, data->file.data, data->file.data_end);
     problems_write(data);

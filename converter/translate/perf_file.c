@@ -30,6 +30,7 @@ enum {
     FEATURE_EVENT_DESC = 12,
     FEATURE_GROUP_DESC = 17,
     FEATURE_SIMPLEPERF_META_INFO = 129,
+    FEATURE_SIMPLEPERF_FILE2 = 132,
 };
 
 struct section {
@@ -304,6 +305,10 @@ void perf_feature_read(struct perf_file *file, unsigned feature, struct perf_byt
         break;
     case FEATURE_SIMPLEPERF_META_INFO:
         simpleperf_info_read(file, bytes);
+        break;
+    case FEATURE_SIMPLEPERF_FILE2:
+        file->is_simpleperf = true;
+        file->symbol_files = bytes;
         break;
     default:
         if (feature < N_FEATURES)

@@ -58,11 +58,12 @@ struct perf_file {
     struct map64 event_of_id;  // id -> index in events
     struct strset build_files; // pid and path -> index in build_ids
     struct perf_build_id_vec build_ids;
-    char *cmdline;          // owned; NULL: not known
-    struct text os_release; // borrowed
-    uint8_t skipped[256];   // features that are not read
-    bool failed;            // memory ran out
-    const char *damage;     // static: what is wrong with the file; NULL: nothing
+    struct perf_bytes symbol_files; // of simpleperf: a size and a message for each file
+    char *cmdline;                  // owned; NULL: not known
+    struct text os_release;         // borrowed
+    uint8_t skipped[256];           // features that are not read
+    bool failed;                    // memory ran out
+    const char *damage;             // static: what is wrong with the file; NULL: nothing
 };
 
 // Reads the file's head and features. Anything that is wrong is in file->damage; what could be read

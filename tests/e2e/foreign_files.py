@@ -113,3 +113,11 @@ def simpleperf_thread(tid, pid, name):
 
 def simpleperf_file(number, path, *symbols):
     return field(3, field(1, number) + field(2, path.encode()) + b"".join(field(3, s.encode()) for s in symbols))
+
+
+def symbol_file(path, kind, *symbols, min_vaddr=0, file_offset=0):
+    """A file of simpleperf's feature 132; `symbols`: (address, size, name)."""
+    body = field(1, path.encode()) + field(2, kind) + field(3, min_vaddr)
+    body += b"".join(field(4, field(1, a) + field(2, n) + field(3, s.encode())) for a, n, s in symbols)
+    body += field(6, field(1, file_offset)) if kind == 2 else b""
+    return struct.pack("<I", len(body)) + body

@@ -304,6 +304,21 @@ class PerfData(Case):
         self.assertEqual(self.query("SELECT idx, value FROM stats WHERE name = 'perf_features_skipped'"), [(13, 1)])
         self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'system_release'"), [("6.1.0",)])
 
+    def test_symbols_of_simpleperf(self):
+        events, records, _ = whole_perf_data()
+        features = {128: b"", 129: b"event_type_info\0cpu-clock,1,0\npage-faults,1,2\0simpleperf_version\0001\0",
+                    132: ff.symbol_file("/bin/a", 2, (0x2000, 0x30, "early"), (0x2020, 0x100, "late"), min_vaddr=0x1000)
+                    + ff.symbol_file("[kernel.kallsyms]", 0, (0xffffffff81000200, 8, "in_kernel"))
+                    + ff.symbol_file("/lib/b.so", 5, (0, 0x1000, "of an unknown kind"))}
+        self.convert(ff.perf_data(events, records, features))
+        # simpleperf's callers are calls already
+        self.assertEqual(self.chains(), [
+            (2000, [("", "0x999999"), ("/bin/a", "late"), ("/lib/b.so", "0x10"), ("[kernel.kallsyms]_text", "in_kernel"), ("[kernel.kallsyms]_text", "0x100")]),
+            (3000, [("/bin/a", "late"), ("/lib/c.so", "0x510")]), (4000, [("/bin/a", "late")])])
+        self.assertEqual(self.query("SELECT DISTINCT name FROM perf_counter_track"), [("cpu-clock",), ("page-faults",)])
+        self.assertIn("the list of symbols", self.convert(ff.perf_data(events, records, {132: features[132][:-3]}), code=1))
+        self.assertEqual(self.chains()[2], (4000, [("/bin/a", "late")]))
+
     def test_stream(self):
         """`perf record -o -`: trace_processor does not read it."""
         events, records, _ = whole_perf_data()

@@ -5,5 +5,5 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    return fuzz_foreign(KIND_PERF_DATA, false, data, size);
+    return fuzz_foreign(KIND_PERF_DATA, true, data, size);
 }

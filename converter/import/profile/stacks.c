@@ -143,7 +143,7 @@ static int64_t mapping_put(struct import *im, uint32_t name, uint32_t build_id,
     int64_t id = import_set_add(im, &stacks->mappings, key, sizeof(key), &is_new);
     if (!is_new || id < 0)
         return id;
-    struct stack_mapping mapping = {name, build_id};
+    struct stack_mapping mapping = {name, build_id, numbers[0], numbers[2]};
     import_fail(im, stack_mapping_vec_push(&stacks->mapping_rows, mapping));
     struct cell *row = database_row_with_id(im->db, TABLE_stack_profile_mapping, id);
     cell_text(row, COL_stack_profile_mapping_build_id, strset_text(&im->strings, build_id));

@@ -20,6 +20,7 @@ struct wire_field;
 
 struct stack_mapping {
     uint32_t name, build_id; // in strings; the build id as hex digits
+    int64_t exact_offset, start;
 };
 VEC_DEFINE(stack_mapping_vec, struct stack_mapping);
 
