@@ -66,6 +66,10 @@ What is the value of a field of an event? With Perfetto's table, and with the vi
 Each kind of event in the trace has a view `ftrace_NAME`. The view has the columns id, ts, cpu,
 utid, arg_set_id and the event's own fields. A field with one of these names is called `field_NAME`.
 
+Which mistakes does the config have?
+
+    SELECT title, description, remediation FROM trace_diagnostics ORDER BY confidence DESC;
+
 Which data were lost?
 
     SELECT name, idx, value FROM stats WHERE severity IN ('data_loss', 'error') AND value > 0;

@@ -357,12 +357,21 @@ static void other_errors_of_the_prelude_stay(void **state)
     fails(f, "SELECT 1", "no such table: no_internal_table");
 }
 
-static void no_internal_tables_without_a_library(void **state)
+static void internal_tables_come_without_a_library_where_one_is_named(void **state)
 {
     struct fixture *f = *state;
-    module_add(f, "lib.user", "CREATE PERFETTO VIEW v AS SELECT * FROM __intrinsic_events");
-    assert_int_equal(sqlite3_exec(f->handle, "CREATE TABLE events(id)", NULL, NULL, NULL), 0);
-    fails(f, "INCLUDE PERFETTO MODULE lib.user", "no such table: __intrinsic_events");
+    module_add(f, "lib.user",
+               "CREATE PERFETTO VIEW v AS SELECT a.id FROM __intrinsic_events a, __intrinsic_more");
+    assert_int_equal(sqlite3_exec(f->handle,
+                                  "CREATE TABLE events(id); INSERT INTO events VALUES(4);"
+                                  "CREATE TABLE _more(x); INSERT INTO _more VALUES(1), (2)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    is(f, "SELECT count() FROM sqlite_temp_schema", "0 ");
+    fails(f, "SELECT * FROM __intrinsic_nothing", "no such table: __intrinsic_nothing");
+    fails(f, "SELECT * FROM nobody", "no such table: nobody");
+    is(f, "INCLUDE PERFETTO MODULE lib.user; SELECT id FROM v", "4 4 ");
+    is(f, "SELECT count() FROM __intrinsic_jit_frame", "0 ");
 }
 
 // With memory that runs out at every place, the engine says that it did or answers in full.
@@ -407,7 +416,7 @@ int main(void)
         TEST(functions_of_the_older_kind),
         TEST(the_prelude_leaves_out_what_lacks_a_table),
         TEST(other_errors_of_the_prelude_stay),
-        TEST(no_internal_tables_without_a_library),
+        TEST(internal_tables_come_without_a_library_where_one_is_named),
         TEST(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,7 +247,7 @@ static void processors_are_merged(void **state)
     write_sample(&writer.w, (struct sample){.ts = 30, .id = 1});
     write_sample(&writer.w, (struct sample){.ts = 5, .id = 2});
     struct seen *seen = read_all(&writer);
-    assert_string_equal(seen->log.text, "| p2@5 e1@10 e0@20 p1@30 e0@30 e1@30 e0@40 e1@50 e1@60 "
+    assert_string_equal(seen->log.text, "| p2@5 e1@10 e0@20 e0@30 p1@30 e1@30 e0@40 e1@50 e1@60 "
                                         "e1@70 .");
     assert_int_equal(seen->result.n_packets, 5);
     seen_free(seen);
