@@ -209,6 +209,12 @@ void sequences_done(struct sequences *sequences)
     *sequences = (struct sequences){0};
 }
 
+bool sequences_is_valid(const struct sequences *sequences, uint32_t machine, uint32_t sequence_id)
+{
+    const uint64_t *index = map64_find(&sequences->by_id, (uint64_t)machine << 32 | sequence_id);
+    return index && sequences->items.items[*index].valid;
+}
+
 const struct sequence_losses *sequences_losses(const struct sequences *sequences, uint32_t machine,
                                                uint32_t sequence_id)
 {

@@ -86,6 +86,9 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, ui
 // Clears the incremental state of the sequence. Returns 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);
 
+// False: packets of the sequence were lost, or its state has not begun.
+bool sequences_is_valid(const struct sequences *sequences, uint32_t machine, uint32_t sequence_id);
+
 // Returns the losses of the sequence with this id, or NULL if the trace has no packet of it so far.
 // Valid until the next call of sequences_get().
 const struct sequence_losses *sequences_losses(const struct sequences *sequences, uint32_t machine,

@@ -30,22 +30,22 @@ static void streaming_profile_sorted(struct import *im, const struct packet *pac
     struct values callstacks = values_of(packet->message, PB_StreamingProfilePacket_callstack_iid);
     struct values deltas = values_of(packet->message, PB_StreamingProfilePacket_timestamp_delta_us);
     uint64_t callstack, delta;
-    while (values_next(&callstacks, &callstack)) {
-        if (!values_next(&deltas, &delta)) {
-            stats_add(&im->stats, STAT_stackprofile_parser_error, 1);
-            break;
-        }
+    while (values_next(&deltas, &delta)) { // those behind the last sample only move the clock
         sample.ts = nsec_after_usec(sample.ts, (int64_t)delta);
         if (sample.ts < 0) {
             stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
-            break;
+            return;
         }
+        if (!values_next(&callstacks, &callstack))
+            continue;
         sample.callsite = stacks_callsite(im, &source, callstack);
         if (sample.callsite == CALLSITE_NONE)
             stats_add(&im->stats, STAT_stackprofile_parser_error, 1);
         else
             sample_write(im, &sample);
     }
+    if (values_next(&callstacks, &callstack)) // without a time
+        stats_add(&im->stats, STAT_stackprofile_parser_error, 1);
 }
 
 const struct importer importer_streaming_profile = {

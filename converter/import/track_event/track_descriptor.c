@@ -116,8 +116,8 @@ static bool thread_read(struct described_track *track, const union message_Track
 {
     MESSAGE(thread, ThreadDescriptor, &part->thread);
     MESSAGE(chrome, ChromeThreadDescriptor, &part->chrome_thread);
-    track->pid = (uint32_t)field_u64(&thread.pid);
-    track->tid = (uint32_t)field_u64(&thread.tid);
+    track->pid = track->named_pid = (uint32_t)field_u64(&thread.pid);
+    track->tid = track->named_tid = (uint32_t)field_u64(&thread.tid);
     track->has_tid = track->has_pid = true;
     track->is_separate = field_u64(&part->disallow_merging_with_system_tracks) != 0;
     track->is_sandboxed =
@@ -128,7 +128,7 @@ static bool thread_read(struct described_track *track, const union message_Track
 static bool process_read(struct described_track *track, const union message_TrackDescriptor *part)
 {
     MESSAGE(process, ProcessDescriptor, &part->process);
-    track->pid = (uint32_t)field_u64(&process.pid);
+    track->pid = track->named_pid = (uint32_t)field_u64(&process.pid);
     track->has_pid = true;
     return field_present(&process.pid);
 }
@@ -152,8 +152,9 @@ static bool subject_read(struct import *im, struct described_track *track,
 
 static bool is_same_track(const struct described_track *a, const struct described_track *b)
 {
-    return a->parent_uuid == b->parent_uuid && a->has_pid == b->has_pid && a->pid == b->pid &&
-           a->has_tid == b->has_tid && a->tid == b->tid && a->is_counter == b->is_counter &&
+    return a->parent_uuid == b->parent_uuid && a->has_pid == b->has_pid &&
+           a->named_pid == b->named_pid && a->has_tid == b->has_tid &&
+           a->named_tid == b->named_tid && a->is_counter == b->is_counter &&
            a->is_state == b->is_state && a->merge == b->merge && a->merge_key == b->merge_key &&
            a->category == b->category && a->multiplier == b->multiplier &&
            a->is_incremental == b->is_incremental && a->builtin_type == b->builtin_type &&

@@ -349,36 +349,40 @@ static void name_event(struct event *event)
         processes_name(&im->processes, event->upid, name, PROCESS_NAME_TRACK);
 }
 
+// The track that the event names, or the default track.
+static uint32_t named_track(const struct event *event, char phase)
+{
+    enum track_use use = strchr("BbS", phase)   ? USE_BEGIN
+                         : strchr("EeF", phase) ? USE_END
+                                                : USE_INSTANT;
+    return described_track_id(event->im, event->track_uuid, event->name, use, event->packet->state);
+}
+
 // False: the event has no usable track.
 static bool legacy_track(struct event *event, char phase, uint32_t *ret)
 {
     struct import *im = event->im;
     bool local;
+    uint64_t scope = field_u64(&event->legacy.instant_event_scope);
+    bool is_thread_moment =
+        strchr("iI", phase) && scope != PB_SCOPE_GLOBAL && scope != PB_SCOPE_PROCESS;
+    if (event->utid == UTID_NONE && (is_thread_moment || strchr("BEX", phase)))
+        return false;
+    // As in Perfetto, the track that the event names is there, even if the phase implies another.
+    if (!event->is_of_thread)
+        *ret = named_track(event, phase);
     if (is_asynchronous((uint64_t)phase)) {
         if (!source_id(event, &event->source_id, &local))
             return false;
         event->has_source_id = true;
         *ret = asynchronous_track(event, phase, event->source_id, local);
-        return true;
-    }
-    uint64_t scope = field_u64(&event->legacy.instant_event_scope);
-    if ((phase == 'i' || phase == 'I') && (scope == PB_SCOPE_GLOBAL || scope == PB_SCOPE_PROCESS)) {
+    } else if (strchr("iI", phase) && !is_thread_moment) {
         if (scope == PB_SCOPE_PROCESS && event->upid == UPID_NONE)
             return false;
         *ret = moment_track(event, scope == PB_SCOPE_PROCESS);
-        return true;
-    }
-    if (event->is_of_thread) {
+    } else if (event->is_of_thread) {
         *ret = thread_track_get(im, event->utid);
-        return true;
     }
-    if (event->utid == UTID_NONE && !strchr("iIR", phase))
-        return false;
-    *ret = described_track_id(im, event->track_uuid, event->name,
-                              phase == 'B'   ? USE_BEGIN
-                              : phase == 'E' ? USE_END
-                                             : USE_INSTANT,
-                              event->packet->state);
     return true;
 }
 
@@ -415,7 +419,7 @@ static void slice_event(struct event *event, char phase, uint32_t track)
 void event_legacy(struct event *event, char phase)
 {
     struct import *im = event->im;
-    uint32_t track;
+    uint32_t track = 0;
     if (phase == 'M') {
         name_event(event);
     } else if (!phase || !strchr("BEXstfiIRbSeFnTp", phase)) {

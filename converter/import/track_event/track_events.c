@@ -399,11 +399,13 @@ static void thread_set(struct import *im, struct map64 *map, struct epoch_thread
 }
 
 // A descriptor is valid for its whole epoch, even for earlier packets of it, and for later epochs.
+// A descriptor of a sequence that lost packets does not count.
 static void sequence_thread_now(struct import *im, const struct packet *packet,
                                 const struct wire_field *message, bool is_sandboxed)
 {
     struct track_events *events = track_events_of(im);
-    if (packet->sequence_id)
+    if (packet->sequence_id &&
+        sequences_is_valid(packet->sequences, packet->state->machine, packet->sequence_id))
         thread_set(im, &events->epochs, &events->epoch_threads, packet->state->epoch,
                    thread_read(message, is_sandboxed));
 }
@@ -412,7 +414,7 @@ static void sequence_thread_sorted(struct import *im, const struct packet *packe
                                    const struct wire_field *message, bool is_sandboxed)
 {
     struct track_events *events = track_events_of(im);
-    if (packet->sequence_id)
+    if (packet->sequence_id && map64_find(&events->epochs, packet->state->epoch))
         thread_set(im, &events->threads, &events->sequence_threads, packet->sequence_id,
                    thread_read(message, is_sandboxed));
 }
@@ -432,21 +434,53 @@ static void track_descriptor_now(struct import *im, const struct packet *packet)
     described_track_read(im, packet->message, (uint32_t)field_u64(&pid));
 }
 
+// The thread or process that a descriptor is about: that of its track, unless the descriptor
+// contradicts the track.
+static int64_t thread_of(struct import *im, const struct described_track *track,
+                         const union message_TrackDescriptor *part)
+{
+    struct epoch_thread thread = thread_read(&part->thread, false);
+    if (track->place == PLACE_THREAD && track->is_root && track->named_pid == thread.pid &&
+        track->named_tid == thread.tid)
+        return track->place_id;
+    thread = thread_read(&part->thread, is_sandboxed(part));
+    return processes_update_thread(&im->processes, thread.tid, thread.pid);
+}
+
+static int64_t process_of(struct import *im, const struct described_track *track,
+                          const union message_TrackDescriptor *part)
+{
+    MESSAGE(process, ProcessDescriptor, &part->process);
+    uint32_t pid = (uint32_t)field_u64(&process.pid);
+    bool is_of_track = track->place == PLACE_PROCESS && track->is_root && track->named_pid == pid;
+    return is_of_track ? track->place_id : processes_process(&im->processes, pid);
+}
+
+// False: the descriptor lacks a number, which was counted in file order.
+static bool has_numbers(const union message_TrackDescriptor *part)
+{
+    MESSAGE(thread, ThreadDescriptor, &part->thread);
+    MESSAGE(process, ProcessDescriptor, &part->process);
+    if (field_present(&part->thread))
+        return field_present(&thread.pid) && field_present(&thread.tid);
+    return !field_present(&part->process) || field_present(&process.pid);
+}
+
 // Processes and threads get their names in order of time.
 static void track_descriptor_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, TrackDescriptor, packet->message);
     if (field_present(&part.thread))
         sequence_thread_sorted(im, packet, &part.thread, is_sandboxed(&part));
-    if (!field_present(&part.uuid))
+    if (!field_present(&part.uuid) || !has_numbers(&part))
         return;
     const struct described_track *track = described_track_get(im, field_u64(&part.uuid));
     if (!track)
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
-    else if (field_present(&part.thread) && track->place == PLACE_THREAD)
-        thread_describe(im, track->place_id, &part.thread, &part.chrome_thread);
-    else if (field_present(&part.process) && track->place == PLACE_PROCESS)
-        process_describe(im, track->place_id, &part.process, &part.chrome_process);
+    else if (field_present(&part.thread))
+        thread_describe(im, thread_of(im, track, &part), &part.thread, &part.chrome_thread);
+    else if (field_present(&part.process))
+        process_describe(im, process_of(im, track, &part), &part.process, &part.chrome_process);
 }
 
 // The older packets, which describe no track.
