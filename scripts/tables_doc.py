@@ -98,8 +98,9 @@ Values and rows:
 - A trace without a clock_snapshot has none. Metadata without a value are no rows.
 - A machine beside the host does not make its clock the clock of the trace, unless the host has no
   clocks in the trace.
-- Stats of the program itself are not there, but for the time of the conversion; those of mmsql begin
-  with mmsql. `trace_diagnostics` and the messages in `trace_import_logs` have mmsql's own words.
+- Stats of the program itself are not there, but for the time of the conversion; those of mmsql
+  begin with mmsql. `trace_diagnostics` and the messages in `trace_import_logs` have mmsql's own
+  words.
 
 Names and texts:
 
@@ -136,8 +137,8 @@ Tracks and events:
   the event is no error.
 - Events of a track whose parent is unknown are kept.
 - An older flow (s, t, f) that ends and never began has no row.
-- `to_ftrace()` shows states of tasks and flags of the allocator as the kernel of the trace has them;
-  the peer takes every kernel for 4.4. Without ORDER BY id the lines may be grouped by event.
+- `to_ftrace()` shows states of tasks and flags of the allocator as the trace's kernel has them; the
+  peer takes every kernel for 4.4. Without ORDER BY id the lines may be grouped by event.
 - Slices of firmware (FWTP) have a track for each name. vb2_v4l2_dqbuf has its own name, not that of
   vb2_v4l2_qbuf.
 """
