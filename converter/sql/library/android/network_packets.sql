@@ -28,12 +28,8 @@ CREATE PERFETTO VIEW android_network_packets(
     packet_transport STRING,
     -- TCP flags, a letter each.
     packet_tcp_flags STRING,
-    -- The same as a number.
-    packet_tcp_flags_int LONG,
     -- Tag of the socket, in hexadecimal.
     socket_tag STRING,
-    -- The same as a number.
-    socket_tag_int LONG,
     -- User id of the socket.
     socket_uid LONG,
     -- Local port.
@@ -43,11 +39,15 @@ CREATE PERFETTO VIEW android_network_packets(
     -- ICMP type.
     packet_icmp_type LONG,
     -- ICMP code.
-    packet_icmp_code LONG
+    packet_icmp_code LONG,
+    -- packet_tcp_flags as a number.
+    packet_tcp_flags_int LONG,
+    -- socket_tag as a number.
+    socket_tag_int LONG
 ) AS
 SELECT id, ts, dur, track_name, package_name, iface, direction, packet_count, packet_length,
-       packet_transport, packet_tcp_flags, packet_tcp_flags_int, socket_tag, socket_tag_int,
-       socket_uid, local_port, remote_port, packet_icmp_type, packet_icmp_code
+       packet_transport, packet_tcp_flags, socket_tag, socket_uid, local_port, remote_port,
+       packet_icmp_type, packet_icmp_code, packet_tcp_flags_int, socket_tag_int
 FROM main.android_network_packets;
 
 -- Numbers packets whose times touch or overlap: they are one group. The rows of the table with two

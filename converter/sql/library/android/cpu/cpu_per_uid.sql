@@ -29,9 +29,9 @@ CREATE PERFETTO VIEW android_cpu_per_uid_counter(
     -- Counter, see android_cpu_per_uid_track.
     track_id LONG,
     -- CPU time that was taken (ms).
-    diff_ms STRING,
+    diff_ms LONG,
     -- The same as a share of one processor.
-    cpu_ratio STRING
+    cpu_ratio DOUBLE
 ) AS
 SELECT id, ts, dur, track_id, diff_ms, cpu_ratio
 FROM main.android_cpu_per_uid_counter;

@@ -25,9 +25,11 @@ CREATE PERFETTO TABLE cpu_cycles_per_thread_per_cpu(
   -- Average frequency (kHz).
   avg_freq LONG
 ) AS
-SELECT r.utid, r.ucpu, c.cpu, _cpu_cycle_sums!(dur)
-FROM _busy_at_frequency r JOIN cpu c ON c.ucpu = r.ucpu
-GROUP BY r.utid, r.ucpu;
+SELECT r.utid, r.ucpu, c.cpu, r.millicycles, r.megacycles, r.runtime, r.min_freq, r.max_freq,
+  r.avg_freq
+FROM (
+  SELECT utid, ucpu, _cpu_cycle_sums!(dur) FROM _busy_at_frequency GROUP BY utid, ucpu
+) r JOIN cpu c ON c.ucpu = r.ucpu;
 
 -- The same in an interval.
 CREATE PERFETTO FUNCTION cpu_cycles_per_thread_per_cpu_in_interval(
