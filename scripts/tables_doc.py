@@ -86,15 +86,19 @@ each value instead:
 ## Differences from trace_processor
 
 If there is a trace_processor_shell, tests/golden/test_peer.py compares the public tables row by
-row. These differences are meant. "The peer" is trace_processor.
+row. These differences are meant. "The peer" is trace_processor. `mmsql query --compat` gives the
+peer's answer where that is said.
 
 Values and rows:
 
-- A value that a trace does not have is NULL, not 0: common_flags of an event, numbers of smaps,
-  sizes in snapshots of memory use. Snapshots also count for trace_bounds.
+- A value that a trace does not have is NULL, not 0: common_flags of an event, numbers of smaps (0
+  with --compat), sizes in snapshots of memory use. So sums and averages leave out what nobody
+  measured. Snapshots also count for trace_bounds.
 - Row numbers and numbers of sets of args differ: equal sets are stored once.
-- The column cpu is the processor's number on its machine; in the peer it repeats ucpu.
-- filedescriptor.ufd is unique; in the peer it repeats the number of the descriptor.
+- The column cpu is the processor's number on its machine; in the peer, and with --compat, it
+  repeats ucpu. They differ in traces of several machines only.
+- filedescriptor.ufd is unique, as its name says; in the peer, and with --compat, it repeats the
+  number of the descriptor, so that files of several processes cannot be told apart.
 - A trace without a clock_snapshot has none. Metadata without a value are no rows.
 - A machine beside the host does not make its clock the clock of the trace, unless the host has no
   clocks in the trace.

@@ -28,6 +28,7 @@
 #include "converter/cli/verdict_print.h"
 #include "converter/functions/functions.h"
 #include "converter/ground/spill.h"
+#include "converter/perfetto_sql/compat.h"
 #include "converter/perfetto_sql/engine.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/tables/defend.h"
@@ -54,6 +55,8 @@ static const char help[] =
     "                    the same, in place of a package of that name\n"
     "      --override-stdlib DIR\n"
     "                    take the standard library from DIR: each folder is a package\n"
+    "      --compat      columns that differ from trace_processor's on purpose have\n"
+    "                    its values (docs/tables.md names them)\n"
     "      --functions   list the functions beside SQLite's own\n"
     "  -q, --quiet       do not print the losses of the trace\n"
     "      --max-memory SIZE\n"
@@ -76,7 +79,7 @@ struct query {
     const char *sql;  // NULL: read from `file`, or typed at the prompt
     const char *file; // NULL: none
     enum format format;
-    bool timing, quiet, functions;
+    bool timing, quiet, functions, compat;
     const char *stdlib; // NULL: the library that is built in
     struct option_texts added, overridden;
     struct limits limits;
@@ -238,6 +241,10 @@ static int query_run(const struct query *query)
         say("functions: %s", sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
+    if (query->compat && compat_views_make(handle) < 0) {
+        say("--compat: %s", sqlite3_errmsg(handle));
+        return EXIT_FAILED;
+    }
     CLEANUP(packages_done) struct sql_packages packages = {0};
     CLEANUP(engine_freep) struct sql_engine *engine = NULL;
     if (!packages_fill(&packages, query) || sql_engine_new(handle, &packages, &engine) < 0)
@@ -278,6 +285,7 @@ static int run_query(int argc, char **argv)
         {"json", OPTION_CHOICE, offsetof(struct query, format), .value = FORMAT_JSON},
         {"json-lines", OPTION_CHOICE, offsetof(struct query, format), .value = FORMAT_JSON_LINES},
         {"timing", OPTION_FLAG, offsetof(struct query, timing)},
+        {"compat", OPTION_FLAG, offsetof(struct query, compat)},
         {"functions", OPTION_FLAG, offsetof(struct query, functions)},
         {"file", OPTION_TEXT, offsetof(struct query, file), 'f'},
         {"add-sql-package", OPTION_TEXTS, offsetof(struct query, added)},

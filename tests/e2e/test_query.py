@@ -52,6 +52,23 @@ class OnTraces(Case):
         self.assertEqual(out, "n\n13\n")
         self.assertEqual(list(here.iterdir()), [], "nothing is left behind")
 
+    def test_compat(self):
+        path = self.dir / "compat.db"
+        with sqlite3.connect(path) as db:
+            db.executescript("CREATE TABLE filedescriptor(id, ufd, fd); INSERT INTO filedescriptor VALUES (1, 7, 3), (2, 8, 3);"
+                             "CREATE TABLE profiler_smaps(id, size_kb, swap_kb, path); INSERT INTO profiler_smaps VALUES (1, 4, NULL, NULL);"
+                             "CREATE TABLE sched_slice(id, cpu, ucpu); INSERT INTO sched_slice VALUES (1, 1, 4097);"
+                             "CREATE VIEW sched AS SELECT * FROM sched_slice")
+        db.close()
+        for sql, own, compat in (("SELECT fd, count(DISTINCT ufd) AS n FROM filedescriptor GROUP BY fd", "3,2", "3,1"),
+                                 ("SELECT swap_kb, path, size_kb FROM profiler_smaps", ",,4", "0,,4"),
+                                 ("SELECT * FROM sched", "1,1,4097", "1,4097,4097"),
+                                 ("SELECT id, cpu FROM sched_slice", "1,1", "1,4097")):
+            with self.subTest(sql):
+                self.assertEqual(self.ask(sql, "-q", db=path).splitlines()[1], own)
+                self.assertEqual(self.ask(sql, "-q", "--compat", db=path).splitlines()[1], compat)
+        self.assertEqual(self.ask("SELECT count(*) AS n FROM slice", "--compat", db=PRESSURE), "n\n13\n")
+
     def test_files_of_a_killed_query_are_removed(self):
         here = self.dir / "killed"
         here.mkdir()
