@@ -316,8 +316,10 @@ class Daemon(Service):
         target = self.start(TRUTH, "1", "50000000")
         recorder = self.record(f"pid: {target.pid}", "first")
         wait_for(lambda: "memfd:mmheap " in states.proc_text(target.pid, "maps"), "the profile of the target")
+        states.wait_for_cpu(target.pid)  # a dump without a new sample has no rows
         wait_for(lambda: run(MMTRACE, "heap", "--snapshot", "-p", str(target.pid)).returncode == 0, "a dump")
         states.wait_for_taken(self.daemon.pid, signal.SIGUSR1)
+        states.wait_for_cpu(target.pid)
         self.end(recorder)
         self.trace = self.dir / "first"
         self.assertEqual(self.n_dumps(), 2)
