@@ -63,9 +63,7 @@ def storm(folder, pause_s=0.0):
 
 def config(events_kb, stop_delay_ms):
     text = (lib.ROOT / "configs" / "mm_events.cfg").read_text()
-    before, of_events, after = text.rpartition("size_kb: 4096")
-    assert of_events and "buffers" not in after
-    text = f"{before}size_kb: {events_kb}{after}"
+    text = text.replace("size_kb: 4096", f"size_kb: {events_kb}")
     return text.replace("stop_delay_ms: 360000", f"stop_delay_ms: {stop_delay_ms}")
 
 

@@ -63,8 +63,8 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     nsec_t stopped = heap_attach_stopped(attach);
     heap_attach_free(attach);
     attach_next(heap);
-    if (result == -EBUSY && heap_clients_know(heap, pid, false))
-        return; // the process asked by itself meanwhile
+    if ((result == -EBUSY || result == -ESRCH) && heap_clients_know(heap, pid, false))
+        return; // the process asked by itself meanwhile, and may have ended since
     if (result == 0 &&
         !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile
         ring_fd_stop(ring_fd);
@@ -140,7 +140,8 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
     else if (result == -EBUSY && !is_known_now)
         attach_failed(heap, pid, result, "it is being profiled already");
-    else if (result == -ESRCH && !is_being_attached(heap, pid)) // the attachment reports the same
+    else if (result == -ESRCH && !is_known_now &&
+             !is_being_attached(heap, pid)) // the attachment reports the same
         attach_failed(heap, pid, result, "it has ended");
     else if (result == -EPROTO)
         attach_failed(heap, pid, result,
