@@ -205,6 +205,7 @@ struct session_counts {
     uint64_t events;      // in the units of the sources
     uint64_t events_lost; // lost by the kernel or a source, refused by a full buffer, or lost
                           // between the two ends of a ring that keeps both
+    uint64_t readings_missed;     // left out, because the next reading was due already
     uint64_t packets_overwritten; // by rings
     uint64_t packets_discarded;   // by full buffers
     uint64_t bytes;               // recorded into the buffers
