@@ -342,7 +342,10 @@ def main():
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         if options.memory_limit:
-            stack.enter_context(lib.memory_cgroup(options.memory_limit << 20))()
+            try:
+                stack.enter_context(lib.memory_cgroup(options.memory_limit << 20))()
+            except unittest.SkipTest as reason:
+                sys.exit(f"soak: --memory-limit: {reason}")
         folder = options.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp"))
         try:
             print(run(options.seconds, folder, lambda line: print(line, flush=True)))

@@ -91,6 +91,7 @@ ALLOWED = {
     "producer/heap/heap_owner.c": ("stat", OWN_PROC),
     "producer/heap/heap_program.c": ("access open", COMMAND),
     "producer/sources/heap/heap_arrivals.c": ("text_file_span", PROC),
+    "producer/sources/heap/heap_running.c": ("text_file_span", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_span", PROC),
     "producer/sources/heap/heap_smaps.c": ("open", PROC),
 }

@@ -152,13 +152,13 @@ class Machine:
 
 @lib.needs_root
 @lib.needs_namespaces
-@lib.skip_in_chroot
 @lib.needs_program("nsenter", "setpriv")
 @unittest.skipUnless(SYSTEMD, "systemd is not installed (scripts/install-deps test)")
 class Units(unittest.TestCase):
     def setUp(self):
         if lib.is_sanitized():
             self.skipTest("the unit's limits are not made for sanitizers")
+        lib.skip_in_chroot(self)
         self.machine = Machine()
         self.addCleanup(self.machine.end)
 
