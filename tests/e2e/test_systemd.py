@@ -213,7 +213,8 @@ class Units(unittest.TestCase):
         self.assertEqual(lines, ["mmtrace: armed/armed.cfg: recording", "mmtrace: armed/armed.cfg: armed"])
         done = self.machine.run("setpriv", f"--reuid={strangers.UID}", f"--regid={strangers.UID}", "--clear-groups", lib.MMTRACE, "trigger", "test")
         self.assertEqual(done.returncode, 0, done.stderr)
-        lib.wait_for(self.traces, self.machine.log)
+        lib.wait_for(lambda: self.traces() and "no verdict: " in self.machine.log(), self.machine.log)
+        self.assertRegex(self.machine.log(), "no verdict: mmsql: --confined: cannot give up rights: .*heap.conf")
         done = self.machine.run(lib.MMTRACE, "bugreport", "-q", "-o", self.machine.dir / "report.zip")
         self.assertEqual(done.returncode, 0, done.stderr)
 
