@@ -275,8 +275,9 @@ class Daemon(Service):
         self.assertEqual(done.returncode, 0)
         for recorder in (first, second, other):
             self.end(recorder)
-        self.assertEqual(self.flags("first"), [(True, False)])
-        self.assertEqual(self.flags("second"), [(False, True)])
+        # A program that waits too long for a busy machine asks once more.
+        self.assertEqual(set(self.flags("first")), {(True, False)})
+        self.assertEqual(set(self.flags("second")), {(False, True)})
         self.assertEqual(self.flags("other"), [])
         (kept,), = self.query("select sum(size) from heap_profile_allocation where size > 0", self.dir / "first")
         self.assertGreater(kept, 1000000)
