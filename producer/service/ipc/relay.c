@@ -252,7 +252,7 @@ static void closer_main(int fd, int none)
     for (;;) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         char byte;
-        int passed_fd;
+        int passed_fd = -1;
         alarm(0);
         if (poll(&wait, 1, CLOSER_IDLE_MS) <= 0)
             _exit(0);
