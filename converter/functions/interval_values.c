@@ -197,7 +197,7 @@ static void intervals_final(sqlite3_context *context)
     aggregate_result(context, VALUE_INTERVALS, set_free);
 }
 
-// What the intersection of the first tables has: an interval, and the ids of its parts.
+// A row of the intersection of the first tables: an interval, and the ids of its parts.
 struct common {
     int64_t start, end;
     int64_t ids[TABLES_MAX];

@@ -9,7 +9,7 @@
 #include "common/str.h"
 #include "common/vec.h"
 
-// What somebody wrote: a query, a file, a module. Lives as long as the engine.
+// Text that a person wrote: a query, a file, a module. Lives as long as the engine.
 struct sql_text {
     char *name; // owned; for people: "query", "module slices.flow", a path
     char *sql;  // owned

@@ -639,7 +639,7 @@ static void producers_leave_connections_to_others(void **state)
         assert_true(r == 0 || (r == -EMFILE && i < N_TRIED));
         n_in += r == 0;
     }
-    // Of 40 connections 16 are for root, of the others three quarters for producers.
+    // 16 of 40 connections are for root, three quarters of the others for producers.
     assert_int_equal(n_in, 18 + 1);
     for (int i = 0; i <= N_TRIED; i++)
         close(fds[i][0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sessions record, write and leave out, and when. session_states.c has their states.
+// Sessions record, write and leave out packets in time. session_states.c has their states.
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

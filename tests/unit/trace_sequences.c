@@ -135,7 +135,7 @@ static void machines_have_a_limit(void **state)
     seen_free(seen);
 }
 
-// What is of a sequence needs one.
+// State of a sequence needs a sequence.
 static void state_without_a_sequence_is_a_problem(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void times_before_the_clock_began_are_left_out(void **state)
     seen_free(seen);
 }
 
-// What has no time comes after the events before it, if one of them is the latest.
+// A packet without time comes after the events before it, if one of them is the latest.
 static void packets_without_time_come_after_events(void **state)
 {
     (void)state;
@@ -265,7 +265,7 @@ static void packets_without_time_stay_with_the_packet_before(void **state)
     seen_free(seen);
 }
 
-// What is of a sequence is not applied to packets without one.
+// State of a sequence is not applied to packets without a sequence.
 static void packets_without_a_sequence_share_nothing(void **state)
 {
     (void)state;
