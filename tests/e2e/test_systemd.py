@@ -169,7 +169,7 @@ class Units(unittest.TestCase):
         self.machine.systemctl("start", *(units or ["mmtrace.service"]))
 
     def record(self, config):
-        """What `record` says to the config in the service's machine, and the packets."""
+        """The answer of `record` to the config in the service's machine, and the packets."""
         path = self.machine.dir / "config"
         path.write_text(config)
         done = self.machine.run(lib.MMTRACE, "record", "--no-verdict", "-c", path, "-o", self.machine.dir / "trace")
