@@ -5,8 +5,8 @@
 // do)`. Library code never prints.
 //
 // A failure leaves `*ret` untouched. The exception is a container of the caller (a vector, a string
-// buffer): after a failure, the container may hold a part of the result. The caller always releases
-// the container.
+// buffer, an array of characters, parsed options): after a failure, the container may hold a part
+// of the result. The caller always releases the container.
 #pragma once
 
 #include <stdbool.h>

@@ -206,7 +206,6 @@ int64_t unix_socket_receive(int fd, void *bytes, size_t size, int flags, int *re
         .msg_control = &room,
         .msg_controllen = sizeof(room),
     };
-    *ret_fd = -1;
     ssize_t received = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | flags);
     if (received < 0)
         return -errno;

@@ -58,5 +58,6 @@ int unix_socket_passed(struct msghdr *message);
 int unix_socket_send(int fd, const void *bytes, size_t size, int passed_fd, int flags);
 
 // Receives one message. Returns the number of bytes, 0 at the end, or a negative errno. *ret_fd is
-// the descriptor of the message (owned, close-on-exec), or -1. Further descriptors are closed.
+// the descriptor of the message (owned, close-on-exec), or -1 if the message has none. Further
+// descriptors are closed.
 int64_t unix_socket_receive(int fd, void *bytes, size_t size, int flags, int *ret_fd);

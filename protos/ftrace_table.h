@@ -41,7 +41,7 @@ extern const uint16_t ftrace_event_types_by_name[]; // indexes, by name
 const struct ftrace_event_type *ftrace_event_type_by_name(const char *name);
 const struct ftrace_event_type *ftrace_event_type_by_number(uint32_t number);
 
-// What the kernel calls the events: mostly as the table does, but vendors reuse names across
+// The kernel's names of the events: mostly as in the table, but vendors reuse names across
 // groups. Generated from ftrace_kernel_names.csv; by name, then group.
 struct ftrace_kernel_name {
     const char *group;

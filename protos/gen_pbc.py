@@ -5,7 +5,7 @@
 usage: gen_pbc.py PROTOC_C SOURCE_ROOT OUTPUT_ROOT DEPFILE OUTPUT PROTO...
 
 PROTO names are relative to SOURCE_ROOT ("protos/config/trace_config.proto"); the .pb-c.[ch] files end up
-below OUTPUT_ROOT under the same path. What they import is found below SOURCE_ROOT/protos. DEPFILE says that OUTPUT
+below OUTPUT_ROOT under the same path. Their imports are found below SOURCE_ROOT/protos. DEPFILE says that OUTPUT
 depends on all .proto files and their folders.
 """
 import pathlib
@@ -16,7 +16,7 @@ import tempfile
 
 
 def check_lists(source_root, texts, protos):
-    """What a file with structs imports has structs too, or its header names one that does not exist."""
+    """A file that a file with structs imports has structs too, or a header names one that does not exist."""
     for proto in protos:
         if proto not in texts:
             sys.exit(f"{proto}, which {pathlib.Path(proto).parent}/meson.build lists, does not exist")

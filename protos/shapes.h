@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-// What is in the bytes of a field. From KIND_SHAPES on: a message whose shape is
+// The contents of a field's bytes. From KIND_SHAPES on: a message whose shape is
 // message_shapes[kind - KIND_SHAPES].
 enum field_kind {
     KIND_PLAIN,         // text, bytes, or a field that the schema does not have

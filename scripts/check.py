@@ -45,7 +45,7 @@ Options = collections.namedtuple("Options", "long jobs times")
 
 
 class Step:
-    """What one step found out: counts, and a text for each thing that failed or was skipped."""
+    """The result of one step: counts, and a text for each thing that failed or was skipped."""
 
     def __init__(self, name, options):
         self.name = name

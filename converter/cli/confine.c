@@ -70,5 +70,9 @@ int confine(struct err *err)
         r = rights_drop();
     if (r == 0)
         temporary_folder_check();
-    return r < 0 ? err_errno(err, r, "--confined: cannot give up rights") : 0;
+    if (r < 0)
+        err_errno(err, r, "--confined: cannot give up rights");
+    if (r == -EPERM)
+        err_hint(err, r, "as a part of the systemd unit, it needs heap.conf");
+    return r;
 }

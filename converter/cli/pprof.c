@@ -53,7 +53,8 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, N_VALUES };
 
 VEC_DEFINE(location_vec, uint64_t);
 
-// What the samples use. Ids in `stack` and `mappings` are the ids of the database plus one.
+// The objects that the samples use. Ids in `stack` and `mappings` are the ids of the database plus
+// one.
 struct used {
     struct location_vec stack; // of the current sample
     struct map64 frames;

@@ -162,7 +162,7 @@ static bool reading_fits(const struct clocks *clocks, const struct clock_reading
 int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size_t n,
                uint32_t *ret_id)
 {
-    *ret_id = clocks->n_snapshots++;
+    uint32_t id = clocks->n_snapshots++;
     shifts_forget(clocks);
     if (n < 1 || n > CLOCK_READINGS_MAX || clocks->series.n + n > CLOCKS_MAX)
         return -EINVAL;
@@ -195,6 +195,8 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
         group->clocks[i]->last_ns = ns;
         r = ns_vec_push(&group->readings, ns);
     }
+    if (r == 0)
+        *ret_id = id;
     return r;
 }
 

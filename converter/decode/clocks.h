@@ -77,8 +77,8 @@ struct clocks {
 
 #define CLOCK_READINGS_MAX 32
 
-// Adds a snapshot. *ret_id: its number. Returns 0; -EINVAL if the readings contradict each other or
-// earlier readings (the snapshot is ignored); -ENOMEM.
+// Adds a snapshot. *ret_id: its number; each call takes a number. Returns 0; -EINVAL if the
+// readings contradict each other or earlier readings (the snapshot is ignored); -ENOMEM.
 int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size_t n,
                uint32_t *ret_id);
 

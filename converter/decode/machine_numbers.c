@@ -4,9 +4,11 @@
 // far below the limit. Only a processor's first bundle has the start of its data; SEEN_CPUS bytes
 // note which processors had a bundle.
 #include "converter/decode/machine_numbers.h"
-#include "common/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "common/memory.h"
 
 #define SEEN_CPUS 4096
 
@@ -65,9 +67,14 @@ bool machine_connect(struct clocks *clocks, uint32_t machine, struct clock_readi
     } else if (clocks->has_default && clock_id_of(trace) != CLOCK_ID_BOOTTIME) {
         return false; // only boot-time clocks are assumed to be equal
     }
-    ret_readings[0] = (struct clock_reading){.clock = from, .unit_ns = 1};
-    ret_readings[1] = (struct clock_reading){.clock = to, .unit_ns = 1};
-    return clocks_add(clocks, ret_readings, 2, ret_id) == 0;
+    const struct clock_reading readings[] = {
+        {.clock = from, .unit_ns = 1},
+        {.clock = to, .unit_ns = 1},
+    };
+    if (clocks_add(clocks, readings, 2, ret_id) < 0)
+        return false;
+    memcpy(ret_readings, readings, sizeof(readings));
+    return true;
 }
 
 void trace_machines_done(struct trace_machines *machines)

@@ -45,7 +45,7 @@ struct reader {
     const char *folder;      // borrowed, for temporary files
     struct scratch deferred; // array of struct deferred, in file order
     size_t n_deferred;
-    struct trace_result *result;
+    struct trace_result result;
     struct err *err;
     uint64_t packet_offset; // of the current outermost packet
     bool damage_noted;      // damage of this packet is counted

@@ -55,7 +55,7 @@ int reader_snapshot(struct reader *reader, const struct header *header, uint32_t
         // Another machine sets the trace clock only if no machine has set the clock before.
         if (!reader->machine || !clocks->has_default)
             clocks_set_trace_clock(clocks, own_clock(reader, snapshot.default_clock));
-        clocks->has_default = reader->result->has_trace_clock = true;
+        clocks->has_default = reader->result.has_trace_clock = true;
     }
     return readings_add(reader, snapshot.readings, snapshot.fits ? snapshot.n : 0);
 }

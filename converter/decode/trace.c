@@ -40,7 +40,7 @@
 // Damage is counted once for each outermost packet.
 static void packet_damaged(struct reader *reader, enum trace_problem kind)
 {
-    struct trace_result *result = reader->result;
+    struct trace_result *result = &reader->result;
     reader_problem(reader, kind, 0);
     if (reader->damage_noted)
         return;
@@ -69,7 +69,7 @@ const char *trace_problem_text(enum trace_problem kind)
 // first, because the progress of the writing thread must not decide which rows are kept.
 static void budget_ask(struct reader *reader)
 {
-    struct trace_result *result = reader->result;
+    struct trace_result *result = &reader->result;
     enum budget_limit *stopped =
         reader->stage == BUDGET_WALK ? &result->stopped : &result->stopped_late;
     unsigned narrowed = budget_narrowed(reader->budget);
@@ -503,8 +503,8 @@ static void field_check(struct reader *reader, const struct wire_field *field)
     if (message_is_intact(wire_sub(field), field_kind_of(packet_kind, field->number)))
         return;
     packet_damaged(reader, PROBLEM_MESSAGE_DAMAGED);
-    if (reader->result->n_damaged == 1 && !reader->result->first_damaged_field)
-        reader->result->first_damaged_field = field->number;
+    if (reader->result.n_damaged == 1 && !reader->result.first_damaged_field)
+        reader->result.first_damaged_field = field->number;
 }
 
 static void packet_check(struct reader *reader, const struct header *header)
@@ -596,16 +596,16 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
         r = packet_read(reader, fields, outermost);
         if (r < 0)
             return r;
-        reader->result->n_packets += outermost;
-        if (reader->result->stopped) {
-            reader->result->stopped_offset =
+        reader->result.n_packets += outermost;
+        if (reader->result.stopped) {
+            reader->result.stopped_offset =
                 (uint64_t)(trace.pos - start); // outermost sets it last
             return 0;
         }
     }
     if (r == -EBADMSG && outermost) {
-        reader->result->truncated = true;
-        reader->result->truncated_offset = (uint64_t)(trace.pos - start);
+        reader->result.truncated = true;
+        reader->result.truncated_offset = (uint64_t)(trace.pos - start);
     } else if (r == -EBADMSG) {
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
     }
@@ -627,8 +627,8 @@ static int deferred_place(struct reader *reader)
             r = packet_place(reader, &header, generation);
         if (r < 0)
             return r;
-        if (reader->result->stopped) {
-            reader->result->stopped_offset = input_size(reader->input);
+        if (reader->result.stopped) {
+            reader->result.stopped_offset = input_size(reader->input);
             break;
         }
     }
@@ -710,8 +710,8 @@ static int timeline_walk(struct reader *reader)
         double done = 0.3 + 0.7 * (double)timeline->n_begun / (double)timeline->n_items;
         if (!reader_step(reader, n_bytes, done))
             return -ECANCELED;
-        if (reader->result->stopped_late) {
-            reader->result->stopped_ts = record ? ts : item->ts;
+        if (reader->result.stopped_late) {
+            reader->result.stopped_ts = record ? ts : item->ts;
             return 0;
         }
         if (record || item->kind == TIMELINE_ETW)
@@ -735,12 +735,11 @@ static void problem_count(struct reader *reader, enum trace_problem kind, uint64
 int trace_read(struct input *input, const char *spill_folder, const struct trace_handler *handler,
                struct clocks *clocks, struct err *err, struct trace_result *ret)
 {
-    *ret = (struct trace_result){0};
     struct reader *reader = memory_calloc(1, sizeof(*reader));
     if (!reader)
         return err_errno(err, -ENOMEM, "trace");
     *reader = (struct reader){
-        .input = input, .handler = handler, .clocks = clocks, .result = ret, .err = err};
+        .input = input, .handler = handler, .clocks = clocks, .err = err};
     reader->folder = reader->timeline.folder = spill_folder;
     if (!clocks->trace_clock)
         clocks->trace_clock = CLOCK_ID_BOOTTIME;
@@ -760,7 +759,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
     if (r == 0)
         r = ftrace_starts_tell(reader);
     if (r == 0)
-        r = handler->indexed(handler->userdata, ret);
+        r = handler->indexed(handler->userdata, &reader->result);
     reader->stage = BUDGET_ROWS;
     if (r == 0)
         r = timeline_walk(reader);
@@ -774,6 +773,8 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
     sequences_done(&reader->sequences);
     trace_machines_done(&reader->machines);
     spill_done(&reader->spill);
+    if (r == 0)
+        *ret = reader->result;
     free(reader);
     return r;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/fnv.h"
 #include "common/vec.h"
 #include "converter/functions/arg_sets.h"
 #include "converter/functions/functions.h"
@@ -95,9 +96,7 @@ static void tree_free(void *userdata)
 
 static uint64_t child_hash(uint32_t parent, const char *name, uint32_t size, uint32_t position)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ parent;
-    for (uint32_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 0x100000001b3u;
+    uint64_t hash = fnv_add(FNV_BEGIN ^ parent, name, size);
     return (hash ^ position) * 0x9e3779b97f4a7c15u >> 16;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/fnv.h"
 #include "converter/functions/functions.h"
 #ifdef HAVE_ZSTD
 #include <zstd.h>
@@ -13,15 +14,13 @@
 
 SQLITE_EXTENSION_INIT3
 
-#define HASH_BEGIN       0xcbf29ce484222325u
-#define HASH_PRIME       0x100000001b3u
 #define ZSTD_LEVEL       9
 #define UNZSTD_BYTES_MAX (512 << 20)
 
 // FNV-1a over the bytes of the values, one after another: numbers have eight. NULL has none.
 static void hash(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    uint64_t value = HASH_BEGIN;
+    uint64_t value = FNV_BEGIN;
     for (int i = 0; i < argc; i++) {
         unsigned char number[8];
         const unsigned char *bytes = number;
@@ -36,8 +35,7 @@ static void hash(sqlite3_context *context, int argc, sqlite3_value **argv)
             bytes = sqlite3_value_blob(argv[i]);
             n = bytes ? sqlite3_value_bytes(argv[i]) : 0;
         }
-        for (int k = 0; k < n; k++)
-            value = (value ^ bytes[k]) * HASH_PRIME;
+        value = fnv_add(value, bytes, (size_t)n);
     }
     sqlite3_result_int64(context, (int64_t)value);
 }

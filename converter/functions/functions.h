@@ -29,7 +29,7 @@ struct function_doc {
 };
 extern const struct function_doc function_docs[]; // NULL at the end
 
-// What the families of functions share.
+// The shared part of the families of functions.
 
 enum {
     READS_DATABASE = 1, // views that a database brings along must not call the function

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/fnv.h"
 #include "converter/functions/value_table.h"
 
 SQLITE_EXTENSION_INIT3
@@ -57,30 +58,22 @@ static void set_free(void *userdata)
     free(set);
 }
 
-static uint64_t bytes_hash(uint64_t hash, const void *bytes, size_t size)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3;
-    return hash;
-}
-
 static uint64_t value_hash(uint64_t hash, sqlite3_value *value)
 {
     int type = sqlite3_value_type(value);
-    hash = bytes_hash(hash, &type, 1);
+    hash = fnv_add(hash, &type, 1);
     if (type == SQLITE_INTEGER) {
         int64_t number = sqlite3_value_int64(value);
-        return bytes_hash(hash, &number, sizeof(number));
+        return fnv_add(hash, &number, sizeof(number));
     }
     if (type == SQLITE_FLOAT) {
         double number = sqlite3_value_double(value);
-        return bytes_hash(hash, &number, sizeof(number));
+        return fnv_add(hash, &number, sizeof(number));
     }
     if (type == SQLITE_NULL)
         return hash;
     const void *bytes = sqlite3_value_blob(value);
-    return bytes_hash(hash, bytes, (size_t)sqlite3_value_bytes(value));
+    return fnv_add(hash, bytes, (size_t)sqlite3_value_bytes(value));
 }
 
 static bool values_equal(sqlite3_value *a, sqlite3_value *b)
@@ -141,7 +134,7 @@ static bool slots_grow(struct interval_set *set)
 
 static uint64_t values_hash(sqlite3_value *const *values, int n, int step)
 {
-    uint64_t hash = 0xcbf29ce484222325;
+    uint64_t hash = FNV_BEGIN;
     for (int i = 0; i < n; i++)
         hash = value_hash(hash, values[i * step]);
     return hash;
@@ -204,7 +197,7 @@ static void intervals_final(sqlite3_context *context)
     aggregate_result(context, VALUE_INTERVALS, set_free);
 }
 
-// What the intersection of the first tables has: an interval, and the ids of its parts.
+// A row of the intersection of the first tables: an interval, and the ids of its parts.
 struct common {
     int64_t start, end;
     int64_t ids[TABLES_MAX];

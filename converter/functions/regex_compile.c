@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Patterns become programs. The code of a part of the pattern is one run of steps, so a repetition
-// or an alternative can be put around the part: steps are inserted, or the run is copied. What is
-// open is a list of groups, so the nesting of the pattern takes no stack.
+// or an alternative can be put around the part: steps are inserted, or the run is copied. Open
+// groups are a list, so the nesting of the pattern takes no stack.
 #include "converter/functions/regex.h"
 #include "converter/functions/regex_program.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What compiling and searching share: the program that a pattern becomes. Its steps each take a
+// Compiling and searching share the program that a pattern becomes. Each step takes a
 // character or go on elsewhere. Targets are relative, so a run of steps can be moved and copied.
 #pragma once
 

@@ -43,7 +43,7 @@ struct chunk {
 };
 VEC_DEFINE(chunk_vec, struct chunk *);
 
-// What is taken of a line, by begin. Chunks make it cheap to insert a span, and none is empty.
+// The occupied spans of a line, by begin. Chunks make it cheap to insert a span, and none is empty.
 struct line {
     struct chunk_vec chunks; // owned
 };

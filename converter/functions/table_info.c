@@ -12,7 +12,7 @@
 
 SQLITE_EXTENSION_INIT3
 
-// What `sorted` of perfetto_table_info says.
+// The values of `sorted` in perfetto_table_info.
 enum { SORTED_AS_ID, SORTED_AS_SET_ID, SORTED, UNSORTED };
 
 struct column {

@@ -102,7 +102,7 @@ int slice_layout_register(sqlite3 *handle);
 int flow_functions_register(sqlite3 *handle);
 int annotated_stack_register(sqlite3 *handle);
 
-// What aggregates pass on: a pointer with a type, which only functions of this folder understand.
+// Aggregates pass on a pointer with a type, which only functions of this folder understand.
 #define VALUE_TABLE     "TABLE"
 #define VALUE_INTERVALS "INTERVAL_TREE_PARTITIONS"
 #define VALUE_TIMES     "SORTED_TIMESTAMPS"

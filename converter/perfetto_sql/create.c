@@ -22,10 +22,10 @@ static bool part_is(struct sql_part part, const char *word)
     return part.size == strlen(word) && strncasecmp(part.text, word, part.size) == 0;
 }
 
-static int rope_add_part(struct sql_rope *ret, const struct sql_rope *rope, struct sql_part part)
+static void rope_add_part(struct sql_rope *ret, const struct sql_rope *rope, struct sql_part part)
 {
     size_t begin = (size_t)(part.text - rope->sql.text);
-    return rope_add(ret, rope, begin, begin + part.size);
+    rope_add(ret, rope, begin, begin + part.size);
 }
 
 // Compares the columns that the statement declares with those of the relation.
@@ -34,11 +34,9 @@ static int columns_check(struct sql_engine *engine, const struct sql_rope *rope,
 {
     CLEANUP(rope_done) struct sql_rope sql = {0};
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
-    int r = rope_add_made(&sql, "SELECT * FROM temp.");
-    if (r == 0)
-        r = rope_add_part(&sql, rope, definition->name);
-    if (r == 0)
-        r = engine_prepare(engine, &sql, &statement);
+    rope_add_made(&sql, "SELECT * FROM temp.");
+    rope_add_part(&sql, rope, definition->name);
+    int r = engine_prepare(engine, &sql, &statement);
     int n = r == 0 ? sqlite3_column_count(statement) : 0;
     vec_foreach(&definition->columns, field) {
         bool found = false;
@@ -112,18 +110,12 @@ static int relation_create(struct sql_engine *engine, const struct sql_rope *rop
     const char *kind = definition->kind == DEFINITION_VIEW ? "VIEW" : "TABLE";
     CLEANUP(rope_done) struct sql_rope sql = {0};
     int r = definition->replaces ? relation_drop(engine, definition->name) : 0;
-    if (r == 0)
-        r = rope_add_made(&sql, "CREATE TEMP ");
-    if (r == 0)
-        r = rope_add_made(&sql, kind);
-    if (r == 0)
-        r = rope_add_made(&sql, " ");
-    if (r == 0)
-        r = rope_add_part(&sql, rope, definition->name);
-    if (r == 0)
-        r = rope_add_made(&sql, " AS ");
-    if (r == 0)
-        r = rope_add_part(&sql, rope, definition->body);
+    rope_add_made(&sql, "CREATE TEMP ");
+    rope_add_made(&sql, kind);
+    rope_add_made(&sql, " ");
+    rope_add_part(&sql, rope, definition->name);
+    rope_add_made(&sql, " AS ");
+    rope_add_part(&sql, rope, definition->body);
     if (r == 0)
         r = engine_run_rope(engine, &sql);
     if (r < 0)
@@ -148,14 +140,13 @@ static int plain_create(struct sql_engine *engine, const struct sql_rope *rope,
     CLEANUP(strbuf_done) struct strbuf head = {0};
     strbuf_addf(&head, "CREATE %.*s %s temp.", PART(definition->what),
                 definition->only_if_missing ? "IF NOT EXISTS" : "");
-    int r = head.failed ? -ENOMEM : rope_add_made(&sql, head.text);
-    if (r == 0)
-        r = rope_add_part(&sql, rope, definition->name);
-    if (r == 0)
-        r = rope_add_made(&sql, " ");
-    if (r == 0)
-        r = rope_add_part(&sql, rope, definition->body);
-    return r == 0 ? engine_run_rope(engine, &sql) : r;
+    if (head.failed)
+        return -ENOMEM;
+    rope_add_made(&sql, head.text);
+    rope_add_part(&sql, rope, definition->name);
+    rope_add_made(&sql, " ");
+    rope_add_part(&sql, rope, definition->body);
+    return engine_run_rope(engine, &sql);
 }
 
 // The body with ?1 to ?n instead of the arguments' names.
@@ -163,13 +154,12 @@ static int body_number(const struct sql_rope *rope, const struct sql_definition 
                        struct sql_rope *ret)
 {
     const char *at = definition->body.text, *end = at + definition->body.size, *copied = at;
-    int r = 0;
-    while (at < end && r == 0) {
+    while (at < end) {
         struct sql_token token = sql_token_read(at, end);
         at = token.text + token.size;
         if (token.kind != SQL_VARIABLE || *token.text != '$')
             continue;
-        for (size_t i = 0; i < definition->arguments.n && r == 0; i++) {
+        for (size_t i = 0; i < definition->arguments.n; i++) {
             struct sql_part name = definition->arguments.items[i].name;
             if (name.size != token.size - 1 ||
                 strncasecmp(name.text, token.text + 1, name.size) != 0)
@@ -177,15 +167,15 @@ static int body_number(const struct sql_rope *rope, const struct sql_definition 
             char number[24];
             snprintf(number, sizeof(number), "?%zu", i + 1);
             struct sql_part before = {copied, (size_t)(token.text - copied)};
-            r = rope_add_part(ret, rope, before);
-            if (r == 0)
-                r = rope_add_made(ret, number);
+            rope_add_part(ret, rope, before);
+            rope_add_made(ret, number);
             copied = at;
             break;
         }
     }
     struct sql_part rest = {copied, (size_t)(end - copied)};
-    return r == 0 ? rope_add_part(ret, rope, rest) : r;
+    rope_add_part(ret, rope, rest);
+    return rope_check(ret);
 }
 
 static int function_add(struct sql_engine *engine, const struct sql_definition *definition,
@@ -251,15 +241,13 @@ static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
     CLEANUP(strbuf_done) struct strbuf columns = {0};
     vec_foreach(&definition->arguments, field)
         strbuf_addf(&columns, "%s%.*s", columns.size ? ", " : "", PART(field->name));
-    int r = columns.failed ? -ENOMEM : rope_add_made(&sql, "SELECT ");
-    if (r == 0)
-        r = rope_add_made(&sql, columns.text);
-    if (r == 0)
-        r = rope_add_made(&sql, " FROM ");
-    if (r == 0)
-        r = rope_add_part(&sql, rope, definition->on);
-    if (r == 0)
-        r = engine_prepare(engine, &sql, &statement);
+    if (columns.failed)
+        return -ENOMEM;
+    rope_add_made(&sql, "SELECT ");
+    rope_add_made(&sql, columns.text);
+    rope_add_made(&sql, " FROM ");
+    rope_add_part(&sql, rope, definition->on);
+    int r = engine_prepare(engine, &sql, &statement);
     bool is_temporary = r == 0 && sqlite3_column_database_name(statement, 0) &&
                         strcmp(sqlite3_column_database_name(statement, 0), "temp") == 0 &&
                         part_is(definition->on, sqlite3_column_table_name(statement, 0));

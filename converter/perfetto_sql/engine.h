@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PerfettoSQL on an SQLite connection: runs the statements that Perfetto added to SQL, expands
-// macros, and hands plain SQL back as prepared statements. What statements create is temporary.
-// Errors name the file, line and column that a person wrote, also inside macros and modules.
+// macros, and hands plain SQL back as prepared statements. Objects that statements create are
+// temporary. Errors name the file, line and column that a person wrote, also inside macros and
+// modules.
 //
 //     const struct sql_text *text = sql_engine_text(engine, "", "SELECT 1; SELECT 2");
 //     size_t at = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of the engine share.
+// The shared part of the engine's files.
 #pragma once
 
 #include "converter/perfetto_sql/macros.h"

@@ -11,7 +11,7 @@
 #include "converter/perfetto_sql/sql_definition.h"
 #include "converter/perfetto_sql/token.h"
 
-// What is said of one object.
+// The documentation of one object.
 struct object {
     const struct sql_package_module *module;
     struct sql_part name; // empty: the module itself

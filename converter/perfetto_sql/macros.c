@@ -47,10 +47,10 @@ static size_t offset_in(const struct sql_rope *rope, const char *at)
     return (size_t)(at - rope->sql.text);
 }
 
-static int part_add(struct sql_rope *ret, const struct sql_rope *rope, const char *begin,
-                    const char *end)
+static void part_add(struct sql_rope *ret, const struct sql_rope *rope, const char *begin,
+                     const char *end)
 {
-    return rope_add(ret, rope, offset_in(rope, begin), offset_in(rope, end));
+    rope_add(ret, rope, offset_in(rope, begin), offset_in(rope, end));
 }
 
 static int fails(struct expansion *expansion, const struct sql_rope *rope, const char *at, int r,
@@ -118,23 +118,23 @@ static int stringify(const struct rope_vec *values, struct sql_rope *ret)
     struct strbuf sql CLEANUP(strbuf_done) = {0};
     const struct strbuf *text = &values->items[0].sql;
     strbuf_addf(&sql, "'%.*s'", (int)text->size, text->size ? text->text : "");
-    return sql.failed ? -ENOMEM : rope_add_made(ret, sql.text);
+    if (!sql.failed)
+        rope_add_made(ret, sql.text);
+    return sql.failed ? -ENOMEM : rope_check(ret);
 }
 
 // name!(x[, y])
-static int apply_one(struct sql_rope *ret, const struct sql_rope *name, struct range x,
-                     const struct range *y)
+static void apply_one(struct sql_rope *ret, const struct sql_rope *name, struct range x,
+                      const struct range *y)
 {
-    int r = rope_add(ret, name, 0, name->sql.size);
-    if (r == 0)
-        r = rope_add_made(ret, "!(");
-    if (r == 0)
-        r = part_add(ret, x.rope, x.begin, x.end);
-    if (r == 0 && y)
-        r = rope_add_made(ret, ", ");
-    if (r == 0 && y)
-        r = part_add(ret, y->rope, y->begin, y->end);
-    return r == 0 ? rope_add_made(ret, ")") : r;
+    rope_add(ret, name, 0, name->sql.size);
+    rope_add_made(ret, "!(");
+    part_add(ret, x.rope, x.begin, x.end);
+    if (y) {
+        rope_add_made(ret, ", ");
+        part_add(ret, y->rope, y->begin, y->end);
+    }
+    rope_add_made(ret, ")");
 }
 
 static int list_of(const struct sql_rope *value, struct range_vec *ret)
@@ -157,10 +157,9 @@ static int apply(struct expansion *expansion, const struct rope_vec *values, con
     size_t n = values->n == 3 && ys.n < xs.n ? ys.n : xs.n;
     for (size_t i = 0; i < n && r == 0; i++) {
         if (i > 0 || is_prefix)
-            r = rope_add_made(&calls, between);
-        if (r == 0)
-            r = apply_one(&calls, &values->items[0], xs.items[i],
-                          values->n == 3 ? &ys.items[i] : NULL);
+            rope_add_made(&calls, between);
+        apply_one(&calls, &values->items[0], xs.items[i], values->n == 3 ? &ys.items[i] : NULL);
+        r = rope_check(&calls);
     }
     if (r < 0 || n == 0)
         return r;
@@ -197,8 +196,9 @@ static int body_expand(struct expansion *expansion, const struct sql_macro *macr
     struct sql_call call = {macro->name, strlen(macro->name), place};
     int r = sql_call_vec_push(&expansion->macros->calls, call);
     uint32_t number = (uint32_t)expansion->macros->calls.n;
+    rope_add_text(&body, macro->text, macro->begin, macro->end, number);
     if (r == 0)
-        r = rope_add_text(&body, macro->text, macro->begin, macro->end, number);
+        r = rope_check(&body);
     if (r < 0 || !body.sql.size)
         return r;
     struct scope scope = {macro, values};
@@ -301,16 +301,19 @@ static int expand(struct expansion *expansion, struct range in, const struct sco
         at = calls ? behind : token.text + token.size;
         if (!value && !calls)
             continue;
-        r = part_add(ret, in.rope, copied, token.text);
-        if (r == 0 && value)
-            r = rope_add(ret, value, 0, value->sql.size);
-        else if (r == 0)
+        part_add(ret, in.rope, copied, token.text);
+        if (value)
+            rope_add(ret, value, 0, value->sql.size);
+        else
             r = call_read(expansion, &in, token, &at, scope, ret);
+        if (r == 0)
+            r = rope_check(ret);
         if (r == 0 && ret->sql.size > SQL_EXPANDED_MAX)
             r = too_large(expansion, in.rope, token, scope);
         copied = at;
     }
-    return r == 0 ? part_add(ret, in.rope, copied, in.end) : r;
+    part_add(ret, in.rope, copied, in.end);
+    return r == 0 ? rope_check(ret) : r;
 }
 
 int macros_expand(struct sql_macros *macros, const struct sql_text *text, size_t begin, size_t end,
@@ -319,7 +322,8 @@ int macros_expand(struct sql_macros *macros, const struct sql_text *text, size_t
     struct expansion expansion = {macros, why, at, 0};
     struct sql_rope whole CLEANUP(rope_done) = {0};
     sql_call_vec_clear(&macros->calls);
-    int r = rope_add_text(&whole, text, begin, end, 0);
+    rope_add_text(&whole, text, begin, end, 0);
+    int r = rope_check(&whole);
     if (r == 0 && whole.sql.size) {
         struct range in = {&whole, whole.sql.text, whole.sql.text + whole.sql.size};
         r = expand(&expansion, in, NULL, ret);

@@ -91,7 +91,7 @@ static void package_remove(struct sql_packages *packages, const char *package)
     packages->modules.n = kept;
 }
 
-// What is being read: a folder, with the beginning of its modules' names.
+// The folder that is being read, with the beginning of its modules' names.
 struct folder {
     struct sql_packages *packages;
     const char *path; // for people

@@ -106,7 +106,7 @@ static const struct sql_left_out *left_out_find(const struct sql_engine *engine,
     return NULL;
 }
 
-// What SQLite's message says is missing, a table or function without a schema's name. Empty: the
+// The table or function that is missing by SQLite's message, without a schema's name. Empty: the
 // error is another one.
 static struct sql_part missing(const struct sql_engine *engine)
 {

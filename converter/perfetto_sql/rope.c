@@ -6,30 +6,31 @@
 
 #define LINE_MAX_BYTES 160 // of a line that an error shows
 
-static int piece_add(struct sql_rope *rope, const char *sql, size_t size, struct sql_piece piece)
+static void piece_add(struct sql_rope *rope, const char *sql, size_t size, struct sql_piece piece)
 {
     piece.at = rope->sql.size;
     if (size == 0)
-        return 0;
+        return;
     strbuf_add(&rope->sql, sql, size);
-    return rope->sql.failed ? -ENOMEM : sql_piece_vec_push(&rope->pieces, piece);
+    if (!rope->sql.failed && sql_piece_vec_push(&rope->pieces, piece) < 0)
+        rope->sql.failed = true;
 }
 
-int rope_add_made(struct sql_rope *rope, const char *sql)
+void rope_add_made(struct sql_rope *rope, const char *sql)
 {
-    return piece_add(rope, sql, strlen(sql), (struct sql_piece){0});
+    piece_add(rope, sql, strlen(sql), (struct sql_piece){0});
 }
 
-int rope_add_made_at(struct sql_rope *rope, const char *sql, struct sql_piece place)
+void rope_add_made_at(struct sql_rope *rope, const char *sql, struct sql_piece place)
 {
-    return piece_add(rope, sql, strlen(sql), place);
+    piece_add(rope, sql, strlen(sql), place);
 }
 
-int rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t begin, size_t end,
-                  uint32_t call)
+void rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t begin, size_t end,
+                   uint32_t call)
 {
     struct sql_piece piece = {.text = text, .offset = begin, .call = call};
-    return piece_add(rope, text->sql + begin, end - begin, piece);
+    piece_add(rope, text->sql + begin, end - begin, piece);
 }
 
 // The index of the piece that has the character at `at`.
@@ -46,18 +47,21 @@ static size_t piece_find(const struct sql_rope *rope, size_t at)
     return low;
 }
 
-int rope_add(struct sql_rope *rope, const struct sql_rope *from, size_t begin, size_t end)
+void rope_add(struct sql_rope *rope, const struct sql_rope *from, size_t begin, size_t end)
 {
-    int r = 0;
-    for (size_t i = piece_find(from, begin); begin < end && r == 0; i++) {
+    for (size_t i = piece_find(from, begin); begin < end; i++) {
         struct sql_piece piece = from->pieces.items[i];
         size_t piece_end = i + 1 < from->pieces.n ? from->pieces.items[i + 1].at : end;
         size_t n = (piece_end < end ? piece_end : end) - begin;
         piece.offset += begin - piece.at;
-        r = piece_add(rope, from->sql.text + begin, n, piece);
+        piece_add(rope, from->sql.text + begin, n, piece);
         begin += n;
     }
-    return r;
+}
+
+int rope_check(const struct sql_rope *rope)
+{
+    return rope->sql.failed ? -ENOMEM : 0;
 }
 
 void rope_done(struct sql_rope *rope)

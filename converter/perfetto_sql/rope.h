@@ -9,7 +9,7 @@
 #include "common/str.h"
 #include "common/vec.h"
 
-// What somebody wrote: a query, a file, a module. Lives as long as the engine.
+// Text that a person wrote: a query, a file, a module. Lives as long as the engine.
 struct sql_text {
     char *name; // owned; for people: "query", "module slices.flow", a path
     char *sql;  // owned
@@ -25,20 +25,21 @@ struct sql_piece {
 };
 VEC_DEFINE(sql_piece_vec, struct sql_piece);
 
-// All zero is empty.
+// All zero is empty. If memory runs out, `sql.failed` is set, and later additions do nothing.
 struct sql_rope {
     struct strbuf sql;
     struct sql_piece_vec pieces; // by `at`
 };
 
-// The functions that add return 0 or -ENOMEM.
-int rope_add_made(struct sql_rope *rope, const char *sql);
+void rope_add_made(struct sql_rope *rope, const char *sql);
 // The text stands for what a person wrote at `place`, which is not shorter.
-int rope_add_made_at(struct sql_rope *rope, const char *sql, struct sql_piece place);
-int rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t begin, size_t end,
-                  uint32_t call);
+void rope_add_made_at(struct sql_rope *rope, const char *sql, struct sql_piece place);
+void rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t begin, size_t end,
+                   uint32_t call);
 // Adds a part of another rope.
-int rope_add(struct sql_rope *rope, const struct sql_rope *from, size_t begin, size_t end);
+void rope_add(struct sql_rope *rope, const struct sql_rope *from, size_t begin, size_t end);
+// Returns 0, or -ENOMEM if an addition failed.
+int rope_check(const struct sql_rope *rope);
 void rope_done(struct sql_rope *rope); // fit for CLEANUP()
 
 // The place of the character at `at`; .text is NULL if no person wrote it.

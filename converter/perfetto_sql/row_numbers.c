@@ -51,18 +51,14 @@ static struct column column_next(const char *at, const char *end)
     }
 }
 
-static int column_replace(const struct sql_rope *rope, struct column column, struct sql_rope *ret)
+static void column_replace(const struct sql_rope *rope, struct column column, struct sql_rope *ret)
 {
     size_t begin = (size_t)(column.begin - rope->sql.text);
     size_t name = (size_t)(column.name - rope->sql.text);
-    int r = rope_add_made(ret, "(");
-    if (r == 0)
-        r = rope_add(ret, rope, begin, name);
-    if (r == 0)
-        r = rope_add_made_at(ret, "_rowid_", rope_origin(rope, name));
-    if (r == 0)
-        r = rope_add_made(ret, " - 1)");
-    return r == 0 && column.is_result ? rope_add_made(ret, " AS " COLUMN) : r;
+    rope_add_made(ret, "(");
+    rope_add(ret, rope, begin, name);
+    rope_add_made_at(ret, "_rowid_", rope_origin(rope, name));
+    rope_add_made(ret, column.is_result ? " - 1) AS " COLUMN : " - 1)");
 }
 
 // The place behind the columns that a CREATE declares.
@@ -86,19 +82,16 @@ int row_numbers_replace(struct sql_rope *rope)
         return 0;
     struct sql_rope replaced = {0};
     struct column column;
-    int r = 0;
-    while (r == 0 && (column = column_next(at, end)).begin) {
-        r = rope_add(&replaced, rope, (size_t)(copied - rope->sql.text),
-                     (size_t)(column.begin - rope->sql.text));
-        if (r == 0)
-            r = column_replace(rope, column, &replaced);
+    while ((column = column_next(at, end)).begin) {
+        rope_add(&replaced, rope, (size_t)(copied - rope->sql.text),
+                 (size_t)(column.begin - rope->sql.text));
+        column_replace(rope, column, &replaced);
         at = copied = column.end;
     }
-    if (r == 0)
-        r = rope_add(&replaced, rope, (size_t)(copied - rope->sql.text), rope->sql.size);
-    if (r < 0) {
+    rope_add(&replaced, rope, (size_t)(copied - rope->sql.text), rope->sql.size);
+    if (rope_check(&replaced) < 0) {
         rope_done(&replaced);
-        return r;
+        return -ENOMEM;
     }
     rope_done(rope);
     *rope = replaced;

@@ -255,7 +255,7 @@ static int create_read(struct reader *reader)
     return expected(reader, "TABLE, VIEW, FUNCTION, MACRO or INDEX");
 }
 
-// What SQLite would put into the database. A name with a schema stays SQLite's affair.
+// A statement that would change the database. A name with a schema stays SQLite's affair.
 static int plain_create_read(struct reader *reader)
 {
     struct sql_definition *to = reader->to;

@@ -25,7 +25,7 @@ FROM _track t
 WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'gpu_render_stage', 'vulkan_events',
                'gpu_log', 'graphics_frame_event');
 
--- What ran on GPUs, was submitted to them, and what their drivers logged.
+-- Work that ran on GPUs or was submitted to them, and messages of their drivers.
 --   context_id: Context of the graphics library.
 --   render_target: Handle of the render target.
 --   render_target_name: Its name.

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What memory did, as questions are asked: who reclaimed and what it cost, rates, pressure, pins, heaps. mmtrace's
+-- The story of memory, as questions are asked: who reclaimed and what it cost, rates, pressure, pins, heaps. mmtrace's
 -- own, not Perfetto's. docs/views.md has an example of each.
 
 -- From when to when each machine was recorded: what is open at the end of its trace ends there, whatever other
@@ -75,7 +75,7 @@ SELECT e.kind, e.ts, coalesce(e.dur, max(0, coalesce(t.end_ts, p.end_ts,
   e.gfp_flags, e.reclaimed_pages, e.scanned_pages, t.machine_id
 FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.upid = t.upid;
 
--- What reclaim and compaction cost each process.
+-- The cost of reclaim and compaction for each process.
 --   kind: direct reclaim, memcg reclaim, kswapd or compaction.
 --   upid: Process.
 --   pid: Process id.
@@ -270,7 +270,7 @@ watched AS (
   SELECT s.file_id, min(s.id) AS first_sample_id, coalesce(f.gone_ts, (SELECT b.end_ts FROM machine_bounds b
       WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - min(s.ts) AS ns
   FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id WHERE s.detail = 'exact' GROUP BY s.file_id),
--- What each run adds to its pages.
+-- The pages that each run adds.
 run AS (
   SELECT r.file_id, r.start_page, r.end_page, r.dur AS ns, z.n_exact - a.n_exact + a.is_exact AS shown,
     r.first_sample_id = w.first_sample_id AS at_begin, 0 AS went, 0 AS came, 0 AS pins
@@ -455,10 +455,11 @@ CREATE VIEW alloc_log_thread AS
 SELECT s.alloc_log_id, r.thread_name, sum(s.n_samples) AS samples, sum(s.n_samples * r.size_bytes) AS bytes
 FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
 
--- What profiled processes have in memory beside what their heap profile says, and names for the difference.
+-- The memory of profiled processes beside the sums of their heap profiles, and names for the difference.
 -- The parts add up: profile and difference are what is anonymous, that and the rest is what is resident and swapped.
--- Only what is of one moment is compared: a look at the mappings follows its dump within five seconds, and the allocator's
--- count is at most 50 ms away from the dump.
+-- Only readings of one moment are compared. The mappings are read within five seconds after the dump; a reading up to 20 ms
+-- before the dump belongs to the dump, too, because dumps have the time of a coarse clock. The count of the allocator is at
+-- most 50 ms away from the dump.
 --   upid: Process.
 --   pid: Its number.
 --   process_name: Its name.
@@ -473,9 +474,9 @@ dump AS MATERIALIZED (SELECT DISTINCT upid, ts FROM heap_profile_allocation),
 look AS MATERIALIZED (SELECT DISTINCT upid, ts FROM profiler_smaps),
 moment AS MATERIALIZED (
   SELECT d.upid, coalesce(l.ts, d.ts) AS ts, max(d.ts) AS dump_ts
-  FROM dump d LEFT JOIN look l ON l.upid = d.upid AND l.ts BETWEEN d.ts AND d.ts + 5000000000
+  FROM dump d LEFT JOIN look l ON l.upid = d.upid AND l.ts BETWEEN d.ts - 20000000 AND d.ts + 5000000000
   WHERE l.ts IS NOT NULL OR d.upid NOT IN (
-    SELECT o.upid FROM look o JOIN dump b ON b.upid = o.upid AND o.ts BETWEEN b.ts AND b.ts + 5000000000)
+    SELECT o.upid FROM look o JOIN dump b ON b.upid = o.upid AND o.ts BETWEEN b.ts - 20000000 AND b.ts + 5000000000)
   GROUP BY d.upid, coalesce(l.ts, d.ts)),
 mapped AS MATERIALIZED (
   SELECT s.upid, s.ts,
@@ -506,7 +507,7 @@ counted AS (
 whole AS MATERIALIZED (
   SELECT m.upid, m.ts,
     (SELECT coalesce(sum(h.size) FILTER (WHERE h.heap_name = 'libc.malloc'), sum(h.size)) FROM heap_profile_allocation h
-     WHERE h.upid = m.upid AND h.ts <= m.ts) AS profiled,
+     WHERE h.upid = m.upid AND h.ts <= m.dump_ts) AS profiled,
     (SELECT max(a.ts) FROM malloc_arena a WHERE a.upid = m.upid
      AND a.ts BETWEEN m.dump_ts - 50000000 AND m.dump_ts + 50000000) AS asked,
     (SELECT sum(resident + swap) FROM counted c WHERE c.upid = m.upid AND c.ts = m.ts AND c.is_private) AS anonymous,
@@ -520,7 +521,7 @@ held AS MATERIALIZED (
 line(upid, ts, layer, place, part, bytes, meaning) AS (
   SELECT m.upid, m.ts, 'profile', 100 + row_number() OVER (PARTITION BY m.upid, m.ts ORDER BY h.heap_name), h.heap_name,
     sum(h.size), 'allocated since the profile began, and not freed'
-  FROM moment m JOIN heap_profile_allocation h ON h.upid = m.upid AND h.ts <= m.ts GROUP BY m.upid, m.ts, h.heap_name
+  FROM moment m JOIN heap_profile_allocation h ON h.upid = m.upid AND h.ts <= m.dump_ts GROUP BY m.upid, m.ts, h.heap_name
   UNION ALL
   SELECT upid, ts, 'process', 300 + place, part, resident, 'resident: ' || meaning FROM counted
   UNION ALL

@@ -14,7 +14,7 @@ FROM page_residency_sample s
 JOIN page_residency_span r ON r.file_id = s.file_id AND r.last_sample_id >= s.id AND r.first_sample_id <= s.id
 WHERE s.detail = 'exact';
 
--- What was resident of each file, from one sample to the next.
+-- The resident pages of each file, from one sample to the next.
 --   sample_id: Sample.
 --   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   path: File.
@@ -33,7 +33,7 @@ SELECT s.id AS sample_id, s.ts,
   s.evicted_pages * f.page_size_bytes AS evicted_bytes
 FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id;
 
--- What came in and what went out between two samples, and where in the file.
+-- The pages that came in and went out between two samples, and their place in the file.
 --   path: File.
 --   direction: in or out.
 --   n_pages: Pages.

@@ -411,11 +411,11 @@ static int start(struct daemon *daemon, struct err *err)
         r = start_service(daemon, err);
     }
     if (r == 0)
+        r = start_endpoint(daemon, err); // a client that has read "armed" in the log is heard
+    if (r == 0)
         r = start_armed(daemon, err);
     if (r == 0)
         service_set_trace_folders(daemon->service, list_folders, daemon);
-    if (r == 0)
-        r = start_endpoint(daemon, err);
     if (r < 0)
         return r;
     start_watch(daemon);

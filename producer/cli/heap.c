@@ -228,6 +228,17 @@ static int find_library(struct heap_run *run, struct err *err)
     return err_hint(err, r, "install it, or build with -Dheap=enabled");
 }
 
+// Refuses to wait for processes none of which is there.
+static int check_processes(const struct heap_options *o, struct err *err)
+{
+    if (o->pids.n == 0 || o->names.n > 0)
+        return 0;
+    vec_foreach(&o->pids, pid)
+        if (kill((pid_t)*pid, 0) == 0 || errno == EPERM)
+            return 0;
+    return err_set(err, -ESRCH, "process %d: there is no such process", (int)o->pids.items[0]);
+}
+
 static int record(struct heap_run *run, struct err *err)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, 0}, others[] = {SIGCHLD, SIGUSR1, 0};
@@ -239,7 +250,9 @@ static int record(struct heap_run *run, struct err *err)
                        : o->names.n > 0 ? heap_host_socket_name()
                                         : NULL,
     };
-    int r = find_library(run, err);
+    int r = check_processes(o, err);
+    if (r == 0)
+        r = find_library(run, err);
     if (r == 0)
         r = signals_watch(&run->here.signals, ends, others, err);
     if (r == 0)
@@ -324,6 +337,8 @@ static int profile(struct heap_run *run, struct err *err)
     const char *obstacle = command ? heap_command_obstacle(command[0]) : NULL;
     if (obstacle)
         err_set(err, -ESRCH, "%s was not profiled: %s", command[0], obstacle);
+    else if (quiet && problem[0]) // otherwise the log has said so
+        err_set(err, -ESRCH, "%s", problem);
     else
         err_set(err, -ESRCH, "no process was profiled");
     if (command && !obstacle)

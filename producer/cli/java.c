@@ -116,12 +116,15 @@ static int out_path(const struct java_options *o, char *ret, size_t size, bool *
         n = snprintf(ret, size, "%s/%s", getcwd(cwd, sizeof(cwd)) ? cwd : "", o->out);
     const char *slash = n < (int)size ? strrchr(ret, '/') : ret;
     snprintf(folder, sizeof(folder), "%.*s/.", (int)(slash - ret), ret);
-    *ret_is_elsewhere = !vm_process_sees(&vm, folder);
+    bool is_elsewhere = !vm_process_sees(&vm, folder);
     vm_process_close(&vm);
     if (n >= (int)size)
         return err_errno(err, -ENAMETOOLONG, "%s", o->out);
     // The comma may be in the name of the working directory.
-    return strchr(ret, ',') ? err_set(err, -EINVAL, "%s: a comma ends the name", ret) : 0;
+    if (strchr(ret, ','))
+        return err_set(err, -EINVAL, "%s: a comma ends the name", ret);
+    *ret_is_elsewhere = is_elsewhere;
+    return 0;
 }
 
 static int agent_load(const struct java_options *o, const char *out, const sigset_t *waiting,
@@ -190,7 +193,7 @@ static int run(void *userdata, struct err *err)
 {
     const struct java_options *o = userdata;
     char out[PATH_MAX];
-    bool is_elsewhere;
+    bool is_elsewhere = false;
     sigset_t waiting;
     signals_keep(&waiting);
     if (o->stop)

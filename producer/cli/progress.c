@@ -54,13 +54,16 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
         strbuf_add_str(out, counts->events == 1 ? " event, " : " events, ");
     }
     add_size(out, bytes);
-    if (counts->events_lost + counts->packets_discarded + counts->packets_overwritten == 0)
+    if (counts->events_lost + counts->readings_missed + counts->packets_discarded +
+            counts->packets_overwritten ==
+        0)
         strbuf_add_str(out, ", nothing lost");
     add_part(out, counts->events_lost, " events lost");
     if (counts->events_lost == 0) // otherwise the sources count refused packets among the lost
                                   // events
         add_part(out, counts->packets_discarded, " packets refused by full buffers");
     add_part(out, counts->packets_overwritten, " old packets overwritten");
+    add_part(out, counts->readings_missed, " readings left out because they were late");
 }
 
 void progress_print_end(const char *name, const struct session_counts *counts, uint64_t bytes,

@@ -81,7 +81,8 @@ int readout_to_file(struct ipc_client *client, int fd, const char *name, bool de
     struct trace_file_stats stats = {0};
     if (readout.file)
         trace_file_get_stats(readout.file, &stats);
-    *ret_bytes = stats.bytes_written;
+    if (r == 0)
+        *ret_bytes = stats.bytes_written;
     trace_file_free(readout.file);
     close_fd(readout.fd);
     return r;

@@ -217,8 +217,9 @@ int remote_clone_session(struct ipc_client *client, const struct remote_clone *c
     if (r < 0)
         return r;
     const Pb__CloneSessionResponse *response = (const Pb__CloneSessionResponse *)reply;
-    *ret_in_file = response->was_write_into_file;
-    if (!response->success)
+    if (response->success)
+        *ret_in_file = response->was_write_into_file;
+    else
         r = err_set(err, -EREMOTEIO, "%s",
                     response->error && response->error[0]
                         ? response->error

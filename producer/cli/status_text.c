@@ -108,7 +108,8 @@ static void set_details(struct row *row, const struct status *status, const Deta
         SET(row, COLUMN_EVENTS, "%" PRIu64, details->events);
     if (details->has_events_lost)
         SET(row, COLUMN_LOST, "%" PRIu64,
-            details->events_lost > 0 ? details->events_lost : details->packets_discarded);
+            (details->events_lost > 0 ? details->events_lost : details->packets_discarded) +
+                details->readings_missed);
     if (details->has_triggers_received)
         SET(row, COLUMN_TRIGGERS, "%u", details->triggers_received);
     set_trigger(row, status, details);
@@ -293,6 +294,7 @@ static void add_json_details(const struct status *status, struct strbuf *out, co
     NUMBER(out, d, elapsed_ns);
     NUMBER(out, d, events);
     NUMBER(out, d, events_lost);
+    NUMBER(out, d, readings_missed);
     NUMBER(out, d, bytes_recorded);
     NUMBER(out, d, bytes_buffered);
     NUMBER(out, d, packets_overwritten);

@@ -47,8 +47,9 @@ ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message
                                 void *buffer, int *ret_fd)
 {
     union unix_passing room;
+    struct foreign_message head;
     struct iovec parts[] = {
-        {.iov_base = ret_head, .iov_len = sizeof(*ret_head)},
+        {.iov_base = &head, .iov_len = sizeof(head)},
         {.iov_base = buffer, .iov_len = FOREIGN_MESSAGE_MAX},
     };
     struct msghdr message = {
@@ -57,15 +58,17 @@ ssize_t foreign_message_receive(int socket_fd, int flags, struct foreign_message
         .msg_control = &room,
         .msg_controllen = sizeof(room),
     };
-    *ret_fd = -1;
     ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | flags);
     if (n <= 0)
         return n < 0 ? -errno : -EPIPE;
-    *ret_fd = unix_socket_passed(&message);
-    if ((size_t)n >= sizeof(*ret_head) && !(message.msg_flags & MSG_TRUNC))
-        return n - (ssize_t)sizeof(*ret_head);
-    *ret_fd = close_fd(*ret_fd);
-    return -EPROTO;
+    int fd = unix_socket_passed(&message);
+    if ((size_t)n < sizeof(head) || (message.msg_flags & MSG_TRUNC)) {
+        close_fd(fd);
+        return -EPROTO;
+    }
+    *ret_head = head;
+    *ret_fd = fd;
+    return n - (ssize_t)sizeof(head);
 }
 
 // Drops inherited properties that would tie a hanging helper to other processes.

@@ -185,10 +185,11 @@ int vm_process_folder(const struct vm_process *vm, const char **ret)
 {
     static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm", "/run"};
     for (size_t i = 0; i < ELEMENTS(folders); i++) {
-        *ret = folders[i];
         int fd = open_in_root(vm->root_fd, folders[i] + 1, O_PATH | O_DIRECTORY);
-        if (fd >= 0 && takes_libraries(fd))
+        if (fd >= 0 && takes_libraries(fd)) {
+            *ret = folders[i];
             return fd;
+        }
         close_fd(fd);
     }
     return -ENOENT;

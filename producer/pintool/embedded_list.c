@@ -61,7 +61,8 @@ static int inflate_some(struct unpacking *u, z_stream *z, bool *ret_end)
                                        : broken(u, "the deflated data are damaged");
         r = take(u, out, sizeof(out) - z->avail_out);
     } while (r == 0 && code == Z_OK && z->avail_out == 0);
-    *ret_end = code == Z_STREAM_END;
+    if (r == 0)
+        *ret_end = code == Z_STREAM_END;
     return r;
 }
 

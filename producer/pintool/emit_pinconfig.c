@@ -221,8 +221,10 @@ int emit_pinconfig(const struct zipindex *zip, const struct coverages *coverages
         r = say_containing(&e, &containing);
     if (r == 0)
         write_all(&e, ret);
+    if (r < 0 || ret->failed)
+        return err_errno(err, -ENOMEM, "%s", zip_name);
     *ret_left_out = e.n_left_out;
-    return r < 0 || ret->failed ? err_errno(err, -ENOMEM, "%s", zip_name) : 0;
+    return 0;
 }
 
 int emit_pinconfig_write(const struct list_output *output, const char *path,

@@ -39,7 +39,7 @@ struct subject {
     uint64_t beyond_bytes; // named by a pinlist, but behind the file's last page
     uint64_t mapped_bytes, mapped_resident_bytes; // of a process's file
     struct page_ranges mapped;                    // owned; bytes, clipped to the file
-    // Of a zip. Without a pinconfig `filtered` is empty.
+    // Only for a zip. Without a pinconfig `filtered` is empty.
     struct zipindex zip;
     struct coverages entries, filtered;
 };

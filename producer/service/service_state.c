@@ -194,6 +194,8 @@ static Pb__TracingServiceState__SessionDetails *make_details(bool *ok, const str
     details->elapsed_ns = counts.elapsed;
     details->events = counts.events;
     details->events_lost = counts.events_lost;
+    details->has_readings_missed = true;
+    details->readings_missed = counts.readings_missed;
     details->has_bytes_recorded = details->has_bytes_buffered = details->has_file_bytes = true;
     details->bytes_recorded = counts.bytes;
     details->bytes_buffered = bytes_buffered(member);

@@ -58,9 +58,10 @@ struct source_env {
 
 // The state of a running source, for the progress line and `status`.
 struct source_counts {
-    uint64_t events;      // in the source's own unit: ftrace events, samples, processes
-    uint64_t events_lost; // by the kernel, by a full buffer, or missed readings
-    const char *problem;  // requested data that cannot be recorded; NULL: none. Borrowed
+    uint64_t events;          // in the source's own unit: ftrace events, samples, processes
+    uint64_t events_lost;     // by the kernel or by a full buffer
+    uint64_t readings_missed; // left out, because the next reading was due already
+    const char *problem;      // requested data that cannot be recorded; NULL: none. Borrowed
 };
 
 struct source; // each source defines a struct of its own, and casts

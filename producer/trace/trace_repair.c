@@ -100,7 +100,8 @@ static int find_end(int fd, uint64_t start, uint64_t size, struct trace_repair *
     return 0;
 }
 
-static void add_mark(int fd, uint64_t end, uint64_t cut_bytes)
+// Writes the mark at `end` and cuts the file behind the mark. Returns 0 or a negative errno.
+static int write_mark(int fd, uint64_t end, uint64_t cut_bytes)
 {
     uint8_t bytes[MARK_MAX];
     struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
@@ -110,8 +111,31 @@ static void add_mark(int fd, uint64_t end, uint64_t cut_bytes)
     wire_int(&w, PB_RecordingCut_found_realtime_ns, nsec_now(CLOCK_REALTIME));
     wire_end(&w, mark);
     wire_end(&w, packet);
-    if (!w.overflow && pwrite(fd, bytes, wire_size(&w), (off_t)end) != (ssize_t)wire_size(&w))
-        (void)!ftruncate(fd, (off_t)end);
+    if (w.overflow)
+        return -EOVERFLOW;
+    ssize_t n = pwrite(fd, bytes, wire_size(&w), (off_t)end);
+    if (n != (ssize_t)wire_size(&w))
+        return n < 0 ? -errno : -ENOSPC;
+    return ftruncate(fd, (off_t)(end + wire_size(&w))) < 0 ? -errno : 0;
+}
+
+// A full disk has no room for the mark behind the packets. The mark then takes the place of the
+// last packets, because a reader must know that the trace was cut.
+static void add_mark(int fd, uint64_t start, uint64_t size, struct trace_repair *found)
+{
+    uint64_t end = start + found->bytes;
+    struct trace_repair fewer = {0};
+    if (write_mark(fd, end, found->cut_bytes) == 0)
+        return;
+    if (found->bytes > MARK_MAX && find_end(fd, start, end - MARK_MAX, &fewer) == 0 &&
+        fewer.bytes) {
+        fewer.cut_bytes = size - start - fewer.bytes;
+        if (write_mark(fd, start + fewer.bytes, fewer.cut_bytes) == 0) {
+            *found = fewer;
+            return;
+        }
+    }
+    (void)!ftruncate(fd, (off_t)end);
 }
 
 int trace_repair(int fd, uint64_t start, struct trace_repair *ret)
@@ -129,7 +153,7 @@ int trace_repair(int fd, uint64_t start, struct trace_repair *ret)
     if (found.cut_bytes && ftruncate(fd, (off_t)(start + found.bytes)) < 0)
         return -errno;
     if (found.bytes)
-        add_mark(fd, start + found.bytes, found.cut_bytes);
+        add_mark(fd, start, size, &found);
     *ret = found;
     return 0;
 }

@@ -14,6 +14,7 @@ struct trace_repair {
 };
 
 // Cuts the regular file `fd` (open for reading and writing), whose trace begins at `start`, and
-// adds a RecordingCut packet unless no packet is left. If the disk has no room for this packet, it
-// is left out. Returns 0, or a negative errno with the file unchanged.
+// adds a RecordingCut packet unless no packet is left. If the disk has no room for this packet, the
+// packet replaces the last packets of the trace. Returns 0, or a negative errno with the file
+// unchanged.
 int trace_repair(int fd, uint64_t start, struct trace_repair *ret);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a client that has loaded N pieces of code costs the recorder: to tell of them once and once
+// The recorder's cost of a client that has loaded N pieces of code: to tell of them once and once
 // more, and a sample of 20 frames at addresses that were not seen before.
 //
 // usage: bench_heap_mappings [N...]    (default: 100 1000 65535)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sample of /proc/vmstat and a poll of all processes cost, beside the reads that no reader
-// can save: the ratio is what this project adds.
+// The cost of a sample of /proc/vmstat and of a poll of all processes, beside the reads that no
+// reader can save: the ratio is what this project adds.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

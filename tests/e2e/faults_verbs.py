@@ -217,7 +217,7 @@ def clone_answer(folder, done):
 
 
 def heap_answer(folder, done):
-    """What each function of the program has allocated, which is the same in each run; names included."""
+    """The allocations of each function of the program, which are the same in each run; names included."""
     with contextlib.closing(sqlite3.connect(database(folder / "answer.db", trace=folder / "out.pftrace"))) as db:
         rows = db.execute("SELECT f.name, sum(max(a.size, 0)) FROM heap_profile_allocation a JOIN stack_profile_callsite c "
                           "ON c.id = a.callsite_id JOIN stack_profile_frame f ON f.id = c.frame_id "
@@ -311,7 +311,7 @@ PINTOOL_VERBS = (
     pintool("suggest", "suggest", "in.db", "--file", "app.apk", "--quota", "64k", "-o", "out.meta", output="out.meta",
             needs=residency),
 )
-# What needs root, or a JDK, or the library for heap profiles.
+# Verbs that need root, a JDK, or the library for heap profiles.
 HAS_HEAP = (lib.BUILD / "producer" / "agents" / "heap" / "libmmheap.so").exists()
 OTHER_VERBS = CLIENT_VERBS + (HEAP_VERBS if HAS_HEAP else ()) + (DAEMON,)
 HAS_JAVA = bool(shutil.which("javac")) and (lib.BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so").exists()

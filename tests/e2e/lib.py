@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests share: where the programs are, how to run them, and what a test needs.
+"""The shared part of the end-to-end tests: where the programs are, how to run them, and what a test needs.
 
 MMTRACE_BUILD names the build directory to test (default: build/ in the source tree).
 """
@@ -203,7 +203,7 @@ def _scalar(text):
 
 
 def parse_text(text):
-    """What protoc --decode prints, as a Message."""
+    """The output of protoc --decode, as a Message."""
     stack = [Message()]
     for line in text.splitlines():
         line = line.strip()

@@ -120,7 +120,7 @@ class Soak:
     def n_written(self):
         return len(re.findall(r"wrote .*soak-soak-", self.said()))
 
-    # What root does.
+    # The actions of root.
 
     def trigger(self):
         before = self.n_written()
@@ -146,7 +146,7 @@ class Soak:
     def status(self):
         self.command(lib.MMTRACE, "status")
 
-    # What strangers do, as a user without rights.
+    # The actions of strangers, as a user without rights.
 
     def attack(self, act, *arguments, until):
         """A stranger that stays until the end of the block."""
@@ -269,7 +269,7 @@ class Soak:
             raise Failed(f"exit code {self.daemon.returncode}, left in tracefs: {left}: {self.said()[-2000:]}")
 
 
-# What one stranger does, as a user without rights, at sockets of the daemon.
+# The actions of one stranger, as a user without rights, at sockets of the daemon.
 
 def make_noise(voice, seed, producer, consumer):
     """Triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that stay."""
@@ -342,7 +342,10 @@ def main():
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         if options.memory_limit:
-            stack.enter_context(lib.memory_cgroup(options.memory_limit << 20))()
+            try:
+                stack.enter_context(lib.memory_cgroup(options.memory_limit << 20))()
+            except unittest.SkipTest as reason:
+                sys.exit(f"soak: --memory-limit: {reason}")
         folder = options.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp"))
         try:
             print(run(options.seconds, folder, lambda line: print(line, flush=True)))

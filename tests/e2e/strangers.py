@@ -83,6 +83,12 @@ class Voice:
             time.sleep(60)
 
 
+def figure(test, text):
+    """Prints a figure of a test where figures are wanted."""
+    if os.environ.get("MMTRACE_FIGURES"):
+        print(f"{test.id()}: {text}")
+
+
 class Timed:
     """Calls do() again and again in a thread, and notes how long each call takes: the service of other users."""
 

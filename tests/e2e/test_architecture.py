@@ -91,6 +91,7 @@ ALLOWED = {
     "producer/heap/heap_owner.c": ("stat", OWN_PROC),
     "producer/heap/heap_program.c": ("access open", COMMAND),
     "producer/sources/heap/heap_arrivals.c": ("text_file_span", PROC),
+    "producer/sources/heap/heap_running.c": ("text_file_span", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_span", PROC),
     "producer/sources/heap/heap_smaps.c": ("open", PROC),
 }
@@ -441,6 +442,10 @@ WIDTH = 100
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/man/*.1")])
 # A sentence begins a line that is no continuation, a cell of a table or an item, or follows another sentence.
 BEGIN = re.compile(r"(?:^[\s#*|>-]*|[|*]\s+|[.!?:;]\W*\s\W*)((?:Who|Of|What is no\w*)\b.{0,30})")
+# A comment that begins with such a word and is no question.
+COMMENT_BEGIN = r"\s*((?:Who|Of|What)\b[^?\n]*)$"
+COMMENT_OF = {".c": "//", ".h": "//", ".proto": "//", ".sql": "--", ".build": "#", ".py": r"(?:^\s*#|\"\"\")"}
+SOURCE_FOLDERS = ("common", "configs", "converter", "producer", "protos", "scripts", "tests")
 LINK = re.compile(r"\]\(([^()\s]*)\)")
 
 
@@ -467,6 +472,13 @@ def anchors(path):
     """The anchors that a page's headings have on the web."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class Comments(unittest.TestCase):
+    def test_sentences_begin_with_their_subject(self):
+        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*") if COMMENT_OF.get(p.suffix)):
+            found = re.findall(COMMENT_OF[path.suffix] + COMMENT_BEGIN, path.read_text(), re.MULTILINE)
+            self.assertEqual(found, [], f"{path.relative_to(ROOT)}: name the subject first")
 
 
 class Pages(unittest.TestCase):

@@ -80,7 +80,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT path FROM trace "), [(f"{path}!good",)])
 
     def test_gzip_in_archives(self):
-        """What entries that are packed with gzip inflate to counts as that of other entries does."""
+        """The size of gzip entries counts as inflated, like the size of other entries."""
         packer, chunk = zlib.compressobj(9, zlib.DEFLATED, 31), bytes(1 << 20)
         packed = packer.compress(bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]))
         packed += b"".join(packer.compress(chunk) for _ in range(128)) + packer.flush()

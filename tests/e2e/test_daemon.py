@@ -31,7 +31,7 @@ N_WATCHES = 3  # of the daemon: background reclaim, stalls, kills
 STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
 REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
-RSS_MAX_KB = 4096 + 5632  # the buffers of the config, which are taken beforehand, and the rest
+RSS_MAX_KB = 4096 + 512 + 3072 + 4096  # the buffers of the config, which are taken beforehand, and the rest
 N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
 PLAIN = """
 buffers { size_kb: 64 }
@@ -116,7 +116,8 @@ class Pressure(unittest.TestCase):
         (root / "armed").mkdir()
         (root / "armed" / "mm_events.cfg").write_text(mm_events())
         sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(root / kind) for kind in ("CONSUMER", "PRODUCER")}
-        with running(root, *WATCH, env=sockets, ipc=True) as daemon:
+        # The rest is longer than the whole test on a busy machine.
+        with running(root, *WATCH, "--kmem-rest", "10m", env=sockets, ipc=True) as daemon:
             daemon.wait(lambda: "armed/mm_events.cfg: armed" in daemon.said())
             cls.idle(daemon)
             if "kmem_activity" not in daemon.said():  # the machine may have found memory short by itself
@@ -177,14 +178,18 @@ class Pressure(unittest.TestCase):
         self.assertEqual(trigger.one("trigger_name"), "kmem_activity")
         self.assertEqual(trigger.one("trusted_producer_uid", default=0), 0)
 
+    def end_of_the_session(self):
+        [end] = [packet.one("timestamp") for packet in lib.of_kind(self.packets, "service_event")
+                 if "tracing_disabled" in packet.one("service_event")]
+        return end
+
     def test_starts_at_the_trigger_and_lasts_its_delay(self):
         at = self.trigger().one("timestamp")
         stats = [packet.one("timestamp") for packet in lib.of_kind(self.packets, "sys_stats")]
         self.assertGreater(len(stats), 3)
         self.assertGreaterEqual(min(stats), at - 10e6)
         self.assertLess(min(stats), at + 1e9)
-        [end] = [packet.one("timestamp") for packet in lib.of_kind(self.packets, "service_event")
-                 if "tracing_disabled" in packet.one("service_event")]
+        end = self.end_of_the_session()
         self.assertGreaterEqual((end - at) / 1e6, STOP_DELAY_MS)
         self.assertLess((end - at) / 1e6, STOP_DELAY_MS + 3000)  # the machine may be busy
         self.assertLessEqual(max(stats), end + 10e6)
@@ -199,14 +204,16 @@ class Pressure(unittest.TestCase):
         seen, all_of_it = ({packet.one("timestamp") for packet in lib.of_kind(packets, "sys_stats")}
                            for packets in (self.reported, self.packets))
         self.assertGreater(len(seen), 0)
-        self.assertLess(seen, all_of_it)  # the recording has these samples, too, and went on
+        self.assertLessEqual(seen, all_of_it)
+        if max(seen) < self.end_of_the_session() - 2e9:  # a busy machine makes the report late
+            self.assertLess(seen, all_of_it)  # the recording went on
         [trigger] = lib.of_kind(self.reported, "trigger")
         self.assertEqual(trigger.one("timestamp"), self.trigger().one("timestamp"))
 
     def test_converts(self):
         self.assertEqual(self.converted, 0)
 
-    def test_second_pressure_within_a_minute_fires_nothing(self):
+    def test_second_pressure_within_the_rest_fires_nothing(self):
         self.assertEqual(self.status.returncode, 0, self.status.stderr)
         self.assertEqual(self.said.count("kmem_activity:"), 1)
         self.assertEqual(len(self.files), 1)

@@ -24,7 +24,7 @@ LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
 
 HELPER = LIBRARY.parent / "mmheap-attach"
 
-# What each function of heap_truth allocates and frees in a thread with 50,000 rounds: bytes and size of one.
+# The memory that each function of heap_truth allocates and frees in a thread with 50,000 rounds: bytes and size of one.
 ROUNDS = 50000
 ALLOCATED = {
     "keep_small": (100 * ROUNDS, 100),

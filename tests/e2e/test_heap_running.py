@@ -15,7 +15,7 @@ import unittest
 
 import states
 import lib
-from lib import MMTRACE, run
+from lib import MMTRACE, run, wait_for
 from test_heap import HELPER, Heap
 
 ATTACHES = 3
@@ -136,6 +136,8 @@ class Running(Heap):
         for _ in range(ATTACHES):
             result = run(MMTRACE, "heap", "-q", "-o", self.trace, "-d", "150", "-p", process.pid)
             self.assertEqual(result.returncode, 0, result.stderr)
+            # On a busy machine the program removes the hooks itself, at its next allocation.
+            wait_for(lambda: self.open_things(process.pid)[3] == 0, "no ring is left")
             seen.append(self.open_things(process.pid))
         over.set()
         reader.join(60)
@@ -143,7 +145,6 @@ class Running(Heap):
         self.n_samples = self.query("select count(*) from heap_profile_allocation")[0][0]
         for counts, allowed in zip(zip(*seen), slack):
             self.assertLessEqual(max(counts) - min(counts), allowed, f"fds, threads, mappings, rings: {seen}")
-        self.assertEqual(seen[-1][3], 0, "no ring is left")
         return printed[0], self.n_pieces
 
     def test_sqlite(self):

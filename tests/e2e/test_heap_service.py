@@ -275,8 +275,9 @@ class Daemon(Service):
         self.assertEqual(done.returncode, 0)
         for recorder in (first, second, other):
             self.end(recorder)
-        self.assertEqual(self.flags("first"), [(True, False)])
-        self.assertEqual(self.flags("second"), [(False, True)])
+        # A program that waits too long for a busy machine asks once more.
+        self.assertEqual(set(self.flags("first")), {(True, False)})
+        self.assertEqual(set(self.flags("second")), {(False, True)})
         self.assertEqual(self.flags("other"), [])
         (kept,), = self.query("select sum(size) from heap_profile_allocation where size > 0", self.dir / "first")
         self.assertGreater(kept, 1000000)
@@ -316,8 +317,10 @@ class Daemon(Service):
         target = self.start(TRUTH, "1", "50000000")
         recorder = self.record(f"pid: {target.pid}", "first")
         wait_for(lambda: "memfd:mmheap " in states.proc_text(target.pid, "maps"), "the profile of the target")
+        states.wait_for_cpu(target.pid)  # a dump without a new sample has no rows
         wait_for(lambda: run(MMTRACE, "heap", "--snapshot", "-p", str(target.pid)).returncode == 0, "a dump")
         states.wait_for_taken(self.daemon.pid, signal.SIGUSR1)
+        states.wait_for_cpu(target.pid)
         self.end(recorder)
         self.trace = self.dir / "first"
         self.assertEqual(self.n_dumps(), 2)

@@ -209,7 +209,7 @@ class Attach(JavaTest):
         return run(MMTRACE, "java", vm.pid, *options)
 
     def sample(self, pid, log, *options):
-        """Samples until the log has some: 10,000 bytes are more than 500 samples. What was said at the beginning."""
+        """Samples until the log has 10,000 bytes, more than 500 samples. Returns the first lines of the output."""
         begun = run(MMTRACE, "java", pid, *options)
         self.assertEqual(begun.returncode, 0, begun.stderr)
         self.wait_log(log, 10000)

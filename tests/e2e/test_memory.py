@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """mmsql memory: a profile beside the memory of the process."""
 import contextlib
+import os
 import re
 import signal
 import sqlite3
 import time
 import unittest
 
+import states
 from lib import MMSQL, MMTRACE, ROOT, run
 from test_heap_service import Service
 
@@ -61,12 +63,41 @@ class Memory(Service):
             self.assertIn(text, done.stdout)
         self.assertLess(max(map(len, done.stdout.splitlines())), 110)
 
+    def test_names_that_come_late(self):
+        """The mappings are read at the dump, not after the seconds that names can take."""
+        target = self.start_piped("python3", "-c", PROGRAM)
+        self.assertEqual(target.stdout.readline(), "ready\n")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", target.pid)
+        self.until_said(recorder, "attached")
+        helpers = states.proc_text(recorder.pid, f"task/{recorder.pid}/children").split()
+        self.assertTrue(helpers)
+        for helper in map(int, helpers):
+            os.kill(helper, signal.SIGSTOP)
+            states.wait_for_state(helper, "T")
+        target.stdin.write("\n")
+        target.stdin.flush()
+        self.assertEqual(target.stdout.readline(), "done\n")
+        recorder.send_signal(signal.SIGINT)
+        states.wait_for_taken(recorder.pid, signal.SIGINT)
+        time.sleep(5.5)  # more than memory_account allows between the two
+        for helper in map(int, helpers):
+            with contextlib.suppress(ProcessLookupError):  # the recorder has ended the helper
+                os.kill(helper, signal.SIGCONT)
+        recorder.communicate(timeout=60)
+        self.assertIn(("process",), self.query(f"select distinct layer from memory_account where pid = {target.pid}"))
+
     def test_the_parts_add_up(self):
         """Known numbers: a profile of 65,536 bytes at its first dump, 45,056 at its second."""
-        db = self.dir / "known.db"
+        for ns in (1000, -10_000_000):  # a dump has the time of a coarse clock
+            with self.subTest(ns=ns):
+                self.check_parts(ns)
+
+    def check_parts(self, ns):
+        """The mappings are read `ns` after the time of the dump."""
+        db = self.dir / f"known{ns}.db"
         run(MMSQL, "convert", "-q", ROOT / "tests" / "golden" / "heap_continuous.pftrace", "-o", db)
         with contextlib.closing(sqlite3.connect(db)) as handle, handle:
-            (upid, ts), = handle.execute("select upid, max(ts) + 1000 from heap_profile_allocation group by upid")
+            (upid, ts), = handle.execute(f"select upid, max(ts) + {ns} from heap_profile_allocation group by upid")
             handle.executemany(
                 "insert into profiler_smaps(upid, ts, path, size_kb, rss_kb, swap_kb)"
                 f" values ({upid}, {ts}, ?, 1000, ?, ?)",
@@ -74,8 +105,8 @@ class Memory(Service):
                  ("[stack]", 4, 0), ("/usr/lib/libc.so.6", 90, 0), ("/dev/shm/x", 5, 2), ("[anon:libmmheap.so]", 3, 0),
                  ("[vdso]", 1, 0)])
             handle.execute("insert into _malloc_arena(upid, ts, arena, system_bytes, free_bytes, fast_bytes)"
-                           f" values ({upid}, {ts} - 500, 0, 240000, 100000, 40000),"
-                           f" ({upid}, {ts} - 500, NULL, 60000, 0, 0)")
+                           f" values ({upid}, {ts} - {ns} + 500, 0, 240000, 100000, 40000),"
+                           f" ({upid}, {ts} - {ns} + 500, NULL, 60000, 0, 0)")
         with contextlib.closing(sqlite3.connect(db)) as handle:
             rows = handle.execute("select layer, part, bytes from memory_account").fetchall()
             with handle:

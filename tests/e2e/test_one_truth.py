@@ -74,7 +74,8 @@ data_sources { config { name: "linux.page_residency" page_residency_config {
   paths: "/usr/bin" period_ms: 200 max_files: 50 min_file_size_bytes: 65536 } } }
 """
 HEAP = """
-data_sources { config { name: "linux.heap" heapprofd_config { sampling_interval_bytes: 4096 pid: %d %s } } }
+data_sources { config { name: "linux.heap" heapprofd_config { sampling_interval_bytes: 4096 pid: %d %s
+  block_client: true } } }
 """
 RING = "buffers { size_kb: %d fill_policy: RING_BUFFER }\n"
 DISCARD = "buffers { size_kb: %d fill_policy: DISCARD }\n"
@@ -111,11 +112,20 @@ class OneTruth(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.trace = self.dir / "trace.pftrace"
         self.env = dict(os.environ, MMTRACE_HEAP_SOCKET=str(self.dir / "heap.sock"))
+        self.record_longer = None
 
     def agree(self, *filled, trace=None, name=None, **more):
         """Both programs make the same tables of the trace; the tables in `filled` have rows."""
         recording = name or self.id().rpartition(".test_")[2]
-        said = self.comparison.compare(recording, trace or self.trace, self.dir, filled=filled, **more)
+
+        def compare():
+            return self.comparison.compare(recording, trace or self.trace, self.dir, filled=filled, **more)
+        said = compare()
+        # On a busy machine a short recording may have no rows of a source.
+        for factor in (4, 16):
+            if said and self.record_longer and not trace and all(line.endswith(": empty") for line in said):
+                self.record_longer(factor)
+                said = compare()
         self.assertEqual(said, [], "\n" + "\n".join(said))
 
     def start(self, *argv, **options):
@@ -146,10 +156,14 @@ class OneTruth(unittest.TestCase):
 
     def record(self, text, *options):
         """Records while the load runs."""
-        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.trace, *options)
-        time.sleep(0.3)
-        self.load()
-        return self.finish(recorder)
+        def record(factor):
+            longer = re.sub(r"duration_ms: (\d+)", lambda ms: f"duration_ms: {factor * int(ms[1])}", text)
+            recorder = self.start(lib.MMTRACE, "record", "-c", self.config(longer), "-o", self.trace, *options)
+            time.sleep(0.3)
+            self.load()
+            return self.finish(recorder)
+        self.record_longer = record
+        return record(1)
 
     def daemon(self):
         daemon = peers.Daemon()
@@ -196,8 +210,10 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_ring_wrapped_residency_and_heap(self):
         target = self.start(TRUTH, "1", "50000000")
-        self.record("duration_ms: 1500\n" + RING % 512 + FTRACE % "drain_period_ms: 100" + RESIDENCY + PROCESSES
-                    + HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 100 }"))
+        # A buffer of its own: the events of a busy machine push all dumps out of theirs.
+        heap = HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 100 }")
+        self.record("duration_ms: 1500\n" + RING % 512 + RING % 128 + FTRACE % "drain_period_ms: 100" + RESIDENCY + PROCESSES
+                    + heap.replace("config {", "config { target_buffer: 1 ", 1))
         self.agree("heap_profile_allocation", losses=("heapprofd_missing_packet",))
 
     @needs_ftrace

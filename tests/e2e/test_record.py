@@ -346,7 +346,7 @@ class Buffers(RecordCase):
         self.assertEqual(stats.one("chunks_discarded"), 0)
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
         started = min(p.one("timestamp") for p in lib.of_kind(packets, "service_event"))
-        # What was overwritten came before, at 1 ms a packet.
+        # The overwritten packets came before, at 1 ms a packet.
         self.assertGreater((min(times) - started) / 1e6, 100)
         self.assertGreater(max(times), late)
 
@@ -362,7 +362,7 @@ class Buffers(RecordCase):
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
         disabled = max(p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                        if p.one("service_event", "tracing_disabled"))
-        # What was refused came behind, at 1 ms a packet.
+        # The refused packets came behind, at 1 ms a packet.
         self.assertGreater((disabled - max(times)) / 1e6, 100)
 
     def test_several_buffers(self):

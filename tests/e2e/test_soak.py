@@ -43,6 +43,27 @@ class Groups(unittest.TestCase):
             (group / "memory.failcnt").write_text("5\n")
             self.assertEqual(soak.n_reclaims(group), 5)
 
+    @lib.needs_root
+    @lib.needs_namespaces
+    def test_the_newer_version_alone(self):
+        """v2, which has the memory controller only where v1 has not: a limited group, or a message that says so."""
+        look = ("import sys; sys.path.insert(0, sys.argv[1]); import soak, lib\n"
+                "print(soak.n_group_reclaims())\n"
+                "with lib.memory_cgroup(64 << 20) as enter: enter(); print(soak.n_group_reclaims())")
+        only = 'umount -l /sys/fs/cgroup 2> /dev/null; mount -t cgroup2 none /sys/fs/cgroup || exit 99; cat /sys/fs/cgroup/cgroup.controllers; exec "$@"'
+        inside = ("unshare", "--mount", "sh", "-c", only, "sh", sys.executable, "-B")
+        here = pathlib.Path(soak.__file__).parent
+        done = lib.run(*inside, "-c", look, here)
+        if done.returncode == 99:
+            self.skipTest(f"cgroup v2 cannot be mounted: {done.stderr}")
+        if "memory" in done.stdout.split("\n")[0].split():
+            self.assertEqual(done.stdout.split("\n")[2:], ["0", ""], done.stderr)
+            return
+        self.assertEqual(done.stdout.split("\n")[1:], ["None", ""], done.stderr)
+        done = lib.run(*inside, soak.__file__, "--memory-limit", "512", "1")
+        self.assertEqual((done.returncode, done.stderr.strip()),
+                         (1, "soak: --memory-limit: needs root and a memory cgroup that can be made: v1, or v2 with its memory controller"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -110,7 +110,7 @@ class Capture:
 
 
 class Checks:
-    """What must hold for a trace that could not take the whole flood."""
+    """The promises for a trace that could not take the whole flood."""
 
     def lost(self):
         return int(re.search(r"without (\d+) events", self.capture.wrote)[1])
@@ -159,7 +159,7 @@ class Checks:
             "LEFT JOIN args t ON t.arg_set_id = s.arg_set_id AND t.key = 'debug.tid' "
             "WHERE s.name GLOB '* events not kept'")
         lost = {int(tid): int(n) for tid, n in rows}
-        # What the statistics and sums at the end of the trace push out comes after the sums: a packet or two.
+        # The packets that the statistics and sums at the end of the trace push out come after the sums: one or two.
         self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50 + self.lost() // 50)
         # In a small buffer those who lost less than others are summed up together.
         self.assertGreater(max(lost.get(reader, 0) for reader in self.capture.readers), 100)

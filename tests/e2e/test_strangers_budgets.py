@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users that ask the daemon for more than their share (docs/threat-model.md)."""
 import contextlib
-import os
 import pathlib
 import resource
 import socket
@@ -78,8 +77,7 @@ class Triggers(unittest.TestCase):
             self.daemon.status()
         finally:
             longest, median = others.stop()
-        if os.environ.get("MMTRACE_FIGURES"):
-            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        strangers.figure(self, f"status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
         self.assertEqual(others.errors, [])
         self.assertEqual([path for path in before if not path.exists()], [])
         self.assertEqual(self.trigger(), "")
@@ -93,8 +91,7 @@ class Triggers(unittest.TestCase):
         # The stranger sleeps whenever the socket is full: the daemon has more to read than it reads.
         share = states.wait_for_rest(self.daemon.process.pid, 0.15, lambda: states.wait_for_turns(stranger.pid, 150))
         self.daemon.status()
-        if os.environ.get("MMTRACE_FIGURES"):
-            print(f"{self.id()}: the daemon takes {share * 100:.1f} % of a processor")
+        strangers.figure(self, f"the daemon takes {share * 100:.1f} % of a processor")
 
     def test_max_per_24_h_of_root(self):
         stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"few", 20)
@@ -119,9 +116,8 @@ class Budgets(unittest.TestCase):
             self.daemon.status()
         finally:
             longest, median = others.stop()
-        if os.environ.get("MMTRACE_FIGURES"):
-            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median, "
-                  f"the daemon has {self.daemon.rss_kb()} kB")
+        strangers.figure(self, f"status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median, "
+                              f"the daemon has {self.daemon.rss_kb()} kB")
         self.assertEqual(others.errors, [])
         self.assertLess(longest, SERVED_S)
 

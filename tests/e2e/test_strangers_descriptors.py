@@ -45,8 +45,7 @@ class PassedDescriptors(unittest.TestCase):
             longest, median = others.stop()
         self.assertEqual(others.errors, [])
         self.assertLess(longest, SERVED_S)
-        if os.environ.get("MMTRACE_FIGURES"):
-            print(f"{self.id()}: status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        strangers.figure(self, f"status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
         self.assertEqual(self.daemon.end(), 0)
         return heard
 

@@ -107,9 +107,11 @@ class Strangers(unittest.TestCase):
 
     def end(self, recorder, within_s=20):
         """The recorder's messages; strangers want the recorder to hang."""
+        began = time.monotonic()
         recorder.send_signal(signal.SIGINT)
         try:
             said = recorder.communicate(timeout=within_s)[1]
+            strangers.figure(self, f"the recorder ends in {time.monotonic() - began:.1f} s")
         except subprocess.TimeoutExpired:
             self.fail(f"the recorder does not end within {within_s} s, in state {states.proc_text(recorder.pid, 'stat')[:40]}")
         self.assertEqual(recorder.returncode, 0, said)
@@ -214,6 +216,14 @@ class Clients(Strangers):
         wait_for((self.dir / "heap.sock").exists, "the socket")
         return recorder
 
+    def honest(self):
+        """Another user's program, which is profiled from its beginning to its end."""
+        began = time.monotonic()
+        program = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
+                             env={**self.env, "LD_PRELOAD": str(LIBRARY)})
+        self.assertEqual(program.wait(60), 0)
+        strangers.figure(self, f"another user's program with 200,000 allocations takes {time.monotonic() - began:.1f} s")
+
     def elf(self, path, table_bytes):
         """A file of 4 KiB on the disk whose table of symbols claims `size` bytes."""
         import struct
@@ -300,9 +310,7 @@ class Clients(Strangers):
         recorder = self.profile()
         thief = self.stranger("deaf", self.theirs, "/tmp", "lib", strangers.PROGRAM, "client", self.dir / "heap.sock", "name",
                               "3", "/tmp/lib1.so", "/tmp/lib2.so", until=None)
-        honest = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
-                            env={**self.env, "LD_PRELOAD": str(LIBRARY)})
-        self.assertEqual(honest.wait(60), 0)
+        self.honest()
         while "read" not in strangers.hear_program(thief):
             pass
         self.end(recorder)
@@ -313,16 +321,17 @@ class Clients(Strangers):
         recorder = self.profile()
         crowd = self.stranger("crowd", self.dir / "heap.sock", "700", until=None)
         n = int(self.hear(crowd, "ready: ").split()[1])
-        self.assertEqual(n, 512)
-        honest = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
-                            env={**self.env, "LD_PRELOAD": str(LIBRARY)})
-        self.assertEqual(honest.wait(60), 0)
+        self.honest()
         crowd.kill()
         said = self.end(recorder, 60)
+        # The recorder attaches to some of the crowd before they ask, and these count, too.
+        n_attached = said.count(": attached, ")
+        self.assertLessEqual(n, 512)
+        self.assertGreaterEqual(n + n_attached, 512, said)
         self.assertRegex(said, "process .* is not profiled: the limit of 512 profiles of running processes of one user")
         self.assertRegex(said, "[0-9]+ processes are not profiled because of limits")
-        self.assertLess(said.count("\n"), 20)
-        self.assertEqual(self.query("SELECT count(DISTINCT upid) FROM heap_profile_allocation"), [(1,)])
+        self.assertLess(said.count("\n") - n_attached, 20)
+        self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_few_descriptors(self):
         """Profiles of others leave a recorder half of its descriptors; those that are refused do not keep it busy."""

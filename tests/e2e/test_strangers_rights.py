@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What members of the consumer group see, and which of root's rights the daemon keeps (docs/threat-model.md)."""
+"""The view of members of the consumer group, and which of root's rights the daemon keeps (docs/threat-model.md)."""
 import ctypes
 import os
 import pathlib
@@ -121,7 +121,7 @@ class Rights(unittest.TestCase):
             self.assertEqual((rights["NoNewPrivs"], rights["Seccomp"]), (1, 2))
             for lost in (self.SYS_ADMIN, self.SYS_MODULE, self.DAC_OVERRIDE, self.CHOWN, self.NET_ADMIN):
                 self.assertFalse(rights["CapBnd"] & lost, rights)
-        # What comes before it still works: the group of the socket.
+        # The step before still works: the group of the socket.
         self.assertEqual((daemon.run_dir / "consumer.sock").stat().st_gid, strangers.UID)
 
     def unit_capabilities(self, *files):

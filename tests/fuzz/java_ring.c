@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a hostile VM writes into its ring, up to what a dump would say of it: the input is the
+// A hostile VM writes anything into its ring, and a dump is made of it: the input is the
 // ring's beginning, its first eight bytes the position up to which it claims to have written.
 #include <stdlib.h>
 #include <string.h>

@@ -96,7 +96,7 @@ ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_ex
               "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%'")
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
-    # Of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by
+    # Differences of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by
     # buffer in newer versions, and how often missing interned data is asked for is each program's own. Chrome's counters
     # of processes are known, and no errors here.
     "stats": "name LIKE 'mmsql%' OR value = 0 OR name IN ('clock_sync_cache_miss', 'parse_trace_duration_ns', "
@@ -121,7 +121,7 @@ DROPPED = {
 }
 # Tables with one row for what is the same, where the peer may have one for each process that names it.
 ONCE = {"stack_profile_mapping", "stack_profile_frame", "stack_profile_callsite"}
-# Of sets of args: long texts that explain a counter, and what newer versions add to counters of processes.
+# Differences of sets of args: long texts that explain a counter, and what newer versions add to counters of processes.
 ARGS = "a.key NOT IN ('description', 'callsite_id')"
 
 
@@ -147,7 +147,7 @@ def frame_text(frame):
 
 
 def expression(table, column):
-    """What stands for a column in the comparison; None: nothing."""
+    """The stand-in for a column in the comparison; None: nothing."""
     if any(key in DIFFERENT for key in (f"{table}.{column}", f"*.{column}")):
         return None
     if column == "cpu" and table in OF_ALL_MACHINES:

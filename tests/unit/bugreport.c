@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is written with one library is read by another: Python's zipfile.
+// A zip that one library writes is read by another: Python's zipfile.
 #include "producer/service/armed/bugreport_zip.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static int remove_scratch(void **state)
     return system(command);
 }
 
-// What Python prints for `expression`, where z is the zip, whose checksums have been verified.
+// Python's output for `expression`, where z is the zip, whose checksums have been verified.
 static const char *ask(const char *expression)
 {
     static char answer[16384];

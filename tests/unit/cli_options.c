@@ -260,6 +260,11 @@ static void progress_says_what_was_lost(void **state)
     progress_format(&counts, 20 << 20, &line);
     assert_string_equal(line.text, "12.3 s, 1 event, 20 MB, 5 packets refused by full buffers, "
                                    "12 old packets overwritten");
+    strbuf_clear(&line);
+    counts = (struct session_counts){.elapsed = NSEC_PER_SEC, .events = 1, .readings_missed = 4};
+    progress_format(&counts, 900, &line);
+    assert_string_equal(line.text, "1.0 s, 1 event, 900 bytes, "
+                                   "4 readings left out because they were late");
     strbuf_done(&line);
 }
 

@@ -126,7 +126,7 @@ static void a_clock_that_went_back_is_no_source(void **state)
     clocks_done(&clocks);
 }
 
-// What was searched once is searched again when a snapshot changes what is connected.
+// A path is searched again when a snapshot changes the connections.
 static void ways_follow_the_snapshots(void **state)
 {
     (void)state;

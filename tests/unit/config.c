@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What text configs cannot show: recognition, and structs that only a binary config can hold. The
-// rest is in tests/golden/config.
+// The cases that text configs cannot show: recognition, and structs that only a binary config can
+// hold. The rest is in tests/golden/config.
 #include "producer/service/config/config.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service reads is listed here by hand, what it does not read in config_unread.c. Together
+// Fields that the service reads are listed here by hand, the others in config_unread.c. Together
 // they are all fields of the messages that make up a config, each in one list; but for the data
 // sources' own configs, which tests/e2e/test_architecture.py looks for in their code.
 #include "producer/service/config/config_unread.h"

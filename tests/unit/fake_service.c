@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ports ask of the service, answered by rules that are easy to expect: names of sessions,
+// Answers to the ports' questions by rules that are easy to expect: names of sessions,
 // keys and ids say what is to fail.
 #include <errno.h>
 #include <stdio.h>

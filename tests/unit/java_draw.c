@@ -61,7 +61,7 @@ static void sizes_have_one_chance(void **state)
                 }
         for (size_t i = 0; i < 5; i++)
             assert_in_range(taken[i], expected - 5 * sqrt(expected), expected + 5 * sqrt(expected));
-        // Of the smallest all are taken: the VM tells of no more than it must.
+        // All of the smallest are taken: the VM tells of no more than it must.
         assert_true(told - taken[0] < 10);
     }
 }

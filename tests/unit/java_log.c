@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the agent in a JVM reads as options and writes as a log.
+// The options and the log of the agent in a JVM.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

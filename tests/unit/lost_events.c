@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is read back from packets that a buffer loses: sums by task, and the ends of what was begun
-// before the loss.
+// The facts that are read back from packets that a buffer loses: sums by task, and the ends of what
+// was begun before the loss.
 #include "producer/sources/ftrace/lost_events.h"
 
 #include <stdlib.h>

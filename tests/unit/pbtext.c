@@ -29,7 +29,7 @@ static void release(Pbtest__Everything *message)
     pbtest__everything__free_unpacked(message, NULL);
 }
 
-// What `text` prints as; that again must parse into the same bytes.
+// Returns `text` as it is printed. The result must parse into the same bytes again.
 static void check_prints(const char *text, size_t size, const char *want)
 {
     Pbtest__Everything *message = NULL;

@@ -394,6 +394,37 @@ static void what_was_read_whole_lacks_nothing(void **state)
     fixture_done(&f);
 }
 
+static void read_late(struct foreign_worker *worker, struct foreign_request *request,
+                      struct foreign_answer *ret)
+{
+    usleep(3 * PERIOD / NSEC_PER_USEC);
+    perf_map_read_job(worker, request, ret);
+}
+
+// The process ends while the helper has a request from before the end.
+static void a_last_line_is_read_after_the_end(void **state)
+{
+    (void)state;
+    char from[PATH_MAX], to[PATH_MAX];
+    struct source_fixture f;
+    struct configs c;
+    struct source_counts counts;
+    process_make(&f, "/usr/bin/node");
+    read_by(&f, read_late);
+    fixture_text(&f, "proc/77/root/tmp/perf-5.map", "10 8 last");
+    fixture_start(&f, config_make(&c));
+    snprintf(from, sizeof(from), "%s/proc/77", f.root);
+    snprintf(to, sizeof(to), "%s/gone", f.root);
+    assert_int_equal(rename(from, to), 0);
+    fixture_run(&f, 12 * PERIOD);
+    expect(&f, 1, "/tmp/perf-5.map", "10 8 last");
+    f.class->stop(f.source);
+    f.class->counts(f.source, &counts);
+    assert_int_equal(counts.events_lost, 0);
+    assert_null(f.log_text.text);
+    fixture_done(&f);
+}
+
 static void a_process_that_may_not_be_looked_at_is_told(void **state)
 {
     (void)state;
@@ -453,6 +484,7 @@ int main(void)
         cmocka_unit_test(profiled_processes_are_meant_without_a_config),
         cmocka_unit_test(an_end_that_is_not_read_is_counted),
         cmocka_unit_test(what_was_read_whole_lacks_nothing),
+        cmocka_unit_test(a_last_line_is_read_after_the_end),
         cmocka_unit_test(a_process_that_may_not_be_looked_at_is_told),
         cmocka_unit_test(a_requester_who_may_not_trace_is_told),
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What pintool knows about lists, without a zip: what they were made of, lists inside zips,
+// pintool's knowledge about lists, without a zip: their origin, lists inside zips,
 // pinconfigs that are made and those that are stale.
 #include <errno.h>
 #include <stdio.h>
@@ -198,7 +198,7 @@ static void lists_inside_are_whole_or_refused(void **state)
     assert_int_equal(unpack(&data, 8, 0, 0, max, &got), -EBADMSG);
 }
 
-// What a pinconfig picks of each entry of a zip.
+// The parts that a pinconfig picks of each entry of a zip.
 static void pick(const struct zipindex *zip, const char *text, size_t size, struct coverages *ret)
 {
     struct pinconfig config = {0};

@@ -9,7 +9,7 @@
 #define SEQUENCE  2
 #define READS_MAX 65536
 
-// What a reader has that goes through a buffer once, as trace_processor does.
+// The state of a reader that goes through a buffer once, as trace_processor does.
 struct reading {
     size_t n_interned;                             // callstacks that came, in all
     size_t n_unknown_of_last;                      // dump

@@ -20,7 +20,7 @@ static struct regex *compiled(const char *pattern)
     return regex;
 }
 
-// What the pattern, and its first group, match: as "whole" or "whole|group"; NULL: nothing.
+// The text that the pattern and its first group match: as "whole" or "whole|group"; NULL: nothing.
 static void expect(const char *pattern, const char *text, const char *want)
 {
     struct regex *regex = compiled(pattern);

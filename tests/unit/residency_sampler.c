@@ -23,7 +23,7 @@ extern const struct source_class residency_class;
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
-// What a reader knows of the one file.
+// A reader's knowledge of the one file.
 struct reading {
     uint32_t file_id;
     char path[PATH_MAX];

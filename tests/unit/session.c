@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sessions record, write and leave out, and when. session_states.c has their states.
+// Sessions record, write and leave out packets in time. session_states.c has their states.
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -497,8 +497,8 @@ static void slow_reader_is_waited_for(void **state)
     done(&t);
 }
 
-// Events of ftrace ask for names of tasks, unless the config has the source of names itself.
-static void ftrace_asks_for_names(void **state)
+// Sources that meet tasks ask for their names, unless the config has the source of names itself.
+static void tasks_without_a_source_of_names_are_named(void **state)
 {
     (void)state;
     static const struct {
@@ -512,6 +512,11 @@ static void ftrace_asks_for_names(void **state)
          "data_sources { config { name: 'linux.process_stats' } }",
          false},
         {"buffers { size_kb: 64 } data_sources { config { name: 'linux.sys_stats' } }", false},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'android.heapprofd' } }", true},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.heap' } }", true},
+        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.process_stats' } } "
+         "data_sources { config { name: 'linux.heap' } }",
+         false},
     };
     for (size_t i = 0; i < ELEMENTS(rows); i++) {
         struct config config = {0};
@@ -553,7 +558,7 @@ int main(void)
         cmocka_unit_test(its_time_ends_with_the_recording),
         cmocka_unit_test(stop_during_a_write_out_loses_nothing),
         cmocka_unit_test(slow_reader_is_waited_for),
-        cmocka_unit_test(ftrace_asks_for_names),
+        cmocka_unit_test(tasks_without_a_source_of_names_are_named),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }

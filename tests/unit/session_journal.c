@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session does if there is no room for its file, when the file is put on the disk, and the
+// A session without room for its file, the moments when the file is put on the disk, and the
 // file that follows the buffers while they are filled. Linked with --wrap, to count fdatasync().
 #include <errno.h>
 #include <stdatomic.h>

@@ -71,7 +71,7 @@ static void periods_need_not_be_multiples(void **state)
     struct counts counts = take_packets(&f, span.first_min, 7);
     assert_int_equal(source_counts.events, counts.packets);
     // Every grid point has its sample or is counted as slept through.
-    uint64_t n = counts.meminfo + counts.vmstat + counts.stat + source_counts.events_lost;
+    uint64_t n = counts.meminfo + counts.vmstat + counts.stat + source_counts.readings_missed;
     uint64_t n_min = 0, n_max = 0;
     const uint64_t found[] = {counts.meminfo, counts.vmstat, counts.stat};
     static const nsec_t period_ms[] = {7, 25, 40};
@@ -105,7 +105,7 @@ static void one_millisecond(void **state)
     struct source_counts source_counts;
     f.class->counts(f.source, &source_counts);
     struct counts counts = take_packets(&f, span.first_min, 0);
-    assert_in_range(counts.vmstat + source_counts.events_lost,
+    assert_in_range(counts.vmstat + source_counts.readings_missed,
                     grid_points_min(&span, NSEC_PER_MSEC), grid_points_max(&span, NSEC_PER_MSEC));
     assert_true(counts.vmstat >= 50);
     fixture_done(&f);

@@ -534,7 +534,7 @@ static void fill_buffer(struct packet_buffer *buffer, uint32_t n)
     }
 }
 
-// What a read-out does: takes a packet from the buffer only when the file has taken it.
+// A read-out takes a packet from the buffer only when the file has taken it.
 static void blocked_read_out_loses_nothing(void **state)
 {
     (void)state;

@@ -173,7 +173,7 @@ static void test_stems_and_scores(void **state)
     trace_history_done(&history);
 }
 
-// What stands in a folder where others can write is only taken if it cannot lead elsewhere.
+// A file in a folder where others can write is only taken if it cannot lead elsewhere.
 static void test_links_lead_nowhere(void **state)
 {
     struct trace_history_folder folder = {.path = scratch};

@@ -30,7 +30,7 @@ static uint64_t size_of(int fd)
     return (uint64_t)st.st_size;
 }
 
-// What the mark says; the file has nothing behind it.
+// Returns the mark's value; the file has nothing behind the mark.
 static uint64_t marked_at(int fd, uint64_t offset)
 {
     uint8_t bytes[128];
@@ -126,12 +126,35 @@ static void test_behind_other_data(void **state)
     close(fd);
 }
 
+// A file that cannot grow is like a file on a full disk.
+static void test_no_room_for_the_mark(void **state)
+{
+    (void)state;
+    for (size_t torn = 0; torn < SIZE; torn++) {
+        char bytes[64 * SIZE];
+        struct trace_repair repair;
+        for (size_t i = 0; i < 64; i++)
+            memcpy(bytes + i * SIZE, PACKET, SIZE);
+        size_t size = 63 * SIZE + torn;
+        int fd = memfd_create("part", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(pwrite(fd, bytes, size, 0), (ssize_t)size);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+        assert_int_equal(trace_repair(fd, 0, &repair), 0);
+        assert_true(repair.packets > 40 && repair.packets < 63);
+        assert_int_equal(repair.bytes, repair.packets * SIZE);
+        assert_int_equal(repair.cut_bytes, size - repair.bytes);
+        assert_int_equal(marked_at(fd, repair.bytes), repair.cut_bytes);
+        close(fd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_behind_other_data),
+        cmocka_unit_test(test_no_room_for_the_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #define ANY_CRC            0x12345678
 #define MAX_FILES          8
 
-// What a zip is built from; what is in `lie` goes into the directory only.
+// The parts of a zip; the values in `lie` go into the directory only.
 struct file {
     const char *name;
     const char *data;

@@ -6,11 +6,10 @@
 
 #include <stdio.h>
 
+#include "common/fnv.h"
 #include "protos/fields.h"
 
 #define HASHED_MAX 4096
-#define FNV_START  0xcbf29ce484222325ULL
-#define FNV_PRIME  0x100000001b3ULL
 
 void trace_uuid_set(struct import *im, uint64_t msb, uint64_t lsb)
 {
@@ -28,9 +27,7 @@ static void trace_uuid_indexed(struct import *im, void *state)
     (void)state;
     const uint8_t *bytes = input_bytes(im->input);
     size_t size = input_size(im->input);
-    uint64_t hash = FNV_START; // FNV-1a
-    for (size_t i = 0; i < size && i < HASHED_MAX; i++)
-        hash = (hash ^ bytes[i]) * FNV_PRIME;
+    uint64_t hash = fnv_add(FNV_BEGIN, bytes, size < HASHED_MAX ? size : HASHED_MAX);
     if (metadata_has(&im->metadata, "trace_uuid"))
         return;
     trace_uuid_set(im, 0, hash);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FIRST_CAPACITY 1024
-#define ENTRY_BYTES    (3 * sizeof(struct byte_entry) + 24) // in a growing table, with malloc's part
+#define ENTRY_BYTES    (3 * sizeof(struct byte_entry) + 24) // in a growing table; 24: malloc
 
 static uint64_t bytes_hash(const void *bytes, size_t size)
 {

@@ -107,11 +107,13 @@ static int file_open(const char *path, FILE **ret)
     int fd = line_file_take(path);
     if (fd < 0)
         return fd;
-    *ret = fdopen(fd, "w");
-    if (*ret)
-        return 0;
-    close(fd);
-    return -ENOMEM;
+    FILE *file = fdopen(fd, "w");
+    if (!file) {
+        close(fd);
+        return -ENOMEM;
+    }
+    *ret = file;
+    return 0;
 }
 
 static int live_put(struct live_set *live, JNIEnv *env, const char *log_path, FILE *to)

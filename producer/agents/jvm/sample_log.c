@@ -178,7 +178,7 @@ static void memory_bound(struct sample_log *log)
 static int stack_define(struct sample_log *log, const struct sample *sample, size_t size,
                         sample_frame_fn name, void *userdata, uint64_t *ret)
 {
-    uint64_t record;
+    uint64_t record, key;
     int r;
     do {
         r = record_put(log, sample, &record);
@@ -191,12 +191,14 @@ static int stack_define(struct sample_log *log, const struct sample *sample, siz
             *ret = known->number;
             return 0;
         }
-        r = stack_put(log, sample, record, ret);
+        r = stack_put(log, sample, record, &key);
     } while (r == -EAGAIN);
     if (r == 0)
         memory_bound(log);
-    if (r == 0 && !byte_table_add(&log->stacks, sample, size, *ret))
+    if (r == 0 && !byte_table_add(&log->stacks, sample, size, key))
         r = -ENOMEM;
+    if (r == 0)
+        *ret = key;
     return r;
 }
 
@@ -219,7 +221,8 @@ int sample_log_add(struct sample_log *log, const struct sample *sample, sample_f
     if (r == 0)
         r = sample_put(log, key);
     pthread_mutex_unlock(&log->lock);
-    *ret_key = key;
+    if (r == 0)
+        *ret_key = key;
     return r;
 }
 

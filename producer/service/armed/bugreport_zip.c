@@ -623,11 +623,13 @@ int bugreport_finish(struct bugreport *report, uint64_t *ret_size_bytes, struct 
     struct stat st;
     if (fstat(report->fd, &st) < 0)
         return err_errno(err, -errno, "%s", out_name(report));
-    *ret_size_bytes = (uint64_t)st.st_size;
     if (!report->path)
-        return copy_to_stdout(report, err);
-    if (fsync(report->fd) < 0 || rename(report->temporary, report->path) < 0)
-        return err_errno(err, -errno, "%s", report->path);
-    free(STEAL(report->temporary));
-    return 0;
+        r = copy_to_stdout(report, err);
+    else if (fsync(report->fd) < 0 || rename(report->temporary, report->path) < 0)
+        r = err_errno(err, -errno, "%s", report->path);
+    else
+        free(STEAL(report->temporary));
+    if (r == 0)
+        *ret_size_bytes = (uint64_t)st.st_size;
+    return r;
 }

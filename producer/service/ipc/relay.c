@@ -49,6 +49,7 @@
 #define CLOSERS_ALL_MAX  32
 #define CLOSER_IDLE_MS   10000
 #define UNCLOSED_MAX     64
+#define UID_OF_REST      ((uid_t)-1)
 
 #define NR_PIDFD_OPEN  434
 #define NR_CLOSE_RANGE 436
@@ -251,7 +252,7 @@ static void closer_main(int fd, int none)
     for (;;) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         char byte;
-        int passed_fd;
+        int passed_fd = -1;
         alarm(0);
         if (poll(&wait, 1, CLOSER_IDLE_MS) <= 0)
             _exit(0);
@@ -332,17 +333,6 @@ static void relay_ended(void *userdata)
 {
     struct relay *relay = userdata;
     reap(relay->relays);
-}
-
-struct relays *relays_free(struct relays *relays)
-{
-    if (!relays)
-        return NULL;
-    reap(relays);
-    while (relays->first)
-        relay_forget(&relays->first);
-    free(relays);
-    return NULL;
 }
 
 // Returns the number of processes of one kind of the user; *ret_all is the number
@@ -428,11 +418,8 @@ static bool pass_to_closer(struct relays *relays, int fd, uid_t uid)
 static bool start_closer(struct relays *relays, uid_t uid)
 {
     int ends[2];
-    size_t n_all;
     struct relay *relay = NULL;
-    reap(relays);
-    if (count(relays, uid, true, &n_all) >= CLOSERS_EACH_MAX || n_all >= CLOSERS_ALL_MAX ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return false;
     int r = start_process(relays, uid, closer_main, ends[1], -1, &relay);
     close_fd(ends[1]);
@@ -445,13 +432,46 @@ static bool start_closer(struct relays *relays, uid_t uid)
     return true;
 }
 
+static bool start_closer_within_limits(struct relays *relays, uid_t uid)
+{
+    size_t n_all;
+    reap(relays);
+    return count(relays, uid, true, &n_all) < CLOSERS_EACH_MAX && n_all < CLOSERS_ALL_MAX &&
+           start_closer(relays, uid);
+}
+
 static bool close_socket(struct relays *relays, int fd, uid_t uid)
 {
     if (!pass_to_closer(relays, fd, uid) &&
-        (!start_closer(relays, uid) || !pass_to_closer(relays, fd, uid)))
+        (!start_closer_within_limits(relays, uid) || !pass_to_closer(relays, fd, uid)))
         return false;
     close_fd(fd); // the closer holds the socket too
     return true;
+}
+
+// Gives the sockets that still wait to a closer beyond the limits. The end of the service would
+// close them, and one that blocks would keep the service from ending. If no process can be started,
+// they stay open.
+static void close_rest(struct relays *relays)
+{
+    for (size_t i = 0; i < relays->n_unclosed; i++) {
+        int fd = relays->unclosed[i].fd;
+        if (pass_to_closer(relays, fd, UID_OF_REST) ||
+            (start_closer(relays, UID_OF_REST) && pass_to_closer(relays, fd, UID_OF_REST)))
+            close_fd(fd);
+    }
+}
+
+struct relays *relays_free(struct relays *relays)
+{
+    if (!relays)
+        return NULL;
+    close_rest(relays);
+    reap(relays);
+    while (relays->first)
+        relay_forget(&relays->first);
+    free(relays);
+    return NULL;
 }
 
 bool relays_are_full(struct relays *relays)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing is scanned or polled: each task in an event costs the reading of three files. A config
+// Nothing is scanned or polled: each task costs the reading of three files. A config
 // with linux.process_stats and DISABLE_ON_DEMAND switches even this off.
 #include "producer/service/session/implicit_names.h"
 
@@ -18,17 +18,21 @@ const Pb__DataSourceConfig implicit_names_config = {
     .process_stats_config = (Pb__ProcessStatsConfig *)&names_only,
 };
 
-static bool has_source(const Pb__TraceConfig *config, const char *name)
+// Whether the source records tasks by number.
+static bool meets_tasks(const char *name)
 {
-    for (size_t i = 0; i < config->n_data_sources; i++) {
-        const Pb__DataSourceConfig *source = config->data_sources[i]->config;
-        if (source && source->name && str_eq(source->name, name))
-            return true;
-    }
-    return false;
+    return str_eq(name, "linux.ftrace") || str_eq(name, "android.heapprofd") ||
+           str_eq(name, "linux.heap");
 }
 
 bool wants_implicit_names(const Pb__TraceConfig *config)
 {
-    return has_source(config, "linux.ftrace") && !has_source(config, "linux.process_stats");
+    bool wants = false;
+    for (size_t i = 0; i < config->n_data_sources; i++) {
+        const Pb__DataSourceConfig *source = config->data_sources[i]->config;
+        if (source && source->name && str_eq(source->name, implicit_names_config.name))
+            return false;
+        wants |= source && source->name && meets_tasks(source->name);
+    }
+    return wants;
 }

@@ -308,6 +308,7 @@ void session_get_counts(const struct session *session, struct session_counts *re
     *ret = (struct session_counts){
         .events = sources.events,
         .events_lost = sources.events_lost,
+        .readings_missed = sources.readings_missed,
         .file_bytes = session_output_bytes(&session->output),
         .file_full = session->file_full,
         .problem = sources.problem,

@@ -201,10 +201,11 @@ int session_write_clone(struct session *session, struct trace_file *file, int co
 Pb__TraceStats *session_get_stats(struct session *session);
 
 struct session_counts {
-    nsec_t elapsed;       // from the start until the stop
-    uint64_t events;      // in the units of the sources
-    uint64_t events_lost; // lost by the kernel or a source, refused by a full buffer, or lost
-                          // between the two ends of a ring that keeps both
+    nsec_t elapsed;           // from the start until the stop
+    uint64_t events;          // in the units of the sources
+    uint64_t events_lost;     // lost by the kernel or a source, refused by a full buffer, or lost
+                              // between the two ends of a ring that keeps both
+    uint64_t readings_missed; // left out, because the next reading was due already
     uint64_t packets_overwritten; // by rings
     uint64_t packets_discarded;   // by full buffers
     uint64_t bytes;               // recorded into the buffers

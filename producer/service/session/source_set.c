@@ -374,6 +374,7 @@ void source_set_counts(const struct source_set *set, struct source_counts *ret)
             set->slots[i].class->counts(set->slots[i].source, &counts);
         ret->events += counts.events;
         ret->events_lost += counts.events_lost;
+        ret->readings_missed += counts.readings_missed;
         if (!ret->problem)
             ret->problem = counts.problem;
     }

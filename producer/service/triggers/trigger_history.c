@@ -18,6 +18,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/fnv.h"
 #include "common/str.h"
 
 #define DAY           (24 * 3600 * NSEC_PER_SEC)
@@ -25,13 +26,9 @@
 #define FILE_SIZE_MAX ((size_t)TRIGGER_HISTORY_MAX * 64)
 #define FILE_HEADER   "# mmtrace: time of day in ns, hash of the trigger's name\n"
 
-// FNV-1a.
 static uint64_t hash_name(const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-    return hash;
+    return fnv_add(FNV_BEGIN, name, strlen(name));
 }
 
 static void forget_old(struct trigger_history *history, nsec_t boot)

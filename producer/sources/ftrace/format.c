@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 
@@ -113,20 +114,18 @@ static int parse_line(struct span line, struct event_format *ret, bool *ret_has_
 
 int event_format_parse(const char *text, size_t size, struct event_format *ret, struct err *err)
 {
-    *ret = (struct event_format){0};
+    CLEANUP(event_format_done) struct event_format format = {0};
     struct span rest = span_over(text, size);
     bool has_id = false;
     for (unsigned number = 1; span_size(rest); number++) {
-        int r = parse_line(span_cut(&rest, '\n'), ret, &has_id);
-        if (r < 0) {
-            event_format_done(ret);
+        int r = parse_line(span_cut(&rest, '\n'), &format, &has_id);
+        if (r < 0)
             return err_errno(err, r, "event format, line %u", number);
-        }
     }
-    if (!ret->name || !*ret->name || !has_id) {
-        event_format_done(ret);
+    if (!format.name || !*format.name || !has_id)
         return err_set(err, -EINVAL, "event format: no name or no ID");
-    }
+    *ret = format;
+    format = (struct event_format){0};
     return 0;
 }
 

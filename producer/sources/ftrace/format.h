@@ -36,8 +36,7 @@ struct event_format {
     struct arena arena;          // owns all texts
 };
 
-// Parses the text of a format file and overwrites *ret. Returns 0, -EINVAL if the text is
-// malformed, or -ENOMEM. On failure there is nothing to release.
+// Parses the text of a format file. Returns 0, -EINVAL if the text is malformed, or -ENOMEM.
 int event_format_parse(const char *text, size_t size, struct event_format *ret, struct err *err);
 void event_format_done(struct event_format *format);
 

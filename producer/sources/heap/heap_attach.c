@@ -109,14 +109,16 @@ static int spawn_helper(bool is_java, int32_t pid, const char *argument, int fd,
 
 static int receive_answer(int fd, int flags, struct attach_answer *ret, int *ret_fd)
 {
-    int64_t n = unix_socket_receive(fd, ret, sizeof(*ret), flags, ret_fd);
+    struct attach_answer answer;
+    CLEANUP(close_fdp) int passed_fd = -1;
+    int64_t n = unix_socket_receive(fd, &answer, sizeof(answer), flags, &passed_fd);
     if (n < 0)
         return (int)n;
-    if (n != (int64_t)sizeof(*ret)) {
-        *ret_fd = close_fd(*ret_fd);
+    if (n != (int64_t)sizeof(answer))
         return -EPROTO;
-    }
-    ret->text[sizeof(ret->text) - 1] = 0;
+    answer.text[sizeof(answer.text) - 1] = 0;
+    *ret = answer;
+    *ret_fd = steal_fd(&passed_fd);
     return 0;
 }
 

@@ -46,9 +46,10 @@ static int add_text(struct heap_book *book, const char *text, size_t size, uint3
     if (room && room->text_bytes + size + TEXT_EXTRA > BOOK_TEXT_BYTES &&
         strset_find(&book->texts, text, size) == STRSET_NONE)
         return -ENOSPC;
-    *ret = strset_add(&book->texts, text, size);
-    if (*ret == STRSET_NONE)
+    uint32_t number = strset_add(&book->texts, text, size);
+    if (number == STRSET_NONE)
         return -ENOMEM;
+    *ret = number;
     if (room && book->texts.n > n)
         room->text_bytes += size + TEXT_EXTRA;
     return 0;
@@ -269,8 +270,13 @@ static int site_of(struct heap_book *book, const struct ring_record *record, uin
         *ret = (uint32_t)*known;
         return 0;
     }
-    int r = make_site(book, record, ret);
-    return r == 0 ? map64_set(&book->site_of_stack, key, *ret) : r;
+    uint32_t site;
+    int r = make_site(book, record, &site);
+    if (r == 0)
+        r = map64_set(&book->site_of_stack, key, site);
+    if (r == 0)
+        *ret = site;
+    return r;
 }
 
 struct book_peak heap_book_at_peak(const struct heap_book *book, const struct book_site *site)

@@ -45,11 +45,11 @@ int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct 
     return 0;
 }
 
-// Logs the first process that is refused a profile, and counts all.
+// Reports the first process that is refused a profile, and counts all.
 void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char *text)
 {
     if (heap->n_refused++ == 0)
-        log_warning(heap->env.log, "linux.heap: process %d is not profiled: %s", pid, text);
+        heap_arrivals_tell_problem(heap, pid, text);
 }
 
 bool heap_clients_know(const struct heap_source *heap, int32_t pid, bool is_java)

@@ -151,11 +151,11 @@ void heap_dumps_write(struct heap_source *heap, bool is_last)
             heap->n_lost += profile_process_vec_push(&processes, heaps[i]) < 0;
     }
     profile_take(&heap->profile);
+    write_malloc_infos(heap);
+    write_smaps(heap, is_last); // names can take seconds: the mappings are of the dump's moment
     hear_names(heap, is_last);
     if (processes.n > 0 && !profile_write(&heap->profile, processes.items, processes.n))
         heap->n_lost++;
-    write_malloc_infos(heap);
-    write_smaps(heap, is_last);
 }
 
 void heap_dumps_due(void *userdata)

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 
 #define ATTACHES_MAX 4 // at a time
 #define WAKES_MAX    64
@@ -63,8 +65,8 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     nsec_t stopped = heap_attach_stopped(attach);
     heap_attach_free(attach);
     attach_next(heap);
-    if (result == -EBUSY && heap_clients_know(heap, pid, false))
-        return; // the process asked by itself meanwhile
+    if ((result == -EBUSY || result == -ESRCH) && heap_clients_know(heap, pid, false))
+        return; // the process asked by itself meanwhile, and may have ended since
     if (result == 0 &&
         !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile
         ring_fd_stop(ring_fd);
@@ -140,7 +142,8 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
     else if (result == -EBUSY && !is_known_now)
         attach_failed(heap, pid, result, "it is being profiled already");
-    else if (result == -ESRCH && !is_being_attached(heap, pid)) // the attachment reports the same
+    else if (result == -ESRCH && !is_known_now &&
+             !is_being_attached(heap, pid)) // the attachment reports the same
         attach_failed(heap, pid, result, "it has ended");
     else if (result == -EPROTO)
         attach_failed(heap, pid, result,
@@ -179,10 +182,36 @@ static bool target_found(void *userdata, int32_t pid)
     return true;
 }
 
+// Returns why no program can be found at the pid, or NULL.
+static const char *no_program(const char *proc, uint64_t pid)
+{
+    char text[16];
+    struct process_life life;
+    if (pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) || life.ended)
+        return "there is no such process";
+    if (!span_size(text_file_span(text, sizeof(text), proc, "/%d/cmdline", (int)pid)))
+        return "it has no command line, as a thread of the kernel";
+    return NULL;
+}
+
+// Reports the processes of the config that cannot be profiled because they run no program.
+static void tell_missing(struct heap_source *heap)
+{
+    const Pb__HeapprofdConfig *config = heap->settings.config;
+    heap->missing_told = true;
+    for (size_t i = 0; i < config->n_pid; i++) {
+        const char *why = no_program(heap->env.roots->proc, config->pid[i]);
+        if (why)
+            heap_arrivals_tell_problem(heap, (int32_t)config->pid[i], why);
+    }
+}
+
 void heap_running_look(void *userdata)
 {
     struct heap_source *heap = userdata;
     bool all_done = true;
+    if (heap->settings.running && !heap->missing_told)
+        tell_missing(heap);
     if (!heap->guard.hit)
         all_done = heap_targets_look(&heap->targets, &heap->settings, heap->env.roots->proc,
                                      target_found, heap);

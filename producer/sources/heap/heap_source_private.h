@@ -65,6 +65,7 @@ struct heap_source {
     struct loop_timer *look_timer, *dump_timer, *target_timer;
     nsec_t look_period, ask_due, dump_due, started; // boot time; NSEC_MAX: no dump is due
     bool running, loss_logged;
+    bool missing_told; // the first look has reported pids without a process
     char problem[256]; // why the first requested process is not profiled
     bool passing_over; // processes that run already are not wanted
     uint64_t n_lost, n_refused, n_silent;

@@ -333,6 +333,8 @@ static void read_done(void *userdata, int result, const void *answer, size_t siz
     right_take(map, result, is_answer && news->refused);
     if (is_answer && news_take(map, news))
         map_ask(map, map->rest);
+    else if (map->ask.ended && !map->ask.last && result == 0)
+        map_ask(map, map->maps->max_bytes); // the process has ended since the request
     else if (map->ask.ended && result != -ECANCELED)
         map_forget(map);
 }

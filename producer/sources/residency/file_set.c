@@ -358,14 +358,14 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
         return 0;
     if (n < 0 || n >= PATH_ROOM)
         return -ENAMETOOLONG;
-    int r = residency_open(AT_FDCWD, open_path, ret_fd, st);
+    CLEANUP(close_fdp) int fd = -1;
+    int r = residency_open(AT_FDCWD, open_path, &fd, st);
     if (r < 0)
         return r;
     // Same file system and another inode: the name leads to another file now.
-    if (st->st_dev == makedev(mapping->major, mapping->minor) && st->st_ino != mapping->inode) {
-        *ret_fd = close_fd(*ret_fd);
+    if (st->st_dev == makedev(mapping->major, mapping->minor) && st->st_ino != mapping->inode)
         return -ESTALE;
-    }
+    *ret_fd = steal_fd(&fd);
     return 0;
 }
 

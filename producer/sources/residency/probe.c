@@ -330,14 +330,17 @@ static int step_chunk(struct walk *walk, uint64_t *ret_end)
 {
     struct residency_walk *at = walk->at;
     at->chunk = !at->chunk ? CHUNK_MIN : at->chunk < CHUNK_MAX ? at->chunk * 2 : CHUNK_MAX;
-    *ret_end = span_end(walk, at->next, at->chunk);
-    int r = read_off(walk, at->next, *ret_end);
-    if (r == 0 && last_stretch(walk->ranges, at->next, *ret_end) >= CALM_PAGES) {
+    uint64_t end = span_end(walk, at->next, at->chunk);
+    int r = read_off(walk, at->next, end);
+    if (r < 0)
+        return r;
+    if (last_stretch(walk->ranges, at->next, end) >= CALM_PAGES) {
         at->balance = at->span = LEAF_PAGES;
         at->n_uniform = 0;
         at->chunk = 0;
     }
-    return r;
+    *ret_end = end;
+    return 0;
 }
 
 // Passes the span at walk->at->next, of which all or no pages are resident.

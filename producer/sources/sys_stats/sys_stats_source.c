@@ -481,7 +481,8 @@ static void sys_stats_counts(const struct source *source, struct source_counts *
 {
     const struct sys_stats *stats = (const struct sys_stats *)source;
     ret->events = stats->n_samples;
-    ret->events_lost = stats->n_missed + stats->env.writer->packets_dropped;
+    ret->events_lost = stats->env.writer->packets_dropped;
+    ret->readings_missed = stats->n_missed;
 }
 
 static void sys_stats_check(const Pb__DataSourceConfig *config,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libtiallocsample.so is measured against: an agent that for each allocation, under one lock,
+// The reference for libtiallocsample.so: an agent that for each allocation, under one lock,
 // walks the stack, asks for all names and formats them, looks up what came of it to find the keys,
 // and flushes each line. Options: `PATH`, the log; `walk`, which walks stacks and does nothing
 // else; `nothing`, which is told of each allocation and returns.

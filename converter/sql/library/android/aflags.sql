@@ -20,7 +20,7 @@ CREATE PERFETTO VIEW android_aflags(
     staged_value STRING,
     -- The users who may change the flag.
     permission STRING,
-    -- What set it.
+    -- The source of the value.
     value_picked_from STRING,
     -- Where it is kept.
     storage_backend STRING,

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What Android's battery statistics say of the device: states as counters, and events in pairs.
+-- Android's battery statistics of the device: states as counters, and events in pairs.
 
 -- Words for the states: track, value, name. A track that is not here has numbers.
 CREATE PERFETTO TABLE _battery_stats_word AS

@@ -33,7 +33,7 @@ FROM counter_track t JOIN counter c ON c.track_id = t.id
 WHERE _is_dvfs_counter(t.name)
 ORDER BY c.ts;
 
--- What the frequencies were, in sum.
+-- The sums of the frequencies.
 CREATE PERFETTO TABLE android_dvfs_counter_stats(
   -- Name of the counter.
   name STRING,

@@ -169,7 +169,7 @@ GROUP BY a.ts, a.next_ts HAVING count(*) = 1 AND max(l.end_ts) <= a.next_ts
 UNION ALL
 SELECT ts, end_ts - ts FROM launch WHERE (SELECT sdk FROM generation) < 29;
 
--- What collections of each process cost and brought: see _android_garbage_collection_stats.
+-- Cost and gain of the collections of each process: see _android_garbage_collection_stats.
 CREATE PERFETTO TABLE _android_garbage_collection_process_stats AS
 WITH
   heap AS (
@@ -229,7 +229,7 @@ SELECT upid, ts, dur, heap_size_mbs, heap_size_mb, heap_allocated_mb, heap_alloc
     AS gc_during_android_startup_efficiency
 FROM rate;
 
--- What the collections of all processes cost and brought, in the time that sizes of heaps are known
+-- Cost and gain of the collections of all processes, in the time that sizes of heaps are known
 -- for: one row.
 CREATE PERFETTO TABLE _android_garbage_collection_stats(
   -- Begin (ns).

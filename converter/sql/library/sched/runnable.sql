@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What a thread waited for before it ran.
+-- The state that a thread waited in before it ran.
 
 -- For each time that a thread ran: the states in which the thread was ready before.
 CREATE PERFETTO TABLE sched_previous_runnable_on_thread(

@@ -101,7 +101,7 @@ FROM _span_thread_state_slice_sp
 WHERE dur > 0
 ORDER BY ts;
 
--- What the two tables above have in common.
+-- The shared part of the two tables above.
 CREATE PERFETTO TABLE _critical_path_thread_state_slice_raw(
     -- Row of _critical_path_all.
     cr_id LONG,
@@ -211,7 +211,7 @@ RETURNS TABLE(
     utid JOINID(thread.id),
     -- Place in the stack.
     stack_depth LONG,
-    -- What is shown.
+    -- The text that is shown.
     name STRING,
     -- thread_state or slice.
     table_name STRING,
@@ -322,7 +322,7 @@ RETURNS TABLE(
     utid JOINID(thread.id),
     -- Place in the stack.
     stack_depth LONG,
-    -- What is shown.
+    -- The text that is shown.
     name STRING,
     -- thread_state or slice.
     table_name STRING,

@@ -264,6 +264,19 @@ static int try_thread(struct attach *a, int tid, nsec_t deadline)
     return r == -ESRCH ? 0 : r;
 }
 
+static bool is_refusal(int error)
+{
+    return error == EPERM || error == EACCES;
+}
+
+// Root lacks a capability, or a filter of system calls refuses ptrace.
+static int no_right(struct err *err)
+{
+    if (geteuid() != 0)
+        return err_set(err, -EPERM, "this user may not trace it");
+    return err_set(err, -EPERM, "the recorder may not trace it (" FOREIGN_RIGHTS_HINT ")");
+}
+
 static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
 {
     char path[64];
@@ -282,7 +295,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         if (r == 1)
             return 0;
         if (r == -EPERM)
-            return err_set(err, r, "this user may not trace it");
+            return no_right(err);
         if (r == -EBUSY)
             return err_set(err, r, "it was just stopped");
         if (r == -ETIMEDOUT)
@@ -369,7 +382,7 @@ static int prepare(struct attach *a, int pid, bool detach, struct err *err)
         return r;
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
     if ((a->mem_fd = open_as_owner(path)) < 0)
-        return err_errno(err, -errno, "memory of the process");
+        return is_refusal(errno) ? no_right(err) : err_errno(err, -errno, "memory of the process");
     r = target_read(pid, a->library, &a->target, err);
     if (r < 0 || (detach && !a->target.library_base))
         return r;

@@ -16,7 +16,7 @@ WHERE name IN ('mem.rss.anon', 'mem.rss.file', 'mem.rss.shmem', 'mem.swap', 'mem
 
 CREATE PERFETTO INDEX _memory_breakdown_track_id ON _memory_breakdown_track(track_id);
 
--- What children share with their zygote, for want of better its average memory: upid, name, and
+-- The memory that children share with their zygote, taken as its average memory: upid, name, and
 -- size (bytes).
 CREATE PERFETTO TABLE _zygote_memory AS
 SELECT t.upid, t.name, CAST(avg(CAST(c.value AS INTEGER) * t.unit) AS INTEGER) AS size

@@ -19,7 +19,7 @@ CREATE PERFETTO TABLE android_heap_graph_class_summary_tree(
   parent_id LONG,
   -- Name of the class.
   name STRING,
-  -- What makes a root: ROOT_JNI_GLOBAL, ROOT_THREAD_OBJECT, ...; NULL for others.
+  -- The kind of a root: ROOT_JNI_GLOBAL, ROOT_THREAD_OBJECT, ...; NULL for others.
   root_type STRING,
   -- Objects of the class on this path.
   self_count LONG,

@@ -50,7 +50,7 @@ RETURNS TableOrSubquery AS (
   ORDER BY count DESC
 );
 
--- What objects of some paths keep, themselves included: all below them in the tree, see
+-- The objects that objects of some paths keep, themselves included: all below them in the tree, see
 -- _heap_graph_object_sums.
 CREATE PERFETTO MACRO _heap_graph_retained_object_count_agg(
   -- Hashes of paths: id, path_hash.
@@ -68,7 +68,7 @@ RETURNS TableOrSubquery AS (
   SELECT * FROM _heap_graph_object_sums!(_kept)
 );
 
--- What keeps objects of some paths, themselves included: all above them in the tree, see
+-- The objects that keep objects of some paths, themselves included: all above them in the tree, see
 -- _heap_graph_object_sums.
 CREATE PERFETTO MACRO _heap_graph_retaining_object_count_agg(
   -- Hashes of paths: id, path_hash.

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What would go if an object went.
+-- The memory that would be free without an object.
 
 INCLUDE PERFETTO MODULE android.memory.heap_graph.raw_dominator_tree;
 INCLUDE PERFETTO MODULE graphs.scan;

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What the modules about the use of processors share: periods, and runs of threads cut where the
+-- The shared part of the modules about the use of processors: periods, and runs of threads cut where the
 -- frequency changes. The trace needs sched/sched_switch and power/cpu_frequency.
 
 INCLUDE PERFETTO MODULE linux.cpu.frequency;

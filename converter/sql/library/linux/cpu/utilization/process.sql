@@ -41,7 +41,7 @@ RETURNS TABLE(
 SELECT ts, utilization, unnormalized_utilization
 FROM cpu_process_utilization_per_period(1000000000, $upid);
 
--- What each process used.
+-- The use of processors by each process.
 CREATE PERFETTO TABLE cpu_cycles_per_process(
   -- Process.
   upid JOINID(process.id),

@@ -33,7 +33,7 @@ CREATE PERFETTO TABLE cpu_utilization_per_second(
 ) AS
 SELECT ts, utilization, unnormalized_utilization FROM cpu_utilization_per_period(1000000000);
 
--- What was used in the whole trace: one row.
+-- The use of processors in the whole trace: one row.
 CREATE PERFETTO TABLE cpu_cycles(
   -- Cycles of the processors, in thousandths.
   millicycles LONG,
@@ -50,7 +50,7 @@ CREATE PERFETTO TABLE cpu_cycles(
 ) AS
 SELECT _cpu_cycle_totals!(runtime) FROM cpu_cycles_per_thread_per_cpu;
 
--- What was used in an interval: one row.
+-- The use of processors in an interval: one row.
 CREATE PERFETTO FUNCTION cpu_cycles_in_interval(
   -- Begin of the interval (ns).
   ts TIMESTAMP,
@@ -100,7 +100,7 @@ SELECT r.awake_runtime AS awake_dur,
   round(100.0 * r.awake_runtime / _awake_time!($ts, $dur), 2) AS awake_unnormalized_utilization
 FROM cpu_cycles_in_interval($ts, $dur) r;
 
--- What was used of each processor.
+-- The use of each processor.
 CREATE PERFETTO TABLE cpu_cycles_per_cpu(
   -- Processor, see cpu.id.
   ucpu JOINID(cpu.id),

@@ -38,7 +38,7 @@ RETURNS TABLE(
 SELECT ts, utilization, unnormalized_utilization
 FROM cpu_thread_utilization_per_period(1000000000, $utid);
 
--- What each thread used.
+-- The use of processors by each thread.
 CREATE PERFETTO TABLE cpu_cycles_per_thread(
   -- Thread.
   utid JOINID(thread.id),

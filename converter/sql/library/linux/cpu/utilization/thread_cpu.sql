@@ -4,7 +4,7 @@
 
 INCLUDE PERFETTO MODULE linux.cpu.utilization.general;
 
--- What each thread used of each processor.
+-- The use of each processor by each thread.
 CREATE PERFETTO TABLE cpu_cycles_per_thread_per_cpu(
   -- Thread.
   utid JOINID(thread.id),
