@@ -21,7 +21,7 @@ struct arg_writer {
     struct strbuf key, flat_key; // of the current member; owned
     size_t key_bytes;            // of all args so far
     struct map64 lists;          // hash of a list's key -> its number of elements
-    const char *left_out; // key of a field that has no arg; NULL: none
+    const char *left_out;        // key of a field that has no arg; NULL: none
     unsigned depth;
     bool is_cut; // args are missing
     bool failed; // the message is damaged or not described; args are missing
