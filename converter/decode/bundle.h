@@ -30,7 +30,7 @@ struct bundle_measure {
     bool has_start;      // start is set
     int64_t start;       // time from which this processor's data is complete
     bool has_descriptors;
-    bool ordered; // equal times: the order of bundles counts, not that of processors
+    bool ordered;       // equal times: the order of bundles counts, not that of processors
     uint64_t n_untimed; // events without time stamp, which are left out
     struct run_measure runs[N_RUN_KINDS];
     struct wire_reader messages[N_RUN_KINDS]; // argument of run_open() for each run

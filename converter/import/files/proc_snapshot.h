@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "converter/import/files/file_format.h"
 #include "converter/ground/lines.h"
+#include "converter/import/files/file_format.h"
 #include "converter/tables/rows.h"
 
 #define PROC_FOLDER         "FS/proc/"         // in a bugreport
