@@ -35,6 +35,8 @@
     I(system_info)                                                                                 \
     I(trace_config)                                                                                \
     I(trace_stats)                                                                                 \
+    I(json_event)                                                                                  \
+    I(json_fact)                                                                                   \
     I(trace_uuid)                                                                                  \
     I(translation_problems)                                                                        \
     I(track_descriptor)                                                                            \

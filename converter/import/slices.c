@@ -87,8 +87,9 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
 }
 
 // Pops the slices that are over at `ts`. A slice includes its begin and excludes its end; instants
-// nest in each other. False: the new slice would end after a slice that it begins in.
-static bool stack_close(struct slices *slices, struct slice_stack *stack, int64_t ts, int64_t dur)
+// nest in each other. Returns the slice that the new slice begins in and would end after, or NULL.
+static const struct open_slice *stack_close(struct slices *slices, struct slice_stack *stack,
+                                            int64_t ts, int64_t dur)
 {
     size_t n = stack->open.n;
     bool pending_above = false;
@@ -116,9 +117,9 @@ static bool stack_close(struct slices *slices, struct slice_stack *stack, int64_
         if (end < ts || (end == ts && !(slice->dur == 0 && dur == 0)))
             stack_pop(slices, stack);
         else if (dur != DUR_PENDING && ts < end && wrap_add(ts, dur) > end)
-            return false;
+            return slice;
     }
-    return true;
+    return NULL;
 }
 
 static struct slice_name true_name(const struct slices *slices, struct slice_name name)
@@ -141,7 +142,12 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         if (stack->open.n)
             return SLICE_NONE;
     }
-    if (!stack_close(slices, stack, spec->ts, dur)) {
+    const struct open_slice *other = stack_close(slices, stack, spec->ts, dur);
+    if (other && spec->overlap) {
+        *spec->overlap = (struct slice_overlap){other->name, other->ts, other->dur};
+        return SLICE_OVERLAPS;
+    }
+    if (other) {
         stats_add(slices->stats, STAT_slice_drop_overlapping_complete_event, 1);
         return SLICE_NONE;
     }
@@ -162,7 +168,9 @@ static int64_t slice_open(struct slices *slices, const struct slice_spec *spec, 
         .instructions = spec->instructions,
     };
     if (dur != DUR_PENDING) {
-        slice.has_thread_dur = spec->has_thread_ts;
+        slice.has_thread_dur = spec->thread_dur_is == THREAD_DUR_WITH_TS
+                                   ? spec->has_thread_ts
+                                   : spec->thread_dur_is == THREAD_DUR_KNOWN;
         slice.thread_dur = spec->thread_dur;
         slice.has_instruction_delta = spec->has_instructions;
         slice.instruction_delta = spec->instruction_delta;
@@ -206,7 +214,7 @@ int64_t slice_add(struct slices *slices, const struct slice_spec *spec)
         return SLICE_NONE;
     }
     int64_t id = slice_open(slices, spec, spec->dur);
-    if (id != SLICE_NONE)
+    if (id >= 0)
         bounds_add(&slices->bounds, wrap_add(spec->ts, spec->dur));
     return id;
 }

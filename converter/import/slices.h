@@ -10,6 +10,12 @@
 #include "common/vec.h"
 #include "converter/import/args.h"
 
+// A slice that a new slice would partly overlap
+struct slice_overlap {
+    struct slice_name name;
+    int64_t ts, dur;
+};
+
 struct slice_spec {
     int64_t ts, dur; // dur is for slice_add() only
     uint32_t track;
@@ -19,6 +25,10 @@ struct slice_spec {
     // CPU time (ns) and instructions of the thread at `ts`; for slice_add() also of the slice.
     bool has_thread_ts, has_instructions;
     int64_t thread_ts, instructions, thread_dur, instruction_delta;
+    enum { THREAD_DUR_WITH_TS, THREAD_DUR_KNOWN, THREAD_DUR_UNKNOWN } thread_dur_is;
+    // If the slice ends behind an open slice, slice_add() returns SLICE_OVERLAPS, counts nothing
+    // and sets *overlap. NULL: such a slice is left out and counted.
+    struct slice_overlap *overlap;
     // The track holds one slice at a time. A begin in an open slice is only counted, in its args.
     bool single;
 };
@@ -43,7 +53,8 @@ struct slices {
     void *userdata;
 };
 
-#define SLICE_NONE (-1)
+#define SLICE_NONE     (-1)
+#define SLICE_OVERLAPS (-2)
 
 // Opens a slice. Returns its id, or SLICE_NONE if it is nested too deeply or only counted.
 int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);

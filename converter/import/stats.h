@@ -376,6 +376,18 @@
     S(mmsql_recording_cut, false, "data_loss", "trace",                                            \
       "The recorder died before the end of the trace, or had no room to write; the rest is "       \
       "missing.")                                                                                  \
+    S(json_display_time_unit, false, "info", "trace",                                              \
+      "The JSON has a displayTimeUnit, which says nothing about the times in it.")                 \
+    S(json_parser_failure, false, "error", "trace",                                                \
+      "Events of JSON that lack what their phase needs; left out.")                                \
+    S(json_tokenizer_failure, false, "error", "trace",                                             \
+      "Events of JSON that cannot be read; left out.")                                             \
+    S(slice_spill_overlapping_complete_event, false, "error", "analysis",                          \
+      "Slices of JSON that overlap others of their thread; they are on tracks beside it.")         \
+    S(mmsql_json_samples_left_out, false, "notice", "analysis",                                    \
+      "Samples of V8's profiler in JSON, which are not converted.")                                \
+    S(mmsql_json_system_lines_left_out, false, "notice", "analysis",                               \
+      "Lines of the kernel's events in JSON, which are not converted.")                            \
     S(mmsql_text_unknown_fields, false, "notice", "analysis",                                      \
       "Fields of a trace as text that mmsql does not know.")                                       \
     S(mmsql_text_wrong_packets, false, "error", "analysis",                                        \

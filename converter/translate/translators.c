@@ -6,6 +6,7 @@
 
 #define TRANSLATORS(T)                                                                             \
     T(KIND_FTRACE_TEXT, ftrace_text)                                                               \
+    T(KIND_JSON, chrome_json)                                                                      \
     T(KIND_PERF_DATA, perf_data)                                                                   \
     T(KIND_PERF_TEXT, perf_text)                                                                   \
     T(KIND_SIMPLEPERF, simpleperf)                                                                 \

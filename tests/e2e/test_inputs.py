@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -400,6 +401,102 @@ packet { timestamp: 9 trusted_packet_sequence_id: 1 sequence_flags: 1 track_even
         text = 'packet { timestamp: 5 track_event { name: "%s" type: TYPE_INSTANT track_uuid: 1 } trusted_packet_sequence_id: 1 }\n'
         self.convert(self.write("t.textproto", text % "a" + text % ("b" * (9 << 20)) + text % "c"))
         self.assertEqual(self.query("SELECT length(name) FROM slice"), [(1,), (9 << 20,), (1,)])
+
+
+class ChromeJson(Case):
+    """Chrome's JSON. Answers are those of trace_processor."""
+
+    def json(self, *events, code=0, **members):
+        text = json.dumps({"traceEvents": events, **members})
+        return self.convert(self.write("t.json", text), code=code)
+
+    def slices(self):
+        return self.query("SELECT ts, dur, s.name, category, depth, t.type FROM slice s JOIN track t ON t.id = track_id ORDER BY s.ts, s.id")
+
+    def test_slices(self):
+        at = {"pid": 1, "tid": 2, "cat": "c"}
+        said = self.json(
+            {"ph": "B", "ts": 1, "name": "b", "tts": 5, **at}, {"ph": "X", "ts": 2, "dur": 1.5, "name": "x", "tts": 7, "tdur": 1, **at},
+            {"ph": "E", "ts": "9", "tts": 8, **at}, {"ph": "i", "ts": 10, "name": "i", **at}, {"ph": "I", "ts": 11, "name": "p", "s": "p", **at},
+            {"ph": "R", "ts": 12, "name": "g", "s": "g", **at}, {"ph": "X", "ts": 20, "dur": 1, "name": "child", **at},
+            {"ph": "X", "ts": 20, "dur": 4, "name": "parent", **at}, {"ph": "X", "ts": 22, "dur": 4, "name": "over", **at})
+        self.assertEqual(said, "")
+        thread = "thread_execution"
+        self.assertEqual(self.slices(), [
+            (1000, 8000, "b", "c", 0, thread), (2000, 1500, "x", "c", 1, thread), (10000, 0, "i", "c", 0, thread),
+            (11000, 0, "p", "c", 0, "chrome_process_instant"), (12000, 0, "g", "c", 0, "legacy_chrome_global_instants"),
+            (20000, 4000, "parent", "c", 0, thread), (20000, 1000, "child", "c", 1, thread), (22000, 4000, "over", "c", 0, "thread_overlapping_slice")])
+        self.assertEqual(self.query("SELECT name, thread_ts, thread_dur FROM slice WHERE thread_ts NOT NULL"), [("b", 5000, 3000), ("x", 7000, 1000)])
+        self.assertEqual(self.query("SELECT value FROM stats WHERE name = 'slice_spill_overlapping_complete_event'"), [(1,)])
+        self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'trace_type'"), [("json",)])
+
+    def test_args(self):
+        args = {"i": -1, "f": 1.5, "t": 'q"\u00e4\n', "b": True, "n": None, "l": [1, None, [2, {"k": "v"}]], "o": {"p": {}, "q": [[]]}}
+        self.json({"ph": "B", "ts": 1, "pid": 1, "tid": 1, "name": "a", "args": args}, {"ph": "E", "ts": 2, "pid": 1, "tid": 1, "args": {"l": [3]}})
+        self.assertEqual(self.query("SELECT flat_key, key, value_type, display_value FROM args JOIN slice USING (arg_set_id) ORDER BY key"), [
+            ("args.b", "args.b", "bool", "true"), ("args.f", "args.f", "real", "1.5"), ("args.i", "args.i", "int", "-1"),
+            ("args.l", "args.l[0]", "int", "1"), ("args.l", "args.l[1][0]", "int", "2"), ("args.l.k", "args.l[1][1].k", "string", "v"),
+            ("args.l", "args.l[2]", "int", "3"), ("args.t", "args.t", "string", 'q"\u00e4\n')])
+
+    def test_async_slices_and_flows(self):
+        at = {"pid": 1, "tid": 1, "cat": "c"}
+        self.json(
+            {"ph": "b", "ts": 1, "id": "0x1", "name": "a", **at}, {"ph": "b", "ts": 2, "id": 2, "name": "a", **at},
+            {"ph": "n", "ts": 3, "id": "0x1", "name": "a", **at}, {"ph": "e", "ts": 4, "id": "0x1", "name": "a", **at},
+            {"ph": "e", "ts": 5, "id": 2, "name": "a", **at}, {"ph": "b", "ts": 6, "id2": {"local": "7"}, "name": "l", **at},
+            {"ph": "B", "ts": 10, "name": "from", **at}, {"ph": "s", "ts": 10, "id": 1, "name": "f", **at}, {"ph": "E", "ts": 11, **at},
+            {"ph": "B", "ts": 12, "name": "step", **at}, {"ph": "t", "ts": 12, "id": 1, "name": "f", **at}, {"ph": "E", "ts": 13, **at},
+            {"ph": "f", "ts": 14, "id": 1, "name": "f", **at}, {"ph": "B", "ts": 15, "name": "to", **at}, {"ph": "f", "ts": 15, "id": 1, "name": "f", "bp": "e", **at},
+            {"ph": "X", "ts": 20, "dur": 1, "name": "out", "bind_id": "0x1f", "flow_out": True, **at},
+            {"ph": "X", "ts": 30, "dur": 1, "name": "in", "bind_id": "0x1f", "flow_in": True, **at})
+        self.assertEqual([(ts, dur, name, kind) for ts, dur, name, _, _, kind in self.slices()][:4], [
+            (1000, 3000, "a", "legacy_async_global_slice"), (2000, 3000, "a", "legacy_async_global_slice"),
+            (3000, 0, "a", "legacy_async_global_slice"), (6000, -1, "l", "legacy_async_process_slice")])
+        self.assertEqual(self.query("SELECT o.name, i.name FROM flow JOIN slice o ON o.id = slice_out JOIN slice i ON i.id = slice_in ORDER BY flow.id"),
+                         [("from", "step"), ("step", "to"), ("step", "to"), ("out", "in")])
+
+    def test_counters_states_and_names(self):
+        self.json(
+            {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "prog"}}, {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}},
+            {"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": 2, "args": {"sort_index": -3}},
+            {"ph": "C", "ts": 1, "pid": 1, "tid": 2, "name": "mem", "args": {"rss": 5, "text": "1.5"}},
+            {"ph": "C", "ts": 2, "pid": 1, "tid": 2, "name": "mem", "id": "a", "args": {"rss": 6}},
+            {"ph": "T", "ts": 3, "dur": 2, "pid": 1, "tid": 2, "name": "Running", "args": {"cpu": 1}},
+            {"ph": "i", "ts": 4, "pid": "text", "tid": "other", "name": "i"}, displayTimeUnit="ns", metadata={"os": "x", "n": 5})
+        self.assertEqual(self.query("SELECT ts, value, t.name, t.type FROM counter JOIN track t ON t.id = track_id ORDER BY ts, value"),
+                         [(1000, 1.5, "mem text", "json_counter"), (1000, 5, "mem rss", "json_counter"), (2000, 6, "mem id: a rss", "json_counter")])
+        self.assertEqual(self.query("SELECT ts, dur, state FROM thread_state"), [(3000, 2000, "Running")])
+        self.assertEqual(self.query("SELECT ts, dur, ucpu FROM sched_slice"), [(3000, 2000, 1)])
+        self.assertEqual(self.query("SELECT p.name, t.name FROM thread t JOIN process p USING (upid) WHERE tid AND t.name NOT NULL ORDER BY 1"),
+                         [("prog", "main"), ("text", "other")])
+        self.assertEqual(self.query("SELECT name, coalesce(str_value, int_value) FROM metadata WHERE name LIKE 'json%' ORDER BY 1"),
+                         [("json_metadata.n", 5), ("json_metadata.os", "x")])
+
+    def test_forms(self):
+        event = '{"ph":"i","ts":%d,"pid":1,"tid":1,"name":"i"}'
+        for text in ("[%s,%s]", "[%s,\n%s,]", "[%s,%s", "[%s,%s,\n", '{"traceEvents":[%s,%s]}', ' {"a":[{"x":"]}"}],"traceEvents":[%s,%s,{}],"b":{}}\n'):
+            self.assertEqual(self.convert(self.write("t.json", text % (event % 1, event % 2))), "", text)
+            self.assertEqual(self.query("SELECT ts FROM slice"), [(1000,), (2000,)])
+
+    def test_damage_costs_no_more_than_it_must(self):
+        event = '{"ph":"i","ts":%d,"pid":1,"tid":1,"name":"i"}'
+        for text, said in (
+            ('{"traceEvents":[%s,%s', "the JSON ends at offset"), ('{"traceEvents":[%s,%s,{"ph":"B","na', "the JSON ends inside of the event at offset"),
+            ("[%s,{\"ph\":'x',\"args\":{\"a\":[{}]}},%s]", "the event at offset 46 of the JSON cannot be read; events left out: 1"),
+            ('[%s,{"ph":"X"},%s]', "events left out: 1"), ("[%s,%s,nonsense,%s]".replace(",%s]", "]"), "the JSON breaks at offset"),
+        ):
+            self.assertIn(said, self.convert(self.write("t.json", text % (event % 1, event % 2)), code=1), text)
+            self.assertEqual(self.query("SELECT ts FROM slice"), [(1000,), (2000,)])
+        deep = '[%s,{"ph":"i","ts":5,"pid":1,"tid":1,"args":{"a":%s}}]' % (event % 1, "[" * 100000 + "]" * 100000)
+        self.convert(self.write("t.json", deep))
+        self.assertEqual(self.query("SELECT ts FROM slice"), [(1000,), (5000,)])
+
+    def test_json_that_is_no_trace(self):
+        for text in ('{"a": 1}', '{"nodes": [], "edges": [1, 2]}'):
+            self.assertIn("t.json: JSON, but no Chrome trace (it has no traceEvents)", self.convert(self.write("t.json", text), code=1))
+        path = self.zip("a.zip", {"package.json": b'{"a": 1}', "t.json": b'[{"ph":"i","ts":1,"pid":1,"tid":1}]'})
+        self.convert(path)
+        self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t.json",)])
 
 
 class ForeignFiles(Case):

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes as a trace in the protobuf text format.
-#include "translate.h"
+#include "tests/fuzz/foreign.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    return fuzz_translate(KIND_TEXT_PROTO, data, size);
+    return fuzz_foreign(KIND_TEXT_PROTO, true, data, size);
 }

@@ -146,5 +146,5 @@ const struct importer importer_cpu_info = {
     .field = PB_TracePacket_cpu_info,
     .now = cpu_info_now,
     .state_size = sizeof(struct cpus),
-    .finish = cpu_info_finish,
+    .write = cpu_info_finish,
 };

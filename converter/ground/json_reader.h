@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON as a stream of tokens, without memory of its own. The reader accepts what traces contain in
+// practice: commas where they are not needed, and control characters in strings.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/str.h"
+
+#define JSON_DEPTH_MAX 64
+
+enum json_type {
+    JSON_END, // behind the outermost value
+    JSON_OBJECT,
+    JSON_OBJECT_END,
+    JSON_ARRAY,
+    JSON_ARRAY_END,
+    JSON_KEY,
+    JSON_STRING,
+    JSON_NUMBER,
+    JSON_TRUE,
+    JSON_FALSE,
+    JSON_NULL, // also NaN and Infinity, which JSON lacks
+    JSON_BAD,  // no JSON, or too deep
+    JSON_CUT,  // the text ends inside of a value
+};
+
+struct json_token {
+    enum json_type type;
+    const char *start; // of a text: behind its quote; borrowed
+    size_t size;       // of a text: without quotes
+    bool has_escapes;
+};
+
+struct json_reader {
+    const char *at, *end;
+    uint64_t objects; // a bit for each open container: 1 is an object
+    unsigned depth;
+    bool has_key, has_value; // the value of a key follows; the outermost value is read
+};
+
+static inline struct json_reader json_reader_over(const void *text, size_t size)
+{
+    return (struct json_reader){.at = text, .end = (const char *)text + size};
+}
+
+// Reads the next token. JSON_BAD and JSON_CUT do not move the reader.
+struct json_token json_next(struct json_reader *reader);
+
+// Called behind JSON_OBJECT or JSON_ARRAY: moves behind the whole container, of any depth, and
+// makes `token` its text. What is in the container is not checked. False: the text ends inside of
+// it.
+bool json_skip(struct json_reader *reader, struct json_token *token);
+
+static inline bool json_is(const struct json_token *token, const char *text)
+{
+    return strlen(text) == token->size && memcmp(token->start, text, token->size) == 0;
+}
+
+// Appends the text of a key or string, with its escapes resolved. Half of a surrogate pair, and an
+// escape that JSON lacks, stay as they are.
+void json_text_add(const struct json_token *token, struct strbuf *text);
+
+// A whole number of 64 bits, without point or exponent. False: the token is none.
+bool json_int(const struct json_token *token, int64_t *ret);
+
+// Any number. False: the token is none.
+bool json_double(const struct json_token *token, double *ret);

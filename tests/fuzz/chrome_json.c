@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as a Chrome trace in JSON.
+#include "tests/fuzz/foreign.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_foreign(KIND_JSON, false, data, size);
+}
