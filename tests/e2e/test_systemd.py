@@ -223,7 +223,7 @@ class Units(unittest.TestCase):
         """The program goes on without a profile, and the command names what is missing."""
         self.start()
         for uid in (0, strangers.UID):
-            done, is_profiled = self.heap(uid, 500)
+            done, is_profiled = self.heap(uid, 2000)
             self.assertEqual((done.returncode, is_profiled), (1, False), done.stderr)
             self.assertRegex(done.stderr, r"process \d+ is not profiled: the recorder may not trace it \(.*heap\.conf of the systemd unit\)")
 
