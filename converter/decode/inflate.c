@@ -36,7 +36,8 @@ static int deflate_inflate(const struct wire_field *packets, uint64_t max, uint8
         r = spill_append(to, chunk, CHUNK - z.avail_out, err);
     }
     inflateEnd(&z);
-    return r == 0 && code != Z_STREAM_END ? -EBADMSG : r;
+    bool is_whole = code == Z_STREAM_END && to->size - start <= max;
+    return r == 0 && !is_whole ? -EBADMSG : r;
 }
 
 #ifdef HAVE_ZSTD

@@ -3,7 +3,7 @@
 // `mmtrace status`: the state of the tracing service. Any service sends the fields of Perfetto's
 // protocol. Losses, triggers and buffer use of all sessions come only from mmtrace's daemon,
 // because GetTraceStats only covers the connection's own session. Memory is read from /proc, by the
-// pid of the socket's other end.
+// pid of the service.
 #include <errno.h>
 #include <stdio.h>
 
@@ -71,6 +71,17 @@ static int print_raw(const Pb__TracingServiceState *state, struct err *err)
                                                                          : PROGRAM_FAILED;
 }
 
+// Returns the pid of the service, or 0. If the service manager has made the socket, the service
+// says its own pid.
+static pid_t pid_of_service(struct ipc_client *client, const Pb__TracingServiceState *state)
+{
+    struct ipc_credentials credentials;
+    if (ipc_socket_credentials(ipc_client_fd(client), &credentials) < 0)
+        return 0;
+    bool is_managers = credentials.pid == 1 && state->n_producers == 1;
+    return is_managers && state->producers[0]->has_pid ? state->producers[0]->pid : credentials.pid;
+}
+
 static int print_state(struct ipc_client *client, const Pb__TracingServiceState *state, bool json,
                        struct err *err)
 {
@@ -79,11 +90,10 @@ static int print_state(struct ipc_client *client, const Pb__TracingServiceState 
         .now = nsec_now(CLOCK_BOOTTIME),
         .now_realtime_ns = nsec_now(CLOCK_REALTIME),
     };
-    struct ipc_credentials credentials;
-    if (ipc_socket_credentials(ipc_client_fd(client), &credentials) == 0 && credentials.pid > 0) {
-        status.pid = credentials.pid;
-        status.resident_bytes = resident_bytes(credentials.pid);
-        read_locked(credentials.pid, &status);
+    status.pid = pid_of_service(client, state);
+    if (status.pid > 0) {
+        status.resident_bytes = resident_bytes(status.pid);
+        read_locked(status.pid, &status);
     }
     struct strbuf text CLEANUP(strbuf_done) = {0};
     (json ? status_add_json : status_add_text)(&status, &text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bundles of ftrace events: order over processors, compact events, clocks, completeness.
+#include "common/cleanup.h"
 #include "protos/fields.h"
 #include "tests/unit/trace_fixture.h"
 
@@ -31,6 +32,27 @@ static void a_run_out_of_order_is_sorted(void **state)
     struct seen *seen = read_all(&writer);
     assert_string_equal(seen->log.text, "| e0@10 e0@20 e1@25 e0@30 e0@40 .");
     seen_free(seen);
+}
+
+static void runs_of_any_length_are_sorted(void **state)
+{
+    (void)state;
+    static const int64_t times[] = {7, 3, 9, 1, 8, 2, 6, 4, 5};
+    for (size_t n = 2; n <= ELEMENTS(times); n++) {
+        struct trace_writer writer;
+        trace_writer_start(&writer);
+        write_bundle(&writer.w, 0, n, times);
+        struct seen *seen = read_all(&writer);
+        CLEANUP(strbuf_done) struct strbuf expected = {0};
+        strbuf_add_str(&expected, "| ");
+        for (int64_t ts = 1; ts <= 9; ts++)
+            for (size_t i = 0; i < n; i++)
+                if (times[i] == ts)
+                    strbuf_addf(&expected, "e0@%lld ", (long long)ts);
+        strbuf_add_char(&expected, '.');
+        assert_string_equal(seen->log.text, expected.text);
+        seen_free(seen);
+    }
 }
 
 static void packed(struct wire_writer *w, uint32_t field, size_t n, const uint64_t *values)
@@ -205,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processors_are_merged),
         cmocka_unit_test(a_run_out_of_order_is_sorted),
+        cmocka_unit_test(runs_of_any_length_are_sorted),
         cmocka_unit_test(compact_switches_are_differences),
         cmocka_unit_test(compact_columns_must_have_one_length),
         cmocka_unit_test(bundles_need_a_processor),

@@ -137,8 +137,8 @@ int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, s
                 name, (unsigned)group);
         err_hint(
             err, r,
-            "run the daemon with this group, such as SupplementaryGroups= of the systemd unit, "
-            "or with CAP_SETGID");
+            "run the daemon with this group or with CAP_SETGID; under systemd, the socket of "
+            "mmtrace.socket with SocketGroup= is the group's");
         return r;
     }
     if (r == -EADDRINUSE && *name != '@') {
