@@ -51,7 +51,7 @@ VEC_DEFINE(interned_table_vec, struct interned_table *);
 
 #define LOSS_CAUSES 8
 
-// What the trace lacks of a sequence, up to the current packet.
+// Losses of a sequence up to the current packet.
 struct sequence_losses {
     uint32_t n_gaps;
     uint32_t n_by_cause[LOSS_CAUSES]; // gaps by bit of DataLossReason, from the second bit on

@@ -598,8 +598,7 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
             return r;
         reader->result.n_packets += outermost;
         if (reader->result.stopped) {
-            reader->result.stopped_offset =
-                (uint64_t)(trace.pos - start); // outermost sets it last
+            reader->result.stopped_offset = (uint64_t)(trace.pos - start); // outermost sets it last
             return 0;
         }
     }
@@ -738,8 +737,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
     struct reader *reader = memory_calloc(1, sizeof(*reader));
     if (!reader)
         return err_errno(err, -ENOMEM, "trace");
-    *reader = (struct reader){
-        .input = input, .handler = handler, .clocks = clocks, .err = err};
+    *reader = (struct reader){.input = input, .handler = handler, .clocks = clocks, .err = err};
     reader->folder = reader->timeline.folder = spill_folder;
     if (!clocks->trace_clock)
         clocks->trace_clock = CLOCK_ID_BOOTTIME;
