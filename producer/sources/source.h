@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A data source writes packets about one part of the system. Each source is one file (or folder)
-// here that defines a `const struct source_class`, and one row in source_classes[] (registry.c).
+// here that defines a `const struct source_class`, and one row in meson.build beside this file.
 // Sources know nothing of sessions, files or triggers: they get a packet writer, a loop and a
 // config.
 //

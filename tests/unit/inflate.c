@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <zlib.h>
 
+#include "common/elements.h"
 #include "protos/fields.h"
 #include "tests/unit/unit.h"
 
@@ -61,7 +62,7 @@ static void check(uint32_t number, size_t pack(const uint8_t *, size_t, uint8_t 
     size_t got;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 2654435761u >> 13);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         size_t n = pack(bytes, sizes[i], data);
         assert_int_equal(inflated(number, data, n, sizes[i], &got), 0);
         assert_int_equal(got, sizes[i]);
