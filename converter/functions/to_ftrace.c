@@ -71,7 +71,7 @@ static const struct form {
     {"workqueue_queue_work", " work struct={work:x}<function:k><workqueue:x>{req_cpu}{cpu}"},
 };
 
-// What the calls of a statement share.
+// Data that the calls of a statement share.
 struct lines {
     sqlite3_stmt *event;   // owned
     struct arg_sets *sets; // owned

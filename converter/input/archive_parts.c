@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all archives share: which entries are read, and the limits.
+// Parts that all archives share: the choice of entries, and the limits.
 //
 // An archive may inflate to far more than it declares, or name the same bytes many times. All kept
 // bytes count against one limit, which depends on the size of the archive; the inflated bytes of

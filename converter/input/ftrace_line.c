@@ -99,7 +99,7 @@ static void tgid_take(struct span *text, struct ftrace_line *line)
     *text = whole;
 }
 
-// What stands in front of the CPU.
+// The text in front of the CPU.
 static bool task_read(struct span text, struct ftrace_line *line)
 {
     text = trim(text);
@@ -145,7 +145,7 @@ static bool time_take(struct span *text, int64_t *ret)
     return false;
 }
 
-// What stands behind the CPU.
+// The text behind the CPU.
 static bool event_read(struct span text, struct ftrace_line *line)
 {
     text = trim(text);

@@ -8,7 +8,7 @@
 
 #include "converter/input/kinds.h"
 
-// What a step works on. The step moves the pointers.
+// The input and output of a step. The step moves the pointers.
 struct unpack_step {
     const uint8_t *in, *in_end;
     uint8_t *out, *out_end;

@@ -39,7 +39,7 @@ enum {
 };
 
 #define RECORD_TYPES          128
-#define TIMEBASE_LIMIT        (UINT64_C(1) << 62) // simpleperf's period of events that are only counted
+#define TIMEBASE_LIMIT        (UINT64_C(1) << 62) // simpleperf's period of counted events
 #define INFLATED_CHUNK        ((size_t)128 << 10)
 #define COUNTERS_MAX          32
 #define UNKNOWN_MODE          0

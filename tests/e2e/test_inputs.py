@@ -500,7 +500,7 @@ class ChromeJson(Case):
 
 
 class ForeignFiles(Case):
-    """What the message about a file that is no trace says."""
+    """The text of the message about a file that is no trace."""
 
     def test_kinds_are_named(self):
         kinds = {

@@ -32,7 +32,12 @@ OWN = {
     "ActivateTriggersResponse", "ActivateTriggersResponse.Answer", "MallocInfo", "MallocInfo.Arena", "PageResidency",
     "PageResidency.File", "PageResidency.Round", "PageResidency.Sample", "PageResidencyConfig", "PerfMap",
     "PerfMapConfig", "ProcessStats.Ended", "RecordingCut", "TracingServiceState.SessionDetails",
-    "TracingServiceState.TraceFolder",
+    "TracingServiceState.TraceFolder", "ForeignMapping", "ForeignPerfEvent", "ForeignProblems", "ForeignProblems.Records",
+    "ForeignSample", "ForeignSample.Frame", "ForeignTask", "JsonEvent", "JsonFact", "TranslationProblems",
+    # of simpleperf's files
+    "SimpleperfFile", "SimpleperfFile.ElfFile", "SimpleperfFile.KernelModule", "SimpleperfFile.Symbol", "SimpleperfRecord",
+    "SimpleperfRecord.ContextSwitch", "SimpleperfRecord.File", "SimpleperfRecord.LostSituation", "SimpleperfRecord.MetaInfo",
+    "SimpleperfRecord.Sample", "SimpleperfRecord.Sample.CallChainEntry", "SimpleperfRecord.Thread",
 }  # fmt: skip
 FTRACE = {"KprobeEvent"}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a file of another format says about its threads, and what could not be translated.
+// Facts of a file of another format about its threads, and counts of untranslated parts.
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 

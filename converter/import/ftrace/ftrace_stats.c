@@ -86,7 +86,7 @@ static bool setup_error(struct import *im, const char *what, const struct wire_f
     return true;
 }
 
-// What could not be switched on. A sequence tells so for each of its sources.
+// Events that could not be switched on. A sequence has a list for each of its sources.
 static void setup_errors_read(struct import *im, struct ftrace_machine *machine,
                               const struct packet *packet)
 {

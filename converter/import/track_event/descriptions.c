@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What descriptors say of processes and threads beside their numbers. Names and labels of Chrome
+// Facts of descriptors about processes and threads beside numbers. Names and labels of Chrome
 // come from its kinds of processes and threads.
 #include <errno.h>
 

@@ -135,10 +135,9 @@ int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, s
     if (r == UNIX_SOCKET_E_NO_GROUP) {
         err_set(err, r, "socket '%s': it cannot be given to group %u: its owner alone may connect",
                 name, (unsigned)group);
-        err_hint(
-            err, r,
-            "run the daemon with this group or with CAP_SETGID; under systemd, the socket of "
-            "mmtrace.socket with SocketGroup= is the group's");
+        err_hint(err, r,
+                 "run the daemon with this group or with CAP_SETGID; under systemd, the socket of "
+                 "mmtrace.socket with SocketGroup= is the group's");
         return r;
     }
     if (r == -EADDRINUSE && *name != '@') {
