@@ -114,7 +114,7 @@ class Recorder(unittest.TestCase):
         proc = self.record("nice", "-n", "5")
         self.assertEqual(self.nice(proc), 5)
         if (proc / "autogroup").exists():
-            self.assertNotIn("-10", (proc / "autogroup").read_text())
+            self.assertNotIn("nice -10", (proc / "autogroup").read_text())
 
     @staticmethod
     def text_is_locked(proc):
