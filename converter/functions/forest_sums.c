@@ -286,7 +286,8 @@ static bool starts_read(const struct forest *forest, struct start_vec *starts)
         if (row->has_value && start_vec_push(starts, start) < 0)
             return false;
     }
-    qsort(starts->items, starts->n, sizeof(*starts->items), start_compare);
+    if (starts->n)
+        qsort(starts->items, starts->n, sizeof(*starts->items), start_compare);
     return true;
 }
 

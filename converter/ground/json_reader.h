@@ -44,7 +44,7 @@ struct json_reader {
 
 static inline struct json_reader json_reader_over(const void *text, size_t size)
 {
-    return (struct json_reader){.at = text, .end = (const char *)text + size};
+    return (struct json_reader){.at = text, .end = size ? (const char *)text + size : text};
 }
 
 // Reads the next token. JSON_BAD and JSON_CUT do not move the reader.

@@ -106,7 +106,7 @@ bool perf_frame_read(struct span line, struct span *function, struct span *file)
     line = trim_end(line);
     if (!text_hex(word_take(&line), &address) || line.at == line.end || line.end[-1] != ')')
         return false;
-    const char *bracket = line.end;
+    const char *bracket = line.end - 1;
     while (bracket > line.at && *bracket != '(')
         bracket--;
     if (*bracket != '(')

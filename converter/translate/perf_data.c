@@ -42,6 +42,8 @@ enum {
 #define TIMEBASE_LIMIT        (UINT64_C(1) << 62) // simpleperf's period of counted events
 #define INFLATED_CHUNK        ((size_t)128 << 10)
 #define COUNTERS_MAX          32
+#define EVENT_TEXTS_MAX       ((size_t)64 << 20) // bytes of a text in the packets of all events
+#define EVENT_TEXT_MAX        ((size_t)1 << 20)  // the same, of one event
 #define UNKNOWN_MODE          0
 #define CPU_MODE_KERNEL       1
 #define CPU_MODE_USER         2
@@ -608,6 +610,19 @@ static const char *timebase_unit(const struct perf_event_attr *attr)
     }
 }
 
+// A file has a text once, and the packet of each event repeats the text. Cuts a text off where all
+// packets together would be too large.
+static struct text event_text(const struct perf_data *data, struct text text)
+{
+    size_t max = EVENT_TEXTS_MAX / data->file.events.n;
+    if (max > EVENT_TEXT_MAX)
+        max = EVENT_TEXT_MAX;
+    if (text.size <= max)
+        return text;
+    translation_damage(data->to, "texts of its events are cut off after %zu bytes", max);
+    return (struct text){text.at, max};
+}
+
 static void events_write(const struct perf_data *data)
 {
     const struct perf_file *file = &data->file;
@@ -615,15 +630,17 @@ static void events_write(const struct perf_data *data)
     for (size_t i = 0; i < file->events.n; i++) {
         const struct perf_event *event = &file->events.items[i];
         const char *unit = timebase_unit(&event->attr);
+        struct text name = event_text(data, event->name);
+        struct text cmdline = event_text(data, text_from(file->cmdline));
         struct wire_writer *w = packets_begin(packets, PACKETS_NO_TIME);
         size_t message = wire_begin(w, PB_TracePacket_foreign_perf_event);
         wire_uint(w, PB_ForeignPerfEvent_index, i);
-        wire_text(w, PB_ForeignPerfEvent_name, event->name.at, event->name.size);
+        wire_text(w, PB_ForeignPerfEvent_name, name.at, name.size);
         if (unit)
             wire_string(w, PB_ForeignPerfEvent_unit, unit);
         wire_uint(w, PB_ForeignPerfEvent_is_timebase, event->attr.sample_period < TIMEBASE_LIMIT);
-        if (file->cmdline)
-            wire_text(w, PB_ForeignPerfEvent_cmdline, file->cmdline, strlen(file->cmdline));
+        if (cmdline.at)
+            wire_text(w, PB_ForeignPerfEvent_cmdline, cmdline.at, cmdline.size);
         wire_end(w, message);
         packets_end(packets);
     }

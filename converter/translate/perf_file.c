@@ -10,18 +10,18 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define HEADER_SIZE      104
-#define STREAM_SIZE      16 // of the header of a stream
-#define EVENTS_MAX       65536
-#define IDS_MAX          (1u << 22)
-#define BUILD_IDS_MAX    (1u << 20)
-#define CMDLINE_MAX      ((size_t)1 << 20)
-#define ANY_PID          UINT32_MAX
-#define BUILD_ID_MAX     20
-#define FLAG_BUILD_SIZE  (1u << 15) // in misc: the build id has a size
-#define N_FEATURES       256
-#define SIMPLEPERF_NAMES 4096
-#define PATH_KEY_MAX     4096
+#define HEADER_SIZE     104
+#define STREAM_SIZE     16 // of the header of a stream
+#define EVENTS_MAX      65536
+#define IDS_MAX         (1u << 22)
+#define BUILD_IDS_MAX   (1u << 20)
+#define CMDLINE_MAX     ((size_t)1 << 20)
+#define ANY_PID         UINT32_MAX
+#define BUILD_ID_MAX    20
+#define FLAG_BUILD_SIZE (1u << 15) // in misc: the build id has a size
+#define N_FEATURES      256
+#define COMPARED_MAX    (UINT64_C(1) << 25) // events, with names of simpleperf
+#define PATH_KEY_MAX    4096
 
 enum {
     FEATURE_BUILD_ID = 2,
@@ -116,12 +116,15 @@ void perf_event_add(struct perf_file *file, struct perf_bytes attr, struct perf_
     }
     memcpy(&event.attr, attr.at, size < sizeof(event.attr) ? size : sizeof(event.attr));
     file->failed |= perf_event_vec_push(&file->events, event) < 0;
-    while (perf_bytes_left(&ids) >= sizeof(uint64_t) && file->event_of_id.n < IDS_MAX &&
-           !file->failed) {
+    // Many events may name the same bytes as their ids.
+    for (; perf_bytes_left(&ids) >= sizeof(uint64_t) && file->n_ids_read < IDS_MAX && !file->failed;
+         file->n_ids_read++) {
         bool is_new;
         file->failed |=
             !map64_get_or_add(&file->event_of_id, perf_u64(&ids), file->events.n - 1, &is_new);
     }
+    if (perf_bytes_left(&ids) >= sizeof(uint64_t) && !file->failed)
+        damaged(file, "its events have too many ids");
 }
 
 static void attrs_read(struct perf_file *file, struct section attrs, uint64_t attr_size)
@@ -167,9 +170,10 @@ static void cmdline_read(struct perf_file *file, struct perf_bytes bytes)
     uint32_t n = perf_u32(&bytes);
     for (uint32_t i = 0; i < n && !bytes.failed && text.size < CMDLINE_MAX; i++) {
         struct text word = sized_text_take(&bytes);
+        size_t left = CMDLINE_MAX - text.size;
         if (i)
             strbuf_add_char(&text, ' ');
-        strbuf_add(&text, word.at, word.size);
+        strbuf_add(&text, word.at, word.size < left ? word.size : left);
     }
     free(file->cmdline);
     file->failed |= text.failed;
@@ -250,6 +254,7 @@ const struct perf_build_id *perf_build_id_find(const struct perf_file *file, uin
 
 static void name_set(struct perf_file *file, uint64_t type, uint64_t config, struct text name)
 {
+    file->n_compared += file->events.n;
     vec_foreach(&file->events, event) {
         if (event->attr.type == type && event->attr.config == config)
             event->name = name;
@@ -261,7 +266,7 @@ static void simpleperf_names_read(struct perf_file *file, struct text lines)
 {
     const char *at = lines.at, *end = lines.at + lines.size;
     char *rest;
-    for (size_t n = 0; at < end && n < SIMPLEPERF_NAMES; n++) {
+    while (at < end && file->n_compared < COMPARED_MAX) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;
         const char *comma = memchr(at, ',', (size_t)(stop - at));
@@ -271,6 +276,8 @@ static void simpleperf_names_read(struct perf_file *file, struct text lines)
                      (struct text){at, (size_t)(comma - at)});
         at = stop + (newline != NULL);
     }
+    if (at < end)
+        damaged(file, "its events have too many names");
 }
 
 // Pairs of texts, a name and its value

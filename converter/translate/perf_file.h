@@ -56,6 +56,8 @@ struct perf_file {
     bool is_simpleperf;
     struct perf_event_vec events;
     struct map64 event_of_id;  // id -> index in events
+    size_t n_ids_read;         // repeated ids count, too
+    uint64_t n_compared;       // events that were compared with names of simpleperf
     struct strset build_files; // pid and path -> index in build_ids
     struct perf_build_id_vec build_ids;
     struct perf_bytes symbol_files; // of simpleperf: a size and a message for each file

@@ -27,6 +27,7 @@
 #define DEPTH_MAX  100
 #define NUMBER_MAX ((UINT64_C(1) << 29) - 1) // of a field
 #define FIXED_HEX  2                         // `0x` in front of the digits
+#define TOLD_MAX   ((size_t)100)             // bytes of a name in a message
 
 // A field, as the text names it
 struct wanted {
@@ -163,7 +164,8 @@ static struct wanted field_named(struct text_proto *text, const struct level *le
         return (struct wanted){.number = field->number, .type = field->type, .of = field->of};
     text->n_unknown++;
     TELL_UNKNOWN(text, "%s has no field \"%.*s\"",
-                 level->message ? level->message->name : "a message", (int)word.size, word.at);
+                 level->message ? level->message->name : "a message",
+                 (int)(word.size < TOLD_MAX ? word.size : TOLD_MAX), word.at);
     return (struct wanted){0};
 }
 

@@ -261,6 +261,13 @@ class PerfText(Case):
         self.assertEqual(self.stat("mmsql_perf_text_lines_left_out"), 2)
         self.assertEqual(len(self.chains()), 7)
 
+    def test_last_frame_ends_the_last_page(self):
+        """The last line has no newline, and nothing may be read behind it."""
+        head, tail = "x 12 [003] 3.000001:  1 cycles:\n\t7f g (/lib/b)\n#", "\n\t7f h /lib/a)"
+        said = self.convert(head + "x" * (4096 - len(head) - len(tail)) + tail, code=1)
+        self.assertIn("line 4 is neither a sample nor a frame", said)
+        self.assertEqual(self.chains(), [(3000001000, [("/lib/b", "g")])])
+
 
 def whole_perf_data():
     events = [(ff.attr(), "cpu-clock", [1, 2]), (ff.attr(config=2, period=1), "page-faults", [3])]
@@ -371,6 +378,32 @@ class PerfData(Case):
         self.assertEqual(self.chains(), CHAINS)
         self.assertEqual(self.query("SELECT name, idx, value FROM stats WHERE name IN ('perf_record_skipped', 'perf_unknown_record_type', 'mmsql_perf_samples_lost')"),
                          [("perf_record_skipped", 9, 2), ("perf_unknown_record_type", 2, 1), ("mmsql_perf_samples_lost", None, 17)])
+
+    def test_texts_of_many_events(self):
+        """Each event has the name and the command line, which the file has once. A small file becomes no large database."""
+        events = [(ff.attr(), "", [n + 1]) for n in range(1000)]
+        name = b"n" * (1 << 20)
+        names = ff.struct.pack("<IIII", 1, 0, len(events), len(name)) + name + ff.struct.pack(f"<{len(events)}Q", *range(1, len(events) + 1))
+        features = {11: ff.struct.pack("<II", 1, len(name)) + name, 12: names}
+        said = self.convert(ff.perf_data(events, whole_perf_data()[1], features), code=1)
+        self.assertIn("texts of its events are cut off after 67108 bytes", said)
+        self.assertEqual(self.query("SELECT count(*), min(length(cmdline)), max(length(cmdline)) FROM _profiler_session"), [(1000, 67108, 67108)])
+
+    def test_ids_that_all_events_share(self):
+        """Each event names the same bytes as its ids. The time does not grow with the number of events times that of ids."""
+        events = [(ff.attr(), "", [1] * (1 << 19 if n == 0 else 0)) for n in range(20000)]
+        content = bytearray(ff.perf_data(events, whole_perf_data()[1]))
+        size = ff.ATTR_SIZE + 16
+        ids = content[104 + size - 16:104 + size]
+        for n in range(len(events)):
+            content[104 + (n + 1) * size - 16:104 + (n + 1) * size] = ids
+        self.assertIn("its events have too many ids", self.convert(bytes(content), code=1))
+
+    def test_names_of_simpleperf_for_many_events(self):
+        events = [(ff.attr(), "", []) for n in range(60000)]
+        names = (b"event_type_info\0" + b"a,1,0\n" * 4096 + b"\0") * 100
+        said = self.convert(ff.perf_data(events, whole_perf_data()[1], {129: names}), code=1)
+        self.assertIn("its events have too many names", said)
 
     @unittest.skipUnless(shutil.which("perf") and os.geteuid() == 0, "needs perf and root")
     def test_real_recordings(self):
