@@ -763,7 +763,7 @@ int trace_read(struct input *input, const char *spill_folder, const struct trace
         r = timeline_walk(reader);
     problem_count(reader, PROBLEM_INTERNED_MISSING, reader->sequences.use.n_missing);
     problem_count(reader, PROBLEM_INTERNED_WITHHELD, reader->sequences.use.n_withheld);
-    r = handler->finished(handler->userdata, r);
+    r = handler->finished(handler->userdata, r, &reader->result);
     if (r < 0 && err && !err->text[0])
         err_errno(err, r, r == -ENOMEM ? "trace" : "temporary files");
     timeline_done(&reader->timeline);

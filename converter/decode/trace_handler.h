@@ -110,7 +110,7 @@ struct trace_handler {
     int (*indexed)(void *userdata, const struct trace_result *result);
     // Called at the end with the outcome (0 or a negative errno), while trace bytes can still be
     // read. Returns the final outcome.
-    int (*finished)(void *userdata, int outcome);
+    int (*finished)(void *userdata, int outcome, const struct trace_result *result);
     void (*snapshot)(void *userdata, uint32_t id, int64_t ts, const struct clock_reading *readings,
                      size_t n);
     void (*problem)(void *userdata, enum trace_problem problem, uint32_t detail);

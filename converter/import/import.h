@@ -60,7 +60,6 @@ struct import {
     struct machine *machine;                        // borrowed: the current machine
     uint64_t n_packets;
     nsec_t start;                      // of the conversion, CLOCK_MONOTONIC
-    const struct trace_result *result; // borrowed
     bool has_realtime;
     int64_t realtime_offset; // ns: real time minus trace time in the first snapshot of both
     struct bounds bounds;    // of all rows that have a time

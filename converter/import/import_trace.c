@@ -203,12 +203,12 @@ static void held_back_write(struct import *im)
     database_flush(im->db, NULL);
 }
 
-static int handle_finished(void *userdata, int outcome)
+static int handle_finished(void *userdata, int outcome, const struct trace_result *result)
 {
     struct import *im = userdata;
-    if (im->result->stopped_late)
-        stats_set_at(&im->stats, STAT_mmsql_stopped_at_time, im->result->stopped_late,
-                     im->result->stopped_ts);
+    if (result->stopped_late)
+        stats_set_at(&im->stats, STAT_mmsql_stopped_at_time, result->stopped_late,
+                     result->stopped_ts);
     import_fail(im, outcome);
     if (!import_failed(im))
         held_back_write(im);
@@ -240,8 +240,7 @@ int import_trace(struct database *db, struct input *input, const char *spill_fol
                  bool (*progress)(void *userdata, double done), void *userdata, struct err *err,
                  struct trace_result *ret)
 {
-    struct import im = {
-        .db = db, .input = input, .err = err, .result = ret, .start = nsec_now(CLOCK_MONOTONIC)};
+    struct import im = {.db = db, .input = input, .err = err, .start = nsec_now(CLOCK_MONOTONIC)};
     im.failure = im.strings.failure = im.tracks.failure = im.stats.failure = im.metadata.failure =
         im.slices.failure = im.states.failure = im.thread_states.failure = database_failure(db);
     im.tracks.strings = &im.strings;

@@ -85,8 +85,9 @@ static int on_indexed(void *userdata, const struct trace_result *result)
     return 0;
 }
 
-static int on_finished(void *userdata, int outcome)
+static int on_finished(void *userdata, int outcome, const struct trace_result *result)
 {
+    (void)result;
     strbuf_add_char(&((struct seen *)userdata)->log, '.');
     return outcome;
 }
