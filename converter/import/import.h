@@ -59,7 +59,7 @@ struct import {
     struct machine_vec machines;                    // owned
     struct machine *machine;                        // borrowed: the current machine
     uint64_t n_packets;
-    nsec_t start;                      // of the conversion, CLOCK_MONOTONIC
+    nsec_t start; // of the conversion, CLOCK_MONOTONIC
     bool has_realtime;
     int64_t realtime_offset; // ns: real time minus trace time in the first snapshot of both
     struct bounds bounds;    // of all rows that have a time
