@@ -138,9 +138,8 @@ class Checks:
         rows = self.capture.query("SELECT kind, upid, pid, process_name FROM reclaim_by_process")
         for row in rows:
             self.assertNotIn("", row[:3])
-        # Most tasks here end before they can be looked up. The kernel notes no name where two processors want to note
-        # one at the same moment: 4 in 1,000 of these tasks beside a busy machine's other programs.
-        self.assertLessEqual(sum(row[3] == "" for row in rows), 1 + len(rows) // 100)
+        # The kernel misses the name of a task now and then, which ends before it can be asked.
+        self.assertLessEqual(sum(row[3] == "" for row in rows), 1 + len(rows) // 1000)
         pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim" and "python" in name}
         self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
         self.assertIn("head", {row[3] for row in rows})
