@@ -98,11 +98,10 @@ class SysStats(StatsCase):
             "buffers { size_kb: 8192 }\nduration_ms: 3000\n" +
             source("linux.sys_stats", "sys_stats_config { vmstat_period_ms: 7 "
                    "meminfo_period_ms: 250 stat_period_ms: 1000 }"))
-        lost = re.search(r"([\d,]+) events? lost", said)
-        lost = int(lost[1].replace(",", "")) if lost else 0
+        lost = sum(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:events? lost|readings? left out)", said))
         vmstat, meminfo = counters(packets, "vmstat"), counters(packets, "meminfo")
         stat = [p for p in lib.of_kind(packets, "sys_stats") if p.one("sys_stats", "cpu_stat")]
-        # Each grid point has its sample, or is counted as lost: some 429, 13 and 4 of them. A few of
+        # Each grid point has its sample, or is counted as lost or late: some 429, 13 and 4 of them. A few of
         # the end may be due when a busy machine comes to stop the source.
         start, end = ([p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                        if p.one("service_event", name)][0]
