@@ -523,7 +523,9 @@ class Reset(Armed):
         daemon.end(signal.SIGKILL)
         # The daemon's helpers end a little later, and hold the folder until then.
         wait_for(lambda: lib.run("umount", self.traces).returncode == 0, "the file system is free")
-        mount(self, "-o", "loop", image, self.traces)
+        # Mount namespaces of other tests may hold the dead file system still.
+        shutil.copy(image, self.root / "after")
+        mount(self, "-o", "loop", self.root / "after", self.traces)
         [part] = self.parts()
         with self.daemon("--output-dir", self.traces) as daemon:
             daemon.wait(lambda: "recovered " in daemon.said())
