@@ -4,6 +4,7 @@
 // (process_stats). Publishing a known pid costs one compare.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define PID_FEED_CACHE 4096
@@ -15,6 +16,9 @@ struct pid_feed {
     void (*seen)(void *userdata, int32_t pid);
     // As `seen`; called each time a pid ended or changed its name.
     void (*changed)(void *userdata, int32_t pid);
+    // Called for each task that exits, with the task's last name: `size` bytes, which end with a
+    // NUL if the name is shorter.
+    void (*exited)(void *userdata, int32_t tid, const char *name, size_t size);
     void *userdata;
     // Publishes that a process is being profiled; called again when it executes another program.
     // Borrowed; NULL: no listener.
@@ -38,6 +42,12 @@ static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
     *slot = pid;
     if (feed->seen)
         feed->seen(feed->userdata, pid);
+}
+
+static inline void pid_feed_exit(struct pid_feed *feed, int32_t tid, const char *name, size_t size)
+{
+    if (feed->exited && tid > 0)
+        feed->exited(feed->userdata, tid, name, size);
 }
 
 // Notes that the pid ended or changed its name. The next publication of the pid counts as new.

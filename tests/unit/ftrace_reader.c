@@ -35,6 +35,11 @@
 #define PRINT                                                                                      \
     "name: print\nID: 5\n" COMMON "\tfield:unsigned long ip;\toffset:8;\tsize:8;\tsigned:0;\n"     \
     "\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n"
+#define EXIT                                                                                       \
+    "name: sched_process_exit\nID: 6\n" COMMON                                                     \
+    "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"                                     \
+    "\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n"                                         \
+    "\tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;\n"
 #define MINE                                                                                       \
     "name: mine\nID: 7\n" COMMON "\tfield:unsigned int number;\toffset:8;\tsize:4;\tsigned:0;\n"
 #define WORK                                                                                       \
@@ -393,6 +398,55 @@ static void add_symbol(struct fixture *f, uint64_t address, const char *name)
     assert_int_equal(kernel_symbol_list_push(&f->symbols.list, symbol), 0);
 }
 
+struct heard_exit {
+    unsigned n;
+    int32_t tid;
+    char name[17];
+};
+
+static void hear_exit(void *userdata, int32_t tid, const char *name, size_t size)
+{
+    struct heard_exit *heard = userdata;
+    heard->n++;
+    heard->tid = tid;
+    memset(heard->name, 0, sizeof(heard->name));
+    memcpy(heard->name, name, size);
+}
+
+// The exits of tasks are published, and recorded only if the config selects the event.
+static void exits_are_published(void **state)
+{
+    struct fixture *f = *state;
+    struct heard_exit heard = {0};
+    uint8_t record[36] = {6, 0, 0, 0, 42};
+    int32_t tid = 4711;
+    memcpy(record + 8, "sixteen letters!", 16);
+    memcpy(record + 24, &tid, sizeof(tid));
+    f->reader.exits = (struct exit_format){.id = 6, .pid = 24, .comm = 8, .comm_size = 16};
+    make(f, 8192, PACKET_BUFFER_RING, NULL);
+    add_record(f, record, sizeof(record)); // nobody listens
+    parse(f, 0);
+    f->pids.exited = hear_exit;
+    f->pids.userdata = &heard;
+    start_page(f);
+    add_record(f, record, sizeof(record));
+    add_record(f, record, 20); // too short
+    parse(f, 0);
+    look(f);
+    assert_int_equal(heard.n, 1);
+    assert_int_equal(heard.tid, 4711);
+    assert_string_equal(heard.name, "sixteen letters!");
+    assert_int_equal(f->n_times, 0);
+
+    add_plan(f, "sched", EXIT, EVENT_PLAN_TYPED);
+    start_page(f);
+    add_record(f, record, sizeof(record));
+    parse(f, 0);
+    look(f);
+    assert_int_equal(heard.n, 2);
+    assert_int_equal(f->n_times, 1);
+}
+
 static void names_of_functions_are_sent_once(void **state)
 {
     struct fixture *f = *state;
@@ -547,6 +601,7 @@ int main(void)
         TEST(columns_hold_many_switches),
         cmocka_unit_test(columns_want_the_known_layout),
         TEST(a_round_ends_where_the_writer_is),
+        TEST(exits_are_published),
         TEST(names_of_functions_are_sent_once),
         TEST(names_are_sent_again_after_a_loss),
         TEST(numbers_of_addresses_do_not_grow_for_ever),

@@ -177,6 +177,43 @@ static void events_are_found_by_group_name_and_pattern(void **state)
     event_set_done(&set);
 }
 
+// sched_process_exit is switched on for the names of tasks, and has a plan only if the config
+// selects the event.
+static void exits_are_added_for_their_names(void **state)
+{
+    struct fixture *f = *state;
+    char *wanted[] = {(char *)"kmem/rss_stat", (char *)"sched/sched_process_exit"};
+    Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
+    config.ftrace_events = wanted;
+    config.n_ftrace_events = 1;
+    struct event_set set;
+    struct err err = {0};
+    assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), -ENOENT);
+    put_event(f, "sched", "sched_process_exit", 17);
+    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), -EINVAL);
+    assert_int_equal(set.exits.id, 0);
+    put_file(f, "tracefs/events/sched/sched_process_exit/format",
+             "name: sched_process_exit\nID: 17\n" COMMON
+             "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+             "\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n");
+    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), 0);
+    assert_int_equal(set.exits.id, 17);
+    assert_int_equal(set.exits.pid, 24);
+    assert_int_equal(set.exits.comm, 8);
+    assert_int_equal(set.exits.comm_size, 16);
+    assert_true(event_set_has(&set, "sched", "sched_process_exit"));
+    assert_true(set.n_plans <= 17 || !set.plans[17]);
+    event_set_done(&set);
+
+    config.n_ftrace_events = 2;
+    assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), 0);
+    assert_int_equal(set.chosen.n, 2);
+    assert_non_null(set.plans[17]);
+    event_set_done(&set);
+}
+
 static void categories_are_sets_of_events(void **state)
 {
     struct fixture *f = *state;
@@ -470,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(events_are_found_by_group_name_and_pattern),
+        TEST(exits_are_added_for_their_names),
         TEST(categories_are_sets_of_events),
         TEST(borrowed_settings_are_put_back),
         TEST(markers_need_the_main_buffer),

@@ -233,8 +233,47 @@ static void pids_of_others_are_looked_up(void **state)
     fixture_done(&f);
 }
 
-// A task that is gone has the name that the kernel still knows, at once or when the recording ends;
-// a living task has its name from /proc.
+static void begin_ended(struct source_fixture *f, struct setup *setup, char tracefs[128])
+{
+    begin(f, setup, 1 << 20);
+    snprintf(tracefs, 128, "%s/tracefs", f->root);
+    f->roots.tracefs = tracefs;
+    f->env.names_ended = true;
+    setup->process_stats.record_thread_names = 1;
+}
+
+// A task that is gone has the name of its exit, whether the exit is read before the task is looked
+// up or later. The last exit of an id counts.
+static void ended_tasks_have_the_names_of_their_exits(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char name[32], tracefs[128];
+    begin_ended(&f, &setup, tracefs);
+    fixture_text(&f, "tracefs/saved_cmdlines", "997 wrong\n999 wrong\n");
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 999);
+    pid_feed_exit(&f.pids, 999, "former owner", 16);
+    pid_feed_exit(&f.pids, 999, "sixteen letters!", 16);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_process(&f, 999, "sixteen letters");
+    assert_thread(&f, 999, "sixteen letters");
+    pid_feed_publish(&f.pids, 997);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 997, name, sizeof(name)), 0);
+    pid_feed_exit(&f.pids, 997, "late", 16);
+    pid_feed_exit(&f.pids, 997 + N_EXITED, "another", 16);
+    pid_feed_exit(&f.pids, 997, "late", 16);
+    f.class->flush(f.source);
+    assert_process(&f, 997, "late");
+    f.class->stop(f.source);
+    pid_feed_exit(&f.pids, 997, "nobody listens", 16);
+    fixture_done(&f);
+}
+
+// A task without an exit has the name that the kernel still knows, after a while or when the
+// recording ends; a living task has its name from /proc.
 static void ended_tasks_have_the_kernels_names(void **state)
 {
     (void)state;
@@ -242,27 +281,25 @@ static void ended_tasks_have_the_kernels_names(void **state)
     struct setup setup;
     char name[32], tracefs[128], lines[20000];
     size_t size = 0;
-    begin(&f, &setup, 1 << 20);
-    snprintf(tracefs, sizeof(tracefs), "%s/tracefs", f.root);
-    f.roots.tracefs = tracefs;
-    f.env.names_ended = true;
+    begin_ended(&f, &setup, tracefs);
     name[0] = '\0';
     for (int pid = 1000; size < sizeof(lines) - 64; pid++)
         size += (size_t)snprintf(lines + size, 64, "%d filler %d\n", pid, pid);
     snprintf(lines + size, 64, "%d short lived\n998 <...>\n100 other\n", 999);
     fixture_text(&f, "tracefs/saved_cmdlines", lines);
-    setup.process_stats.record_thread_names = 1;
     write_app(&f, 100);
     fixture_start(&f, &setup.config);
     pid_feed_publish(&f.pids, 999);
     pid_feed_publish(&f.pids, 100);
-    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    fixture_run(&f, 2 * NSEC_PER_MSEC); // too soon: the exit may still come
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 999, name, sizeof(name)), 0);
+    fixture_run(&f, 1100 * NSEC_PER_MSEC);
     assert_process(&f, 999, "short lived");
     assert_thread(&f, 999, "short lived");
     assert_process(&f, 100, "app");
     pid_feed_publish(&f.pids, 998);
     pid_feed_publish(&f.pids, 1001);
-    fixture_run(&f, 2 * NSEC_PER_MSEC); // too soon for another look
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 1001, name, sizeof(name)), 0);
     f.class->stop(f.source);
     assert_process(&f, 1001, "filler 1001");
@@ -638,6 +675,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scan_at_start),
         cmocka_unit_test(pids_of_others_are_looked_up),
+        cmocka_unit_test(ended_tasks_have_the_names_of_their_exits),
         cmocka_unit_test(ended_tasks_have_the_kernels_names),
         cmocka_unit_test(full_queue_asks_again),
         cmocka_unit_test(on_demand_can_be_disabled),

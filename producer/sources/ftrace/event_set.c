@@ -129,6 +129,16 @@ static int read_format(const char *root, const char *group, const char *name,
     return r < 0 ? err_prefix(err, r, "%s/%s", group, name) : 0;
 }
 
+static int add_chosen(struct event_set *set, const char *group, const struct event_format *format)
+{
+    struct chosen_event chosen = {
+        .group = arena_strndup(&set->arena, group, strlen(group)),
+        .name = arena_strndup(&set->arena, format->name, strlen(format->name)),
+        .id = format->id,
+    };
+    return chosen.group && chosen.name ? chosen_events_push(&set->chosen, chosen) : -ENOMEM;
+}
+
 static int add_plan(struct event_set *set, const char *group, const struct event_format *format,
                     enum event_plan_style style, struct err *err)
 {
@@ -143,12 +153,7 @@ static int add_plan(struct event_set *set, const char *group, const struct event
     if (r < 0)
         return r;
     note_specials(set, group, format);
-    struct chosen_event chosen = {
-        .group = arena_strndup(&set->arena, group, strlen(group)),
-        .name = arena_strndup(&set->arena, format->name, strlen(format->name)),
-        .id = format->id,
-    };
-    return chosen.group && chosen.name ? chosen_events_push(&set->chosen, chosen) : -ENOMEM;
+    return add_chosen(set, group, format);
 }
 
 static bool is_event_name(const char *name)
@@ -166,6 +171,27 @@ int event_set_add(struct event_set *set, const char *root, const char *group, co
     if (r < 0)
         return r == -ENOTDIR ? -ENOENT : r;
     r = add_plan(set, group, &format, style, err);
+    event_format_done(&format);
+    return r;
+}
+
+static int add_exits(struct event_set *set, const struct event_format *format, struct err *err)
+{
+    const struct format_field *pid = event_format_field(format, "pid");
+    const struct format_field *comm = event_format_field(format, "comm");
+    if (!pid || pid->size != sizeof(int32_t) || !comm || !comm->size)
+        return err_set(err, -EINVAL, "sched/sched_process_exit: unexpected fields");
+    set->exits = (struct exit_format){format->id, pid->offset, comm->offset, comm->size};
+    return event_set_has(set, "sched", "sched_process_exit") ? 0 : add_chosen(set, "sched", format);
+}
+
+int event_set_add_exits(struct event_set *set, const char *root, struct err *err)
+{
+    struct event_format format;
+    int r = read_format(root, "sched", "sched_process_exit", &format, err);
+    if (r < 0)
+        return r;
+    r = add_exits(set, &format, err);
     event_format_done(&format);
     return r;
 }

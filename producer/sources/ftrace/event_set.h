@@ -26,6 +26,12 @@ struct chosen_event {
 
 VEC_DEFINE(chosen_events, struct chosen_event);
 
+// Where the kernel's sched_process_exit keeps the name of the task that exits.
+struct exit_format {
+    uint16_t id; // the kernel's; 0: the event is not switched on
+    uint16_t pid, comm, comm_size;
+};
+
 struct event_set {
     struct event_plan **plans; // owned, as are the plans; by the kernel's id; NULL: not selected
     size_t n_plans;
@@ -34,6 +40,7 @@ struct event_set {
     struct strset failed;
     bool has_compact; // sched_switch is selected and its format is known
     struct compact_format compact;
+    struct exit_format exits;
     uint16_t print_id, print_text; // id of ftrace/print and offset of its text; 0: not selected
     size_t long_size;              // of the kernel
     struct arena arena;
@@ -49,6 +56,10 @@ int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t lon
 // its format is malformed.
 int event_set_add(struct event_set *set, const char *root, const char *group, const char *name,
                   enum event_plan_style style, struct err *err);
+
+// Adds sched_process_exit for the names of tasks that end. The event is recorded only if the config
+// selects the event, too. Returns 0 or a negative errno, as event_set_add().
+int event_set_add_exits(struct event_set *set, const char *root, struct err *err);
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name);
 void event_set_done(struct event_set *set);

@@ -94,10 +94,23 @@ static inline bool add_record(struct reader *reader, const struct page_record *r
     return bundle_add(bundle, plan, record);
 }
 
+static void publish_exit(const struct reader *reader, const struct page_record *record)
+{
+    const struct exit_format *exits = &reader->exits;
+    int32_t tid;
+    if (record->size < exits->pid + sizeof(tid) || record->size < exits->comm + exits->comm_size)
+        return;
+    memcpy(&tid, record->data + exits->pid, sizeof(tid));
+    pid_feed_exit(reader->context.pids, tid, (const char *)record->data + exits->comm,
+                  exits->comm_size);
+}
+
 static void parse_records(struct reader *reader, struct page_reader *page)
 {
     struct page_record record;
     while (page_next(page, &record)) {
+        if (__builtin_expect(record.id == reader->exits.id, 0))
+            publish_exit(reader, &record);
         if (record.id >= reader->n_plans || !reader->plans[record.id])
             continue;
         if (__builtin_expect(!add_record(reader, &record), 0)) {

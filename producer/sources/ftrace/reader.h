@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "producer/sources/ftrace/bundle_writer.h"
+#include "producer/sources/ftrace/event_set.h"
 #include "producer/sources/ftrace/format.h"
 #include "producer/sources/ftrace/page.h"
 #include "protos/config/ftrace_config.pb-c.h"
@@ -33,6 +34,7 @@ struct reader {
     struct event_context context; // borrowed parts
     struct event_plan **plans;    // borrowed; by the kernel's id; NULL: not selected
     size_t n_plans;
+    struct exit_format exits; // publishes the names of tasks that exit; id 0: none
     const Pb__FtraceConfig__PrintFilter *print_filter; // borrowed; NULL: everything
     uint16_t print_id, print_text;                     // of ftrace/print: id and offset of its text
     struct reader_cpu *cpus;                           // owned

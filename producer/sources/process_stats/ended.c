@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that ended before they were looked up. The kernel remembers the names of tasks with
-// recorded events (saved_cmdlines), even after their end, but not the process of a thread.
-// Therefore each of these tasks is written as a process of its own. This is right for the short
-// programs that a shell runs by the hundred, which most of these tasks are. If recorded events of
-// scheduling and of new tasks tell more, nothing is written here.
+// Tasks that ended before they were looked up. Their names come from the kernel's event of a task's
+// exit, which the source of events switches on for this purpose and does not record. The event does
+// not tell the process of a thread. Therefore each of these tasks is written as a process of its
+// own. This is right for the short programs that a shell runs by the hundred, which most of these
+// tasks are. If recorded events of scheduling and of new tasks tell more, nothing is written here.
 //
-// The kernel misses a name if two CPUs note one at the same moment. The task then becomes a process
-// without a name.
-//
-// The list is long and is read as a whole, at most once a second.
+// An exit may be read a round later than the task's other events, so a task waits for its exit. If
+// the exit was lost, the kernel's own list of names (saved_cmdlines) is the second choice: the list
+// is long, and while a reader holds the list, the kernel notes no names. A task without a name in
+// either place becomes a process without a name.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,13 +19,27 @@
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 
-#define LOOK_PERIOD NSEC_PER_SEC
-#define ENDED_ROOM  256
+#define EXIT_WAIT  NSEC_PER_SEC
+#define ENDED_ROOM 256
 
 void ended_add(struct process_stats *ps, int32_t tid)
 {
-    if (ps->n_ended < N_ENDED_MAX && ps->env.names_ended && ps->env.roots->tracefs)
-        ps->ended[ps->n_ended++] = tid;
+    if (ps->n_ended == N_ENDED_MAX || !ps->env.names_ended || !ps->env.roots->tracefs)
+        return;
+    if (ps->n_ended == 0)
+        ps->ended_due = ps->scan_time + EXIT_WAIT;
+    ps->ended[ps->n_ended++] = tid;
+}
+
+void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, size_t size)
+{
+    struct exited_task *task = &ps->exited[(uint32_t)tid % N_EXITED];
+    size_t length = strnlen(name, size);
+    if (length >= sizeof(task->name))
+        length = sizeof(task->name) - 1;
+    task->tid = tid;
+    memcpy(task->name, name, length);
+    task->name[length] = '\0';
 }
 
 static bool take_ended(struct process_stats *ps, int32_t tid)
@@ -91,14 +105,24 @@ static void read_names(struct process_stats *ps, int fd)
     }
 }
 
-void ended_write(struct process_stats *ps, bool now)
+// Writes the tasks whose exits were read.
+static void write_exited(struct process_stats *ps)
 {
-    nsec_t time = nsec_now(CLOCK_BOOTTIME);
+    size_t n_left = 0;
+    for (size_t i = 0; i < ps->n_ended; i++) {
+        int32_t tid = ps->ended[i];
+        const struct exited_task *task = &ps->exited[(uint32_t)tid % N_EXITED];
+        if (task->tid == tid)
+            write_ended(ps, tid, span_over(task->name, strlen(task->name)));
+        else
+            ps->ended[n_left++] = tid;
+    }
+    ps->n_ended = n_left;
+}
+
+static void write_by_list(struct process_stats *ps)
+{
     char path[256];
-    if (!ps->n_ended || (!now && time < ps->ended_due))
-        return;
-    ps->ended_due = time + LOOK_PERIOD;
-    poll_end_packet(ps);
     int n = snprintf(path, sizeof(path), "%s/saved_cmdlines", ps->env.roots->tracefs);
     CLEANUP(close_fdp)
     int fd = n > 0 && (size_t)n < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -107,4 +131,14 @@ void ended_write(struct process_stats *ps, bool now)
     for (size_t i = 0; i < ps->n_ended; i++)
         write_ended(ps, ps->ended[i], span_over(NULL, 0)); // the list does not have their names
     ps->n_ended = 0;
+}
+
+void ended_write(struct process_stats *ps, bool now)
+{
+    if (!ps->n_ended)
+        return;
+    poll_end_packet(ps);
+    write_exited(ps);
+    if (ps->n_ended && (now || nsec_now(CLOCK_BOOTTIME) >= ps->ended_due))
+        write_by_list(ps);
 }

@@ -17,6 +17,7 @@
 #define CMDLINE_BYTES_MAX (4u << 10)  // the rest is not recorded
 #define N_PENDING_MAX     8192
 #define N_ENDED_MAX       512
+#define N_EXITED          1024
 #define N_KNOWN_MIN       2048
 
 // Files of a process that may stay open between polls.
@@ -47,6 +48,11 @@ struct process {
     struct process_counters last;
 };
 
+struct exited_task {
+    int32_t tid;
+    char name[16]; // as long as the kernel's names of tasks
+};
+
 struct process_stats {
     struct source_env env;
     const Pb__ProcessStatsConfig *config; // borrowed
@@ -71,7 +77,8 @@ struct process_stats {
 
     int32_t ended[N_ENDED_MAX]; // tasks that no longer existed when they were looked up
     size_t n_ended;
-    nsec_t ended_due; // earliest time of the next look at the kernel's list
+    nsec_t ended_due;                    // end of the wait for their exits
+    struct exited_task exited[N_EXITED]; // the last exits; direct-mapped by tid
 
     struct wire_writer *stats; // of the open ProcessStats packet, or NULL
     size_t stats_mark;
@@ -142,7 +149,10 @@ void tree_write_all(struct process_stats *ps);
 
 // Adds a task that is unknown and no longer in /proc.
 void ended_add(struct process_stats *ps, int32_t tid);
-// Names these tasks by the kernel's list of names, at most once a second; with `now`, at once.
+// Notes that a task has exited with this name, which has `size` bytes or ends with a NUL.
+void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, size_t size);
+// Names the added tasks by their exits. Tasks whose exits do not come within a second, or with
+// `now` at once, are named by the kernel's list of names.
 void ended_write(struct process_stats *ps, bool now);
 
 // poll.c

@@ -33,6 +33,8 @@ static void drain(void *userdata)
     look_up_batch(ps, N_BATCH);
     if (ps->n_pending)
         loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // other work comes first
+    else if (ps->n_ended)
+        loop_set_timer(ps->drainer, ps->ended_due, 0);
 }
 
 static void pid_seen(void *userdata, int32_t pid)
@@ -60,6 +62,11 @@ static void pid_changed(void *userdata, int32_t pid)
     uint64_t *mark = map64_find(&ps->threads, (uint64_t)pid);
     if (mark)
         *mark |= MARK_STALE;
+}
+
+static void task_exited(void *userdata, int32_t tid, const char *name, size_t size)
+{
+    ended_note_exit(userdata, tid, name, size);
 }
 
 static void poll(void *userdata)
@@ -129,6 +136,7 @@ static void stop_listening(struct process_stats *ps)
         return;
     pids->seen = NULL;
     pids->changed = NULL;
+    pids->exited = NULL;
     pids->userdata = NULL;
 }
 
@@ -202,6 +210,7 @@ static int listen_to_pids(struct process_stats *ps, struct err *err)
         return err_errno(err, r, "timer");
     pids->userdata = ps;
     pids->changed = pid_changed;
+    pids->exited = task_exited;
     pids->seen = pid_seen;
     return 0;
 }
