@@ -138,8 +138,7 @@ class Checks:
         rows = self.capture.query("SELECT kind, upid, pid, process_name FROM reclaim_by_process")
         for row in rows:
             self.assertNotIn("", row[:3])
-        # The kernel misses the name of a task now and then, which ends before it can be asked.
-        self.assertLessEqual(sum(row[3] == "" for row in rows), 1 + len(rows) // 1000)
+        self.assertEqual([row for row in rows if row[3] == ""], [])
         pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim" and "python" in name}
         self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
         self.assertIn("head", {row[3] for row in rows})
