@@ -67,11 +67,11 @@ class Service(Recorders):
             fields=fields if "sampling_interval" in fields else "sampling_interval_bytes: 4096 " + fields, ms=ms))
         return path
 
-    def end(self, recorder):
+    def end(self, recorder, code=0):
         """Ends the recorder, and returns the rest of its messages."""
         recorder.send_signal(signal.SIGINT)
         said = recorder.communicate(timeout=60)[1]
-        self.assertEqual(recorder.returncode, 0, said)
+        self.assertEqual(recorder.returncode, code, said)
         return said
 
 
@@ -131,10 +131,50 @@ class Silent(Service):
             recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-n", name, env=env)
             wait_for(lambda: f"@mmtrace-test-{name}" in pathlib.Path("/proc/net/unix").read_text(), "its socket")
             process = self.start(name, "-c", code, seconds, executable=shutil.which("python3"), env=env)
-            self.until_said(recorder, f"process {process.pid} is not profiled: it asked for a profile but did not begin")
+            said = self.until_said(recorder, f"process {process.pid} is not profiled: it asked for a profile but did not begin")
             recorder.send_signal(signal.SIGINT)
-            recorder.communicate(timeout=60)
+            said += recorder.communicate(timeout=60)[1]
+            # A recorder that finds the program before it asks attaches to it as well.
+            self.assertEqual(recorder.returncode, 0 if "attached" in said else 1, said)
             process.kill()
+
+
+class Missing(Service):
+    """Processes that are not there: the command says so, and does not wait for them."""
+
+    def setUp(self):
+        super().setUp()
+        child = self.start("true")
+        child.wait()
+        self.pid = child.pid
+        self.text = f"process {self.pid}"
+
+    def test_none_is_there(self):
+        self.trace.write_bytes(b"old")
+        done = run(MMTRACE, "heap", "-o", self.trace, "-p", self.pid)
+        self.assertEqual((done.returncode, done.stderr), (1, f"mmtrace: {self.text}: there is no such process\n"))
+        self.assertEqual(self.trace.read_bytes(), b"old")
+
+    def test_one_is_there(self):
+        target = self.start("sleep", "60")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", self.pid, "-p", target.pid)
+        said = self.until_said(recorder, f"process {target.pid}: attached")
+        self.assertIn(f"linux.heap: {self.text} is not profiled: there is no such process\n", said)
+        self.end(recorder)
+
+    def test_of_a_config(self):
+        done = run(MMTRACE, "record", "--no-daemon", "-c", self.config(f"pid: {self.pid}", 100), "-o", self.trace)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.splitlines()[-1],
+                         f"mmtrace: linux.heap: {self.text} is not profiled: there is no such process")
+
+    def test_of_java(self):
+        target = self.start("sleep", "60")
+        config = self.config(f'pid: {target.pid} heaps: "com.android.art"', 100)
+        done = run(MMTRACE, "record", "--no-daemon", "-c", config, "-o", self.trace)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.splitlines()[-1],
+                         f"mmtrace: linux.heap: no Java heap of process {target.pid}: it runs no Java VM")
 
 
 class Limits(Service):
@@ -224,18 +264,21 @@ class Startup(Service):
         self.assertEqual(rows, [(200000,), (200000,)])
 
 
-class Daemon(Service):
+class Daemons(Service):
     """Sessions of a daemon with folders and sockets of its own."""
 
     def setUp(self):
         super().setUp()
-        self.environment = {**os.environ, "PERFETTO_CONSUMER_SOCK_NAME": f"{self.dir}/consumer",
+        self.environment = {**os.environ, **self.more_environment(), "PERFETTO_CONSUMER_SOCK_NAME": f"{self.dir}/consumer",
                             "PERFETTO_PRODUCER_SOCK_NAME": f"{self.dir}/producer"}
         (self.dir / "armed").mkdir()
         self.daemon = self.start(MMTRACE, "daemon", "--armed", self.dir / "armed", "--state-dir", self.dir / "state",
                                  "--run-dir", self.dir / "run", "--kmem-events", "none", env=self.environment)
         wait_for((self.dir / "consumer").exists, "the daemon's socket")
         self.socket = self.dir / "run" / "heap.sock"
+
+    def more_environment(self):
+        return {}
 
     def record(self, fields, name):
         before = self.n_recording()
@@ -266,6 +309,8 @@ class Daemon(Service):
         dumps = [d for p in packets for d in p.all("profile_packet", "process_dumps")]
         return [(bool(d.one("from_startup")), bool(d.one("rejected_concurrent"))) for d in dumps]
 
+
+class Daemon(Daemons):
     def test_programs_ask_at_startup(self):
         """The first recording gets the process, and the second one says so. Later on no process is asked again."""
         first = self.record('process_cmdline: "heap_truth" no_running: true', "first")
@@ -325,6 +370,47 @@ class Daemon(Service):
         self.trace = self.dir / "first"
         self.assertEqual(self.n_dumps(), 2)
         self.assertIsNone(self.daemon.poll())
+
+
+class SlowHelper(Daemons):
+    """The program that attaches does not come to its end before the recording does."""
+
+    def more_environment(self):
+        helper = self.dir / HELPER.name
+        helper.write_text("#!/bin/sh\nexec sleep 60\n")
+        helper.chmod(0o755)
+        return {"MMTRACE_HEAP_LIBRARY": shutil.copy(LIBRARY, self.dir)}
+
+    def early(self, pid):
+        return f"linux.heap: process {pid} is not profiled: the recording ended before its profile began (record for longer)"
+
+    def record_all(self, *targets):
+        fields = " ".join(f"pid: {target.pid}" for target in targets)
+        return run(MMTRACE, "record", "-c", self.config(fields, 300), "-o", self.trace, env=self.environment)
+
+    def test_a_recording_that_ends_first(self):
+        target = self.start("sleep", "60")
+        done = self.record_all(target)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.splitlines()[-1], "mmtrace: " + self.early(target.pid))
+        decode(self.trace)
+
+    def test_processes_that_wait_for_their_turn(self):
+        """Four helpers run at a time. The log of the daemon has one line for all processes."""
+        targets = [self.start("sleep", "60") for _ in range(6)]
+        done = self.record_all(*targets)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(done.stderr.splitlines()[-1], ["mmtrace: " + self.early(target.pid) for target in targets])
+        said = self.until_said(self.daemon, "6 processes are not profiled because the recording ended")
+        self.assertEqual(said.count("the recording ended before"), 1, said)
+
+    def test_a_program_that_was_asked(self):
+        """It takes its ring at its next allocation, which does not come."""
+        target = self.start("sleep", "60", env=self.preloaded())
+        states.wait_for_program(target.pid, "sleep")
+        done = self.record_all(target)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("is not profiled: ", done.stderr.splitlines()[-1])
 
 
 if __name__ == "__main__":

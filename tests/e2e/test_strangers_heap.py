@@ -105,7 +105,7 @@ class Strangers(unittest.TestCase):
         states.wait_for_recorder(recorder.pid)
         return recorder
 
-    def end(self, recorder, within_s=20):
+    def end(self, recorder, within_s=20, code=0):
         """The recorder's messages; strangers want the recorder to hang."""
         began = time.monotonic()
         recorder.send_signal(signal.SIGINT)
@@ -114,7 +114,7 @@ class Strangers(unittest.TestCase):
             strangers.figure(self, f"the recorder ends in {time.monotonic() - began:.1f} s")
         except subprocess.TimeoutExpired:
             self.fail(f"the recorder does not end within {within_s} s, in state {states.proc_text(recorder.pid, 'stat')[:40]}")
-        self.assertEqual(recorder.returncode, 0, said)
+        self.assertEqual(recorder.returncode, code, said)
         return said
 
     def query(self, sql):
@@ -249,7 +249,7 @@ class Clients(Strangers):
         grown = self.peak_kb - before
         self.assertLess(grown, 64 << 10)
 
-    def end(self, recorder, within_s=20):
+    def end(self, recorder, within_s=20, code=0):
         self.peak_kb = 0
         ends = threading.Event()
 
@@ -261,7 +261,7 @@ class Clients(Strangers):
         thread = threading.Thread(target=watch)
         thread.start()
         try:
-            return super().end(recorder, within_s)
+            return super().end(recorder, within_s, code)
         finally:
             ends.set()
             thread.join()
@@ -344,7 +344,9 @@ class Clients(Strangers):
         self.assertEqual(int(self.hear(crowd, "ready: ").split()[1]), 5)
         self.assertLess(len(os.listdir(f"/proc/{recorder.pid}/fd")), 40)
         states.wait_for_rest(recorder.pid, 0.2, lambda: time.sleep(1))
-        self.end(recorder)
+        # None of the five begins its profile, so the limit is the command's error.
+        self.assertRegex(self.end(recorder, code=1).splitlines()[-1],
+                         "^mmtrace: linux.heap: process .* is not profiled: the limit of 5 profiles of running processes of one user")
 
 
 if __name__ == "__main__":

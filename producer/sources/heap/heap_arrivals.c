@@ -5,6 +5,7 @@
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,13 +16,27 @@
 
 #define CMDLINE_MAX 4096
 
-void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why)
+void heap_arrivals_tell(struct heap_source *heap, const char *format, ...)
 {
     char text[sizeof(heap->problem)];
-    snprintf(text, sizeof(text), "linux.heap: process %d is not profiled: %s", pid, why);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
     log_warning(heap->env.log, "%s", text);
     if (!heap->problem[0])
         memcpy(heap->problem, text, sizeof(text));
+}
+
+void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why)
+{
+    heap_arrivals_tell(heap, "linux.heap: process %d is not profiled: %s", pid, why);
+}
+
+void heap_arrivals_tell_left(struct heap_source *heap, int32_t pid, bool is_java)
+{
+    if (!heap_clients_know(heap, pid, is_java) && heap->n_left++ == 0)
+        heap_arrivals_tell_problem(heap, pid, HEAP_ENDED_EARLY);
 }
 
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid)
@@ -67,14 +82,13 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
     int r = heap_clients_add(heap, pid, -1, &client, &err);
     if (r == 0) {
         client->from_startup = from_startup;
-        client->is_awaited = true;
+        client->is_sent = client->is_awaited = true;
         r = unix_socket_send(fd, "", 1, client->ring.fd, MSG_DONTWAIT);
     }
     if (r == -EDQUOT)
         heap_clients_tell_refused(heap, pid, err.text);
     else if (r < 0)
-        log_warning(heap->env.log, "linux.heap: process %d: %s", pid,
-                    err.text[0] ? err.text : strerror(-r));
+        heap_arrivals_tell_problem(heap, pid, err.text[0] ? err.text : strerror(-r));
     else
         heap_arrivals_publish(heap, pid);
     return r;
@@ -130,8 +144,8 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken
         heap_client_free(client);
     if (r < 0) {
         heap_shares_gone(&heap->shares, &share);
-        log_warning(heap->env.log, "linux.heap: Java heap of process %d: %s", pid,
-                    err.text[0] ? err.text : strerror(-r));
+        heap_arrivals_tell(heap, "linux.heap: no Java heap of process %d: %s", pid,
+                           err.text[0] ? err.text : strerror(-r));
         return false;
     }
     client->share = share;

@@ -274,16 +274,25 @@ void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
         ring_reader_close(&client->ring);
 }
 
-bool heap_client_stays_silent(struct heap_client *client, bool is_last)
+bool heap_client_has_begun(const struct heap_client *client)
+{
+    return !client->rejected &&
+           (!client->is_sent || atomic_load(&client->ring.header->write_pos) != 0);
+}
+
+const char *heap_client_silence(struct heap_client *client, bool is_last)
 {
     if (!client->is_awaited)
-        return false;
-    client->is_awaited = atomic_load(&client->ring.header->write_pos) == 0;
-    bool is_late = nsec_now(CLOCK_MONOTONIC_COARSE) - client->start_coarse >= SILENCE_MAX;
-    if (!client->is_awaited || !(is_last || is_late || client->ended))
-        return false;
+        return NULL;
+    client->is_awaited = !heap_client_has_begun(client);
+    bool is_late =
+        client->ended || nsec_now(CLOCK_MONOTONIC_COARSE) - client->start_coarse >= SILENCE_MAX;
+    if (!client->is_awaited || !(is_last || is_late))
+        return NULL;
     client->is_awaited = false;
-    return true;
+    return is_late ? "it asked for a profile but did not begin one: its " HEAP_LIBRARY_FILE
+                     " may be of another version (restart the process)"
+                   : HEAP_ENDED_EARLY;
 }
 
 void heap_client_look(struct heap_client *client, nsec_t max)

@@ -27,6 +27,9 @@ struct client_heap {
     struct heap_book book;
 };
 
+// Why a process is not profiled that a recording has found just before its end.
+#define HEAP_ENDED_EARLY "the recording ended before its profile began (record for longer)"
+
 struct heap_client {
     int32_t pid;
     int pidfd;     // owned; -1: the process has ended, or the kernel has no pidfds
@@ -46,6 +49,7 @@ struct heap_client {
     nsec_t smaps_due; // boot time; earlier dumps have no smaps
     bool is_java;
     bool from_startup;
+    bool is_sent;      // the ring was sent to a native process, which begins by itself
     bool is_awaited;   // the ring was sent, but the process does not use it yet
     bool ended;        // no more data will come
     bool disconnected; // the profile ended before the recording
@@ -73,9 +77,11 @@ void heap_client_look(struct heap_client *client, nsec_t max);
 // profile.
 void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max);
 
-// Returns true, once, if a process that was sent its ring has not begun to use the ring and perhaps
-// never will.
-bool heap_client_stays_silent(struct heap_client *client, bool is_last);
+// Returns once why a process that was sent its ring has not begun to use the ring and perhaps never
+// will, or NULL. `is_last`: the recording ends.
+const char *heap_client_silence(struct heap_client *client, bool is_last);
+// Returns whether the client has a profile, perhaps one without samples.
+bool heap_client_has_begun(const struct heap_client *client);
 
 bool heap_client_has_exited(const struct heap_client *client);
 // Returns whether the process has taken its hooks out, or will do so without help.

@@ -119,13 +119,11 @@ void heap_clients_log_jail(const struct heap_source *heap, const struct heap_cli
                  client->pid);
 }
 
-void heap_clients_log_silence(struct heap_source *heap, struct heap_client *client, bool is_last)
+void heap_clients_tell_silence(struct heap_source *heap, struct heap_client *client, bool is_last)
 {
-    if (heap_client_stays_silent(client, is_last) && heap->n_silent++ == 0)
-        log_warning(heap->env.log,
-                    "linux.heap: process %d is not profiled: it asked for a profile but did not "
-                    "begin one: its %s may be of another version (restart the process)",
-                    client->pid, HEAP_LIBRARY_FILE);
+    const char *why = heap_client_silence(client, is_last);
+    if (why && heap->n_silent++ == 0)
+        heap_arrivals_tell_problem(heap, client->pid, why);
 }
 
 // Returns the KiB of resident memory that is not shared. The rings, which are shared with the

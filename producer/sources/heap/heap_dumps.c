@@ -89,7 +89,7 @@ void heap_dumps_look(void *userdata)
             heap_clients_look_at(heap, *client);
             heap_clients_log_loss(heap, *client);
             heap_clients_log_jail(heap, *client);
-            heap_clients_log_silence(heap, *client, false);
+            heap_clients_tell_silence(heap, *client, false);
         }
         heap_names_ask(&heap->names, *client);
     }

@@ -224,6 +224,17 @@ void heap_running_look(void *userdata)
         loop_set_timer(heap->target_timer, NSEC_MAX, 0);
 }
 
+// Reports the processes whose wakes and waiting attachments are given up.
+static void tell_left(struct heap_source *heap)
+{
+    vec_foreach(&heap->wakes, wake)
+        if (!is_being_attached(heap, heap_wake_pid(*wake)))
+            heap_arrivals_tell_left(heap, heap_wake_pid(*wake), false);
+    vec_foreach(&heap->waiting, pid)
+        if (!is_woken(heap, *pid))
+            heap_arrivals_tell_left(heap, *pid, false);
+}
+
 // Gives up wakes and waiting attachments. Waits for running attachments if the recorder may wait;
 // otherwise leaves them to the host, because their results come too late for the dump.
 void heap_running_end(struct heap_source *heap)
@@ -231,6 +242,7 @@ void heap_running_end(struct heap_source *heap)
     // A process whose examination ends now may still be attached to.
     if (heap_host_is_alone(heap->host))
         foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + HEAP_NAMES_WAIT_LAST);
+    tell_left(heap);
     pid_vec_clear(&heap->waiting);
     vec_foreach(&heap->wakes, wake)
         heap_wake_free(*wake);
@@ -238,9 +250,9 @@ void heap_running_end(struct heap_source *heap)
     heap_vms_done(heap);
     while (heap->attaches.n > 0 && heap_host_is_alone(heap->host))
         heap_attach_finish(heap->attaches.items[0]);
-    vec_foreach(&heap->attaches, attach)
+    vec_foreach(&heap->attaches, attach) {
+        heap_arrivals_tell_left(heap, heap_attach_pid(*attach), false);
         heap_host_adopt(heap->host, *attach);
-    if (heap->attaches.n > 0)
-        log_info(heap->env.log, "linux.heap: the recording ended while processes were attached to");
+    }
     heap_attach_vec_clear(&heap->attaches);
 }

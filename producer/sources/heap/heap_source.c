@@ -119,16 +119,22 @@ static void heap_stop(struct source *source)
     stop_looking(heap);
     heap_dumps_hear_answers(heap);
     vec_foreach(&heap->clients, client) {
+        bool has_exited = (*client)->ended || heap_client_has_exited(*client);
+        heap_clients_tell_silence(heap, *client, !has_exited);
         if (!(*client)->ended)
-            heap_clients_end(heap, *client, heap_client_has_exited(*client));
+            heap_clients_end(heap, *client, has_exited);
+        heap_clients_tell_silence(heap, *client, true);
         heap_clients_log_loss(heap, *client);
-        heap_clients_log_silence(heap, *client, true);
     }
     if (heap->n_silent > 1)
         log_warning(heap->env.log,
                     "linux.heap: %llu processes have asked for a profile and did not "
                     "begin",
                     (unsigned long long)heap->n_silent);
+    if (heap->n_left > 1)
+        log_warning(heap->env.log,
+                    "linux.heap: %llu processes are not profiled because the recording ended",
+                    (unsigned long long)heap->n_left);
     if (heap->n_refused > 1)
         log_warning(heap->env.log, "linux.heap: %llu processes are not profiled because of limits",
                     (unsigned long long)heap->n_refused);
@@ -158,7 +164,7 @@ static void heap_counts(const struct source *source, struct source_counts *ret)
     vec_foreach(&heap->clients, client) {
         ret->events += (*client)->n_samples;
         ret->events_lost += (*client)->n_failed + heap_client_lost(*client);
-        n_profiled += !(*client)->rejected;
+        n_profiled += heap_client_has_begun(*client);
     }
     ret->problem = heap->problem[0] && n_profiled == 0 ? heap->problem : NULL;
 }

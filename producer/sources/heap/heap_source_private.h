@@ -32,6 +32,7 @@ struct vm_look {
     int32_t pid;
     struct foreign_call *call; // NULL: no call is under way
     bool is_seen;              // found at the last look at all processes
+    bool is_vm;                // the process was a VM when it was last examined
     bool is_done;              // the process was told to ask, or will not become a VM
 };
 VEC_DEFINE(vm_look_vec, struct vm_look *);
@@ -68,7 +69,7 @@ struct heap_source {
     bool missing_told; // the first look has reported pids without a process
     char problem[256]; // why the first requested process is not profiled
     bool passing_over; // processes that run already are not wanted
-    uint64_t n_lost, n_refused, n_silent;
+    uint64_t n_lost, n_refused, n_silent, n_left;
 };
 
 // heap_clients.c
@@ -95,10 +96,11 @@ void heap_clients_end(struct heap_source *heap, struct heap_client *client, bool
 void heap_clients_start_guard(struct heap_source *heap);
 // Ends all profiles if the recorder needs more than its settings allow.
 void heap_clients_check_guard(struct heap_source *heap, nsec_t now);
-// Log a loss, the end in a jail, or the silence of a client, if any; loss and silence once.
+// Log a loss or the end in a jail, or report the silence of a client, if any; loss and silence
+// once.
 void heap_clients_log_loss(struct heap_source *heap, const struct heap_client *client);
 void heap_clients_log_jail(const struct heap_source *heap, const struct heap_client *client);
-void heap_clients_log_silence(struct heap_source *heap, struct heap_client *client, bool is_last);
+void heap_clients_tell_silence(struct heap_source *heap, struct heap_client *client, bool is_last);
 
 // heap_dumps.c
 
@@ -125,15 +127,22 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
 void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
 // Returns whether the user of the recording may trace the process. Logs a refusal.
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
-// Logs why a process is not profiled. The first reason is the source's problem (source.h), unless
-// another process is profiled.
+// Logs what is not profiled. The first text is the source's problem (source.h), unless a process is
+// profiled.
+__attribute__((format(printf, 2, 3))) void heap_arrivals_tell(struct heap_source *heap,
+                                                              const char *format, ...);
+// The same: why a process is not profiled.
 void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why);
+// Reports a process without a profile at the end of the recording, unless another such process was
+// reported before.
+void heap_arrivals_tell_left(struct heap_source *heap, int32_t pid, bool is_java);
 
 // heap_running.c
 
 // A timer of the source: looks for processes that run already, and for VMs.
 void heap_running_look(void *userdata);
-// Ends the search. Work under way is finished, given up, or left to the host.
+// Ends the search. Work under way is finished, given up, or left to the host. Reports the first
+// process that is not profiled for this reason, and counts all.
 void heap_running_end(struct heap_source *heap);
 
 // heap_vms.c: the Java VMs among the processes that a config selects, running or later. Each VM is

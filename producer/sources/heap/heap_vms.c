@@ -31,7 +31,7 @@ void heap_vms_forget(struct heap_source *heap, int32_t pid)
 
 static void tell_failure(struct heap_source *heap, int32_t pid, const char *text)
 {
-    log_warning(heap->env.log, "linux.heap: no Java heap of process %d: %s", pid, text);
+    heap_arrivals_tell(heap, "linux.heap: no Java heap of process %d: %s", pid, text);
 }
 
 static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result, int fd,
@@ -78,6 +78,7 @@ static void state_known(void *userdata, int result, const void *answer, size_t s
         return;
     bool is_young =
         nsec_now(CLOCK_BOOTTIME) - heap_targets_began(heap->env.roots->proc, look->pid) < YOUNG;
+    look->is_vm = result != VM_NONE;
     if (result < 0)
         look->is_done = true; // the helper has reported why
     else if (result == VM_NONE)
@@ -152,8 +153,26 @@ bool heap_vms_look(struct heap_source *heap)
     return all_done;
 }
 
+// Reports the VMs that have not asked, and the processes that are no VMs if the config selects them
+// for nothing else.
+static void tell_left(struct heap_source *heap)
+{
+    const struct heap_settings *settings = &heap->settings;
+    vec_foreach(&heap->vms.vms, vm)
+        heap_arrivals_tell_left(heap, heap_vm_pid(*vm), true);
+    vec_foreach(&heap->vms.looks, look) {
+        if ((*look)->is_done || settings->native || settings->config->all)
+            continue;
+        if ((*look)->call || (*look)->is_vm)
+            heap_arrivals_tell_left(heap, (*look)->pid, true);
+        else
+            tell_failure(heap, (*look)->pid, "it runs no Java VM");
+    }
+}
+
 void heap_vms_done(struct heap_source *heap)
 {
+    tell_left(heap);
     vec_foreach(&heap->vms.looks, look)
         look_free(*look);
     vm_look_vec_done(&heap->vms.looks);
