@@ -14,15 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/text.h"
+
 #define NAME_MAX_BYTES    200
 #define MESSAGE_MAX_BYTES 360
 #define WINDOW_COLUMNS    68 // of the line, in an excerpt
 #define WINDOW_BEFORE     44 // most columns in front of the caret
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static bool is_word(char c)
 {
@@ -32,15 +29,6 @@ static bool is_word(char c)
 static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 static size_t count_columns(const char *from, const char *to)

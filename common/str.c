@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "common/memory.h"
+#include "common/text.h"
 
 static bool strbuf_reserve(struct strbuf *buf, size_t more)
 {
@@ -155,10 +156,10 @@ bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret)
     const char *p = *cursor;
     while (p < end && (*p == ' ' || *p == '\t'))
         p++;
-    if (p == end || *p < '0' || *p > '9')
+    if (p == end || !is_digit(*p))
         return false;
     uint64_t value = 0;
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+    for (; p < end && is_digit(*p); p++) {
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
             return false;
@@ -174,7 +175,7 @@ bool str_scan_hex(const char **cursor, const char *end, uint64_t *ret)
     uint64_t value = 0;
     for (; p < end; p++) {
         unsigned digit;
-        if (*p >= '0' && *p <= '9')
+        if (is_digit(*p))
             digit = (unsigned)(*p - '0');
         else if (*p >= 'a' && *p <= 'f')
             digit = (unsigned)(*p - 'a') + 10;
@@ -200,7 +201,7 @@ struct unit {
 static uint64_t fraction_of(const char *digits, uint64_t factor)
 {
     double scale = (double)factor, sum = 0;
-    for (; isdigit((unsigned char)*digits); digits++)
+    for (; is_digit(*digits); digits++)
         sum += (*digits - '0') * (scale /= 10);
     return (uint64_t)(sum + 1e-3);
 }
@@ -211,11 +212,11 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
 {
     const char *p = text;
     uint64_t value;
-    if (!isdigit((unsigned char)*p))
+    if (!is_digit(*p))
         return -EINVAL;
     if (!str_scan_u64(&p, text + strlen(text), &value))
         return -ERANGE;
-    const char *fraction = *p == '.' && isdigit((unsigned char)p[1]) ? p + 1 : NULL;
+    const char *fraction = *p == '.' && is_digit(p[1]) ? p + 1 : NULL;
     const char *unit = fraction ? fraction + strspn(fraction, "0123456789") : p;
     for (; units->name; units++) {
         if (strcasecmp(unit, units->name) != 0)

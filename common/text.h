@@ -22,6 +22,20 @@ static inline struct text text_from(const char *string)
     return (struct text){string, string ? strlen(string) : 0};
 }
 
+static inline bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+// Returns the value of a hexadecimal digit, or -1.
+static inline int hex_digit(char c)
+{
+    int letter = c | 0x20;
+    if (is_digit(c))
+        return c - '0';
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
 static inline bool text_eq(struct text a, struct text b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, a.size) == 0);

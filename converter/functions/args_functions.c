@@ -13,6 +13,7 @@
 
 #include "common/elements.h"
 #include "common/fnv.h"
+#include "common/text.h"
 #include "common/vec.h"
 #include "converter/functions/arg_sets.h"
 #include "converter/functions/functions.h"
@@ -181,7 +182,7 @@ static bool node_become(struct tree *tree, uint32_t number, enum node_kind kind)
 static uint32_t position_read(const char **at, const char *end)
 {
     uint64_t position = 0;
-    while (*at < end && **at >= '0' && **at <= '9') {
+    while (*at < end && is_digit(**at)) {
         position = position * 10 + (uint64_t)(**at - '0');
         (*at)++;
         if (position > NODES_MAX)

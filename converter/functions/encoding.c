@@ -7,6 +7,7 @@
 
 #include "common/elements.h"
 #include "common/fnv.h"
+#include "common/text.h"
 #include "converter/functions/functions.h"
 #ifdef HAVE_ZSTD
 #include <zstd.h>
@@ -38,14 +39,6 @@ static void hash(sqlite3_context *context, int argc, sqlite3_value **argv)
         value = fnv_add(value, bytes, (size_t)n);
     }
     sqlite3_result_int64(context, (int64_t)value);
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 static bool is_blank(char c)

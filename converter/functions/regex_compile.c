@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 
 #define STEPS_MAX  20000 // of a program
 #define NESTED_MAX 200   // parentheses
@@ -156,23 +157,15 @@ static bool set_atom(struct compiler *compiler, struct set *set, bool is_whole)
     return kept >= 0 && atom_add(compiler, STEP_SET, kept, 0);
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 // Behind \x: two digits, or up to six in braces.
 static bool hex_read(struct compiler *compiler, uint32_t *ret)
 {
     bool braces = compiler->at < compiler->end && *compiler->at == '{';
     int digits = 0, most = braces ? 6 : 2;
     compiler->at += braces;
-    for (*ret = 0; compiler->at < compiler->end && hex_value(*compiler->at) >= 0 && digits < most;
+    for (*ret = 0; compiler->at < compiler->end && hex_digit(*compiler->at) >= 0 && digits < most;
          digits++)
-        *ret = *ret << 4 | (uint32_t)hex_value(*compiler->at++);
+        *ret = *ret << 4 | (uint32_t)hex_digit(*compiler->at++);
     bool closed = !braces || (compiler->at < compiler->end && *compiler->at++ == '}');
     if (digits == 0 || (!braces && digits < 2) || !closed || *ret > RUNE_MAX)
         return fail(compiler, "\\x takes two hexadecimal digits, or some in braces");
@@ -479,7 +472,7 @@ static bool counts_read(const char **ret_at, const char *end, int *least, int *m
     const char *at = *ret_at;
     int counts[2] = {-1, -1}, n = 0;
     for (; n < 2; n++) {
-        while (at < end && *at >= '0' && *at <= '9' && counts[n] < 10000)
+        while (at < end && is_digit(*at) && counts[n] < 10000)
             counts[n] = (counts[n] < 0 ? 0 : counts[n] * 10) + (*at++ - '0');
         if (at == end || *at != ',')
             break;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 #include "converter/functions/functions.h"
 #include "converter/symbols/demangle.h"
 
@@ -64,11 +65,6 @@ static void reverse(sqlite3_context *context, int argc, sqlite3_value **argv)
 static bool is_hex(char c)
 {
     return isxdigit((unsigned char)c);
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 // A run of hexadecimal digits counts behind 0x, behind what is no letter or digit, at the begin of

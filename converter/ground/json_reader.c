@@ -95,7 +95,7 @@ static struct json_token text_read(struct json_reader *reader)
 
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' ||
            c == '+' || c == '.';
 }
 
@@ -117,9 +117,9 @@ static struct json_token word_read(struct json_reader *reader)
     for (size_t i = 0; i < ELEMENTS(words); i++)
         if (text_eq(word, words[i].word))
             token.type = words[i].type;
-    bool is_digit = token.size && ((*token.start >= '0' && *token.start <= '9') ||
-                                   (*token.start == '-' && token.size > 1));
-    if (token.type == JSON_BAD && is_digit)
+    bool is_number =
+        token.size && (is_digit(*token.start) || (*token.start == '-' && token.size > 1));
+    if (token.type == JSON_BAD && is_number)
         token.type = JSON_NUMBER;
     bool fits = !in_object(reader) || reader->has_key;
     if (at == reader->end && reader->depth)
@@ -186,13 +186,10 @@ static bool hex_read(const char *at, const char *end, uint32_t *ret)
     if (end - at < 4)
         return false;
     for (size_t i = 0; i < 4; i++) {
-        char c = at[i], letter = (char)(c | 0x20);
-        if (c >= '0' && c <= '9')
-            *ret = *ret << 4 | (uint32_t)(c - '0');
-        else if (letter >= 'a' && letter <= 'f')
-            *ret = *ret << 4 | (uint32_t)(letter - 'a' + 10);
-        else
+        int digit = hex_digit(at[i]);
+        if (digit < 0)
             return false;
+        *ret = *ret << 4 | (uint32_t)digit;
     }
     return true;
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/text.h"
+
 #define LINE_MAX_BYTES ((size_t)1 << 20) // longer lines are damage
 
 struct span {
@@ -34,19 +36,34 @@ static inline bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+static inline struct span text_trim_start(struct span text)
+{
+    while (text.at < text.end && is_blank(*text.at))
+        text.at++;
+    return text;
+}
+
+static inline struct span text_trim_end(struct span text)
+{
+    while (text.at < text.end && is_blank(text.end[-1]))
+        text.end--;
+    return text;
+}
+
+static inline struct span text_trim(struct span text)
+{
+    return text_trim_end(text_trim_start(text));
+}
+
 // Takes the next line, without the newline and surrounding blanks. False at the end.
 static inline bool lines_next(struct lines *lines, struct span *ret)
 {
     if (lines->at == lines->end)
         return false;
     const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
-    *ret = (struct span){lines->at, newline ? newline : lines->end};
+    *ret = text_trim((struct span){lines->at, newline ? newline : lines->end});
     lines->at = newline ? newline + 1 : lines->end;
     lines->number++;
-    while (ret->at < ret->end && is_blank(*ret->at))
-        ret->at++;
-    while (ret->at < ret->end && is_blank(ret->end[-1]))
-        ret->end--;
     return true;
 }
 
@@ -65,9 +82,17 @@ static inline struct span word_take(struct span *text)
     struct span word = {text->at, text->at};
     while (word.end < text->end && !is_blank(*word.end))
         word.end++;
-    text->at = word.end;
-    while (text->at < text->end && is_blank(*text->at))
-        text->at++;
+    *text = text_trim_start((struct span){word.end, text->end});
+    return word;
+}
+
+// Takes the last word off the end of `text`, and the blanks around it. Empty at the start.
+static inline struct span last_word_take(struct span *text)
+{
+    struct span rest = text_trim_end(*text), word = {rest.end, rest.end};
+    while (word.at > rest.at && !is_blank(word.at[-1]))
+        word.at--;
+    *text = text_trim_end((struct span){rest.at, word.at});
     return word;
 }
 
@@ -102,16 +127,10 @@ static inline bool text_hex(struct span text, uint64_t *ret)
     if (text.at == text.end)
         return false;
     for (; text.at < text.end; text.at++) {
-        unsigned c = (unsigned char)*text.at, digit = c - '0';
-        if (digit > 9) {
-            digit = (c | 0x20) - 'a';
-            if (digit > 5)
-                return false;
-            digit += 10;
-        }
-        if (value >> 60)
+        int digit = hex_digit(*text.at);
+        if (digit < 0 || value >> 60)
             return false;
-        value = value << 4 | digit;
+        value = value << 4 | (unsigned)digit;
     }
     *ret = value;
     return true;

@@ -13,23 +13,9 @@
 #define FLAGS_MAX   5
 #define FLAGS_WORDS 3
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static struct span trim(struct span text)
-{
-    while (text.at < text.end && is_blank(*text.at))
-        text.at++;
-    while (text.at < text.end && is_blank(text.end[-1]))
-        text.end--;
-    return text;
 }
 
 bool seconds_take(struct span *text, int64_t *ret)
@@ -74,7 +60,7 @@ static void tgid_take(struct span *text, struct ftrace_line *line)
     bool in_brackets = rest.at < rest.end && rest.end[-1] == ')';
     if (in_brackets) {
         rest.end--;
-        rest = trim(rest);
+        rest = text_trim(rest);
     }
     uint32_t number;
     bool has_number = number_at_end(&rest, &number);
@@ -82,15 +68,14 @@ static void tgid_take(struct span *text, struct ftrace_line *line)
         while (rest.at < rest.end && rest.end[-1] == '-')
             rest.end--;
     if (in_brackets) {
-        while (rest.at < rest.end && is_blank(rest.end[-1]))
-            rest.end--;
+        rest = text_trim_end(rest);
         if (rest.at == rest.end || rest.end[-1] != '(')
             return;
         rest.end--;
     } else if (!has_number || rest.at == rest.end || !is_blank(rest.end[-1])) {
         return;
     }
-    struct span whole = trim(rest), before = whole;
+    struct span whole = text_trim(rest), before = whole;
     uint32_t tid;
     if (!number_at_end(&before, &tid) || before.at == before.end || before.end[-1] != '-')
         return;
@@ -102,13 +87,13 @@ static void tgid_take(struct span *text, struct ftrace_line *line)
 // The text in front of the CPU.
 static bool task_read(struct span text, struct ftrace_line *line)
 {
-    text = trim(text);
+    text = text_trim(text);
     line->has_tgid = false;
     tgid_take(&text, line);
     if (!number_at_end(&text, &line->tid) || text.at == text.end || text.end[-1] != '-')
         return false;
     text.end--;
-    line->task = trim(text);
+    line->task = text_trim(text);
     return true;
 }
 
@@ -135,8 +120,7 @@ static bool time_take(struct span *text, int64_t *ret)
         if (!without && !has_flags(rest, n))
             continue;
         rest.at += without ? 0 : n;
-        while (rest.at < rest.end && is_blank(*rest.at))
-            rest.at++;
+        rest = text_trim_start(rest);
         if (seconds_take(&rest, ret) && rest.at < rest.end && *rest.at == ':') {
             text->at = rest.at + 1;
             return true;
@@ -148,10 +132,10 @@ static bool time_take(struct span *text, int64_t *ret)
 // The text behind the CPU.
 static bool event_read(struct span text, struct ftrace_line *line)
 {
-    text = trim(text);
+    text = text_trim(text);
     if (!time_take(&text, &line->ts))
         return false;
-    text = trim(text);
+    text = text_trim(text);
     struct span word = word_take(&text);
     const char *colon = word.end;
     while (colon > word.at && colon[-1] != ':')
@@ -159,7 +143,7 @@ static bool event_read(struct span text, struct ftrace_line *line)
     if (colon <= word.at + 1)
         return false;
     line->event = (struct span){word.at, colon - 1};
-    line->args = trim((struct span){colon, text.end});
+    line->args = text_trim((struct span){colon, text.end});
     return true;
 }
 

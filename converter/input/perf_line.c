@@ -9,30 +9,6 @@
 #define LOOKED_AT    4096
 #define FRACTION_MIN 6
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static struct span trim_end(struct span text)
-{
-    while (text.at < text.end && is_blank(text.end[-1]))
-        text.end--;
-    return text;
-}
-
-// Takes the last word off `text`.
-static struct span last_word_take(struct span *text)
-{
-    *text = trim_end(*text);
-    struct span word = {text->end, text->end};
-    while (word.at > text->at && !is_blank(word.at[-1]))
-        word.at--;
-    text->end = word.at;
-    *text = trim_end(*text);
-    return word;
-}
-
 // A task that had ended has the number -1.
 static bool number_u32(struct span text, uint32_t *ret)
 {
@@ -101,9 +77,7 @@ bool perf_line_read(struct span text, struct perf_line *ret)
 bool perf_frame_read(struct span line, struct span *function, struct span *file)
 {
     uint64_t address;
-    while (line.at < line.end && is_blank(*line.at))
-        line.at++;
-    line = trim_end(line);
+    line = text_trim(line);
     if (!text_hex(word_take(&line), &address) || line.at == line.end || line.end[-1] != ')')
         return false;
     const char *bracket = line.end - 1;
@@ -112,7 +86,7 @@ bool perf_frame_read(struct span line, struct span *function, struct span *file)
     if (*bracket != '(')
         return false;
     *file = (struct span){bracket + 1, line.end - 1};
-    *function = trim_end((struct span){line.at, bracket});
+    *function = text_trim_end((struct span){line.at, bracket});
     for (const char *at = function->end; at > function->at; at--)
         if (at[-1] == '+') {
             function->end = at - 1;

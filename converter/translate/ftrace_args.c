@@ -98,12 +98,10 @@ bool ftrace_number_read(struct span text, bool is_hex, int64_t *ret)
     uint64_t value = 0;
     const char *start = text.at;
     for (; text.at < text.end; text.at++) {
-        unsigned digit = (unsigned char)*text.at - (unsigned)'0';
-        if (digit > 9 && is_hex)
-            digit = ((unsigned char)*text.at | 0x20u) - 'a' + 10;
-        if (digit >= (is_hex ? 16 : 10) || (digit < 10 && (*text.at < '0' || *text.at > '9')))
+        int digit = hex_digit(*text.at);
+        if (digit < 0 || (digit > 9 && !is_hex))
             break;
-        value = value * (is_hex ? 16 : 10) + digit;
+        value = value * (is_hex ? 16 : 10) + (unsigned)digit;
     }
     if (text.at == start)
         return false;
@@ -113,15 +111,8 @@ bool ftrace_number_read(struct span text, bool is_hex, int64_t *ret)
 
 static bool is_key_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' ||
            c == '-' || c == '.';
-}
-
-static struct span trim_end(struct span text)
-{
-    while (text.at < text.end && is_blank(text.end[-1]))
-        text.end--;
-    return text;
 }
 
 // Finds the next `KEY=` whose key stands at `from` or behind a blank. False: none.
@@ -152,13 +143,13 @@ bool ftrace_pair_next(struct span *rest, struct span *key, struct span *value, s
         return false;
     }
     if (words)
-        *words = trim_end((struct span){rest->at, key->at});
+        *words = text_trim_end((struct span){rest->at, key->at});
     const char *start = key->end + 1;
     *value = (struct span){start, rest->end};
     if (key_find(*rest, start, &next))
         value->end = next.at;
     rest->at = value->end;
-    *value = trim_end(*value);
+    *value = text_trim_end(*value);
     return true;
 }
 
@@ -361,9 +352,7 @@ static bool task_take(struct span *text, struct span *comm, int64_t *pid, int64_
     if (!end)
         return false;
     *comm = (struct span){task.at, colon - 1};
-    text->at = end + 1;
-    while (text->at < text->end && is_blank(*text->at))
-        text->at++;
+    *text = text_trim_start((struct span){end + 1, text->end});
     return true;
 }
 
@@ -439,7 +428,7 @@ static void generic_field_write(struct wire_writer *w, struct span key, struct s
     bool is_number = ftrace_number_read(value, false, &number) && *value.at != '0';
     is_number |= text_is(value, "0");
     for (const char *at = rest.at; at < rest.end && is_number; at++)
-        is_number = (*at >= '0' && *at <= '9') || (*at == '-' && at == rest.at);
+        is_number = is_digit(*at) || (*at == '-' && at == rest.at);
     if (is_number)
         wire_int(w, PB_GenericFtraceEvent_Field_int_value, number);
     else

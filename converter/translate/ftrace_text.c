@@ -135,9 +135,7 @@ static void print_write(struct wire_writer *w, struct span args)
 {
     static const struct text prefix = TEXT("tracing_mark_write:");
     if (text_starts_with((struct text){args.at, text_size(args)}, prefix)) { // of trace-cmd
-        args.at += prefix.size;
-        while (args.at < args.end && is_blank(*args.at))
-            args.at++;
+        args = text_trim_start((struct span){args.at + prefix.size, args.end});
     }
     size_t print = wire_begin(w, PB_FtraceEvent_print);
     wire_text(w, PB_PrintFtraceEvent_buf, args.at, text_size(args));

@@ -15,6 +15,7 @@
 #include "common/map.h"
 #include "common/memory.h"
 #include "common/str.h"
+#include "common/text.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -128,7 +129,7 @@ static int number_scan(const char **at, const char *end, bool *ret_is_value)
         ++*at;
         return n;
     }
-    for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+    for (; *at < end && is_digit(**at); ++*at)
         n = n < WIDTH_MAX ? (n < 0 ? 0 : n) * 10 + (**at - '0') : n;
     return n;
 }

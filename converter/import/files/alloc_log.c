@@ -85,7 +85,7 @@ static bool record_read(struct span text, struct record *ret)
             record.file = (struct span){NULL, NULL};
     }
     struct span size = {size_mark.end, size_mark.end};
-    while (size.end < text.end && *size.end >= '0' && *size.end <= '9')
+    while (size.end < text.end && is_digit(*size.end))
         size.end++;
     if (size.end == text.end || (*size.end != ',' && *size.end != ']') ||
         !text_decimal(size, &record.size) || record.size > INT64_MAX)

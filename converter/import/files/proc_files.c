@@ -67,17 +67,6 @@ const struct file_format file_format_proc_meminfo = {
 
 // -- slabinfo --
 
-static struct span last_word_take(struct span *text)
-{
-    struct span word = {text->end, text->end};
-    while (word.at > text->at && !is_blank(word.at[-1]))
-        word.at--;
-    text->end = word.at;
-    while (text->end > text->at && is_blank(text->end[-1]))
-        text->end--;
-    return word;
-}
-
 // The numbers are read from the end of their part, because a name may have blanks.
 static const char *slabinfo_line(struct proc_import *import, struct span line)
 {
@@ -92,8 +81,6 @@ static const char *slabinfo_line(struct proc_import *import, struct span line)
         return NULL;
     const char *at = memmem(line.at, text_size(line), tunables, sizeof(tunables) - 1);
     struct span left = {line.at, at ? at : line.at};
-    while (left.end > left.at && is_blank(left.end[-1]))
-        left.end--;
     for (size_t i = 0; i < 5; i++)
         if (!proc_number(last_word_take(&left), &values[i]))
             return "not a line of slabinfo 2.x";

@@ -268,7 +268,7 @@ static bool seconds_read(struct span word, int64_t *ret)
     if (dot) {
         int n = 0;
         for (const char *at = dot + 1; at < word.end && n < 9; at++, n++) {
-            if (*at < '0' || *at > '9')
+            if (!is_digit(*at))
                 return false;
             fraction = fraction * 10 + (*at - '0');
         }
@@ -317,10 +317,7 @@ static void index_line(struct facts *facts, struct span line)
         fact_text(facts, FACT_KERNEL, line);
     } else if (text_is(word, "proc")) { // proc       1234.567890123 s after boot, TIME
         ts->is_known = seconds_read(word_take(&line), &ts->number);
-        struct span last = line;
-        while (line.at < line.end)
-            last = word_take(&line);
-        moment->is_known = time_read(last, &moment->number);
+        moment->is_known = time_read(last_word_take(&line), &moment->number);
     } else if (text_is(word, "uptime") && !ts->is_known) {
         ts->is_known = seconds_read(word_take(&line), &ts->number);
     } else if (text_is(word, "finished") && !moment->is_known) {
@@ -401,9 +398,7 @@ static bool log_line_read(struct span line, int64_t *ret_level, int64_t *ret_ts,
     const char *close = memchr(line.at, ']', text_size(line));
     if (!close)
         return false;
-    struct span stamp = {line.at + 4, close};
-    while (stamp.at < stamp.end && is_blank(*stamp.at))
-        stamp.at++;
+    struct span stamp = text_trim_start((struct span){line.at + 4, close});
     if (!seconds_read(stamp, ret_ts))
         return false;
     *ret_level = line.at[1] - '0';
