@@ -235,6 +235,17 @@ RETURNS TableOrSubQuery AS (
     FROM __covered c JOIN __span n ON n.utid = c.utid AND n.id BETWEEN c.first_id AND c.last_id
 );
 
+-- Spans as the value that the functions of critical paths take.
+CREATE PERFETTO MACRO _wakeup_graph_value(
+    -- Spans, see _wakeup_graph.
+    _node_table TableOrSubQuery
+)
+RETURNS TableOrSubQuery AS (
+    SELECT __intrinsic_wakeup_graph_agg(
+               n.id, n.utid, n.ts, n.dur, n.idle_dur, n.waker_id, n.prev_id)
+    FROM $_node_table AS n
+);
+
 -- The critical paths of spans, with all levels. Columns: root_id, the span to begin with; depth: 0
 -- is the root, n + 1 what n waited for; ts and dur (ns); id, the span at this level; parent_id, the
 -- span one level above.
@@ -247,9 +258,7 @@ CREATE PERFETTO MACRO _critical_path_with_depth_by_roots(
 RETURNS TableOrSubQuery AS (
     SELECT c0 AS root_id, c1 AS depth, c2 AS ts, c3 AS dur, c4 AS id, c6 AS parent_id
     FROM __intrinsic_table_ptr(__intrinsic_critical_path_walk(
-        (SELECT __intrinsic_wakeup_graph_agg(
-                    n.id, n.utid, n.ts, n.dur, n.idle_dur, n.waker_id, n.prev_id)
-         FROM $_node_table AS n),
+        (_wakeup_graph_value!($_node_table)),
         (SELECT __intrinsic_array_agg(r.root_node_id) FROM $_roots_table AS r)))
     WHERE __intrinsic_token_apply_and!(
         _ii_df_bind, (c0, c1, c2, c3, c4, c5, c6),
@@ -266,9 +275,7 @@ CREATE PERFETTO MACRO _critical_path_flat_by_roots(
 RETURNS TableOrSubQuery AS (
     SELECT c0 AS root_id, c1 AS root_utid, c2 AS id, c3 AS utid, c4 AS ts, c5 AS dur
     FROM __intrinsic_table_ptr(__intrinsic_critical_path_flat(
-        (SELECT __intrinsic_wakeup_graph_agg(
-                    n.id, n.utid, n.ts, n.dur, n.idle_dur, n.waker_id, n.prev_id)
-         FROM $_node_table AS n),
+        (_wakeup_graph_value!($_node_table)),
         (SELECT __intrinsic_array_agg(r.root_node_id) FROM $_roots_table AS r)))
     WHERE __intrinsic_token_apply_and!(
         _ii_df_bind, (c0, c1, c2, c3, c4, c5), (root_id, root_utid, id, utid, ts, dur))
