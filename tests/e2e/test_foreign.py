@@ -5,7 +5,6 @@ The answers are those of trace_processor_shell for the same files, where it read
 """
 import contextlib
 import gzip
-import os
 import pathlib
 import shutil
 import sqlite3
@@ -405,7 +404,8 @@ class PerfData(Case):
         said = self.convert(ff.perf_data(events, whole_perf_data()[1], {129: names}), code=1)
         self.assertIn("its events have too many names", said)
 
-    @unittest.skipUnless(shutil.which("perf") and os.geteuid() == 0, "needs perf and root")
+    @lib.needs_program("perf")
+    @lib.needs_root
     def test_real_recordings(self):
         """perf's own count of samples, plain and compressed"""
         for options in ((), ("-z",)):
