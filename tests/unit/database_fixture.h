@@ -34,3 +34,14 @@ static inline int64_t query_int(sqlite3 *handle, const char *sql)
     sqlite3_finalize(statement);
     return value;
 }
+
+// Asserts that the first text of the first row is `expected`. NULL counts as the empty text.
+static inline void query_is(sqlite3 *handle, const char *sql, const char *expected)
+{
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    assert_string_equal(text ? text : "", expected);
+    sqlite3_finalize(statement);
+}

@@ -87,12 +87,7 @@ static void expect_rows(const char *expected)
         "SELECT group_concat(s.name || ' ' || s.ts || '+' || s.dur || ' ' || s.depth || ' ' ||"
         " ifnull(p.name, '-'), ', ') FROM (SELECT * FROM slice ORDER BY ts, depth) s"
         " LEFT JOIN slice p ON p.id = s.parent_id";
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_prepare_v2(fix.handle, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    const char *text = (const char *)sqlite3_column_text(statement, 0);
-    assert_string_equal(text ? text : "", expected);
-    sqlite3_finalize(statement);
+    query_is(fix.handle, sql, expected);
 }
 
 static int64_t stat(enum stat number)

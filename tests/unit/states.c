@@ -54,12 +54,7 @@ static void expect_rows(const char *expected)
         "SELECT group_concat(id || ':' || track_id || ' ' || value || ' ' || ts || '+' || dur || "
         "ifnull(' ' || (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id), ''), ', ')"
         " FROM (SELECT * FROM state ORDER BY id) s";
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_prepare_v2(fix.handle, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    const char *text = (const char *)sqlite3_column_text(statement, 0);
-    assert_string_equal(text ? text : "", expected);
-    sqlite3_finalize(statement);
+    query_is(fix.handle, sql, expected);
 }
 
 static void a_state_lasts_until_the_next(void **state)
