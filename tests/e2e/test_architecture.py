@@ -439,6 +439,8 @@ class Build(unittest.TestCase):
 
 
 WIDTH = 100
+LINES_MAX = 800
+CODE = (".c", ".h", ".py", ".sql")  # schemas are as long as those of Perfetto
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/man/*.1")])
 # A sentence begins a line that is no continuation, a cell of a table or an item, or follows another sentence.
 BEGIN = re.compile(r"(?:^[\s#*|>-]*|[|*]\s+|[.!?:;]\W*\s\W*)((?:Who|Of|What is no\w*)\b.{0,30})")
@@ -472,6 +474,25 @@ def anchors(path):
     """The anchors that a page's headings have on the web."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class Files(unittest.TestCase):
+    @unittest.skipUnless((ROOT / ".git").exists(), "needs a checkout: git knows which files belong to it")
+    @lib.needs_program("git")
+    def test_recordings_are_below_tests_alone(self):
+        """Files that git tracks, or that would be added, hold text: a recording was written by a test or by hand."""
+        found = lib.run("git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "--others",
+                        "--exclude-standard")
+        self.assertEqual(found.returncode, 0, found.stderr)
+        names = [name for name in found.stdout.split("\0") if name and not name.startswith("tests/")]
+        self.assertGreater(len(names), 500)
+        binary = [name for name in names if (ROOT / name).is_file() and b"\0" in (ROOT / name).read_bytes()]
+        self.assertEqual(binary, [], "remove them, and name another output (-o)")
+
+    def test_files_are_short(self):
+        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in CODE):
+            n_lines = path.read_text().count("\n")
+            self.assertLessEqual(n_lines, LINES_MAX, f"{path.relative_to(ROOT)}: split it by subject")
 
 
 class Comments(unittest.TestCase):
