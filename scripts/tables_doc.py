@@ -86,8 +86,8 @@ each value instead:
 ## Differences from trace_processor
 
 If there is a trace_processor_shell, tests/golden/test_peer.py compares the public tables row by
-row. These differences are meant. "The peer" is trace_processor. `mmsql query --compat` gives the
-peer's answer where that is said.
+row. These differences are meant. "The peer" is trace_processor. With --compat, `mmsql query`
+gives the peer's answer where that is said, and `mmsql convert` makes a database that gives it.
 
 Values and rows:
 

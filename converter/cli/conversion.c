@@ -31,6 +31,7 @@
 #include "converter/cli/conversion_rest.h"
 #include "converter/cli/conversion_run.h"
 #include "converter/cli/say.h"
+#include "converter/perfetto_sql/compat.h"
 #include "converter/perfetto_sql/stored_modules.h"
 #include "converter/tables/database.h"
 #include "converter/tables/defend.h"
@@ -44,7 +45,9 @@ static int sources_note(struct run *run)
 
 static bool nothing_new(const struct run *run)
 {
-    return run->conversion->append && run->n_skipped && !run->conversion->symbolize &&
+    const struct conversion *conversion = run->conversion;
+    bool changes_old = conversion->symbolize || conversion->compat || conversion->modules.n;
+    return conversion->append && run->n_skipped && !changes_old &&
            run->sources.all.n == run->sources.n_stored;
 }
 
@@ -73,6 +76,16 @@ static int modules_add(struct run *run)
                                  conversion->modules.n, run->err);
 }
 
+// A database to which rows are added keeps the answers that it has.
+static int compat_make(struct run *run)
+{
+    CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
+    int r = run_handle_open(run, run->working, &handle);
+    if (r == 0 && (run->conversion->compat || compat_is_stored(handle)))
+        r = compat_store(handle, run->err);
+    return r;
+}
+
 static int everything_convert(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
@@ -98,6 +111,8 @@ static int everything_convert(struct run *run)
         r = sources_note(run);
     if (r == 0)
         r = traces_judge(run);
+    if (r == 0 && (conversion->compat || run->has_base))
+        r = compat_make(run);
     if (r == 0 && conversion->modules.n)
         r = modules_add(run);
     return r;

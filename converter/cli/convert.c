@@ -63,6 +63,9 @@ static const char help[] =
     "                               were mapped\n"
     "      --include MODULE,...     add the tables and views of modules of the SQL\n"
     "                               library, as tables; PACKAGE.* is all of a package\n"
+    "      --compat                 columns that differ from trace_processor's on\n"
+    "                               purpose have its values (docs/tables.md names\n"
+    "                               them)\n"
     "      --max-memory SIZE        limit of memory (default: half of the available\n"
     "                               memory)\n"
     "      --max-output SIZE        limit of the database and temporary files\n"
@@ -165,6 +168,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"pinconfig", OPTION_OWN, .take = take_file},
         {"alloc-log", OPTION_OWN, .take = take_file},
         {"include", OPTION_OWN, .take = take_modules},
+        {"compat", OPTION_FLAG, AT(conversion.compat)},
         {"symbols", OPTION_FLAG, AT(conversion.symbolize)},
         {"symbol-path", OPTION_OWN, .take = take_symbol_path},
         {"quiet", OPTION_FLAG, AT(conversion.quiet), 'q'},

@@ -69,6 +69,54 @@ class OnTraces(Case):
                 self.assertEqual(self.ask(sql, "-q", "--compat", db=path).splitlines()[1], compat)
         self.assertEqual(self.ask("SELECT count(*) AS n FROM slice", "--compat", db=PRESSURE), "n\n13\n")
 
+    @lib.needs_program("protoc")
+    def test_compat_in_a_database(self):
+        """Plain SQLite reads from the database the answers that query --compat gives."""
+        text = (GOLDEN / "imports" / "ftrace_machines.textproto").read_text() + """
+            packet { machine_id: 7 trusted_packet_sequence_id: 2 ftrace_events { cpu: 1
+                event { timestamp: 2100 pid: 0 sched_switch { prev_pid: 0 next_pid: 10 next_comm: "a" next_prio: 120 } }
+                event { timestamp: 2900 pid: 10 sched_switch { prev_pid: 10 prev_comm: "a" next_pid: 0 } } } }
+            packet { trusted_packet_sequence_id: 9 timestamp: 5 process_stats { processes { pid: 3
+                fds { fd: 4 path: "/a" } fds { fd: 5 path: "/b" } } } }
+            packet { trusted_packet_sequence_id: 9 timestamp: 5 smaps_packet { pid: 3 entries { path: "/a" size_kb: 4 } } }"""
+        trace, other, own, compat = (self.dir / name for name in ("machines", "second", "own.db", "stored.db"))
+        trace.write_bytes(lib.encode(text))
+        other.write_bytes(lib.encode('packet { trusted_packet_sequence_id: 9 timestamp: 6 smaps_packet { pid: 3 entries { path: "/c" } } }'))
+
+        def make(db, *arguments):
+            done = lib.run(lib.MMSQL, "convert", "-q", *arguments, "-o", db)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        def compare(differing):
+            """The tables whose rows in `own` differ from those in `compat`."""
+            found = set()
+            for table in ("filedescriptor", "ftrace_event", "profiler_smaps", "sched", "sched_slice", "thread_state"):
+                rows = {}
+                for db in (own, compat):
+                    with sqlite3.connect(db) as handle:
+                        rows[db] = handle.execute(f"SELECT * FROM {table} ORDER BY id").fetchall()
+                    handle.close()
+                question = f"SELECT * FROM {table} ORDER BY id"
+                stored = self.ask(question, "-q", db=compat)
+                self.assertEqual(stored, self.ask(question, "-q", "--compat", db=own), table)
+                self.assertEqual(stored, self.ask(question, "-q", "--compat", db=compat), table)
+                self.assertTrue(rows[compat], table)
+                found |= {table} if rows[own] != rows[compat] else set()
+            self.assertEqual(found, differing)
+
+        everything = {"filedescriptor", "ftrace_event", "profiler_smaps", "sched", "sched_slice", "thread_state"}
+        make(own, trace)
+        make(compat, "--compat", trace)
+        compare(everything)
+        for db in (own, compat):
+            make(db, "--append", other)
+        compare(everything)
+        make(own, "--append", "--compat", other)
+        compare(set())
+        before = own.stat().st_mtime_ns
+        make(own, "--append", other)
+        self.assertEqual(own.stat().st_mtime_ns, before)
+
     def test_files_of_a_killed_query_are_removed(self):
         here = self.dir / "killed"
         here.mkdir()
