@@ -56,6 +56,8 @@ static const char help[] =
     "      --no-ftrace              no rows of kernel events; slices, counters and\n"
     "                               states that follow from them are kept\n"
     "      --no-sched               no sched_slice and no thread_state\n"
+    "      --crop-track-events      leave out track events before the range of interest\n"
+    "                               that a trace names\n"
     "      --symbol-path FOLDER     look for ELF files and debug data there, too; may\n"
     "                               be repeated\n"
     "      --symbols                names and source lines of frames, from files with\n"
@@ -163,6 +165,7 @@ static bool options_read(int argc, char **argv, struct conversion *conversion, i
         {"no-args", OPTION_FLAG, AT(no_args)},
         {"no-ftrace", OPTION_FLAG, AT(no_ftrace)},
         {"no-sched", OPTION_FLAG, AT(no_sched)},
+        {"crop-track-events", OPTION_FLAG, AT(conversion.selection.crops_track_events)},
         {"perf-map", OPTION_OWN, .take = take_file},
         {"pinlist", OPTION_OWN, .take = take_file},
         {"pinconfig", OPTION_OWN, .take = take_file},

@@ -57,6 +57,9 @@ static const char help[] =
     "                    take the standard library from DIR: each folder is a package\n"
     "      --compat      columns that differ from trace_processor's on purpose have\n"
     "                    its values (docs/tables.md names them)\n"
+    "      --crop-track-events\n"
+    "                    leave out track events before the range of interest that the\n"
+    "                    trace names\n"
     "      --functions   list the functions beside SQLite's own\n"
     "  -q, --quiet       do not print the losses of the trace\n"
     "      --max-memory SIZE\n"
@@ -79,7 +82,7 @@ struct query {
     const char *sql;  // NULL: read from `file`, or typed at the prompt
     const char *file; // NULL: none
     enum format format;
-    bool timing, quiet, functions, compat;
+    bool timing, quiet, functions, compat, crops;
     const char *stdlib; // NULL: the library that is built in
     struct option_texts added, overridden;
     struct limits limits;
@@ -105,13 +108,16 @@ static void conversion_done(struct conversion *conversion)
 
 // Converts `path` into an unnamed database. All queries have the same output name, so a query
 // removes the working folders of killed queries.
-static int trace_open(const char *path, const struct limits *limits, sqlite3 **ret,
-                      bool *ret_is_cut)
+static int trace_open(const char *path, const struct limits *limits,
+                      const struct selection *selection, sqlite3 **ret, bool *ret_is_cut)
 {
     CLEANUP(freep) char *output = NULL;
     CLEANUP(conversion_done)
-    struct conversion conversion = {
-        .quiet = true, .opened = ret, .limits = *limits, .goes_on = interrupts_none};
+    struct conversion conversion = {.quiet = true,
+                                    .opened = ret,
+                                    .limits = *limits,
+                                    .selection = *selection,
+                                    .goes_on = interrupts_none};
     struct conversion_result result = {0};
     struct err err = {0};
     if (asprintf(&output, "%s/mmsql-query", temporary_folder(NULL)) < 0) {
@@ -182,10 +188,24 @@ bool question_sandbox(const char *path, const char *output)
 
 int question_open(const char *path, const struct limits *limits, sqlite3 **ret, bool *ret_is_cut)
 {
+    static const struct selection everything;
     *ret_is_cut = false;
-    if (str_eq(path, "-") && stdin_is_database())
-        return stdin_open(ret);
-    return is_database(path) ? database_open(path, ret) : trace_open(path, limits, ret, ret_is_cut);
+    if (!question_is_database(path))
+        return trace_open(path, limits, &everything, ret, ret_is_cut);
+    return str_eq(path, "-") ? stdin_open(ret) : database_open(path, ret);
+}
+
+static int source_open(const struct query *query, sqlite3 **ret, bool *ret_is_cut)
+{
+    const struct selection selection = {.crops_track_events = query->crops};
+    if (!query->crops)
+        return question_open(query->path, &query->limits, ret, ret_is_cut);
+    if (!question_is_database(query->path))
+        return trace_open(query->path, &query->limits, &selection, ret, ret_is_cut);
+    say("%s: a database: --crop-track-events is for a trace, which is converted (give the option "
+        "to 'mmsql convert')",
+        query->path);
+    return SQLITE_MISUSE;
 }
 
 // SQL may attach other databases; the prompt runs a pager and keeps a history.
@@ -229,7 +249,7 @@ static int query_run(const struct query *query)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     bool is_cut,
         is_converted = !question_is_database(query->path); // damage is reported already
-    int code = question_open(query->path, &query->limits, &handle, &is_cut);
+    int code = source_open(query, &handle, &is_cut);
     if (code != SQLITE_OK)
         return EXIT_FAILED;
     if (!query->quiet)
@@ -286,6 +306,7 @@ static int run_query(int argc, char **argv)
         {"json-lines", OPTION_CHOICE, offsetof(struct query, format), .value = FORMAT_JSON_LINES},
         {"timing", OPTION_FLAG, offsetof(struct query, timing)},
         {"compat", OPTION_FLAG, offsetof(struct query, compat)},
+        {"crop-track-events", OPTION_FLAG, offsetof(struct query, crops)},
         {"functions", OPTION_FLAG, offsetof(struct query, functions)},
         {"file", OPTION_TEXT, offsetof(struct query, file), 'f'},
         {"add-sql-package", OPTION_TEXTS, offsetof(struct query, added)},

@@ -163,6 +163,10 @@
     S(packages_list_has_read_errors, false, "error", "trace", NULL)                                \
     S(deobfuscate_location_parse_error, false, "error", "analysis", NULL)                          \
     S(track_event_parser_errors, false, "info", "analysis", NULL)                                  \
+    S(track_event_dropped_packets_outside_of_range_of_interest, false, "info", "analysis",         \
+      "Track events before the range of interest, left out with --crop-track-events.")             \
+    S(track_event_range_of_interest_missing_start_us, false, "error", "analysis",                  \
+      "Ranges of interest without a start; left out.")                                             \
     S(flow_duplicate_id, false, "error", "trace", NULL)                                            \
     S(flow_end_without_start, false, "info", "trace", NULL)                                        \
     S(flow_invalid_id, false, "error", "trace", NULL)                                              \

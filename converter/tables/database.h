@@ -23,9 +23,10 @@ struct database;
 // The tables that a conversion fills (selection.h). All zero keeps everything.
 struct selection {
     bool dropped[N_TABLES];
-    bool no_args;         // no arg sets except kernel events
-    bool no_events;       // no rows of kernel events; rows made from events are kept
-    bool no_event_fields; // kernel events without their fields
+    bool no_args;            // no arg sets except kernel events
+    bool no_events;          // no rows of kernel events; rows made from events are kept
+    bool no_event_fields;    // kernel events without their fields
+    bool crops_track_events; // no rows of track events before the range of interest
 };
 
 // Returns 0 if `path` does not exist, is empty, or is a database of this program; otherwise -EEXIST

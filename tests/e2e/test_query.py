@@ -117,6 +117,46 @@ class OnTraces(Case):
         make(own, "--append", other)
         self.assertEqual(own.stat().st_mtime_ns, before)
 
+    @lib.needs_program("protoc")
+    def test_crop_track_events(self):
+        """The packet with the range stands behind the events. Differences of events that are left out count."""
+        def event(ts, kind, more=""):
+            return f"packet {{ trusted_packet_sequence_id: 1 timestamp: {ts} track_event {{ type: {kind} {more} }} }}\n"
+
+        text = "packet { trusted_packet_sequence_id: 1 timestamp: 0 incremental_state_cleared: true } " + "".join((
+            "packet { trusted_packet_sequence_id: 1 timestamp: 0 track_descriptor { uuid: 1 thread { pid: 5 tid: 6 } } }",
+            "packet { trusted_packet_sequence_id: 1 timestamp: 0 track_descriptor { uuid: 2 name: 'sum' counter { is_incremental: true } } }",
+            event(10000, "TYPE_SLICE_BEGIN", "track_uuid: 1 name: 'early'"),
+            event(11999, "TYPE_INSTANT", "track_uuid: 1 name: 'early'"),
+            event(11999, "TYPE_COUNTER", "track_uuid: 2 counter_value: 3"),
+            event(12000, "TYPE_SLICE_BEGIN", "track_uuid: 1 name: 'late'"),
+            event(12500, "TYPE_COUNTER", "track_uuid: 2 counter_value: 4"),
+            event(13000, "TYPE_SLICE_END", "track_uuid: 1"),
+            event(14000, "TYPE_SLICE_END", "track_uuid: 1")))
+        ranges = "".join(f"packet {{ trusted_packet_sequence_id: 1 timestamp: 1 track_event_range_of_interest {{ {text} }} }}"
+                         for text in ("start_us: 1", "start_us: 12", ""))
+        trace, plain = self.dir / "range", self.dir / "no_range"
+        trace.write_bytes(lib.encode(text + ranges))
+        plain.write_bytes(lib.encode(text))
+        sql = ("SELECT ts, dur, name FROM slice UNION ALL SELECT ts, value, 'sum' FROM counter UNION ALL "
+               "SELECT int_value, NULL, name FROM metadata WHERE name GLOB 'range*' UNION ALL "
+               "SELECT value, NULL, name FROM stats WHERE name GLOB 'track_event_*range_of*' AND value ORDER BY 3, 1")
+        missing = ["1,,track_event_range_of_interest_missing_start_us"]
+        every = ["10000,4000,early", "11999,0,early", "12000,1000,late", "12,,range_of_interest_start_us", "11999,3,sum", "12500,7,sum"]
+        cropped = ["12000,1000,late", "12,,range_of_interest_start_us", "12500,7,sum",
+                   "3,,track_event_dropped_packets_outside_of_range_of_interest"]
+
+        def rows(db, *options):
+            return [line.replace(".0", "") for line in self.ask(sql, "-q", *options, db=db).splitlines()[1:]]
+
+        self.assertEqual(rows(trace), every + missing)
+        self.assertEqual(rows(trace, "--crop-track-events"), cropped + missing)
+        self.assertEqual(rows(plain, "--crop-track-events"), [row for row in every if "range" not in row])
+        db = self.dir / "cropped.db"
+        lib.run(lib.MMSQL, "convert", "-q", "--crop-track-events", trace, "-o", db)
+        self.assertEqual(rows(db), cropped + missing)
+        self.assertIn("give the option to 'mmsql convert'", self.ask(sql, "--crop-track-events", db=db, code=1))
+
     def test_files_of_a_killed_query_are_removed(self):
         here = self.dir / "killed"
         here.mkdir()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Packets with facts about a trace (the metadata table): attributes, benchmarks, the state of the
-// user interface, the range of interest, and Chrome's versions.
+// user interface, and Chrome's versions.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -56,14 +56,6 @@ static void benchmark_now(struct import *im, const struct packet *packet)
         {PB_ChromeBenchmarkMetadata_story_tags, "benchmark_story_tags", true},
         {PB_ChromeBenchmarkMetadata_story_run_index, "benchmark_story_run_index", false},
         {PB_ChromeBenchmarkMetadata_had_failures, "benchmark_had_failures", false},
-    };
-    facts_read(im, packet->message, known, ELEMENTS(known));
-}
-
-static void range_now(struct import *im, const struct packet *packet)
-{
-    static const struct fact_field known[] = {
-        {PB_TrackEventRangeOfInterest_start_us, "range_of_interest_start_us", false},
     };
     facts_read(im, packet->message, known, ELEMENTS(known));
 }
@@ -163,10 +155,6 @@ const struct importer importer_chrome_metadata = {
     .field = PB_TracePacket_chrome_metadata,
     .now = chrome_now,
     .state_size = sizeof(struct chromes),
-};
-const struct importer importer_range_of_interest = {
-    .field = PB_TracePacket_track_event_range_of_interest,
-    .now = range_now,
 };
 const struct importer importer_trace_attributes = {
     .field = PB_TracePacket_trace_attributes,

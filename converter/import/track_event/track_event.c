@@ -129,7 +129,8 @@ static void counter_event(struct event *event)
     value = field_present(integer) ? (double)field_i64(integer)
                                    : field_double(&event->fields.double_counter_value);
     if (!counter_value(event, event->track_uuid, value, STAT_track_event_counter_invalid_track_uuid,
-                       &value))
+                       &value) ||
+        event->is_cropped)
         return;
     uint32_t track =
         described_track_id(im, event->track_uuid, event->name, USE_COUNTER, event->packet->state);
@@ -160,7 +161,8 @@ static int64_t saturated(double value)
 static void extra_counter(struct event *event, uint64_t uuid, double value)
 {
     struct import *im = event->im;
-    if (!counter_value(event, uuid, value, STAT_track_event_extra_counter_invalid_track, &value))
+    if (!counter_value(event, uuid, value, STAT_track_event_extra_counter_invalid_track, &value) ||
+        event->is_cropped)
         return;
     uint32_t id = described_track_id(im, uuid, STRSET_NONE, USE_COUNTER, event->packet->state);
     const struct described_track *track = described_track_get(im, uuid);
@@ -416,6 +418,20 @@ static void event_read(struct event *event, const struct packet *packet)
     categories_read(event);
 }
 
+// The rows of any event but a counter's.
+static void rows_write(struct event *event, uint64_t type)
+{
+    uint64_t phase = field_u64(&event->legacy.phase);
+    if (type == PB_TYPE_STATE)
+        state_event(event);
+    else if (phase)
+        event_legacy(event, (char)phase);
+    else if (type >= PB_TYPE_SLICE_BEGIN && type <= PB_TYPE_INSTANT)
+        slice_event(event, type);
+    else
+        stats_add(&event->im->stats, STAT_track_event_parser_errors, 1);
+}
+
 static void track_event_sorted(struct import *im, const struct packet *packet)
 {
     struct event event = {
@@ -434,12 +450,13 @@ static void track_event_sorted(struct import *im, const struct packet *packet)
     }
     event_read(&event, packet);
     uint64_t type = field_u64(&event.fields.type);
-    uint64_t phase = field_u64(&event.legacy.phase);
     if (type == PB_TYPE_STATE && !event.has_track) {
         stats_add(&im->stats, STAT_track_event_state_missing_track_uuid, 1);
         return;
     }
-    if (!place_find(&event)) {
+    const struct track_events *all = packet->own;
+    event.is_cropped = all->is_cropped && packet->ts < all->crop_ts;
+    if (!event.is_cropped && !place_find(&event)) {
         stats_add(&im->stats, STAT_track_event_parser_errors, 1);
         return;
     }
@@ -450,14 +467,10 @@ static void track_event_sorted(struct import *im, const struct packet *packet)
                    PB_TrackEvent_extra_double_counter_values, true);
     if (type == PB_TYPE_COUNTER)
         counter_event(&event);
-    else if (type == PB_TYPE_STATE)
-        state_event(&event);
-    else if (phase)
-        event_legacy(&event, (char)phase);
-    else if (type >= PB_TYPE_SLICE_BEGIN && type <= PB_TYPE_INSTANT)
-        slice_event(&event, type);
-    else
-        stats_add(&im->stats, STAT_track_event_parser_errors, 1);
+    if (event.is_cropped)
+        stats_add(&im->stats, STAT_track_event_dropped_packets_outside_of_range_of_interest, 1);
+    else if (type != PB_TYPE_COUNTER)
+        rows_write(&event, type);
 }
 
 const struct importer importer_track_event = {

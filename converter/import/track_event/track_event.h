@@ -27,6 +27,7 @@ struct event {
     int64_t source_id;        // of older asynchronous events
     bool has_thread_ts, has_instructions; // thread_ts (ns), instructions are set
     int64_t thread_ts, instructions;      // of the thread, at the event
+    bool is_cropped;                      // no rows, but its differences count
     int64_t callsite;                     // CALLSITE_NONE: none; set by event_args()
 };
 

@@ -96,6 +96,8 @@ struct track_events {
     struct map64 waiting; // track -> the last of its waiting flows
     struct waiting_flow_vec waiting_flows;
     struct map64 async_names; // id of asynchronous events -> their first name
+    bool is_cropped;          // events before crop_ts are left out
+    int64_t crop_ts;
 };
 
 // The use of a track. Begins and ends determine the row of a merged track.
