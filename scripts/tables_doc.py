@@ -119,6 +119,8 @@ Names and texts:
 
 Call stacks and heaps:
 
+- The outermost frame of a call stack has depth 0. In the peer this holds for all inputs but text of
+  perf, where it has depth 1.
 - stack_profile_mapping and stack_profile_frame have one row for equal mappings and frames, however
   many processes and dumps name them. Symbols and names of deobfuscation apply to the whole trace,
   wherever they stand in the trace.

@@ -102,6 +102,11 @@ static inline bool text_is(struct span text, const char *word)
     return text_size(text) == n && memcmp(text.at, word, n) == 0;
 }
 
+static inline bool line_contains(struct span line, struct text needle)
+{
+    return memmem(line.at, text_size(line), needle.at, needle.size) != NULL;
+}
+
 // Parses all of `text` as a decimal number. False: not a number, or more than 64 bits.
 static inline bool text_decimal(struct span text, uint64_t *ret)
 {

@@ -346,6 +346,9 @@
       "Packets compressed in a way that this program cannot read.")                                \
     S(mmsql_debug_annotations_cut, false, "data_loss", "analysis",                                 \
       "Debug annotations with more values or longer keys than are kept; the rest is left out.")    \
+    S(mmsql_args_left_out, false, "data_loss", "analysis",                                         \
+      "Rows with more args, deeper args or longer keys than are kept, or with args that cannot "   \
+      "be read; the rest is left out.")                                                            \
     S(mmsql_interned_data_withheld, false, "data_loss", "analysis",                                \
       "Uses of long interned data that were left out, because the trace uses it too often.")       \
     S(mmsql_heap_lost_allocations, true, "data_loss", "trace",                                     \
@@ -390,8 +393,6 @@
       "Slices of JSON that overlap others of their thread; they are on tracks beside it.")         \
     S(mmsql_json_samples_left_out, false, "notice", "analysis",                                    \
       "Samples of V8's profiler in JSON, which are not converted.")                                \
-    S(mmsql_json_system_lines_left_out, false, "notice", "analysis",                               \
-      "Lines of the kernel's events in JSON, which are not converted.")                            \
     S(mmsql_text_unknown_fields, false, "notice", "analysis",                                      \
       "Fields of a trace as text that mmsql does not know.")                                       \
     S(mmsql_text_wrong_packets, false, "error", "analysis",                                        \

@@ -4,6 +4,8 @@
 // packet with what its keys say; the importer (converter/import/json) gives it a meaning. The text
 // is read from front to back, and only the texts that stand for processes and threads are kept.
 //
+// The kernel's text in `systemTraceEvents` becomes the packets that ftrace text becomes.
+//
 // An event with wrong syntax ends at the brace that fits, so only that event is lost. A text that
 // ends too early keeps all whole events.
 #include <errno.h>
@@ -11,11 +13,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/elements.h"
 #include "common/map.h"
 #include "common/nsec.h"
 #include "converter/ground/json_reader.h"
+#include "converter/translate/ftrace_lines.h"
 #include "converter/translate/translate.h"
 #include "protos/fields.h"
 
@@ -41,7 +45,7 @@ struct json {
     struct strset ids;  // texts that are pids or tids
     struct strbuf text; // of a value that is being written
     bool has_events;    // an array of events was found
-    uint64_t n_wrong, n_time_units, n_samples, n_system_lines;
+    uint64_t n_wrong, n_time_units, n_samples;
     size_t first_wrong; // offset
 };
 
@@ -355,27 +359,45 @@ static void facts_read(struct json *json, const struct json_token *object)
     }
 }
 
-static void system_lines_read(struct json *json, const struct json_token *text)
+// The lines of ftrace text in a string. Returns 0 or a negative errno with text.
+static int system_lines_read(struct json *json, const struct json_token *text)
 {
-    bool is_line = false;
-    for (size_t i = 0; i + 1 < text->size; i++) {
-        bool is_end = text->start[i] == '\\' && text->start[i + 1] == 'n';
-        is_line |= !is_end && text->start[i] != '#';
-        i += text->start[i] == '\\';
-        json->n_system_lines += is_end && is_line;
-        is_line &= !is_end;
+    struct ftrace_lines lines;
+    const char *at = text->start, *end = at + text->size;
+    uint64_t number = 0;
+    int r = 0;
+    ftrace_lines_begin(&lines, json->translation);
+    while (r == 0 && at < end) {
+        const char *stop = at;
+        while (stop < end && !(stop[0] == '\\' && stop[1] == 'n'))
+            stop += *stop == '\\' ? 2 : 1;
+        const struct json_token token = {
+            .start = at, .size = (size_t)(stop - at), .has_escapes = true};
+        strbuf_clear(&json->text);
+        json_text_add(&token, &json->text);
+        struct lines one = lines_over((const uint8_t *)json->text.text, json->text.size);
+        struct span line;
+        number++;
+        if (lines_next(&one, &line))
+            r = ftrace_lines_take(&lines, number, line);
+        at = stop < end ? stop + strlen("\\n") : end;
+        if (r == 0)
+            r = translation_step(json->translation, token.size);
     }
+    ftrace_lines_end(&lines, " of systemTraceEvents");
+    return r;
 }
 
-static void member_read(struct json *json, const struct json_token *key,
-                        const struct json_token *value)
+static int member_read(struct json *json, const struct json_token *key,
+                       const struct json_token *value)
 {
     if (json_is(key, "metadata") && value->type == JSON_OBJECT)
         facts_read(json, value);
     else if (json_is(key, "displayTimeUnit"))
         json->n_time_units++;
     else if (json_is(key, "systemTraceEvents") && value->type == JSON_STRING)
-        system_lines_read(json, value);
+        return system_lines_read(json, value);
+    return translation_step(json->translation, value->size);
 }
 
 static int object_read(struct json *json)
@@ -398,8 +420,7 @@ static int object_read(struct json *json)
             cut_note(json, key.type == JSON_BAD || value.type == JSON_BAD ? "breaks" : "ends");
             return 0;
         }
-        member_read(json, &key, &value);
-        failure = translation_step(json->translation, value.size);
+        failure = member_read(json, &key, &value);
         if (failure < 0)
             return failure;
     }
@@ -421,7 +442,6 @@ static void problems_write(struct json *json)
     wire_uint(w, PB_TranslationProblems_json_events, json->n_wrong);
     wire_uint(w, PB_TranslationProblems_json_time_units, json->n_time_units);
     wire_uint(w, PB_TranslationProblems_json_samples, json->n_samples);
-    wire_uint(w, PB_TranslationProblems_json_system_lines, json->n_system_lines);
     wire_end(w, mark);
     packets_end(&translation->packets);
 }

@@ -2,10 +2,6 @@
 //
 // ftrace text: what tracefs, trace-cmd and atrace print, and web pages of systrace, which contain
 // such text and lists of processes.
-//
-// Lines of one processor that follow each other share a bundle. Times have microseconds only, so
-// bundles say that the order of lines counts where times are equal. What a line says about its
-// thread is a packet of its own in front of the bundle, if it is new.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,16 +12,13 @@
 #include "common/text.h"
 #include "converter/ground/lines.h"
 #include "converter/input/ftrace_line.h"
-#include "converter/translate/ftrace_args.h"
+#include "converter/translate/ftrace_lines.h"
 #include "converter/translate/translate.h"
 #include "protos/fields.h"
 
-#define BUNDLE_SIZE            ((size_t)64 << 10)
-#define INFLATED_CHUNK         65536u
-#define CPU_MAX                4095
-#define START_LINES            4096 // among which `TRACE:` may stand
-#define DUMP_COLUMN            9    // of the command line in a long list of processes
-#define SEQUENCE_STATE_CLEARED 1
+#define INFLATED_CHUNK 65536u
+#define START_LINES    4096 // among which `TRACE:` may stand
+#define DUMP_COLUMN    9    // of the command line in a long list of processes
 
 enum section {
     SECTION_TRACE,
@@ -41,175 +34,9 @@ struct ftrace_text {
     struct translation *to;
     enum section section;
     bool is_page;
-    struct ftrace_symbols symbols;
-    size_t n_symbols_written;
-    struct map64 tasks; // tid -> hash of what is known of the thread
-    struct wire_writer *w;
-    size_t bundle; // mark of the open bundle
-    bool is_open;
-    uint32_t cpu;
-    uint64_t n_bad, first_bad;
+    struct ftrace_lines lines;
     struct spill inflated; // text that was compressed
 };
-
-static void symbols_write(struct ftrace_text *text)
-{
-    if (text->n_symbols_written == text->symbols.names.n)
-        return;
-    size_t interned = wire_begin(text->w, PB_TracePacket_interned_data);
-    for (; text->n_symbols_written < text->symbols.names.n; text->n_symbols_written++) {
-        const struct strset_entry *name = &text->symbols.names.entries[text->n_symbols_written];
-        size_t entry = wire_begin(text->w, PB_InternedData_kernel_symbols);
-        wire_uint(text->w, PB_InternedString_iid, text->n_symbols_written + 1);
-        wire_bytes(text->w, PB_InternedString_str, name->text, name->size);
-        wire_end(text->w, entry);
-    }
-    wire_end(text->w, interned);
-}
-
-static void bundle_close(struct ftrace_text *text)
-{
-    if (!text->is_open)
-        return;
-    wire_end(text->w, text->bundle);
-    symbols_write(text);
-    packets_end(&text->to->packets);
-    text->is_open = false;
-}
-
-static void bundle_open(struct ftrace_text *text, uint32_t cpu, bool lost)
-{
-    text->w = packets_begin(&text->to->packets, PACKETS_NO_TIME);
-    text->bundle = wire_begin(text->w, PB_TracePacket_ftrace_events);
-    wire_uint(text->w, PB_FtraceEventBundle_cpu, cpu);
-    wire_uint(text->w, PB_FtraceEventBundle_ordered, 1);
-    if (lost)
-        wire_uint(text->w, PB_FtraceEventBundle_lost_events, 1);
-    text->cpu = cpu;
-    text->is_open = true;
-}
-
-// Writes what the line says about its thread, unless that is known.
-static int task_note(struct ftrace_text *text, const struct ftrace_line *line)
-{
-    bool has_name = line->task.at < line->task.end && !text_is(line->task, "<...>");
-    uint64_t hash = has_name ? hash_bytes(line->task.at, text_size(line->task)) : 0;
-    hash = hash_u64(hash ^ (line->has_tgid ? (uint64_t)line->tgid << 1 | 1 : 0));
-    bool is_new;
-    uint64_t *known = map64_get_or_add(&text->tasks, line->tid, hash, &is_new);
-    if (!known)
-        return err_errno(text->to->err, -ENOMEM, "threads");
-    if (!is_new && *known == hash)
-        return 0;
-    *known = hash;
-    bundle_close(text);
-    struct wire_writer *w = packets_begin(&text->to->packets, line->ts);
-    size_t task = wire_begin(w, PB_TracePacket_foreign_task);
-    wire_uint(w, PB_ForeignTask_tid, line->tid);
-    if (line->has_tgid)
-        wire_uint(w, PB_ForeignTask_pid, line->tgid);
-    if (has_name)
-        wire_text(w, PB_ForeignTask_name, line->task.at, text_size(line->task));
-    wire_uint(w, PB_ForeignTask_from_ftrace, 1);
-    wire_end(w, task);
-    packets_end(&text->to->packets);
-    return 0;
-}
-
-// The tid may mean another thread after an event that ends or begins one.
-static void task_forget(struct ftrace_text *text, const struct ftrace_line *line)
-{
-    static const char *const events[] = {"sched_process_exit", "sched_process_free",
-                                         "task_newtask"};
-    struct span rest = line->args, key, value;
-    int64_t pid;
-    bool matters = false;
-    for (size_t i = 0; i < ELEMENTS(events); i++)
-        matters |= text_is(line->event, events[i]);
-    while (matters && ftrace_pair_next(&rest, &key, &value, NULL))
-        if (text_is(key, "pid") && ftrace_number_read(value, false, &pid))
-            map64_remove(&text->tasks, (uint32_t)pid);
-}
-
-static void print_write(struct wire_writer *w, struct span args)
-{
-    static const struct text prefix = TEXT("tracing_mark_write:");
-    if (text_starts_with((struct text){args.at, text_size(args)}, prefix)) { // of trace-cmd
-        args = text_trim_start((struct span){args.at + prefix.size, args.end});
-    }
-    size_t print = wire_begin(w, PB_FtraceEvent_print);
-    wire_text(w, PB_PrintFtraceEvent_buf, args.at, text_size(args));
-    wire_end(w, print);
-}
-
-static int event_write(struct ftrace_text *text, const struct ftrace_line *line)
-{
-    int r = task_note(text, line);
-    if (text->is_open &&
-        (text->cpu != line->cpu || wire_size(text->w) - text->bundle > BUNDLE_SIZE))
-        bundle_close(text);
-    if (!text->is_open)
-        bundle_open(text, line->cpu, false);
-    struct wire_writer *w = text->w;
-    size_t event = wire_begin(w, PB_FtraceEventBundle_event);
-    wire_uint(w, PB_FtraceEvent_timestamp, (uint64_t)line->ts);
-    wire_uint(w, PB_FtraceEvent_pid, line->tid);
-    if (text_is(line->event, "tracing_mark_write") || text_is(line->event, "0") ||
-        text_is(line->event, "print"))
-        print_write(w, line->args);
-    else
-        ftrace_args_write(w, line->event, line->args, &text->symbols);
-    wire_end(w, event);
-    task_forget(text, line);
-    return r;
-}
-
-// `CPU:N [LOST M EVENTS]`
-static bool loss_read(struct ftrace_text *text, struct span line)
-{
-    struct span word = word_take(&line);
-    uint64_t cpu;
-    if (!text_starts_with((struct text){word.at, text_size(word)}, TEXT("CPU:")) ||
-        !text_is(word_take(&line), "[LOST"))
-        return false;
-    if (text_decimal((struct span){word.at + 4, word.end}, &cpu) && cpu <= CPU_MAX) {
-        bundle_close(text);
-        bundle_open(text, (uint32_t)cpu, true);
-    }
-    return true;
-}
-
-static bool contains(struct span line, struct text needle)
-{
-    return memmem(line.at, text_size(line), needle.at, needle.size) != NULL;
-}
-
-// Lines that these programs print between events, and that say nothing about them
-static bool is_remark(struct span line)
-{
-    static const struct text starts[] = {
-        TEXT("#"),  TEXT("=>"),       TEXT("cpus="),  TEXT("CPU "),
-        TEXT("##"), TEXT("version "), TEXT("TRACE:"), TEXT("capturing trace"),
-    };
-    if (line.at == line.end)
-        return true;
-    for (size_t i = 0; i < ELEMENTS(starts); i++)
-        if (text_starts_with((struct text){line.at, text_size(line)}, starts[i]))
-            return true;
-    return contains(line, TEXT("<stack trace>"));
-}
-
-static int trace_line(struct ftrace_text *text, uint64_t number, struct span line)
-{
-    struct ftrace_line event;
-    if (text_size(line) <= LINE_MAX_BYTES && ftrace_line_read(line, &event) && event.cpu <= CPU_MAX)
-        return event_write(text, &event);
-    if (is_remark(line) || loss_read(text, line))
-        return 0;
-    if (text->n_bad++ == 0)
-        text->first_bad = number;
-    return 0;
-}
 
 // A line of `ps`: USER PID PPID ... NAME COMMAND, or USER PID TID COMMAND.
 static void list_line(struct ftrace_text *text, struct span line)
@@ -245,17 +72,17 @@ static int page_line(struct ftrace_text *text, uint64_t number, struct span line
         TEXT("<script class=\"trace-data\" type=\"application/text\">");
     static const struct text script_end = TEXT("</script>");
     struct text start = {line.at, text_size(line)};
-    if (text->section != SECTION_PAGE && contains(line, script_end)) {
+    if (text->section != SECTION_PAGE && line_contains(line, script_end)) {
         text->section = text->section == SECTION_TRACE ? SECTION_END : SECTION_PAGE;
         return 0;
     }
     switch (text->section) {
     case SECTION_PAGE:
-        if (contains(line, script))
+        if (line_contains(line, script))
             text->section = SECTION_SCRIPT;
         break;
     case SECTION_SCRIPT:
-        if (text_starts_with(start, TEXT("#")) && contains(line, TEXT("TASK-PID")))
+        if (text_starts_with(start, TEXT("#")) && line_contains(line, TEXT("TASK-PID")))
             text->section = SECTION_TRACE;
         else if (text_starts_with(start, TEXT("PROCESS DUMP")))
             text->section = SECTION_LIST;
@@ -267,7 +94,7 @@ static int page_line(struct ftrace_text *text, uint64_t number, struct span line
         list_line(text, line);
         break;
     case SECTION_TRACE:
-        return trace_line(text, number, line);
+        return ftrace_lines_take(&text->lines, number, line);
     case SECTION_OTHER:
     case SECTION_END:
         break;
@@ -343,30 +170,13 @@ static bool is_page(struct lines lines)
     return lines_next_full(&lines, &line) && *line.at == '<' && !ftrace_line_read(line, &event);
 }
 
-static void problems_write(struct ftrace_text *text)
-{
-    struct wire_writer *w = packets_begin(&text->to->packets, PACKETS_NO_TIME);
-    size_t problems = wire_begin(w, PB_TracePacket_foreign_problems);
-    if (text->n_bad)
-        wire_uint(w, PB_ForeignProblems_ftrace_lines, text->n_bad);
-    wire_end(w, problems);
-    packets_end(&text->to->packets);
-    if (text->n_bad)
-        translation_damage(
-            text->to, "line %" PRIu64 " is no ftrace event; %" PRIu64 " such lines are left out",
-            text->first_bad, text->n_bad);
-}
-
 static int ftrace_text_run(struct translation *to)
 {
     struct ftrace_text text = {.to = to};
     struct lines lines = lines_over(input_bytes(to->input), input_size(to->input));
     struct span line;
-    int r = 0;
-    wire_uint(packets_begin(&to->packets, PACKETS_NO_TIME), PB_TracePacket_sequence_flags,
-              SEQUENCE_STATE_CLEARED);
-    packets_end(&to->packets);
-    r = spill_init(&text.inflated, to->needs ? to->needs->spill_folder : NULL, to->err);
+    ftrace_lines_begin(&text.lines, to);
+    int r = spill_init(&text.inflated, to->needs ? to->needs->spill_folder : NULL, to->err);
     text.inflated.budget = to->needs ? to->needs->budget : NULL;
     if (r == 0 && start_skip(&lines) && is_compressed(&lines))
         r = text_inflate(&text, &lines);
@@ -374,14 +184,11 @@ static int ftrace_text_run(struct translation *to)
     text.section = text.is_page ? SECTION_PAGE : SECTION_TRACE;
     for (const char *before = lines.at; r == 0 && lines_next(&lines, &line); before = lines.at) {
         r = text.is_page ? page_line(&text, lines.number, line)
-                         : trace_line(&text, lines.number, line);
+                         : ftrace_lines_take(&text.lines, lines.number, line);
         if (r == 0)
             r = translation_step(to, (size_t)(lines.at - before));
     }
-    bundle_close(&text);
-    problems_write(&text);
-    map64_done(&text.tasks);
-    strset_done(&text.symbols.names);
+    ftrace_lines_end(&text.lines, "");
     spill_done(&text.inflated);
     return r;
 }

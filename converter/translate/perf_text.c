@@ -2,15 +2,15 @@
 //
 // The text of `perf script`: each sample becomes a packet with its call chain. A sample without a
 // call chain is left out, as in Perfetto.
+#include <errno.h>
 #include <inttypes.h>
 
+#include "common/str.h"
 #include "common/text.h"
 #include "converter/ground/lines.h"
 #include "converter/input/perf_line.h"
 #include "converter/translate/translate.h"
 #include "protos/fields.h"
-
-#define COMM_MAX 64
 
 struct perf_text {
     struct translation *to;
@@ -19,6 +19,7 @@ struct perf_text {
     bool is_open;
     size_t n_frames;
     uint64_t n_empty, n_bad, first_bad;
+    struct strbuf comm;
 };
 
 static void bad(struct perf_text *text, uint64_t line)
@@ -51,22 +52,17 @@ static void frame_write(struct perf_text *text, struct span function, struct spa
 }
 
 // perf pads the comm, and simpleperf has tabs: words are separated by one blank.
-static void comm_write(struct wire_writer *w, struct span comm)
+static void comm_write(struct perf_text *text, struct span comm)
 {
-    char text[COMM_MAX];
-    size_t n = 0;
+    strbuf_clear(&text->comm);
     while (comm.at < comm.end) {
         struct span word = word_take(&comm);
-        size_t size = text_size(word);
-        if (n + size + 1 > sizeof(text))
-            break;
-        if (n)
-            text[n++] = ' ';
-        memcpy(text + n, word.at, size);
-        n += size;
+        if (text->comm.size)
+            strbuf_add_char(&text->comm, ' ');
+        strbuf_add(&text->comm, word.at, text_size(word));
     }
-    if (n)
-        wire_text(w, PB_ForeignSample_comm, text, n);
+    if (text->comm.size)
+        wire_text(text->w, PB_ForeignSample_comm, text->comm.text, text->comm.size);
 }
 
 static void sample_open(struct perf_text *text, const struct perf_line *line)
@@ -82,7 +78,7 @@ static void sample_open(struct perf_text *text, const struct perf_line *line)
     wire_uint(w, PB_ForeignSample_tid, line->tid);
     if (line->has_pid)
         wire_uint(w, PB_ForeignSample_pid, line->pid);
-    comm_write(w, line->comm);
+    comm_write(text, line->comm);
     // Without call chains, the frame stands on the same line: `EVENT: ADDRESS FUNCTION (FILE)`.
     const char *at = line->rest.end;
     while (at > line->rest.at && !(at[-1] == ':' && at < line->rest.end && is_blank(*at)))
@@ -122,6 +118,9 @@ static int perf_text_run(struct translation *to)
         r = translation_step(to, (size_t)(lines.at - before));
     }
     sample_close(&text, lines.number);
+    if (r == 0 && text.comm.failed)
+        r = err_errno(to->err, -ENOMEM, "names");
+    strbuf_done(&text.comm);
     struct wire_writer *w = packets_begin(&to->packets, PACKETS_NO_TIME);
     size_t problems = wire_begin(w, PB_TracePacket_foreign_problems);
     if (text.n_empty)

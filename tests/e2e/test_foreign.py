@@ -253,6 +253,14 @@ class PerfText(Case):
                      ":-1    -1 [001] 4.000001:  1 cycles:\n\t7f g (/lib/b)\nbash 5 5.0000005: 1 page-faults: \n\t7f h (/lib/b)\n")
         self.assertEqual(self.chains(), [(3000001234, [("/lib/a", "f")]), (4000001000, [("/lib/b", "g")]), (5000000500, [("/lib/b", "h")])])
 
+    def test_names_are_whole(self):
+        """Names of threads that the kernel did not cut; blanks between their words are one. The outermost frame has depth 0."""
+        name = "  ".join(f"{letter}" * 60 for letter in "abc")
+        self.convert(f"{name} 12/13 [003] 3.000001:  1 cycles:\n\t7f g (/lib/b)\n\t7f main (/lib/b)\n")
+        self.assertEqual(self.query("SELECT name FROM thread WHERE tid = 13"), [(name.replace("  ", " "),)])
+        self.assertEqual(self.query("SELECT depth, name FROM stack_profile_callsite c JOIN stack_profile_frame f ON f.id = frame_id ORDER BY c.id"),
+                         [(0, "main"), (1, "g")])
+
     def test_damage(self):
         """trace_processor gives up at the first wrong line."""
         said = self.convert(PERF_TEXT + "wrong\n" + PERF_TEXT.replace("30305", "30306") + PERF_TEXT[:150], code=1)

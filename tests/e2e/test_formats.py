@@ -225,6 +225,50 @@ class ChromeJson(Case):
             ("args.l", "args.l[0]", "int", "1"), ("args.l", "args.l[1][0]", "int", "2"), ("args.l.k", "args.l[1][1].k", "string", "v"),
             ("args.l", "args.l[2]", "int", "3"), ("args.t", "args.t", "string", 'q"\u00e4\n')])
 
+    def test_args_that_are_left_out_are_counted(self):
+        at = {"ph": "i", "ts": 1, "pid": 1, "tid": 1, "name": "i"}
+        long = "k" * (1 << 20)
+        deep = 1
+        for _ in range(20):
+            deep = [deep]
+        for args, kept in (({"a": 1, long: 2, "b": 3}, ["args.a"]), ({"a": {"b": {long: 2}}}, []), ({"a": 1, "d": deep}, ["args.a"]),
+                           ({f"k{i}": i for i in range(5000)}, None), ({"t": long, "u": "x"}, ["args.t", "args.u"])):
+            with self.subTest(str(args)[:40]):
+                said = self.json({**at, "args": args}, {**at, "ts": 2, "args": {"whole": 1}})
+                keys = [key for key, in self.query("SELECT key FROM args JOIN slice USING (arg_set_id) ORDER BY slice.ts, args.id")]
+                self.assertEqual(keys[-1], "args.whole")
+                self.assertEqual(keys[:-1] if kept is not None else None, kept)
+                left_out = self.query("SELECT value FROM stats WHERE name = 'mmsql_args_left_out'")[0][0]
+                self.assertEqual((left_out, said), (0 if kept and "args.t" in kept else 1, ""))
+        for args in ("{\"a\": 1, \"n\": 0.%s, \"b\": 2}" % ("1" * 300), '{"a": 1, "b": 2, "c": what, "d": 3}'):
+            self.convert(self.write("t.json", '[{"ph":"i","ts":1,"pid":1,"tid":1,"name":"i","args":%s}]' % args))
+            self.assertEqual(self.query("SELECT key FROM args JOIN slice USING (arg_set_id) ORDER BY key"), [("args.a",), ("args.b",)])
+            self.assertEqual(self.query("SELECT value FROM stats WHERE name = 'mmsql_args_left_out'"), [(1,)])
+        said = lib.run(lib.MMSQL, "query", "--csv", self.write("t.json", json.dumps([{**at, "args": {long: 1}}])), "SELECT 1").stderr
+        self.assertIn("data was lost: mmsql_args_left_out (1)", said)
+
+    def test_text_of_the_kernel(self):
+        """The string becomes what the same lines become in a file of their own; the times of both are those of the trace."""
+        text = ("# tracer: nop\n#\n  app-100 (  100) [001] ...1  1.000000: tracing_mark_write: B|100|in text\n"
+                " a\\n\"-5 (  100) [001] d..2  1.200000: sched_blocked_reason: pid=5 iowait=1 caller=foo+0x1/0x2\n\n"
+                " a\\n\"-5 (  100) [001] d..2  1.300000: sched_switch: prev_comm=a prev_pid=5 prev_prio=120 prev_state=S ==> "
+                "next_comm=app next_pid=100 next_prio=120\n"
+                "  app-100 (  100) [001] ...1  1.500000: tracing_mark_write: E|100\n")
+        event = {"ph": "X", "ts": 2000, "dur": 500, "pid": 100, "tid": 100, "name": "in json"}
+        tables = ("SELECT ts, dur, name FROM slice ORDER BY ts", "SELECT ts, e.name, cpu, tid FROM ftrace_event e JOIN thread USING (utid) ORDER BY ts",
+                  "SELECT tid, name FROM thread ORDER BY tid", "SELECT ts, dur, state, io_wait, blocked_function FROM thread_state ORDER BY ts, id",
+                  "SELECT key, display_value FROM args WHERE key <> 'utid' ORDER BY key, display_value")
+        self.convert(self.write("t.txt", text))
+        alone = [self.query(sql) for sql in tables]
+        alone[0].insert(0, (2000000, 500000, "in json"))
+        self.assertEqual([len(rows) for rows in alone], [2, 4, 3, 2, 12])
+        self.assertEqual(self.json(event, systemTraceEvents=text), "")
+        self.assertEqual([self.query(sql) for sql in tables], alone)
+        self.assertEqual(self.convert(self.write("t.json", '{"systemTraceEvents": %s, "traceEvents": [%s]}' % (json.dumps(text), json.dumps(event)))), "")
+        self.assertEqual([self.query(sql) for sql in tables], alone)
+        said = self.json(event, systemTraceEvents=text + "nonsense\n" + "x" * (2 << 20) + "\n", code=1)
+        self.assertIn("line 8 of systemTraceEvents is no ftrace event; 2 such lines are left out", said)
+
     def test_async_slices_and_flows(self):
         at = {"pid": 1, "tid": 1, "cat": "c"}
         self.json(

@@ -76,6 +76,8 @@ static void atom_write(struct import *im, const struct packet *packet, const str
     struct slice_spec spec = {.ts = atom->ts, .name = atom_args(im, atom, &writer)};
     if (writer.failed)
         stats_add(&im->stats, STAT_atom_unknown, 1);
+    if (writer.is_cut)
+        stats_add(&im->stats, STAT_mmsql_args_left_out, 1);
     arg_writer_done(&writer);
     spec.track = tracks_get(&im->tracks, &track);
     spec.args = args->items;

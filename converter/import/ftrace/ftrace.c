@@ -429,12 +429,17 @@ static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
     struct arg args[ARGS_MAX];
     uint8_t slots[ARGS_MAX];
     size_t n = 0;
+    bool is_cut = false;
     struct wire_reader reader = wire_sub(&event->message);
     wire_foreach(&reader, &field) {
         if (field.number == PB_GenericFtraceEvent_event_name)
             name = field;
-        if (field.number != PB_GenericFtraceEvent_field || n == ARGS_MAX)
+        if (field.number != PB_GenericFtraceEvent_field)
             continue;
+        if (n == ARGS_MAX) {
+            is_cut = true;
+            continue;
+        }
         MESSAGE(part, GenericFtraceEvent_Field, &field);
         const char *key = string_keep(im, &part.name);
         const struct wire_field *text = &part.str_value;
@@ -446,6 +451,8 @@ static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
         else if (key && field_present(text))
             args[n++] = arg_text(key, text->data, text->size);
     }
+    if (is_cut)
+        stats_add(&im->stats, STAT_mmsql_args_left_out, 1);
     uint32_t kind = 0;
     int r = legacy_kind(im, ftrace, &name, args, n, slots, &kind);
     if (r < 0) {

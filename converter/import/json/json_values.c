@@ -48,6 +48,8 @@ static void value_put(struct walk *walk, const struct json_token *value)
         arg_put(&walk->writer, arg_int(NULL, whole));
     else if (json_double(value, &real))
         arg_put(&walk->writer, arg_real(NULL, real));
+    else
+        walk->writer.failed = true; // a number with hundreds of digits
 }
 
 // False: too deep, or too many.
@@ -94,12 +96,14 @@ static bool token_take(struct walk *walk, const struct json_token *token)
     case JSON_END:
     case JSON_BAD:
     case JSON_CUT:
+        walk->writer.failed = true;
         return false;
     default:
         break;
     }
     bool is_container = token->type == JSON_OBJECT || value.is_array;
-    if ((!value.is_inner && !is_container) || walk->n_open > ARG_DEPTH_MAX)
+    walk->writer.is_cut |= walk->n_open > ARG_DEPTH_MAX;
+    if ((!value.is_inner && !is_container) || walk->writer.is_cut)
         return false;
     if (value.is_inner && !value_enter(walk, &value.place))
         return false;
@@ -129,6 +133,8 @@ void json_values_read(struct import *im, const struct wire_field *json,
             token = json_next(&walk.reader);
         while (token_take(&walk, &token));
     }
+    if (walk.writer.is_cut || walk.writer.failed)
+        stats_add(&im->stats, STAT_mmsql_args_left_out, 1);
     arg_writer_done(&walk.writer);
 }
 

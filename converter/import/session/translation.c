@@ -17,7 +17,6 @@ static void problems_now(struct import *im, const struct packet *packet)
         {&problems.json_events, STAT_json_tokenizer_failure},
         {&problems.json_time_units, STAT_json_display_time_unit},
         {&problems.json_samples, STAT_mmsql_json_samples_left_out},
-        {&problems.json_system_lines, STAT_mmsql_json_system_lines_left_out},
     };
     for (size_t i = 0; i < ELEMENTS(rows); i++)
         stats_add(&im->stats, rows[i].stat, field_i64(rows[i].field));

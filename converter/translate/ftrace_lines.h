@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines of ftrace text become packets.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "converter/ground/lines.h"
+#include "converter/translate/ftrace_args.h"
+#include "converter/translate/translate.h"
+
+struct ftrace_lines {
+    struct translation *to; // borrowed
+    struct ftrace_symbols symbols;
+    size_t n_symbols_written;
+    struct map64 tasks; // tid -> hash of what is known of the thread
+    struct wire_writer *w;
+    size_t bundle; // mark of the open bundle
+    bool is_open;
+    uint32_t cpu;
+    uint64_t n_bad, first_bad;
+};
+
+void ftrace_lines_begin(struct ftrace_lines *lines, struct translation *to);
+
+// Writes the event of a line, which is borrowed for the call. A line that is none is counted.
+// Returns 0 or a negative errno with text.
+int ftrace_lines_take(struct ftrace_lines *lines, uint64_t number, struct span line);
+
+// Writes what is open, notes lines that were left out, and releases the memory. `place` ("": the
+// file) follows the number of a line in the message.
+void ftrace_lines_end(struct ftrace_lines *lines, const char *place);
