@@ -3,7 +3,7 @@
 // Every page but the root must have a cell. A page above the leaves has one child more than cells.
 // Therefore two children are held back: a full page gets a further child as its last child, and the
 // next page begins with two children. In an index, the border between two leaves is an entry that
-// is in neither leaf. Therefore one entry is held back, so that the next leaf always has an entry.
+// is in neither leaf: the last entry of the leaf that is full.
 #include "converter/tables/btree.h"
 
 #include <errno.h>
@@ -209,30 +209,40 @@ int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
     return 0;
 }
 
-static void held_add(struct btree *tree)
+// Takes the last entry out of the full leaf, writes the leaf and adds it to the level above.
+static int entry_leaf_next(struct btree *tree, struct pages *pages)
 {
-    tree->content -= tree->size;
-    memcpy(tree->leaf + tree->content, tree->held, tree->size);
-    put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
+    const uint8_t *last = tree->leaf + tree->content;
+    struct btree_child child = {.size = (uint8_t)(1 + last[0])};
+    memcpy(child.border, last, child.size);
+    memset(tree->leaf + tree->content, 0, child.size);
+    tree->content += child.size;
+    put_u16(tree->leaf + LEAF_HEADER + POINTER * --tree->n_cells, 0);
+    child.page = leaf_close(tree, pages, 0);
+    return child_add(tree, pages, 0, &child);
 }
 
-int btree_add_entry(struct btree *tree, struct pages *pages, const struct record *record)
+// Most entries are 16 to 32 bytes long.
+static void entry_copy(uint8_t *to, const uint8_t *from, size_t size)
+{
+    if (size < 16 || size > 32) {
+        memcpy(to, from, size);
+        return;
+    }
+    memcpy(to, from, 16);
+    memcpy(to + size - 16, from + size - 16, 16);
+}
+
+int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entry, size_t size)
 {
     if (!tree->leaf && leaf_make(tree) < 0)
         return -ENOMEM;
-    if (record->size >= BTREE_ENTRY_MAX)
+    if (size > BTREE_ENTRY_MAX)
         return -EINVAL;
-    int r = 0;
-    if (tree->size && leaf_room(tree) >= 2 * (BTREE_ENTRY_MAX + POINTER)) {
-        held_add(tree);
-    } else if (tree->size) {
-        struct btree_child child = {.page = leaf_close(tree, pages, 0), .size = tree->size};
-        memcpy(child.border, tree->held, tree->size);
-        r = child_add(tree, pages, 0, &child);
-    }
-    tree->size = (uint8_t)(1 + record->size);
-    tree->held[0] = (uint8_t)record->size;
-    record_write(record, tree->held + 1);
+    int r = leaf_room(tree) < size + POINTER ? entry_leaf_next(tree, pages) : 0;
+    tree->content -= size;
+    entry_copy(tree->leaf + tree->content, entry, size);
+    put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
     return r;
 }
 
@@ -245,8 +255,6 @@ uint32_t btree_finish(struct btree *tree, struct pages *pages)
 {
     if (!tree->leaf && leaf_make(tree) < 0)
         return 0;
-    if (tree->size)
-        held_add(tree);
     uint32_t last = leaf_close(tree, pages, is_top(tree, 0) ? tree->root : 0);
     for (size_t at = 0; !is_top(tree, at); at++) {
         struct btree_level *level = &tree->levels[at];

@@ -31,8 +31,7 @@ struct btree_level {
 struct btree {
     uint8_t *leaf; // owned; NULL: no row yet
     size_t n_cells, content;
-    int64_t last;                        // id of the last row
-    uint8_t held[BTREE_ENTRY_MAX], size; // the last entry, not in the tree yet
+    int64_t last; // id of the last row
     bool is_index;
     uint32_t root; // page number of the root; 0: behind the other pages
     struct btree_level levels[BTREE_LEVELS_MAX];
@@ -46,9 +45,9 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
 int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
                       const int64_t *numbers, size_t n);
 
-// Adds an entry of an index, which must sort after all entries before. An entry has at most
-// BTREE_ENTRY_MAX - 1 bytes.
-int btree_add_entry(struct btree *tree, struct pages *pages, const struct record *record);
+// Adds an entry of an index, which must sort after all entries before: a byte with the size of its
+// record, then the record. An entry has at most BTREE_ENTRY_MAX bytes.
+int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entry, size_t size);
 
 // Completes the tree. Returns the number of the root page; 0 if memory is out or writing failed.
 uint32_t btree_finish(struct btree *tree, struct pages *pages);

@@ -43,8 +43,6 @@ struct database {
     } tables[N_TABLES];
     const struct selection *selection;     // borrowed
     const struct id_shifts *shifts;        // borrowed; NULL: none
-    struct strbuf later;                   // SQL that runs after the tables are written
-    bool changes_later[N_TABLES];          // by the SQL in `later`
     struct batch *current;                 // batch of the last row
     struct cell nowhere[RECORD_CELLS_MAX]; // discarded rows
     struct failure failure;
@@ -278,22 +276,26 @@ void database_abandon(struct database *db)
         err_set(&db->failure.err, -ECANCELED, "given up");
 }
 
-void database_later(struct database *db, enum table_id table, const char *sql)
+void database_move_track(struct database *db, enum table_id table, uint32_t from, uint32_t to)
 {
-    db->changes_later[table] = true;
-    strbuf_add_str(&db->later, sql);
+    database_failed(db, writer_move_group(db->writer, table, from, to));
 }
 
 static void table_sql(struct strbuf *sql, const struct table_def *def)
 {
+    const struct index_def *cluster = table_cluster((enum table_id)(def - table_defs));
     strbuf_addf(sql, "CREATE TABLE \"%s\"(", def->stored_name);
     for (size_t i = 0, n = 0; i < def->n_columns; i++) {
         const struct column_def *column = &def->columns[i];
         if (!column->generated)
             strbuf_addf(sql, "%s\"%s\" %s%s", n++ ? ", " : "", column->name,
-                        column_type_name(column->type), column->key ? " PRIMARY KEY" : "");
+                        column_type_name(column->type),
+                        column->key && !cluster ? " PRIMARY KEY" : "");
     }
-    strbuf_add_str(sql, ")");
+    if (cluster)
+        cluster_sql(sql, cluster);
+    else
+        strbuf_add_str(sql, ")");
 }
 
 static void view_sql(struct strbuf *sql, const struct table_def *def)
@@ -347,7 +349,7 @@ static int roots_register(sqlite3 *handle, const struct writer_result *written)
         index_sql(&sql, &index_defs[i]);
         if (sql.failed)
             code = SQLITE_NOMEM;
-        else if (written->indexes[i].root)
+        else if (written->indexes[i].root && !index_defs[i].is_table)
             code = root_register(insert, "index", index_defs[i].name,
                                  table_defs[index_defs[i].table].stored_name,
                                  written->indexes[i].root, sql.text);
@@ -365,7 +367,7 @@ static void index_stat(struct strbuf *sql, const struct index_def *def,
 {
     strbuf_addf(sql, ",('%s','%s','%" PRIu64, table_defs[def->table].stored_name, def->name,
                 written->n);
-    for (size_t i = 0; i < def->n_columns; i++)
+    for (size_t i = 0; i < def->n_key; i++)
         strbuf_addf(sql, " %" PRIu64,
                     (written->n + written->n_distinct[i] - 1) / written->n_distinct[i]);
     strbuf_add_str(sql, "')");
@@ -384,7 +386,7 @@ static void stats_sql(struct strbuf *sql, const struct database *db,
             strbuf_addf(sql, "ANALYZE %s;", table_defs[index_defs[i].table].stored_name);
     strbuf_add_str(sql, "INSERT INTO sqlite_stat1 SELECT * FROM (VALUES(NULL,NULL,NULL)");
     for (size_t i = 0; i < N_INDEXES; i++)
-        if (written->indexes[i].root)
+        if (written->indexes[i].n)
             index_stat(sql, &index_defs[i], &written->indexes[i]);
     for (size_t i = 0; i < N_TABLES; i++)
         if (!indexed[i] && db->tables[i].n_rows)
@@ -412,8 +414,6 @@ static int schema_make(struct database *db, const struct writer_result *written)
         view_sql(&sql, &table_defs[i]);
     for (const char *const *script = sql_scripts; *script; script++)
         strbuf_add_str(&sql, *script);
-    if (db->later.text)
-        strbuf_add(&sql, db->later.text, db->later.size);
     for (size_t i = 0; i < N_INDEXES; i++) {
         if (written->indexes[i].root)
             continue;
@@ -421,8 +421,10 @@ static int schema_make(struct database *db, const struct writer_result *written)
         strbuf_add_char(&sql, ';');
     }
     strbuf_add_str(&sql, small_indexes_sql);
+    if (db->tables[TABLE__profiler_counter_set].n_rows)
+        strbuf_add_str(&sql, counter_ids_sql);
     stats_sql(&sql, db, written);
-    if (sql.failed || db->later.failed)
+    if (sql.failed)
         return SQLITE_NOMEM;
     if (code == SQLITE_OK)
         code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
@@ -459,8 +461,7 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
     struct watch watch = {goes_on, userdata};
     struct writer_result written;
     if (database_flush(db, err) < 0 ||
-        database_failed(db, writer_finish(db->writer, DATABASE_APPLICATION_ID, db->changes_later,
-                                          &written)) < 0)
+        database_failed(db, writer_finish(db->writer, DATABASE_APPLICATION_ID, &written)) < 0)
         return database_error(db, err);
     db->writer = writer_free(db->writer);
     db->fd = close_fd(db->fd);
@@ -503,7 +504,6 @@ struct database *database_free(struct database *db)
     writer_free(db->writer);
     for (size_t i = 0; i < N_TABLES; i++)
         batch_free(db->tables[i].batch);
-    strbuf_done(&db->later);
     sqlite3_close(db->handle);
     close_fd(db->fd);
     if (db->temporary)

@@ -83,9 +83,9 @@ int database_flush(struct database *db, struct err *err);
 // Cancels the conversion: no more rows are written, and the texts of cells may be freed.
 void database_abandon(struct database *db);
 
-// Adds SQL statements that run after all rows are written. They change many rows of `table`, so the
-// index of `table` is made after them.
-void database_later(struct database *db, enum table_id table, const char *sql);
+// Moves the rows of a track, those before and behind this call, to another track. `table` is
+// clustered by track (see indexes.h).
+void database_move_track(struct database *db, enum table_id table, uint32_t from, uint32_t to);
 
 // Writes the remaining rows, makes views and indexes, and gives the file its name, if it has one.
 // Calls `goes_on` (NULL: always true) from time to time; false ends the work with -ECANCELED.

@@ -4,13 +4,20 @@
 // space.
 #include "converter/tables/indexes.h"
 
-#define COLUMNS(...) .columns = {__VA_ARGS__}, .n_columns = sizeof((uint8_t[]){__VA_ARGS__})
+#define N_BYTES(...) sizeof((uint8_t[]){__VA_ARGS__})
+#define COLUMNS(...)                                                                               \
+    .columns = {__VA_ARGS__}, .n_columns = N_BYTES(__VA_ARGS__), .n_key = N_BYTES(__VA_ARGS__)
 
 const struct index_def index_defs[N_INDEXES] = {
     [INDEX_ARG_SET_BY_KIND] = {"arg_set_by_kind", TABLE__arg_set,
                                COLUMNS(COL__arg_set_kind_id, COL__arg_set_ts)},
-    [INDEX_COUNTER_BY_TRACK] = {"counter_by_track", TABLE_counter,
-                                COLUMNS(COL_counter_track_id, COL_counter_ts)},
+    [INDEX_COUNTER] = {.name = "counter",
+                       .table = TABLE_counter,
+                       .columns = {COL_counter_track_id, COL_counter_ts, COL_counter_id,
+                                   COL_counter_value, COL_counter_arg_set_id},
+                       .n_columns = N_COL_counter,
+                       .n_key = 3,
+                       .is_table = true},
     [INDEX_SCHED_SLICE_BY_THREAD] = {"sched_slice_by_thread", TABLE_sched_slice,
                                      COLUMNS(COL_sched_slice_utid, COL_sched_slice_ts,
                                              COL_sched_slice_dur)},
@@ -27,6 +34,19 @@ static const char *stored_column_name(const struct table_def *def, size_t place)
         if (!def->columns[i].generated && place-- == 0)
             return def->columns[i].name;
     return "";
+}
+
+const struct index_def *table_cluster(enum table_id table)
+{
+    return table == TABLE_counter ? &index_defs[INDEX_COUNTER] : NULL;
+}
+
+void cluster_sql(struct strbuf *sql, const struct index_def *def)
+{
+    for (size_t i = 0; i < def->n_key; i++)
+        strbuf_addf(sql, "%s\"%s\"", i ? ", " : ", PRIMARY KEY(",
+                    stored_column_name(&table_defs[def->table], def->columns[i]));
+    strbuf_add_str(sql, ")) WITHOUT ROWID");
 }
 
 void index_sql(struct strbuf *sql, const struct index_def *def)
@@ -47,6 +67,8 @@ const char small_indexes_sql[] =
     "CREATE INDEX page_residency_span_by_file ON _page_residency_span(file_id, last_sample_id);"
     "CREATE INDEX arg_field_by_kind ON _arg_field(kind_id, slot);"
     "CREATE INDEX arg_more_by_set ON _arg_more(arg_set_id, slot);";
+
+const char counter_ids_sql[] = "CREATE INDEX counter_by_id ON counter(id);";
 
 // The number of entries of an index that ANALYZE reads: enough for approximate statistics.
 #define LIMIT "PRAGMA analysis_limit=20000;"

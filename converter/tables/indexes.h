@@ -15,33 +15,50 @@
 #include "common/str.h"
 #include "converter/tables/schema.h"
 
+//
+// The rows of a clustered table are the entries of its first index, and there is no other copy of
+// them: SQLite calls it a table WITHOUT ROWID.
 #define INDEX_COLUMNS_MAX 4
+#define ENTRY_COLUMNS_MAX 5
 
-// Indexes that are made from rows as they are written (see row_index.h).
+// Indexes and clustered tables that are made from rows as they come (see row_index.h).
 enum index_id {
     INDEX_ARG_SET_BY_KIND,
-    INDEX_COUNTER_BY_TRACK,
+    INDEX_COUNTER,
     INDEX_SCHED_SLICE_BY_THREAD,
     INDEX_SLICE_BY_TRACK,
     INDEX_THREAD_STATE_BY_THREAD,
     N_INDEXES
 };
 
-// Columns are numbers: a group, then times. The fourth column is a text.
+// Columns are numbers: a group, then times. The fourth column of an index is a text. The last
+// column of an index's entries is the row's id, which `columns` of an index lacks.
 struct index_def {
     const char *name;
     enum table_id table;
-    uint8_t columns[INDEX_COLUMNS_MAX]; // places in a stored row
+    uint8_t columns[ENTRY_COLUMNS_MAX]; // places in a stored row
     uint8_t n_columns;
+    uint8_t n_key; // columns that the entries are sorted by, without the id of an index
+    bool is_table; // the entries are the rows of a clustered table
 };
 extern const struct index_def index_defs[N_INDEXES];
+
+// Returns the definition of a clustered table; NULL: the table has rows of its own.
+const struct index_def *table_cluster(enum table_id table);
 
 // Adds the CREATE INDEX statement.
 void index_sql(struct strbuf *sql, const struct index_def *def);
 
+// Adds the end of a clustered table's CREATE TABLE statement, from the closing bracket on.
+void cluster_sql(struct strbuf *sql, const struct index_def *def);
+
 // SQL that makes the indexes of smaller tables, and SQL that analyzes these tables.
 extern const char small_indexes_sql[];
 extern const char small_indexes_analyze_sql[];
+
+// SQL that makes an index on the ids of counters, by which sets of counters of samples refer to
+// them.
+extern const char counter_ids_sql[];
 
 // SQL that updates the statistics of all tables after rows were added.
 extern const char analyze_sql[];

@@ -25,18 +25,18 @@ enum {
 
 static const uint8_t serial_sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
 
+// The type depends on the number of bits, the sign not counted.
 static uint64_t int_type(int64_t value)
 {
-    uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
-    if (magnitude < 0x80)
-        return value == 0 ? SERIAL_0 : value == 1 ? SERIAL_1 : SERIAL_I8;
-    if (magnitude < 0x8000)
-        return 2;
-    if (magnitude < 0x800000)
-        return 3;
-    if (magnitude < 0x80000000)
-        return 4;
-    return magnitude < 0x800000000000 ? SERIAL_I48 : SERIAL_I64;
+    static const uint8_t types[65] = {
+        1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3,
+        3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+        5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6,
+    };
+    if (value == 0 || value == 1)
+        return SERIAL_0 + (uint64_t)value;
+    uint64_t magnitude = (uint64_t)(value ^ (value >> 63));
+    return types[63 - __builtin_clzll(magnitude | 1) + (magnitude != 0)];
 }
 
 static bool real_is_whole(double value)
@@ -87,6 +87,25 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
     n_head += n_head < 0x7f ? 1 : 2; // bytes of the header's size
     record->n_head = n_head;
     record->size = n_head + n_body;
+}
+
+size_t record_put_int(uint8_t *to, int64_t value, uint8_t *ret_type)
+{
+    uint64_t type = int_type(value), size = serial_sizes[type];
+    uint64_t bytes = size ? htobe64((uint64_t)value << (64 - 8 * size)) : 0;
+    memcpy(to, &bytes, sizeof(bytes));
+    *ret_type = (uint8_t)type;
+    return size;
+}
+
+size_t record_put_real(uint8_t *to, int64_t bits, uint8_t *ret_type)
+{
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    *ret_type = isnan(value) ? SERIAL_NULL : SERIAL_REAL; // SQL has no NaN
+    bits = (int64_t)htobe64((uint64_t)bits);
+    memcpy(to, &bits, sizeof(bits));
+    return serial_sizes[*ret_type];
 }
 
 size_t record_write_number(int64_t value, uint8_t *to)

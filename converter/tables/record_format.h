@@ -32,6 +32,21 @@ void record_write(const struct record *record, uint8_t *to);
 // RECORD_NUMBER_MAX bytes.
 size_t record_write_number(int64_t value, uint8_t *to);
 
+// For records of few numbers that are written value by value: a header of one byte for its size and
+// one for each value's type, then the values.
+#define RECORD_NULL  0
+#define RECORD_SLACK 8 // bytes behind a value that may be overwritten
+
+// Writes an integer or a real number (bits), and its type. Returns the value's size.
+size_t record_put_int(uint8_t *to, int64_t value, uint8_t *ret_type);
+size_t record_put_real(uint8_t *to, int64_t bits, uint8_t *ret_type);
+
+// The type of a text of less than 58 bytes.
+static inline uint8_t record_text_type(size_t size)
+{
+    return (uint8_t)(13 + 2 * size);
+}
+
 // Writes SQLite's varint, most significant bits first. Returns its size.
 static inline size_t put_varint(uint8_t *to, uint64_t value)
 {

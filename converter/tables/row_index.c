@@ -1,58 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows come nearly in order of time, and their first number is one of few groups (tracks, threads).
-// Sorting therefore needs few comparisons: entries are counted for each group, put into the range
-// of their group, and moved there past the few entries that came too early, for example nested
-// slices. If too many moves are needed, or a number is not supported, SQLite makes the index, which
-// takes several times as long.
+// The log keeps each group in order of arrival, which usually is the order of the tree, so that the
+// tree is written straight from the log, group after group. A group that did not come in order is
+// sorted by itself: by few moves if few rows came too early, for example nested slices, and else by
+// merging the runs that are in order.
+//
+// If a number of an index is not supported, SQLite makes the index, which takes several times as
+// long. A clustered table has supported numbers only: its first columns are never NULL.
 #include "converter/tables/row_index.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_BITS  20 // the bits above are the text's number + 1
-#define GROUPS_MAX  (1 << GROUP_BITS)
-#define FORGET_N    ((size_t)128 << 10)
-#define MOVES_BASE  1000
-#define MOVES_ENTRY 16        // for each entry, on average
-#define NULL_VALUE  INT64_MIN // sorts first, as NULL does
+#include "common/cleanup.h"
+#include "converter/ground/scratch.h"
 
-struct entry {
-    int64_t value;
-    uint32_t group_text, id;
-};
+#define INDEX_GROUP_MAX   (1 << 20)
+#define CLUSTER_GROUP_MAX (UINT32_MAX - 1)
+#define FORGET_N          ((size_t)256 << 10)
+#define MOVES_BASE        1000
+#define MOVES_ENTRY       16        // for each entry, on average
+#define NULL_VALUE        INT64_MIN // sorts first, as NULL does
+#define TEXT_COLUMN       3
+// A number that is no integer makes the id of its row in the log odd.
+#define ID_FLAG   1
+#define WHOLE_MAX ((double)(1LL << 46))
 
-// An entry of three or four columns.
-struct wide_entry {
-    struct entry entry;
-    int64_t second;
-};
+typedef int64_t entry_row[GROUP_LOG_COLUMNS_MAX];
 
-static size_t entry_size(const struct row_index *index)
+// The columns of a row in the log: all but the group, and the row's id.
+static size_t log_width(const struct index_def *def)
 {
-    return index->def->n_columns > 2 ? sizeof(struct wide_entry) : sizeof(struct entry);
-}
-
-static struct entry *entry_at(const struct row_index *index, const struct scratch *scratch,
-                              size_t i)
-{
-    return (struct entry *)(void *)(scratch->bytes + i * entry_size(index));
-}
-
-static int64_t second_of(const struct entry *entry)
-{
-    return ((const struct wide_entry *)(const void *)entry)->second;
-}
-
-static uint32_t group_of(const struct entry *entry)
-{
-    return entry->group_text & (GROUPS_MAX - 1);
-}
-
-static size_t text_of(const struct entry *entry)
-{
-    return entry->group_text >> GROUP_BITS;
+    return def->is_table ? def->n_columns - 1u : def->n_columns;
 }
 
 static bool text_is(const struct row_index_text *text, const struct cell *cell)
@@ -61,7 +43,7 @@ static bool text_is(const struct row_index_text *text, const struct cell *cell)
 }
 
 // *ret: 1 + the text's index; 0 for NULL. False: the text is not supported.
-static bool text_number(struct row_index *index, const struct cell *cell, uint32_t *ret)
+static bool text_number(struct row_index *index, const struct cell *cell, int64_t *ret)
 {
     *ret = 0;
     if (!cell || cell->type == CELL_NULL)
@@ -73,7 +55,7 @@ static bool text_number(struct row_index *index, const struct cell *cell, uint32
         for (at = 0; at < index->n_texts && !text_is(&index->texts[at], cell); at++)
             ;
     index->last_text = at;
-    *ret = (uint32_t)at + 1;
+    *ret = (int64_t)at + 1;
     if (at < index->n_texts)
         return true;
     if (index->n_texts == ROW_INDEX_TEXTS_MAX)
@@ -93,46 +75,63 @@ static bool value_take(const struct cell *cell, int64_t *ret)
     return cell->type == CELL_INT && cell->integer != NULL_VALUE;
 }
 
-static bool entry_make(struct row_index *index, const struct cell *row, size_t width, int64_t id,
-                       struct wide_entry *ret)
+static bool group_take(const struct cell *cell, int64_t max, uint32_t *ret)
 {
-    const struct cell *cells[INDEX_COLUMNS_MAX] = {NULL};
-    for (size_t i = 0; i < index->def->n_columns; i++)
-        if (index->def->columns[i] < width)
-            cells[i] = &row[index->def->columns[i]];
-    const struct cell *group = cells[0];
-    uint32_t text;
-    if (!group || group->type != CELL_INT || group->integer < 0 || group->integer >= GROUPS_MAX ||
-        id < 0 || id > UINT32_MAX || !value_take(cells[1], &ret->entry.value) ||
-        !value_take(cells[2], &ret->second) || !text_number(index, cells[3], &text))
+    *ret = (uint32_t)cell->integer;
+    return cell->type == CELL_INT && cell->integer >= 0 && cell->integer <= max;
+}
+
+// *ret_group and `columns`: the entry. False: a number is not supported.
+static bool entry_make(struct row_index *index, const struct cell *row, size_t width, int64_t id,
+                       uint32_t *ret_group, int64_t *columns)
+{
+    const struct index_def *def = index->def;
+    if (def->columns[0] >= width || !group_take(&row[def->columns[0]], INDEX_GROUP_MAX, ret_group))
         return false;
-    ret->entry.group_text = (uint32_t)group->integer | text << GROUP_BITS;
-    ret->entry.id = (uint32_t)id;
+    for (size_t i = 1; i < def->n_columns; i++) {
+        const struct cell *cell = def->columns[i] < width ? &row[def->columns[i]] : NULL;
+        if (i == TEXT_COLUMN ? !text_number(index, cell, &columns[i - 1])
+                             : !value_take(cell, &columns[i - 1]))
+            return false;
+    }
+    columns[def->n_columns - 1] = id;
     return true;
 }
 
-int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
-                  int64_t id)
+static int64_t real_bits(double value)
 {
-    if (index->given_up)
-        return 0;
-    struct wide_entry entry;
-    if (!entry_make(index, row, width, id, &entry)) {
-        index->given_up = true;
-        scratch_done(&index->log);
-        return 0;
-    }
-    int r = scratch_reserve(&index->log, folder, (index->n + 1) * entry_size(index));
-    if (r < 0)
-        return r;
-    memcpy(entry_at(index, &index->log, index->n++), &entry, entry_size(index));
-    if (group_of(&entry.entry) >= index->n_groups)
-        index->n_groups = group_of(&entry.entry) + 1;
-    if (index->n - index->n_forget == FORGET_N) {
-        scratch_forget(&index->log);
-        index->n_forget = index->n;
+    int64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+// As an integer if possible. Returns ID_FLAG if not.
+static int64_t number_pack(const struct cell *cell, int64_t *ret)
+{
+    double value = cell->real;
+    if (cell->type == CELL_INT)
+        *ret = cell->integer;
+    else if (cell->type == CELL_REAL && value > -WHOLE_MAX && value < WHOLE_MAX &&
+             (double)(int64_t)value == value && real_bits(value) != real_bits(-0.0))
+        *ret = (int64_t)value;
+    else {
+        *ret = cell->type == CELL_REAL ? real_bits(value) : real_bits(NAN); // NULL
+        return ID_FLAG;
     }
     return 0;
+}
+
+// The same for a clustered table: group, time, id, value, arg set.
+static bool cluster_make(const struct index_def *def, const struct cell *row, int64_t id,
+                         uint32_t *ret_group, int64_t *columns)
+{
+    const struct cell *time = &row[def->columns[1]], *set = &row[def->columns[4]];
+    if (!group_take(&row[def->columns[0]], CLUSTER_GROUP_MAX, ret_group) || time->type != CELL_INT)
+        return false;
+    columns[0] = time->integer;
+    columns[1] = id << 1 | number_pack(&row[def->columns[3]], &columns[2]);
+    columns[3] = set->type == CELL_INT ? set->integer : NULL_VALUE;
+    return true;
 }
 
 static int numbers_compare(int64_t a, int64_t b)
@@ -140,7 +139,7 @@ static int numbers_compare(int64_t a, int64_t b)
     return a < b ? -1 : a > b;
 }
 
-static int texts_compare(const struct row_index *index, size_t a, size_t b)
+static int texts_compare(const struct row_index *index, int64_t a, int64_t b)
 {
     if (a == b || !a || !b)
         return numbers_compare(a != 0, b != 0);
@@ -150,140 +149,357 @@ static int texts_compare(const struct row_index *index, size_t a, size_t b)
     return order ? order : left->size - right->size;
 }
 
-// Returns the first column in which two entries differ, from 0; the number of columns if all are
-// equal.
-static size_t first_difference(const struct row_index *index, const struct entry *a,
-                               const struct entry *b, int *ret_order)
+// Returns the first key column in which two entries of a group differ, from 1; the number of key
+// columns if all are equal.
+static size_t first_difference(const struct row_index *index, const int64_t *a, const int64_t *b,
+                               int *ret_order)
 {
-    size_t n = index->def->n_columns;
-    if ((*ret_order = numbers_compare(group_of(a), group_of(b))))
-        return 0;
-    if ((*ret_order = numbers_compare(a->value, b->value)))
-        return 1;
-    if (n > 2 && (*ret_order = numbers_compare(second_of(a), second_of(b))))
-        return 2;
-    if (n > 3 && (*ret_order = texts_compare(index, text_of(a), text_of(b))))
-        return 3;
-    *ret_order = numbers_compare(a->id, b->id);
-    return n;
+    const struct index_def *def = index->def;
+    for (size_t i = 1; i < def->n_key; i++) {
+        *ret_order = i == TEXT_COLUMN ? texts_compare(index, a[i - 1], b[i - 1])
+                                      : numbers_compare(a[i - 1], b[i - 1]);
+        if (*ret_order)
+            return i;
+    }
+    *ret_order = def->is_table ? 0 : numbers_compare(a[def->n_columns - 1], b[def->n_columns - 1]);
+    return def->n_key;
 }
 
-// Puts an entry behind the entries of its group and moves it to its sorted place. Returns the
-// number of moves.
-static size_t entry_place(const struct row_index *index, const struct scratch *placed, size_t first,
-                          size_t place, const struct entry *entry)
+static bool comes_before(const struct row_index *index, const int64_t *a, const int64_t *b)
 {
-    size_t at = place, size = entry_size(index);
     int order;
-    for (; at > first; at--) {
-        const struct entry *before = entry_at(index, placed, at - 1);
-        first_difference(index, before, entry, &order);
-        if (order <= 0)
-            break;
-        memcpy(entry_at(index, placed, at), before, size);
-    }
-    memcpy(entry_at(index, placed, at), entry, size);
-    return place - at;
+    if (a[0] != b[0])
+        return a[0] < b[0];
+    first_difference(index, a, b, &order);
+    return order < 0;
 }
 
-// Sorts the entries into the ranges of their groups. False: too many moves are needed.
-static bool entries_place(const struct row_index *index, size_t *starts, size_t *n_placed,
-                          const struct scratch *placed)
+int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
+                  int64_t id)
 {
-    size_t moves_left = MOVES_BASE + MOVES_ENTRY * index->n;
-    for (size_t i = 0; i < index->n; i++) {
-        starts[group_of(entry_at(index, &index->log, i)) + 1]++;
-        if (i % FORGET_N == FORGET_N - 1)
-            scratch_forget(&index->log);
+    entry_row columns;
+    uint32_t number;
+    if (index->given_up)
+        return 0;
+    index->log.n_columns = log_width(index->def);
+    bool is_good = index->def->is_table ? cluster_make(index->def, row, id, &number, columns)
+                                        : entry_make(index, row, width, id, &number, columns);
+    if (!is_good && index->def->is_table)
+        return -EINVAL;
+    if (!is_good) {
+        index->given_up = true;
+        group_log_done(&index->log);
+        return 0;
     }
-    for (int64_t group = 0; group < index->n_groups; group++)
-        starts[group + 1] += starts[group];
-    for (size_t i = 0; i < index->n; i++) {
-        const struct entry *entry = entry_at(index, &index->log, i);
-        size_t start = starts[group_of(entry)], *n = &n_placed[group_of(entry)];
-        size_t n_moves = entry_place(index, placed, start, start + (*n)++, entry);
-        if (n_moves > moves_left)
-            return false;
-        moves_left -= n_moves;
-        if (i % FORGET_N == FORGET_N - 1) {
-            scratch_forget(&index->log);
-            scratch_forget(placed);
+    struct log_group *group = group_log_group(&index->log, number);
+    if (!group)
+        return -ENOMEM;
+    if (group->n && comes_before(index, columns, group->last))
+        group->unsorted = true;
+    return group_log_add(&index->log, folder, group, columns);
+}
+
+int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
+{
+    return map64_set(&index->moved, from, to);
+}
+
+// -- the entries in order --
+
+// Groups that are written as one group are a list.
+struct group_lists {
+    uint32_t *first; // owned, by group + 1: the last added group of the list; 0: none
+    uint32_t *next;  // owned: behind this group
+};
+
+struct writing {
+    struct row_index *index; // borrowed
+    struct pages *pages;     // borrowed
+    const char *folder;      // borrowed
+    struct group_lists lists;
+    struct scratch rows; // of a group that must be sorted
+    struct btree tree;
+    struct row_index_result result;
+    entry_row last; // entry
+    bool group_goes_on;
+    size_t n_forget; // entries since memory was released
+};
+
+static int lists_make(struct writing *writing)
+{
+    struct group_log *log = &writing->index->log;
+    struct group_lists *lists = &writing->lists;
+    const struct map64 *moved = &writing->index->moved;
+    const struct map64_slot *move;
+    size_t at = 0;
+    while ((move = map64_next(moved, &at)))
+        if (!group_log_group(log, (uint32_t)(move->key > move->value ? move->key : move->value)))
+            return -ENOMEM;
+    if (!moved->n)
+        return 0;
+    lists->first = calloc(log->n_groups, sizeof(*lists->first));
+    lists->next = calloc(log->n_groups, sizeof(*lists->next));
+    if (!lists->first || !lists->next)
+        return -ENOMEM;
+    for (at = 0; (move = map64_next(moved, &at));) {
+        lists->next[move->key] = lists->first[move->value];
+        lists->first[move->value] = (uint32_t)move->key + 1;
+    }
+    return 0;
+}
+
+static void distinct_count(struct writing *writing, const int64_t *row)
+{
+    const struct row_index *index = writing->index;
+    struct row_index_result *result = &writing->result;
+    size_t differs = 0;
+    int order;
+    if (writing->group_goes_on)
+        differs =
+            row[0] != writing->last[0] ? 1 : first_difference(index, writing->last, row, &order);
+    for (size_t i = differs; i < index->def->n_key; i++)
+        result->n_distinct[i]++;
+    writing->group_goes_on = true;
+    memcpy(writing->last, row, sizeof(entry_row));
+    result->n++;
+}
+
+static int64_t shift_of(const struct row_index *index, size_t column)
+{
+    return index->add ? index->add[column] : 0;
+}
+
+// Writes the entry of an index and returns its size.
+static size_t index_entry_write(const struct row_index *index, uint32_t group, const int64_t *row,
+                                uint8_t *entry)
+{
+    const struct index_def *def = index->def;
+    uint8_t *type = entry + 2, *body = type + def->n_columns + 1;
+    body += record_put_int(body, group + shift_of(index, def->columns[0]), type++);
+    for (size_t i = 1; i < def->n_columns; i++) {
+        int64_t value = row[i - 1];
+        if (i == TEXT_COLUMN && value) {
+            const struct row_index_text *text = &index->texts[value - 1];
+            *type++ = record_text_type(text->size);
+            memcpy(body, text->bytes, text->size);
+            body += text->size;
+        } else if (i == TEXT_COLUMN || value == NULL_VALUE) {
+            *type++ = RECORD_NULL;
+        } else {
+            body += record_put_int(body, value, type++);
         }
+    }
+    body += record_put_int(body, row[def->n_columns - 1] + shift_of(index, 0), type);
+    entry[1] = (uint8_t)(def->n_columns + 2); // size of the record's header
+    return (size_t)(body - entry);
+}
+
+// The same for a row of a clustered table.
+static size_t cluster_entry_write(const struct row_index *index, uint32_t group, const int64_t *row,
+                                  uint8_t *entry)
+{
+    const struct index_def *def = index->def;
+    bool has_set = row[3] != NULL_VALUE;
+    size_t n = def->n_columns - !has_set;
+    uint8_t *type = entry + 2, *body = type + n;
+    body += record_put_int(body, group + shift_of(index, def->columns[0]), type++);
+    body += record_put_int(body, row[0], type++);
+    body += record_put_int(body, (row[1] >> 1) + shift_of(index, def->columns[2]), type++);
+    if (row[1] & ID_FLAG)
+        body += record_put_real(body, row[2], type++);
+    else
+        body += record_put_int(body, row[2], type++);
+    if (has_set)
+        body += record_put_int(body, row[3] + shift_of(index, def->columns[4]), type);
+    entry[1] = (uint8_t)(n + 1);
+    return (size_t)(body - entry);
+}
+
+static int entry_put(struct writing *writing, uint32_t group, const int64_t *row)
+{
+    uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
+    const struct row_index *index = writing->index;
+    distinct_count(writing, row);
+    size_t size = index->def->is_table ? cluster_entry_write(index, group, row, entry)
+                                       : index_entry_write(index, group, row, entry);
+    entry[0] = (uint8_t)(size - 1);
+    if (++writing->n_forget == FORGET_N) {
+        group_log_forget(&index->log);
+        scratch_forget(&writing->rows);
+        writing->n_forget = 0;
+    }
+    return btree_add_entry(&writing->tree, writing->pages, entry, size);
+}
+
+// Adds the rows of a group behind the first `n` of `rows`. Returns 0 or a negative errno.
+static int rows_gather(struct writing *writing, uint32_t group, size_t n)
+{
+    CLEANUP(group_reader_done) struct group_reader reader;
+    const struct group_log *log = &writing->index->log;
+    size_t size = log->n_columns * sizeof(int64_t);
+    int r = scratch_reserve(&writing->rows, writing->folder, (n + log->groups[group].n) * size);
+    int opened = group_reader_open(&reader, log, group);
+    for (; r == 0 && opened == 0 && group_reader_next(&reader); n++)
+        memcpy(writing->rows.bytes + n * size, reader.row, size);
+    return r < 0 ? r : opened;
+}
+
+static int64_t *row_at(const struct writing *writing, size_t i)
+{
+    size_t n_columns = writing->index->log.n_columns;
+    return (int64_t *)(void *)writing->rows.bytes + i * n_columns;
+}
+
+static void row_copy(const struct writing *writing, int64_t *to, const int64_t *from)
+{
+    memcpy(to, from, writing->index->log.n_columns * sizeof(*to));
+}
+
+// Moves each row to its place among those before it. False: too many moves are needed.
+static bool rows_move(const struct writing *writing, size_t n)
+{
+    size_t moves_left = MOVES_BASE + MOVES_ENTRY * n;
+    entry_row row;
+    for (size_t i = 1; i < n; i++) {
+        size_t at = i;
+        row_copy(writing, row, row_at(writing, i));
+        for (; at > 0 && comes_before(writing->index, row, row_at(writing, at - 1)); at--) {
+            row_copy(writing, row_at(writing, at), row_at(writing, at - 1));
+            if (--moves_left == 0) {
+                row_copy(writing, row_at(writing, at - 1), row);
+                return false;
+            }
+        }
+        row_copy(writing, row_at(writing, at), row);
     }
     return true;
 }
 
-static void cell_value(struct cell *cells, size_t column, int64_t value)
+// The end of the sorted run of rows that begins at `i`.
+static size_t run_end(const struct writing *writing, size_t i, size_t n)
 {
-    cell_int(cells, column, value);
-    if (value == NULL_VALUE)
-        cells[column].type = CELL_NULL;
+    for (i++; i < n && !comes_before(writing->index, row_at(writing, i), row_at(writing, i - 1));)
+        i++;
+    return i;
 }
 
-static int entry_write(const struct row_index *index, const struct entry *entry, struct btree *tree,
-                       struct pages *pages)
+// Merges each two neighbouring runs of the rows from `from` on into the rows from `to` on. Returns
+// the number of runs that are left.
+static size_t runs_merge(const struct writing *writing, size_t from, size_t to, size_t n)
 {
-    struct cell cells[INDEX_COLUMNS_MAX + 1] = {{.type = CELL_NULL}};
-    struct record record;
-    size_t n = index->def->n_columns, text = text_of(entry);
-    cell_int(cells, 0, group_of(entry) + index->add_group);
-    cell_value(cells, 1, entry->value);
-    if (n > 2)
-        cell_value(cells, 2, second_of(entry));
-    if (text)
-        cell_bytes(cells, 3, index->texts[text - 1].bytes, index->texts[text - 1].size);
-    cell_int(cells, n, entry->id + index->add_id);
-    record_measure(&record, cells, n + 1);
-    return btree_add_entry(tree, pages, &record);
-}
-
-static int entries_write(const struct row_index *index, const struct scratch *placed,
-                         struct pages *pages, struct row_index_result *ret)
-{
-    struct btree tree = {.is_index = true};
-    int r = 0, order;
-    for (size_t i = 0; i < index->n && r == 0; i++) {
-        const struct entry *entry = entry_at(index, placed, i);
-        size_t differs =
-            i ? first_difference(index, entry_at(index, placed, i - 1), entry, &order) : 0;
-        for (size_t k = differs; k < index->def->n_columns; k++)
-            ret->n_distinct[k]++;
-        r = entry_write(index, entry, &tree, pages);
-        if (i % FORGET_N == FORGET_N - 1)
-            scratch_forget(placed);
+    size_t n_runs = 0, end = from + n;
+    for (size_t a = from; a < end; n_runs++) {
+        size_t b = run_end(writing, a, end), a_end = b;
+        size_t b_end = b < end ? run_end(writing, b, end) : b;
+        size_t next = b_end;
+        while (a < a_end || b < b_end) {
+            bool takes_b =
+                a == a_end ||
+                (b < b_end && comes_before(writing->index, row_at(writing, b), row_at(writing, a)));
+            row_copy(writing, row_at(writing, to++), row_at(writing, takes_b ? b++ : a++));
+        }
+        a = next;
     }
+    return n_runs;
+}
+
+// Merges the runs that the rows have already. *ret: where the sorted rows begin.
+static int rows_merge(struct writing *writing, size_t n, size_t *ret)
+{
+    size_t size = writing->index->log.n_columns * sizeof(int64_t), from = 0;
+    int r = scratch_reserve(&writing->rows, writing->folder, 2 * n * size);
+    if (r < 0)
+        return r;
+    do
+        from = n - from;
+    while (runs_merge(writing, n - from, from, n) > 1);
+    *ret = from;
+    return 0;
+}
+
+// Adds the rows of a group, and notes if they are not in order. Returns 0 or a negative errno.
+static int rows_take(struct writing *writing, uint32_t group, size_t *n, bool *unsorted)
+{
+    const struct log_group *taken = &writing->index->log.groups[group];
+    int r = rows_gather(writing, group, *n);
+    *unsorted |= taken->unsorted;
+    *n += taken->n;
+    return r;
+}
+
+static int group_write_sorted(struct writing *writing, uint32_t group, bool with_own)
+{
+    const struct group_lists *lists = &writing->lists;
+    size_t n = 0, first = 0;
+    bool unsorted = false;
+    int r = with_own ? rows_take(writing, group, &n, &unsorted) : 0;
+    for (uint32_t of = lists->first ? lists->first[group] : 0; of && r == 0;
+         of = lists->next[of - 1])
+        r = rows_take(writing, of - 1, &n, &unsorted);
+    if (r == 0 && n > 0 && (!unsorted || !rows_move(writing, n)))
+        r = rows_merge(writing, n, &first);
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = entry_put(writing, group, row_at(writing, first + i));
+    return r;
+}
+
+static int group_write(struct writing *writing, uint32_t group)
+{
+    CLEANUP(group_reader_done) struct group_reader reader = {0};
+    struct row_index *index = writing->index;
+    const struct group_lists *lists = &writing->lists;
+    bool is_moved = index->moved.n && map64_find(&index->moved, group);
+    writing->group_goes_on = false;
+    if (index->log.groups[group].unsorted || is_moved || (lists->first && lists->first[group]))
+        return group_write_sorted(writing, group, !is_moved);
+    int r = group_reader_open(&reader, &index->log, group);
+    while (r == 0 && group_reader_next(&reader))
+        r = entry_put(writing, group, reader.row);
+    return r;
+}
+
+static int entries_write(struct writing *writing)
+{
+    struct row_index *index = writing->index;
+    int r = group_log_close(&index->log);
     if (r == 0)
-        ret->root = btree_finish(&tree, pages);
-    if (r == 0 && !ret->root)
-        r = pages->failure < 0 ? pages->failure : -ENOMEM;
-    ret->n = index->n;
-    btree_done(&tree);
+        r = lists_make(writing);
+    for (uint32_t group = 0; group < index->log.n_groups && r == 0; group++)
+        r = group_write(writing, group);
+    if (r == 0)
+        writing->result.root = btree_finish(&writing->tree, writing->pages);
+    if (r == 0 && !writing->result.root)
+        r = writing->pages->failure < 0 ? writing->pages->failure : -ENOMEM;
     return r;
 }
 
 int row_index_finish(struct row_index *index, const char *folder, struct pages *pages,
                      struct row_index_result *ret)
 {
-    struct scratch placed = {.budget = index->log.budget};
-    struct row_index_result written = {0};
-    if (index->given_up || !index->n) {
-        *ret = written;
+    struct row_index_result none = {0};
+    bool is_wanted = index->def->is_table || (!index->given_up && index->log.n_groups);
+    if (!is_wanted) {
+        *ret = none;
         return 0;
     }
-    size_t n_groups = (size_t)index->n_groups;
-    size_t *starts = calloc(2 * n_groups + 1, sizeof(*starts));
-    int r = starts ? scratch_reserve(&placed, folder, index->n * entry_size(index)) : -ENOMEM;
-    if (r == 0 && entries_place(index, starts, starts + n_groups + 1, &placed))
-        r = entries_write(index, &placed, pages, &written);
-    free(starts);
-    scratch_done(&placed);
+    struct writing writing = {.index = index,
+                              .pages = pages,
+                              .folder = folder,
+                              .rows.budget = index->log.budget,
+                              .tree.is_index = true};
+    int r = entries_write(&writing);
+    free(writing.lists.first);
+    free(writing.lists.next);
+    scratch_done(&writing.rows);
+    btree_done(&writing.tree);
     if (r == 0)
-        *ret = written;
+        *ret = writing.result;
     return r;
 }
 
 void row_index_done(struct row_index *index)
 {
-    scratch_done(&index->log);
+    group_log_done(&index->log);
+    map64_done(&index->moved);
     *index = (struct row_index){.def = index->def};
 }

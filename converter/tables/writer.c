@@ -118,13 +118,15 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
 {
     struct sink *sink = &writer->sinks[table];
     int64_t id = sink->next;
+    struct row_index *index = writer->index_of[table];
+    if (index && index->def->is_table)
+        return row_index_add(index, writer->folder, row, width, row[0].integer);
     if (table_defs[table].columns[0].key) {
         id = row[0].integer;
         row[0].type = CELL_NULL; // the id is the key of the tree
     }
     if (id < sink->next)
         return -EEXIST;
-    struct row_index *index = writer->index_of[table];
     int r = index ? row_index_add(index, writer->folder, row, width, id) : 0;
     if (r < 0)
         return r;
@@ -236,6 +238,11 @@ void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts)
     writer->shifts = shifts;
 }
 
+int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to)
+{
+    return row_index_move(writer->index_of[table], from, to);
+}
+
 void writer_budget(struct writer *writer, struct budget *budget)
 {
     writer->pages.budget = budget;
@@ -312,23 +319,23 @@ static int sink_finish(struct writer *writer, enum table_id table, uint32_t *roo
 static int index_finish(struct writer *writer, struct row_index *index,
                         struct row_index_result *ret)
 {
-    enum table_id table = index->def->table;
-    index->add_id = id_shift(writer, table);
-    index->add_group = writer->shifts ? writer->shifts->add[table][index->def->columns[0]] : 0;
+    if (writer->shifts)
+        index->add = writer->shifts->add[index->def->table];
     return row_index_finish(index, writer->folder, &writer->pages, ret);
 }
 
-int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
-                  struct writer_result *ret)
+int writer_finish(struct writer *writer, uint32_t application_id, struct writer_result *ret)
 {
     struct writer_result written = {0};
     int r = writer_drain(writer);
     for (size_t i = 0; i < N_TABLES && r == 0; i++)
-        r = sink_finish(writer, i, &written.roots[i]);
+        if (!table_cluster(i))
+            r = sink_finish(writer, i, &written.roots[i]);
     for (size_t i = 0; i < N_INDEXES && r == 0; i++) {
-        if (!not_indexed[index_defs[i].table])
-            r = index_finish(writer, &writer->indexes[i], &written.indexes[i]);
+        r = index_finish(writer, &writer->indexes[i], &written.indexes[i]);
         row_index_done(&writer->indexes[i]);
+        if (index_defs[i].is_table)
+            written.roots[index_defs[i].table] = written.indexes[i].root;
     }
     if (r == 0)
         r = pages_finish(&writer->pages, application_id);

@@ -46,10 +46,12 @@ struct writer_result {
     struct row_index_result indexes[N_INDEXES];
 };
 
-// Completes the file. not_indexed[]: true for tables whose index SQLite makes. Returns 0 or a
-// negative errno.
-int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
-                  struct writer_result *ret);
+// Moves the rows of a group of a clustered table (see indexes.h), those before and behind this
+// call, to another group. Returns 0 or -ENOMEM.
+int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to);
+
+// Completes the file. Returns 0 or a negative errno.
+int writer_finish(struct writer *writer, uint32_t application_id, struct writer_result *ret);
 
 // Completes a file that SQLite has made. If a table has a page in `roots`, the root of its new tree
 // overwrites the page, which must be the table's only page. Other tables must have no rows. Returns

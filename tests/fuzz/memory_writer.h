@@ -185,10 +185,17 @@ static inline void memory_writer_check(void)
     }
 }
 
-int writer_finish(struct writer *writer, uint32_t application_id, const bool not_indexed[N_TABLES],
-                  struct writer_result *ret)
+int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to)
 {
-    (void)writer, (void)application_id, (void)not_indexed, (void)ret;
+    (void)from;
+    size_t column = table_cluster(table)->columns[0];
+    struct reference reference = {table, meaning_of_stored(table, column).of, column, to};
+    return references_push(&writer->references, reference);
+}
+
+int writer_finish(struct writer *writer, uint32_t application_id, struct writer_result *ret)
+{
+    (void)writer, (void)application_id, (void)ret;
     return -EOPNOTSUPP;
 }
 

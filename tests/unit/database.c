@@ -48,6 +48,7 @@ static void batches_lose_nothing(void **state)
         struct cell *row = database_row(db, TABLE_counter, &id);
         assert_int_equal(id, i);
         cell_int(row, COL_counter_ts, i * 10);
+        cell_int(row, COL_counter_track_id, i % 3);
         cell_real(row, COL_counter_value, i * 0.5);
     }
     assert_int_equal(database_n_rows(db, TABLE_counter), N);
@@ -55,7 +56,7 @@ static void batches_lose_nothing(void **state)
     assert_int_equal(query_int(handle, "SELECT count(*) FROM counter"), N);
     assert_int_equal(query_int(handle, "SELECT sum(ts) FROM counter"), 10 * (N - 1) * N / 2);
     assert_int_equal(query_int(handle, "SELECT sum(value = id * 0.5) FROM counter"), N);
-    assert_int_equal(query_int(handle, "SELECT count(track_id) FROM counter"), 0); // all NULL
+    assert_int_equal(query_int(handle, "SELECT count(arg_set_id) FROM counter"), 0); // all NULL
     database_free(db);
 }
 

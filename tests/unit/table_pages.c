@@ -64,6 +64,14 @@ static void pages_have_numbers_of_32_bits(void **state)
     pages_done(&pages);
 }
 
+static struct cell *counter_add(struct database *db, int64_t ts, int64_t track)
+{
+    struct cell *row = database_row(db, TABLE_counter, NULL);
+    cell_int(row, COL_counter_ts, ts);
+    cell_int(row, COL_counter_track_id, track);
+    return row;
+}
+
 // Sizes around those where a tree gets another page or another level.
 static void trees_of_every_height_are_whole(void **state)
 {
@@ -72,14 +80,14 @@ static void trees_of_every_height_are_whole(void **state)
     for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         struct database *db = create();
         for (int k = 0; k < sizes[i]; k++)
-            cell_int(database_row(db, TABLE_counter, NULL), COL_counter_ts, 1000000 + k);
+            cell_int(database_row(db, TABLE_state, NULL), COL_state_ts, 1000000 + k);
         sqlite3 *handle = finish(db);
         expect_integrity(handle);
-        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter"), sizes[i]);
-        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter WHERE ts = 1000000 + id"),
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM state"), sizes[i]);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM state WHERE ts = 1000000 + id"),
                          sizes[i]);
         char sql[80];
-        snprintf(sql, sizeof(sql), "SELECT ts FROM counter WHERE id = %d", sizes[i] / 2);
+        snprintf(sql, sizeof(sql), "SELECT ts FROM state WHERE id = %d", sizes[i] / 2);
         if (sizes[i])
             assert_int_equal(query_int(handle, sql), 1000000 + sizes[i] / 2);
         database_free(db);
@@ -137,8 +145,8 @@ static void numbers_are_kept(void **state)
         0.0, -0.0, 0.5, -1.0, 4096.0, 1e15, -1e15, 1e300, 140737488355327.0, 140737488355328.0};
     enum { N_REALS = ELEMENTS(reals) };
     for (size_t i = 0; i < N_REALS; i++)
-        cell_real(database_row(db, TABLE_counter, NULL), COL_counter_value, reals[i]);
-    cell_real(database_row(db, TABLE_counter, NULL), COL_counter_value, __builtin_nan(""));
+        cell_real(counter_add(db, (int64_t)i, 0), COL_counter_value, reals[i]);
+    cell_real(counter_add(db, N_REALS, 0), COL_counter_value, __builtin_nan(""));
     sqlite3 *handle = finish(db);
     expect_integrity(handle);
     assert_int_equal(query_int(handle, "SELECT count(*) FROM metadata WHERE "
@@ -189,17 +197,17 @@ static void indexes_are_whole(void **state)
     for (size_t i = 0; i < ELEMENTS(sizes); i++) {
         struct database *db = create();
         for (int k = 0; k < sizes[i]; k++) {
-            struct cell *row = database_row(db, TABLE_counter, NULL);
-            cell_int(row, COL_counter_ts, INT64_C(1) << 40 | k / 3);
-            cell_int(row, COL_counter_track_id, k % 7 * 40);
+            struct cell *row = database_row(db, TABLE_slice, NULL);
+            cell_int(row, COL_slice_ts, INT64_C(1) << 40 | k / 3);
+            cell_int(row, COL_slice_track_id, k % 7 * 40);
         }
         sqlite3 *handle = finish(db);
         expect_integrity(handle);
-        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
-                                           "counter_by_track WHERE track_id >= 0"),
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY "
+                                           "slice_by_track WHERE track_id >= 0"),
                          sizes[i]);
-        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
-                                           "counter_by_track WHERE track_id = 40"),
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY "
+                                           "slice_by_track WHERE track_id = 40"),
                          (sizes[i] + 5) / 7);
         database_free(db);
     }
@@ -212,13 +220,13 @@ static void indexes_of_any_size_are_whole(void **state)
     for (int n = 100; n < 1200; n += 3) {
         struct database *db = create();
         for (int k = 0; k < n; k++) {
-            struct cell *row = database_row(db, TABLE_counter, NULL);
-            cell_int(row, COL_counter_ts, k);
-            cell_int(row, COL_counter_track_id, 1);
+            struct cell *row = database_row(db, TABLE_slice, NULL);
+            cell_int(row, COL_slice_ts, k);
+            cell_int(row, COL_slice_track_id, 1);
         }
         sqlite3 *handle = finish(db);
-        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
-                                           "counter_by_track WHERE track_id = 1"),
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY "
+                                           "slice_by_track WHERE track_id = 1"),
                          n);
         if (n % 50 == 0)
             expect_integrity(handle);
@@ -305,16 +313,16 @@ static void figures_are_what_sqlite_would_find(void **state)
     (void)state;
     struct database *db = create();
     for (int k = 0; k < 3000; k++) {
-        struct cell *row = database_row(db, TABLE_counter, NULL);
-        cell_int(row, COL_counter_ts, k / 30);
-        cell_int(row, COL_counter_track_id, k % 10);
+        struct cell *row = database_row(db, TABLE_slice, NULL);
+        cell_int(row, COL_slice_ts, k / 30);
+        cell_int(row, COL_slice_track_id, k % 10);
     }
     for (int k = 0; k < 7; k++)
         database_row(db, TABLE_thread, NULL);
     for (int k = 0; k < 9; k++)
         database_row(db, TABLE_stats, NULL);
     sqlite3 *handle = finish(db);
-    assert_true(stat_of(handle, "counter_by_track", "3000 300 3"));
+    assert_true(stat_of(handle, "slice_by_track", "3000 300 3"));
     assert_true(stat_of(handle, "stats", "9"));
     assert_true(stat_of(handle, "_thread", "7 7"));
     assert_int_equal(sqlite3_exec(handle,
@@ -350,7 +358,7 @@ static void windows_of_time_use_the_index(void **state)
                      SQLITE_OK);
     assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
     const char *plan = (const char *)sqlite3_column_text(statement, 3);
-    assert_non_null(strstr(plan, "counter_by_track (ANY(track_id) AND ts>? AND ts<?)"));
+    assert_non_null(strstr(plan, "USING PRIMARY KEY (ANY(track_id) AND ts>? AND ts<?)"));
     sqlite3_finalize(statement);
     database_free(db);
 }
@@ -359,26 +367,76 @@ static void windows_of_time_use_the_index(void **state)
 static void rows_out_of_order_are_indexed_too(void **state)
 {
     (void)state;
-    for (int how = 0; how < 6; how++) {
+    for (int how = 0; how < 5; how++) {
         struct database *db = create();
         for (int k = 0; k < 1000; k++) {
-            struct cell *row = database_row(db, TABLE_counter, NULL);
+            struct cell *row = database_row(db, TABLE_slice, NULL);
             if (how != 0 || k != 500)
-                cell_int(row, COL_counter_ts,
+                cell_int(row, COL_slice_ts,
                          how == 1 && k == 700   ? 5
-                         : how == 4             ? 1000 - k
-                         : how == 5 && k == 300 ? INT64_MIN
+                         : how == 3             ? 1000 - k
+                         : how == 4 && k == 300 ? INT64_MIN
                                                 : k);
-            cell_int(row, COL_counter_track_id, how == 2 ? INT64_C(1) << 40 : k % 3);
+            cell_int(row, COL_slice_track_id, how == 2 ? INT64_C(1) << 40 : k % 3);
         }
-        if (how == 3)
-            database_later(db, TABLE_counter,
-                           "UPDATE counter SET track_id = 9 WHERE track_id = 2;");
         sqlite3 *handle = finish(db);
         expect_integrity(handle);
-        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter INDEXED BY "
-                                           "counter_by_track WHERE track_id >= 0"),
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY "
+                                           "slice_by_track WHERE track_id >= 0"),
                          1000);
+        database_free(db);
+    }
+}
+
+// Few rows and many, in order and in no order, with and without the last column.
+static void clustered_tables_are_whole(void **state)
+{
+    (void)state;
+    static const int sizes[] = {0, 1, 2, 150, 160, 170, 180, 5000, 60000};
+    for (size_t i = 0; i < ELEMENTS(sizes); i++)
+        for (int how = 0; how < 3; how++) {
+            struct database *db = create();
+            for (int k = 0; k < sizes[i]; k++) {
+                int64_t ts = how == 0 ? k : how == 1 ? -k : k * 7919 % 60013;
+                struct cell *row = counter_add(db, ts, k % 5 * 300);
+                cell_real(row, COL_counter_value, k % 3 ? k : k + 0.5);
+                if (k % 2)
+                    cell_int(row, COL_counter_arg_set_id, k);
+            }
+            sqlite3 *handle = finish(db);
+            expect_integrity(handle);
+            assert_int_equal(query_int(handle, "SELECT count(*) FROM counter WHERE "
+                                               "track_id = id % 5 * 300 AND "
+                                               "value = iif(id % 3, id, id + 0.5) AND "
+                                               "arg_set_id IS iif(id % 2, id, NULL)"),
+                             sizes[i]);
+            assert_int_equal(query_int(handle, "SELECT count(*) FROM (SELECT ts, lag(ts) OVER "
+                                               "(PARTITION BY track_id) AS before FROM counter) "
+                                               "WHERE ts < before"),
+                             0);
+            database_free(db);
+        }
+}
+
+// Rows of two tracks go to a third one, which has rows of its own or none.
+static void rows_move_to_another_track(void **state)
+{
+    (void)state;
+    for (int64_t to = 2; to < 200; to += 197) {
+        struct database *db = create();
+        for (int k = 0; k < 9000; k++)
+            counter_add(db, k, k % 4);
+        database_move_track(db, TABLE_counter, 0, (uint32_t)to);
+        database_move_track(db, TABLE_counter, 3, (uint32_t)to);
+        sqlite3 *handle = finish(db);
+        expect_integrity(handle);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter"), 9000);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM counter WHERE track_id IN (0, 3)"),
+                         0);
+        assert_int_equal(query_int(handle,
+                                   "SELECT count(*) FROM counter WHERE track_id IN (2, 199) "
+                                   "AND ts = id AND id % 4 <> 1"),
+                         6750);
         database_free(db);
     }
 }
@@ -453,7 +511,7 @@ static sqlite3 *file_make(char *path)
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(database_create(path, &err, &db), 0);
-    cell_int(database_row(db, TABLE_counter, NULL), COL_counter_ts, 77);
+    counter_add(db, 77, 0);
     assert_int_equal(database_finish(db, NULL, NULL, &err), 0);
     database_free(db);
     assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
@@ -614,6 +672,8 @@ int main(void)
         cmocka_unit_test(windows_of_time_use_the_index),
         cmocka_unit_test(sets_are_found_by_kind),
         cmocka_unit_test(rows_out_of_order_are_indexed_too),
+        cmocka_unit_test(clustered_tables_are_whole),
+        cmocka_unit_test(rows_move_to_another_track),
         cmocka_unit_test(odd_texts_are_indexed_too),
         cmocka_unit_test(an_id_is_used_once),
         cmocka_unit_test(broken_utf8_is_mended),

@@ -316,12 +316,11 @@ static void entries_have_a_largest_size(void **state)
     (void)state;
     struct btree tree = {.is_index = true};
     struct pages pages;
-    struct record record = {.ready = content, .size = BTREE_ENTRY_MAX};
+    const uint8_t entry[BTREE_ENTRY_MAX + 1] = {BTREE_ENTRY_MAX - 1};
     assert_int_equal(pages_init(&pages, -1, 2), 0);
-    assert_int_equal(btree_add_entry(&tree, &pages, &record), -EINVAL);
-    record.size--;
-    assert_int_equal(btree_add_entry(&tree, &pages, &record), 0);
-    assert_int_equal(btree_add_entry(&tree, &pages, &record), 0);
+    assert_int_equal(btree_add_entry(&tree, &pages, entry, BTREE_ENTRY_MAX + 1), -EINVAL);
+    assert_int_equal(btree_add_entry(&tree, &pages, entry, BTREE_ENTRY_MAX), 0);
+    assert_int_equal(btree_add_entry(&tree, &pages, entry, BTREE_ENTRY_MAX), 0);
     assert_true(btree_finish(&tree, &pages) > 0);
     btree_done(&tree);
     pages_done(&pages);

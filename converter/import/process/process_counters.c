@@ -2,14 +2,11 @@
 //
 // Values go to the process's track if the process is known, which is the usual case. Otherwise they
 // go to a track of the thread. If the process becomes known later, that track becomes the
-// process's. If the process already has a track, an UPDATE at the end moves the values.
+// process's. If the process already has a track, the values move there at the end.
 #include "converter/import/process/process_counters.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 
-#include "common/cleanup.h"
 #include "converter/import/importer.h"
 
 #define NAME_SIZE 128
@@ -135,28 +132,14 @@ static uint32_t waiting_settle(struct import *im, const struct waiting_track *wa
 static void process_counters_write(struct import *im, void *state)
 {
     struct process_counters *counters = state;
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    strbuf_add_str(&sql, "CREATE TABLE temp.moved(old INTEGER PRIMARY KEY, new INTEGER);");
-    size_t n = 0;
-    int64_t shift = database_id_shift(im->db, TABLE__track);
     vec_foreach(&counters->waiting, waiting) {
         int64_t upid = processes_thread_at(&im->processes, waiting->utid)->upid;
         if (upid == UPID_NONE)
             continue;
         uint32_t track = waiting_settle(im, waiting, upid);
-        if (track == waiting->track)
-            continue;
-        strbuf_addf(&sql, "INSERT INTO temp.moved VALUES(%" PRId64 ",%" PRId64 ");",
-                    waiting->track + shift, track + shift);
-        n++;
+        if (track != waiting->track)
+            database_move_track(im->db, TABLE_counter, waiting->track, track);
     }
-    if (!n)
-        return;
-    strbuf_add_str(&sql, "UPDATE counter SET track_id = (SELECT new FROM temp.moved WHERE old = "
-                         "track_id) WHERE track_id IN (SELECT old FROM temp.moved);"
-                         "DROP TABLE temp.moved;");
-    if (import_strbuf_whole(im, &sql))
-        database_later(im->db, TABLE_counter, sql.text);
 }
 
 static void process_counters_done(void *state)
