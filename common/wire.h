@@ -284,6 +284,36 @@ static inline float wire_to_float(uint64_t bits)
     return value;
 }
 
+// wire_next() for the hottest loops: inline for usual fields, which have a tag of up to two bytes,
+// and a varint or less than 128 bytes.
+static inline bool wire_next_hot(struct wire_reader *reader, struct wire_field *ret)
+{
+    const uint8_t *pos = reader->pos, *end = reader->end;
+    if (reader->error || end - pos < 3)
+        return wire_next(reader, ret);
+    unsigned tag = *pos++;
+    if (tag >= 0x80)
+        tag = (tag & 0x7f) | (unsigned)*pos++ << 7;
+    unsigned type = tag & 7;
+    if (tag < 8 || tag >= 0x4000 || (type != WIRE_VARINT && type != WIRE_BYTES))
+        return wire_next(reader, ret);
+    uint64_t value;
+    if (type == WIRE_VARINT) {
+        if (!wire_get_long_varint(&pos, end, &value))
+            return wire_next(reader, ret);
+        *ret = (struct wire_field){.number = tag >> 3, .type = WIRE_VARINT, .value = value};
+    } else {
+        size_t size = *pos++;
+        if (size >= 0x80 || size > (size_t)(end - pos))
+            return wire_next(reader, ret);
+        *ret =
+            (struct wire_field){.number = tag >> 3, .type = WIRE_BYTES, .data = pos, .size = size};
+        pos += size;
+    }
+    reader->pos = pos;
+    return true;
+}
+
 // Reads the values of a repeated scalar field, packed or not. For each field of this number: zero
 // `cursor`, then call the function until it returns false.
 struct wire_packed {

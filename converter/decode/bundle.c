@@ -107,7 +107,7 @@ void bundle_measure(struct wire_reader bundle, struct bundle_measure *ret)
     uint16_t event_kind = field_kind_of(kind, PB_FtraceEventBundle_event);
     int64_t ts, last = 0;
     bool has_clock_value = false, has_boot_value = false;
-    wire_foreach(&bundle, &field) {
+    while (wire_next_hot(&bundle, &field)) {
         if (field.number != PB_FtraceEventBundle_event && field.type == WIRE_BYTES)
             ret->damaged |= !message_is_intact(wire_sub(&field), field_kind_of(kind, field.number));
         switch (field.number) {
@@ -183,7 +183,7 @@ static bool columns_open(struct run *run, struct wire_reader compact)
 static bool event_next(struct run *run, struct run_record *ret)
 {
     struct wire_field field;
-    wire_foreach(&run->bundle, &field) {
+    while (wire_next_hot(&run->bundle, &field)) {
         if (field.number != PB_FtraceEventBundle_event || field.type != WIRE_BYTES)
             continue;
         ret->event = wire_sub(&field);

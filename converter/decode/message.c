@@ -7,7 +7,7 @@ void message_read(struct wire_reader reader, struct wire_field *fields, size_t n
 {
     memset(fields, 0, n * sizeof(*fields));
     struct wire_field field;
-    wire_foreach(&reader, &field) {
+    while (wire_next_hot(&reader, &field)) {
         if (field.number < n)
             fields[field.number] = field;
     }

@@ -129,7 +129,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
 {
     *header = (struct header){.fields = fields};
     struct wire_field field;
-    wire_foreach(&fields, &field) {
+    while (wire_next_hot(&fields, &field)) {
         switch (field.number) {
         case PB_TracePacket_timestamp:
             header->has_timestamp = field.type == WIRE_VARINT;

@@ -319,7 +319,7 @@ static void typed_write(struct import *im, struct ftrace *ftrace, const struct f
     struct wire_field field;
     struct arg arg;
     size_t hint = 0;
-    wire_foreach(&reader, &field) {
+    while (wire_next_hot(&reader, &field)) {
         size_t slot = ftrace_slot(type, field.number, hint);
         if (slot == SIZE_MAX)
             continue;
@@ -490,7 +490,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
     struct wire_reader reader = record->run->event;
     struct wire_field field;
     bool has_pid = false;
-    wire_foreach(&reader, &field) {
+    while (wire_next_hot(&reader, &field)) {
         if (field.number == PB_FtraceEvent_pid) {
             event.pid = (uint32_t)field.value;
             has_pid = true;
