@@ -156,6 +156,7 @@ static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *
     return r;
 }
 
+// *ret: true if the files are imported, or left out for lack of room.
 static int bulk_import(struct run *run, sqlite3 *handle, const struct file_format *format,
                        bool *ret)
 {
@@ -172,6 +173,7 @@ static int bulk_import(struct run *run, sqlite3 *handle, const struct file_forma
         char text[96];
         err_set(run->err, r, "%s: %s", format->name,
                 budget_text(&run->budget, BUDGET_OUTPUT, text, sizeof(text)));
+        *ret = true; // there is no room for rows of statements either
         return run_leave_out(run);
     }
     return r < 0 ? r : notes_print(run, &notes);

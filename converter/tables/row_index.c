@@ -21,6 +21,8 @@
 #define INDEX_GROUP_MAX   (1 << 20)
 #define CLUSTER_GROUP_MAX (UINT32_MAX - 1)
 #define FORGET_N          ((size_t)256 << 10)
+#define RESERVE_N         64 // entries
+#define RESERVE_BYTES     28 // of an entry, with its share of the pages above
 #define MOVES_BASE        1000
 #define MOVES_ENTRY       16        // for each entry, on average
 #define NULL_VALUE        INT64_MIN // sorts first, as NULL does
@@ -174,6 +176,25 @@ static bool comes_before(const struct row_index *index, const int64_t *a, const 
     return order < 0;
 }
 
+// The entries are written at the end, so their room is reserved as they come. Otherwise the end of
+// the conversion would find no room for rows that were read.
+static int room_reserve(struct row_index *index)
+{
+    if (index->n_until_reserved--)
+        return 0;
+    index->n_until_reserved = RESERVE_N - 1;
+    int r = budget_take(index->log.budget, RESERVE_N * RESERVE_BYTES);
+    if (r == 0)
+        index->n_reserved += RESERVE_N * RESERVE_BYTES;
+    return r;
+}
+
+static void room_give(struct row_index *index)
+{
+    budget_give(index->log.budget, index->n_reserved);
+    index->n_reserved = index->n_until_reserved = 0;
+}
+
 int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
                   int64_t id)
 {
@@ -188,6 +209,7 @@ int row_index_add(struct row_index *index, const char *folder, const struct cell
         return -EINVAL;
     if (!is_good) {
         index->given_up = true;
+        room_give(index);
         group_log_done(&index->log);
         return 0;
     }
@@ -196,7 +218,8 @@ int row_index_add(struct row_index *index, const char *folder, const struct cell
         return -ENOMEM;
     if (group->n && comes_before(index, columns, group->last))
         group->unsorted = true;
-    return group_log_add(&index->log, folder, group, columns);
+    int r = room_reserve(index);
+    return r < 0 ? r : group_log_add(&index->log, folder, group, columns);
 }
 
 int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
@@ -487,6 +510,7 @@ int row_index_finish(struct row_index *index, const char *folder, struct pages *
                               .folder = folder,
                               .rows.budget = index->log.budget,
                               .tree.is_index = true};
+    room_give(index);
     int r = entries_write(&writing);
     free(writing.lists.first);
     free(writing.lists.next);
@@ -499,6 +523,7 @@ int row_index_finish(struct row_index *index, const char *folder, struct pages *
 
 void row_index_done(struct row_index *index)
 {
+    room_give(index);
     group_log_done(&index->log);
     map64_done(&index->moved);
     *index = (struct row_index){.def = index->def};

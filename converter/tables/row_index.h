@@ -25,6 +25,8 @@ struct row_index_text {
 struct row_index {
     const struct index_def *def; // borrowed
     struct group_log log;        // the entries
+    uint64_t n_until_reserved;   // entries whose room in the file is reserved
+    uint64_t n_reserved;         // bytes of the budget
     struct map64 moved;          // groups whose rows belong to another group -> that group
     const int64_t *add;          // borrowed: shifts of the table's columns; NULL: none
     bool given_up;               // an index with a row that is not supported: SQLite makes it
