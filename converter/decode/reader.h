@@ -53,6 +53,7 @@ struct reader {
     bool latest_is_event; // latest_ts is the time of a kernel event
     struct trace_machines machines;
     uint32_t machine;            // current machine
+    uint32_t raw_machine;        // its id in the trace
     size_t since_forget;         // bytes read since pages were released
     uint64_t n_steps, steps_due; // steps_due: value of n_steps at the next pause
     bool final;                  // all snapshots are read
@@ -74,11 +75,12 @@ static inline struct trace_machine *reader_machine(const struct reader *reader)
 // Makes `machine` the current machine. Returns 0 or a negative errno.
 static inline int reader_enter(struct reader *reader, uint32_t machine)
 {
-    if (machine == reader->machine)
+    uint32_t raw_id = machine_at(&reader->machines, machine)->raw_id;
+    if (machine == reader->machine && raw_id == reader->raw_machine)
         return 0;
     reader->machine = machine;
-    return reader->handler->machine(reader->handler->userdata, machine,
-                                    reader_machine(reader)->raw_id);
+    reader->raw_machine = raw_id;
+    return reader->handler->machine(reader->handler->userdata, machine, raw_id);
 }
 
 // Adds the events of an EtwTraceEventBundle to the timeline. Returns 0 or a negative errno.
