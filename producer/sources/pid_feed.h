@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/nsec.h"
+
 #define PID_FEED_CACHE 4096
 
 struct pid_feed {
@@ -19,6 +21,7 @@ struct pid_feed {
     // Called for each task that exits, with the task's last name: `size` bytes, which end with a
     // NUL if the name is shorter.
     void (*exited)(void *userdata, int32_t tid, const char *name, size_t size);
+    nsec_t exit_delay; // an exit is published at most so long after the task's end; 0: none is
     void *userdata;
     // Publishes that a process is being profiled; called again when it executes another program.
     // Borrowed; NULL: no listener.

@@ -195,6 +195,12 @@ static void exits_are_added_for_their_names(void **state)
     assert_int_equal(set.exits.id, 0);
     put_file(f, "tracefs/events/sched/sched_process_exit/format",
              "name: sched_process_exit\nID: 17\n" COMMON
+             "\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;\n"
+             "\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;\n");
+    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), -EINVAL);
+    assert_int_equal(set.exits.id, 0);
+    put_file(f, "tracefs/events/sched/sched_process_exit/format",
+             "name: sched_process_exit\nID: 17\n" COMMON
              "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
              "\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n");
     assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), 0);

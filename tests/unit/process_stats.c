@@ -308,6 +308,60 @@ static void ended_tasks_have_the_kernels_names(void **state)
     fixture_done(&f);
 }
 
+// Each task waits as long as its exit may take, and the wait of one task ends nobody else's. The
+// exit itself ends the wait.
+static void each_task_waits_for_its_own_exit(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char name[32], tracefs[128];
+    begin_ended(&f, &setup, tracefs);
+    fixture_text(&f, "tracefs/saved_cmdlines", "997 wrong\n998 lost\n999 wrong\n");
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 998);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    f.pids.exit_delay = 3600 * NSEC_PER_SEC;
+    pid_feed_publish(&f.pids, 997);
+    pid_feed_publish(&f.pids, 999);
+    fixture_run(&f, 1100 * NSEC_PER_MSEC);
+    assert_process(&f, 998, "lost");
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 997, name, sizeof(name)), 0);
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 999, name, sizeof(name)), 0);
+    pid_feed_exit(&f.pids, 999, "right", 16);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_process(&f, 999, "right");
+    pid_feed_exit(&f.pids, 997, "right", 16);
+    f.class->stop(f.source);
+    assert_process(&f, 997, "right");
+    fixture_done(&f);
+}
+
+// More tasks may end at once than can wait for their exits: none is left out.
+static void many_tasks_may_end_at_once(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char name[32], tracefs[128];
+    const int32_t n = 3 * N_ENDED_MAX;
+    begin_ended(&f, &setup, tracefs);
+    fixture_text(&f, "tracefs/saved_cmdlines", "1000 by list\n");
+    fixture_start(&f, &setup.config);
+    for (int32_t i = 0; i < n; i++)
+        pid_feed_publish(&f.pids, 1000 + i);
+    for (int32_t i = n - N_EXITED; i < n; i++)
+        pid_feed_exit(&f.pids, 1000 + i, "by exit", 16);
+    f.class->stop(f.source);
+    assert_process(&f, 1000, "by list");
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 1001, name, sizeof(name)), 1);
+    assert_string_equal(name, "");
+    for (int32_t i = n - N_EXITED; i < n; i += 97)
+        assert_process(&f, 1000 + i, "by exit");
+    assert_process(&f, 999 + n, "by exit");
+    fixture_done(&f);
+}
+
 static void full_queue_asks_again(void **state)
 {
     (void)state;
@@ -677,6 +731,8 @@ int main(void)
         cmocka_unit_test(pids_of_others_are_looked_up),
         cmocka_unit_test(ended_tasks_have_the_names_of_their_exits),
         cmocka_unit_test(ended_tasks_have_the_kernels_names),
+        cmocka_unit_test(each_task_waits_for_its_own_exit),
+        cmocka_unit_test(many_tasks_may_end_at_once),
         cmocka_unit_test(full_queue_asks_again),
         cmocka_unit_test(on_demand_can_be_disabled),
         cmocka_unit_test(counters_are_written_when_they_change),

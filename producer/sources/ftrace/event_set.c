@@ -179,7 +179,7 @@ static int add_exits(struct event_set *set, const struct event_format *format, s
 {
     const struct format_field *pid = event_format_field(format, "pid");
     const struct format_field *comm = event_format_field(format, "comm");
-    if (!pid || pid->size != sizeof(int32_t) || !comm || !comm->size)
+    if (!pid || pid->size != sizeof(int32_t) || !comm || !comm->size || !str_eq(comm->type, "char"))
         return err_set(err, -EINVAL, "sched/sched_process_exit: unexpected fields");
     set->exits = (struct exit_format){format->id, pid->offset, comm->offset, comm->size};
     return event_set_has(set, "sched", "sched_process_exit") ? 0 : add_chosen(set, "sched", format);
@@ -194,6 +194,11 @@ int event_set_add_exits(struct event_set *set, const char *root, struct err *err
     r = add_exits(set, &format, err);
     event_format_done(&format);
     return r;
+}
+
+bool event_set_records(const struct event_set *set, uint16_t id)
+{
+    return id < set->n_plans && set->plans[id];
 }
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name)

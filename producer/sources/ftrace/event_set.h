@@ -62,4 +62,6 @@ int event_set_add(struct event_set *set, const char *root, const char *group, co
 int event_set_add_exits(struct event_set *set, const char *root, struct err *err);
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name);
+// Whether the events with this id of the kernel are recorded.
+bool event_set_records(const struct event_set *set, uint16_t id);
 void event_set_done(struct event_set *set);

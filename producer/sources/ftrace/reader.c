@@ -98,7 +98,8 @@ static void publish_exit(const struct reader *reader, const struct page_record *
 {
     const struct exit_format *exits = &reader->exits;
     int32_t tid;
-    if (record->size < exits->pid + sizeof(tid) || record->size < exits->comm + exits->comm_size)
+    if (!exits->id || record->size < exits->pid + sizeof(tid) ||
+        record->size < exits->comm + exits->comm_size)
         return;
     memcpy(&tid, record->data + exits->pid, sizeof(tid));
     pid_feed_exit(reader->context.pids, tid, (const char *)record->data + exits->comm,

@@ -6,10 +6,11 @@
 // own. This is right for the short programs that a shell runs by the hundred, which most of these
 // tasks are. If recorded events of scheduling and of new tasks tell more, nothing is written here.
 //
-// An exit may be read a round later than the task's other events, so a task waits for its exit. If
-// the exit was lost, the kernel's own list of names (saved_cmdlines) is the second choice: the list
-// is long, and while a reader holds the list, the kernel notes no names. A task without a name in
-// either place becomes a process without a name.
+// An exit may be read a round later than the task's other events, so each task waits for its exit,
+// until the next round of reading is over. If the exit was lost, or too many tasks wait, the
+// kernel's own list of names (saved_cmdlines) is the second choice: the list is long, and while a
+// reader holds the list, the kernel notes no names. A task without a name in either place becomes a
+// process without a name.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,17 +20,8 @@
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 
-#define EXIT_WAIT  NSEC_PER_SEC
+#define EXIT_SPARE NSEC_PER_SEC // for a round of reading that takes long
 #define ENDED_ROOM 256
-
-void ended_add(struct process_stats *ps, int32_t tid)
-{
-    if (ps->n_ended == N_ENDED_MAX || !ps->env.names_ended || !ps->env.roots->tracefs)
-        return;
-    if (ps->n_ended == 0)
-        ps->ended_due = ps->scan_time + EXIT_WAIT;
-    ps->ended[ps->n_ended++] = tid;
-}
 
 void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, size_t size)
 {
@@ -42,13 +34,17 @@ void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, si
     task->name[length] = '\0';
 }
 
-static bool take_ended(struct process_stats *ps, int32_t tid)
+// Takes the task out of the first `*n` ones.
+static bool take_ended(struct process_stats *ps, int32_t tid, size_t *n)
 {
-    for (size_t i = 0; i < ps->n_ended; i++)
-        if (ps->ended[i] == tid) {
-            ps->ended[i] = ps->ended[--ps->n_ended];
-            return true;
-        }
+    for (size_t i = 0; i < *n; i++) {
+        if (ps->ended[i].tid != tid)
+            continue;
+        ps->n_ended--;
+        --*n;
+        memmove(ps->ended + i, ps->ended + i + 1, (ps->n_ended - i) * sizeof(ps->ended[0]));
+        return true;
+    }
     return false;
 }
 
@@ -76,28 +72,28 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
 }
 
 // A line is "PID NAME"; the name may contain blanks.
-static void read_line(struct process_stats *ps, struct span line)
+static void read_line(struct process_stats *ps, struct span line, size_t *n)
 {
     uint64_t tid;
     if (!span_take_u64(&line, &tid) || tid > INT32_MAX)
         return;
     struct span name = span_trim(line);
     if (span_size(name) > 0 && span_size(name) < COMM_BYTES_MAX && !span_eq(name, "<...>") &&
-        take_ended(ps, (int32_t)tid))
+        take_ended(ps, (int32_t)tid, n))
         write_ended(ps, (int32_t)tid, name);
 }
 
 // The text comes in pieces of whole lines and one partial line.
-static void read_names(struct process_stats *ps, int fd)
+static void read_names(struct process_stats *ps, int fd, size_t *n)
 {
     size_t kept = 0;
-    ssize_t n;
-    while (ps->n_ended > 0 && ((n = read(fd, ps->status + kept, sizeof(ps->status) - kept)) > 0 ||
-                               (n < 0 && errno == EINTR))) {
-        struct span text = span_over(ps->status, kept + (n > 0 ? (size_t)n : 0)), line;
+    ssize_t size;
+    while (*n > 0 && ((size = read(fd, ps->status + kept, sizeof(ps->status) - kept)) > 0 ||
+                      (size < 0 && errno == EINTR))) {
+        struct span text = span_over(ps->status, kept + (size > 0 ? (size_t)size : 0)), line;
         struct span lines = span_whole_lines(text);
         while (span_take_line(&lines, &line))
-            read_line(ps, line);
+            read_line(ps, line, n);
         kept = (size_t)(text.end - span_whole_lines(text).end);
         if (kept == sizeof(ps->status))
             return; // longer than any line of the kernel
@@ -110,27 +106,29 @@ static void write_exited(struct process_stats *ps)
 {
     size_t n_left = 0;
     for (size_t i = 0; i < ps->n_ended; i++) {
-        int32_t tid = ps->ended[i];
+        int32_t tid = ps->ended[i].tid;
         const struct exited_task *task = &ps->exited[(uint32_t)tid % N_EXITED];
         if (task->tid == tid)
             write_ended(ps, tid, span_over(task->name, strlen(task->name)));
         else
-            ps->ended[n_left++] = tid;
+            ps->ended[n_left++] = ps->ended[i];
     }
     ps->n_ended = n_left;
 }
 
-static void write_by_list(struct process_stats *ps)
+// Writes the first `n` tasks.
+static void write_by_list(struct process_stats *ps, size_t n)
 {
     char path[256];
-    int n = snprintf(path, sizeof(path), "%s/saved_cmdlines", ps->env.roots->tracefs);
+    int size = snprintf(path, sizeof(path), "%s/saved_cmdlines", ps->env.roots->tracefs);
     CLEANUP(close_fdp)
-    int fd = n > 0 && (size_t)n < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = size > 0 && (size_t)size < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0)
-        read_names(ps, fd);
-    for (size_t i = 0; i < ps->n_ended; i++)
-        write_ended(ps, ps->ended[i], span_over(NULL, 0)); // the list does not have their names
-    ps->n_ended = 0;
+        read_names(ps, fd, &n);
+    for (size_t i = 0; i < n; i++)
+        write_ended(ps, ps->ended[i].tid, span_over(NULL, 0)); // the list does not have their names
+    ps->n_ended -= n;
+    memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
 }
 
 void ended_write(struct process_stats *ps, bool now)
@@ -139,6 +137,22 @@ void ended_write(struct process_stats *ps, bool now)
         return;
     poll_end_packet(ps);
     write_exited(ps);
-    if (ps->n_ended && (now || nsec_now(CLOCK_BOOTTIME) >= ps->ended_due))
-        write_by_list(ps);
+    nsec_t time = now ? NSEC_MAX : nsec_now(CLOCK_BOOTTIME);
+    size_t n = 0;
+    while (n < ps->n_ended && ps->ended[n].due <= time)
+        n++;
+    if (n)
+        write_by_list(ps, n);
+}
+
+void ended_add(struct process_stats *ps, int32_t tid)
+{
+    if (!ps->env.names_ended || !ps->env.roots->tracefs)
+        return;
+    if (ps->n_ended == N_ENDED_MAX)
+        ended_write(ps, false);
+    if (ps->n_ended == N_ENDED_MAX)
+        ended_write(ps, true);
+    ps->ended[ps->n_ended++] =
+        (struct ended_task){tid, ps->scan_time + ps->env.pids->exit_delay + EXIT_SPARE};
 }

@@ -48,6 +48,11 @@ struct process {
     struct process_counters last;
 };
 
+struct ended_task {
+    int32_t tid;
+    nsec_t due; // end of the wait for its exit
+};
+
 struct exited_task {
     int32_t tid;
     char name[16]; // as long as the kernel's names of tasks
@@ -75,9 +80,8 @@ struct process_stats {
     int32_t pending[N_PENDING_MAX]; // pids that were seen and must be looked up
     size_t n_pending;
 
-    int32_t ended[N_ENDED_MAX]; // tasks that no longer existed when they were looked up
+    struct ended_task ended[N_ENDED_MAX]; // did not exist when looked up; the first is due first
     size_t n_ended;
-    nsec_t ended_due;                    // end of the wait for their exits
     struct exited_task exited[N_EXITED]; // the last exits; direct-mapped by tid
 
     struct wire_writer *stats; // of the open ProcessStats packet, or NULL
@@ -151,8 +155,8 @@ void tree_write_all(struct process_stats *ps);
 void ended_add(struct process_stats *ps, int32_t tid);
 // Notes that a task has exited with this name, which has `size` bytes or ends with a NUL.
 void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, size_t size);
-// Names the added tasks by their exits. Tasks whose exits do not come within a second, or with
-// `now` at once, are named by the kernel's list of names.
+// Names the added tasks by their exits. Tasks that have waited for their exits in vain, and with
+// `now` all tasks, are named by the kernel's list of names.
 void ended_write(struct process_stats *ps, bool now);
 
 // poll.c

@@ -34,7 +34,7 @@ static void drain(void *userdata)
     if (ps->n_pending)
         loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // other work comes first
     else if (ps->n_ended)
-        loop_set_timer(ps->drainer, ps->ended_due, 0);
+        loop_set_timer(ps->drainer, ps->ended[0].due, 0);
 }
 
 static void pid_seen(void *userdata, int32_t pid)
@@ -66,7 +66,10 @@ static void pid_changed(void *userdata, int32_t pid)
 
 static void task_exited(void *userdata, int32_t tid, const char *name, size_t size)
 {
-    ended_note_exit(userdata, tid, name, size);
+    struct process_stats *ps = userdata;
+    ended_note_exit(ps, tid, name, size);
+    if (ps->n_ended && !ps->n_pending)
+        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // it may be one of them
 }
 
 static void poll(void *userdata)
