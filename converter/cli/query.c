@@ -267,8 +267,12 @@ static int query_run(const struct query *query)
     }
     CLEANUP(packages_done) struct sql_packages packages = {0};
     CLEANUP(engine_freep) struct sql_engine *engine = NULL;
-    if (!packages_fill(&packages, query) || sql_engine_new(handle, &packages, &engine) < 0)
+    if (!packages_fill(&packages, query))
         return EXIT_FAILED;
+    if (sql_engine_new(handle, &packages, &engine) < 0) {
+        say("functions of PerfettoSQL: out of memory");
+        return EXIT_FAILED;
+    }
     const char *sql = read ? read : query->sql, *name = read ? query->file : "";
     const struct result_form form = {.format = query->format};
     struct result_sets sets = {.form = &form};

@@ -49,22 +49,17 @@ struct args_cursor {
     bool at_end;
 };
 
+// Runs no statement: if a statement fails here for lack of memory, SQLite forgets all schemas, and
+// frees the table that it is just making.
 static int table_connect(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
                          sqlite3_vtab **ret, char **ret_error)
 {
-    (void)userdata, (void)argc, (void)argv, (void)ret_error;
+    (void)argc, (void)argv, (void)ret_error;
     struct args_table *table = sqlite3_malloc(sizeof(*table));
     if (!table)
         return SQLITE_NOMEM;
-    *table = (struct args_table){.handle = handle};
-    sqlite3_stmt *statement = NULL;
-    int code =
-        sqlite3_prepare_v2(handle, "SELECT max(id) FROM main._arg_set", -1, &statement, NULL);
-    if (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
-        table->n_sets = sqlite3_column_double(statement, 0) + 1;
-    sqlite3_finalize(statement);
-    if (code == SQLITE_OK)
-        code = sqlite3_declare_vtab(handle, declaration);
+    *table = (struct args_table){.handle = handle, .n_sets = *(const double *)userdata};
+    int code = sqlite3_declare_vtab(handle, declaration);
     if (code != SQLITE_OK) {
         sqlite3_free(table);
         return code;
@@ -341,12 +336,33 @@ static const sqlite3_module module = {
     .xRowid = cursor_rowid,
 };
 
+static int count_sets(sqlite3 *handle, double *ret)
+{
+    sqlite3_stmt *statement = NULL;
+    int code =
+        sqlite3_prepare_v2(handle, "SELECT max(id) FROM main._arg_set", -1, &statement, NULL);
+    if (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        *ret = sqlite3_column_double(statement, 0) + 1;
+    int finalized = sqlite3_finalize(statement);
+    return code == SQLITE_OK ? finalized : code;
+}
+
 int args_table_register(sqlite3 *handle)
 {
-    int code = sqlite3_create_module_v2(handle, "mmsql_args", &module, NULL, NULL);
-    if (code != SQLITE_OK ||
-        sqlite3_table_column_metadata(handle, "main", "_arg_set", "value_63", NULL, NULL, NULL,
-                                      NULL, NULL) != SQLITE_OK)
+    double *n_sets = sqlite3_malloc(sizeof(*n_sets));
+    if (!n_sets)
+        return SQLITE_NOMEM;
+    *n_sets = 0;
+    // Frees n_sets, also on failure.
+    int code = sqlite3_create_module_v2(handle, "mmsql_args", &module, n_sets, sqlite3_free);
+    if (code != SQLITE_OK)
+        return code;
+    code = sqlite3_table_column_metadata(handle, "main", "_arg_set", "value_63", NULL, NULL, NULL,
+                                         NULL, NULL);
+    if (code != SQLITE_OK)
+        return code == SQLITE_ERROR ? SQLITE_OK : code; // SQLITE_ERROR: there is no such column
+    code = count_sets(handle, n_sets);
+    if (code != SQLITE_OK)
         return code;
     return sqlite3_exec(handle, "CREATE VIRTUAL TABLE temp.args USING mmsql_args", NULL, NULL,
                         NULL);
