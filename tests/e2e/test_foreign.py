@@ -349,7 +349,8 @@ class PerfData(Case):
             return ff.record(9, ff.USER, body)
         self.convert(ff.perf_data(events, [read(100, (5, 10), (6, 20)), read(200, (5, 15), (6, 29)), read(300, (5, 16), (77, 1))],
                                   {12: ff.event_desc(*events)}))
-        self.assertEqual(self.query("SELECT c.ts, t.name, c.value, t.cpu FROM counter c JOIN perf_counter_track t ON t.id = c.track_id"),
+        self.assertEqual(self.query("SELECT c.ts, t.name, c.value, t.cpu FROM counter c JOIN perf_counter_track t ON t.id = c.track_id "
+                                    "ORDER BY c.ts, t.id"),
                          [(100, "cycles", 10, None), (100, "instructions", 20, None), (200, "cycles", 15, None), (200, "instructions", 29, None)])
         self.assertEqual(self.query("SELECT idx, value FROM stats WHERE name = 'perf_record_skipped'"), [(9, 1)])
 
