@@ -158,7 +158,7 @@ int group_reader_open(struct group_reader *reader, const struct group_log *log, 
 static bool chunk_next(struct group_reader *reader)
 {
     const struct log_group *group = reader->group;
-    if (reader->i > group->n_chunks)
+    if (reader->i > group->n_chunks || (reader->i == group->n_chunks && !group->n_open))
         return false;
     if (reader->i == group->n_chunks) {
         reader->pos = group->open;
