@@ -186,6 +186,18 @@ class Goal:
         return n_stalls() >= self.wanted
 
 
+def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
+    """Why readers that were to read `n_wanted` bytes in each round made no task reclaim."""
+    if is_ended:
+        return f"the kernel ended a reader of sparse files after {n_bytes // MIB} MiB (try again)"
+    if n_bytes < n_wanted:
+        return (f"{n_bytes // MIB} of {n_wanted // MIB} MiB of sparse files were read in {limit_s:g} s,"
+                f" too few to make the kernel reclaim; the load of the machine is {os.getloadavg()[0]:.1f}"
+                " (try again when the machine is less busy)")
+    return (f"the kernel did not have to reclaim for {n_bytes // MIB} MiB of sparse files"
+            " (a tmpfs keeps no pages of holes: choose a folder on a disk)")
+
+
 def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
     """Reclaim for real, with files in `folder`; returns the pids of the readers.
 
@@ -209,6 +221,5 @@ def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.02)
-    raise OSError(f"{folder}: the kernel did not have to reclaim for {n_bytes // MIB} MiB of sparse files"
-                  f" that were read in up to {limit_s:g} s (a tmpfs keeps no pages of holes: choose a"
-                  " folder on a disk)")
+        is_ended = not is_going_on(pids)
+    raise OSError(f"{folder}: {no_reclaim(n_bytes, goal.round, limit_s, is_ended)}")
