@@ -233,9 +233,10 @@ static void pids_of_others_are_looked_up(void **state)
     fixture_done(&f);
 }
 
-static void begin_ended(struct source_fixture *f, struct setup *setup, char tracefs[128])
+static void begin_ended(struct source_fixture *f, struct setup *setup, char tracefs[128],
+                        size_t buffer_bytes)
 {
-    begin(f, setup, 1 << 20);
+    begin(f, setup, buffer_bytes);
     snprintf(tracefs, 128, "%s/tracefs", f->root);
     f->roots.tracefs = tracefs;
     f->env.names_ended = true;
@@ -250,7 +251,7 @@ static void ended_tasks_have_the_names_of_their_exits(void **state)
     struct source_fixture f;
     struct setup setup;
     char name[32], tracefs[128];
-    begin_ended(&f, &setup, tracefs);
+    begin_ended(&f, &setup, tracefs, 1 << 20);
     fixture_text(&f, "tracefs/saved_cmdlines", "997 wrong\n999 wrong\n");
     fixture_start(&f, &setup.config);
     pid_feed_publish(&f.pids, 999);
@@ -281,7 +282,7 @@ static void ended_tasks_have_the_kernels_names(void **state)
     struct setup setup;
     char name[32], tracefs[128], lines[20000];
     size_t size = 0;
-    begin_ended(&f, &setup, tracefs);
+    begin_ended(&f, &setup, tracefs, 1 << 20);
     name[0] = '\0';
     for (int pid = 1000; size < sizeof(lines) - 64; pid++)
         size += (size_t)snprintf(lines + size, 64, "%d filler %d\n", pid, pid);
@@ -316,7 +317,7 @@ static void each_task_waits_for_its_own_exit(void **state)
     struct source_fixture f;
     struct setup setup;
     char name[32], tracefs[128];
-    begin_ended(&f, &setup, tracefs);
+    begin_ended(&f, &setup, tracefs, 1 << 20);
     fixture_text(&f, "tracefs/saved_cmdlines", "997 wrong\n998 lost\n999 wrong\n");
     fixture_start(&f, &setup.config);
     pid_feed_publish(&f.pids, 998);
@@ -345,7 +346,7 @@ static void many_tasks_may_end_at_once(void **state)
     struct setup setup;
     char name[32], tracefs[128];
     const int32_t n = 3 * N_ENDED_MAX;
-    begin_ended(&f, &setup, tracefs);
+    begin_ended(&f, &setup, tracefs, 1 << 20);
     fixture_text(&f, "tracefs/saved_cmdlines", "1000 by list\n");
     fixture_start(&f, &setup.config);
     for (int32_t i = 0; i < n; i++)
@@ -557,6 +558,32 @@ static void names_outlive_the_ring(void **state)
     fixture_done(&f);
 }
 
+// An id may be used again. A task whose name nobody knows leaves the name of the task before it.
+static void a_task_without_a_name_replaces_no_name(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char tracefs[128];
+    begin_ended(&f, &setup, tracefs, 16 << 10);
+    setup.process_stats.proc_stats_poll_ms = 1;
+    write_app(&f, 100);
+    fixture_text(&f, "tracefs/saved_cmdlines", "");
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 999);
+    pid_feed_exit(&f.pids, 999, "first", 16);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_process(&f, 999, "first");
+    pid_feed_exit(&f.pids, 999 + N_EXITED, "another", 16); // takes the place of the exit
+    pid_feed_forget(&f.pids, 999);
+    pid_feed_publish(&f.pids, 999);
+    f.class->flush(f.source);
+    struct packet_buffer_stats stats;
+    run_until_wraps(&f, 3, &stats);
+    assert_process(&f, 999, "first");
+    fixture_done(&f);
+}
+
 static void state_is_written_again(void **state)
 {
     (void)state;
@@ -740,6 +767,7 @@ int main(void)
         cmocka_unit_test(reused_pid_is_another_process),
         cmocka_unit_test(ends_are_told),
         cmocka_unit_test(names_outlive_the_ring),
+        cmocka_unit_test(a_task_without_a_name_replaces_no_name),
         cmocka_unit_test(state_is_written_again),
         cmocka_unit_test(file_descriptors),
         cmocka_unit_test(names_of_the_dead_are_given_up),

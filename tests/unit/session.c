@@ -2,6 +2,7 @@
 //
 // Sessions record, write and leave out packets in time. session_states.c has their states.
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -503,30 +504,42 @@ static void tasks_without_a_source_of_names_are_named(void **state)
     (void)state;
     static const struct {
         const char *config;
-        bool wants;
+        bool wants, ended;
     } rows[] = {
-        {"buffers { size_kb: 64 }", false},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.ftrace' } }", true},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.process_stats' } }", false},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.ftrace' } } "
+        {"", false, false},
+        {"data_sources { config { name: 'linux.ftrace' } }", true, true},
+        {"data_sources { config { name: 'linux.process_stats' } }", false, true},
+        {"data_sources { config { name: 'linux.ftrace' } } "
          "data_sources { config { name: 'linux.process_stats' } }",
-         false},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.sys_stats' } }", false},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'android.heapprofd' } }", true},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.heap' } }", true},
-        {"buffers { size_kb: 64 } data_sources { config { name: 'linux.process_stats' } } "
+         false, true},
+        {"data_sources { config { name: 'linux.sys_stats' } }", false, false},
+        {"data_sources { config { name: 'android.heapprofd' } }", true, true},
+        {"data_sources { config { name: 'linux.heap' } }", true, true},
+        {"data_sources { config { name: 'linux.process_stats' } } "
          "data_sources { config { name: 'linux.heap' } }",
-         false},
+         false, true},
+        {"data_sources { config { name: 'linux.ftrace' ftrace_config { "
+         "ftrace_events: 'vmscan/mm_vmscan_kswapd_wake' } } }",
+         true, true},
+        {"data_sources { config { name: 'linux.ftrace' ftrace_config { "
+         "ftrace_events: 'sched/sched_switch' } } }",
+         true, false},
+        {"data_sources { config { name: 'linux.ftrace' } } data_sources { config { "
+         "name: 'linux.process_stats' process_stats_config { quirks: DISABLE_ON_DEMAND } } }",
+         false, false},
     };
     for (size_t i = 0; i < ELEMENTS(rows); i++) {
         struct config config = {0};
         struct err err = {0};
-        assert_int_equal(config_load("test", rows[i].config, strlen(rows[i].config),
-                                     CONFIG_FORMAT_TEXT, &config, &err),
+        char text[512];
+        int size = snprintf(text, sizeof(text), "buffers { size_kb: 64 } %s", rows[i].config);
+        assert_int_equal(config_load("test", text, (size_t)size, CONFIG_FORMAT_TEXT, &config, &err),
                          0);
         Pb__TraceConfig *message = pb__trace_config__unpack(NULL, config.size, config.bytes);
         assert_non_null(message);
         assert_int_equal(wants_implicit_names(message), rows[i].wants);
+        assert_int_equal(wants_names_of_ended(message), rows[i].ended);
+        assert_int_equal(wants_names_of_ended(message), rows[i].ended);
         pb__trace_config__free_unpacked(message, NULL);
         config_done(&config);
     }

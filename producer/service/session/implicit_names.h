@@ -14,3 +14,7 @@
 bool wants_implicit_names(const Pb__TraceConfig *config);
 
 extern const Pb__DataSourceConfig implicit_names_config;
+
+// Returns whether linux.ftrace and linux.process_stats name tasks that ended before anybody could
+// look them up: a source looks up tasks, and no recorded event of the config has their names.
+bool wants_names_of_ended(const Pb__TraceConfig *config);

@@ -61,22 +61,6 @@ static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
     return elsewhere || session_buffer_keeps_first(config, buffer);
 }
 
-// Returns whether the config has events with task names: events of scheduling and of new tasks.
-static bool events_name_tasks(const Pb__TraceConfig *config)
-{
-    for (size_t i = 0; i < config->n_data_sources; i++) {
-        const Pb__DataSourceConfig *source = config->data_sources[i]->config;
-        const Pb__FtraceConfig *ftrace = source ? source->ftrace_config : NULL;
-        for (size_t e = 0; ftrace && e < ftrace->n_ftrace_events; e++)
-            if (strstr(ftrace->ftrace_events[e], "sched") ||
-                strstr(ftrace->ftrace_events[e], "task"))
-                return true;
-        if (ftrace && ftrace->n_atrace_categories > 0)
-            return true;
-    }
-    return false;
-}
-
 static int open_slot(struct source_set *set, const struct source_set_env *env,
                      const struct source_class *class, const Pb__TraceConfig *config,
                      const Pb__DataSourceConfig *source_config, struct err *err)
@@ -99,7 +83,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .helper = set->helper,
         .requester = env->requester,
         .keeps_ended = keeps_ended(config, slot->buffer),
-        .names_ended = !events_name_tasks(config),
+        .names_ended = wants_names_of_ended(config),
     };
     r = class->open(&source_env, source_config, &slot->source, err);
     if (r < 0)

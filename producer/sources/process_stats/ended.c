@@ -67,8 +67,9 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
     if (ps->config->record_thread_names && span_size(name) > 0)
         wire_text(w, PB_ProcessTree_Thread_name, name.pos, span_size(name));
     wire_end(w, mark);
-    ps->n_written +=
-        packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, (uint64_t)tid);
+    // A task without a name replaces no name of an earlier task with the same id.
+    uint64_t key = span_size(name) > 0 ? (uint64_t)tid : NAMELESS_KEY(tid);
+    ps->n_written += packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, key);
 }
 
 // A line is "PID NAME"; the name may contain blanks.

@@ -93,7 +93,8 @@ struct process_stats {
 };
 
 // Keys of packets that survive the wrap of a ring. The key of a process is its pid.
-#define THREAD_KEY(tid) (UINT64_C(1) << 32 | (uint64_t)(tid))
+#define THREAD_KEY(tid)   (UINT64_C(1) << 32 | (uint64_t)(tid))
+#define NAMELESS_KEY(tid) (UINT64_C(2) << 32 | (uint64_t)(tid))
 
 static inline uint64_t process_mark(const struct process *process)
 {
