@@ -72,7 +72,7 @@ class Step:
 
 def run(argv, timeout_s=600, env=None, cwd=ROOT):
     """Run to the end or the timeout, with everything it started. Returns (exit code, output)."""
-    full_env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {}))
+    full_env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", MMTRACE_CACHE_SIZE="0", **(env or {}))
     with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
         try:
             child = subprocess.Popen(

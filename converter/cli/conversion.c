@@ -192,6 +192,10 @@ int conversion_run(const struct conversion *conversion, struct conversion_result
         r = working_open(&run, conversion->opened);
     else if (r == 0 && !run.unchanged)
         r = working_file_publish(run.working, conversion->output, conversion->append, err);
+    if (r == 0 && conversion->kept) {
+        *conversion->kept = run.beside;
+        run.beside = (struct working_folder){.fd = -1};
+    }
     working_folder_remove(&run.beside);
     if (r == -ECANCELED)
         err_set(err, r, "interrupted; nothing was written");

@@ -10,6 +10,7 @@
 #include "common/err.h"
 #include "common/vec.h"
 #include "converter/cli/verb_options.h"
+#include "converter/cli/working_file.h"
 #include "converter/import/files/file_format.h"
 #include "converter/tables/selection.h"
 
@@ -23,12 +24,14 @@ VEC_DEFINE(path_vec, const char *);
 
 struct conversion {
     struct conversion_files files;
-    const char *output;      // borrowed
-    const char *shown;       // borrowed; name of `output` in the summary; NULL: `output`
-    struct sqlite3 **opened; // not NULL: receives the database, opened for reading; the file is
-                             // removed and `output` is not written
-    struct path_vec symbols; // folders with ELF files, borrowed
-    struct path_vec modules; // to include, borrowed
+    const char *output;          // borrowed
+    const char *shown;           // borrowed; name of `output` in the summary; NULL: `output`
+    struct sqlite3 **opened;     // not NULL: receives the database, opened for reading; the file is
+                                 // removed and `output` is not written
+    struct working_folder *kept; // not NULL, with `opened`: receives the folder of the database,
+                                 // which the caller removes
+    struct path_vec symbols;     // folders with ELF files, borrowed
+    struct path_vec modules;     // to include, borrowed
     struct sql_packages *packages; // borrowed; NULL if there are no modules
     struct selection selection;
     struct limits limits;

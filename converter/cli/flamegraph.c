@@ -48,7 +48,7 @@ static const char help[] =
     "      --reverse-stack  innermost frames first\n"
     "      --depth-limit N  no more than N frames of a stack\n"
     "      --min-percent P  leave out frames below this part of the whole (default\n"
-    "                       0.02)\n" LIMIT_HELP "  -h, --help           this text\n"
+    "                       0.02)\n" QUESTION_HELP "  -h, --help           this text\n"
     "\n"
     "For logs of Java allocations (with one of these options, or if there is no heap\n"
     "profile):\n"
@@ -255,11 +255,12 @@ static int flame_write(const struct options *options, const struct flame *flame)
 
 static int flamegraph_run(struct options *options)
 {
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
     bool is_cut;
-    if (!question_sandbox(options->path, options->output) ||
-        question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
+    if (!question_sandbox(options->path, options->output, &options->limits, &cache) ||
+        question_open(options->path, &options->limits, &cache, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (stacks_read(handle, options, &flame) != SQLITE_OK) {
         say("%s: %s", options->path, sqlite3_errmsg(handle));
@@ -325,7 +326,7 @@ static int run_flamegraph(int argc, char **argv)
         {"ignore-type", OPTION_FLAG, AT(stacks.ignore_type)},
         {"type-only", OPTION_FLAG, AT(stacks.type_only)},
         {"thread-only", OPTION_FLAG, AT(stacks.thread_only)},
-        LIMIT_OPTIONS(struct options),
+        QUESTION_OPTIONS(struct options),
         {0},
     };
     struct options options = {

@@ -30,7 +30,7 @@ static const char help[] =
     "      --pid PID        show this process (default: all that were profiled)\n"
     "      --process NAME   show the processes that match (* and ?)\n"
     "      --at TS          show the last reading up to TS (ns; default: the end of\n"
-    "                       the trace)\n" LIMIT_HELP "  -h, --help           this text\n";
+    "                       the trace)\n" QUESTION_HELP "  -h, --help           this text\n";
 
 struct options {
     const char *path, *process; // borrowed; NULL: none
@@ -139,11 +139,12 @@ static int memory_print(sqlite3 *handle, const struct options *options, struct p
 
 static int memory_run(const struct options *options)
 {
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     struct place place = {.upid = -1};
     bool is_cut;
-    if (!question_sandbox(options->path, NULL) ||
-        question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
+    if (!question_sandbox(options->path, NULL, &options->limits, &cache) ||
+        question_open(options->path, &options->limits, &cache, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (memory_print(handle, options, &place) != SQLITE_OK) {
         say("%s: %s", options->path, sqlite3_errmsg(handle));
@@ -162,7 +163,7 @@ static int run_memory(int argc, char **argv)
         {"pid", OPTION_NATURAL, offsetof(struct options, pid)},
         {"process", OPTION_TEXT, offsetof(struct options, process)},
         {"at", OPTION_NUMBER, offsetof(struct options, at)},
-        LIMIT_OPTIONS(struct options),
+        QUESTION_OPTIONS(struct options),
         {0},
     };
     struct options options = {.pid = -1, .at = INT64_MAX};

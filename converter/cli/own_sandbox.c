@@ -96,6 +96,12 @@ void own_sandbox_output(struct own_sandbox *sandbox, const char *path)
         write_add(sandbox, folder_make_of(sandbox, target));
 }
 
+void own_sandbox_cache(struct own_sandbox *sandbox, const char *folder)
+{
+    if (folder)
+        write_add(sandbox, make(sandbox, "%s", folder));
+}
+
 static bool is_usable(const char *folder)
 {
     return folder && *folder && access(folder, W_OK | X_OK) == 0;

@@ -29,6 +29,9 @@ void own_sandbox_input(struct own_sandbox *sandbox, const char *path);
 // NULL.
 void own_sandbox_output(struct own_sandbox *sandbox, const char *path);
 
+// Allows writing in the folder of the cache, and below. Ignores NULL.
+void own_sandbox_cache(struct own_sandbox *sandbox, const char *folder);
+
 // Enters the sandbox, unless the environment has MMTRACE_SANDBOX=off. Parts that the kernel lacks
 // are left out; temporary files can be written. Empties `sandbox`. Returns false after another
 // failure, which is printed to stderr; the program must then end.

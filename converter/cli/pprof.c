@@ -39,7 +39,7 @@ static const char help[] =
     "      --process NAME   write the processes that match (* and ?)\n"
     "      --heap NAME      write this heap, such as libc.malloc\n"
     "      --at TS          write the state at TS (ns; default: the end of the trace)\n"
-    "      --from TS        write the difference to the state at this TS\n" LIMIT_HELP
+    "      --from TS        write the difference to the state at this TS\n" QUESTION_HELP
     "  -h, --help           this text\n";
 
 struct options {
@@ -309,12 +309,13 @@ static int profile_run(sqlite3 *handle, const struct options *options,
 // An incomplete profile is not published.
 static int pprof_run(const struct options *options)
 {
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
     struct err err = {0};
     bool is_cut;
-    if (!question_sandbox(options->path, options->output) ||
-        question_open(options->path, &options->limits, &handle, &is_cut) != SQLITE_OK)
+    if (!question_sandbox(options->path, options->output, &options->limits, &cache) ||
+        question_open(options->path, &options->limits, &cache, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     int r = output_file_open(&file, options->output, &err);
     if (r == 0 && profile_run(handle, options, &file) != EXIT_DONE)
@@ -355,7 +356,7 @@ static int run_pprof(int argc, char **argv)
         {"heap", OPTION_TEXT, offsetof(struct options, heap)},
         {"at", OPTION_NUMBER, offsetof(struct options, at)},
         {"from", OPTION_NUMBER, offsetof(struct options, from)},
-        LIMIT_OPTIONS(struct options),
+        QUESTION_OPTIONS(struct options),
         {0},
     };
     CLEANUP(options_done) struct options options = {.from = INT64_MIN, .at = INT64_MAX};

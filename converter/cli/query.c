@@ -38,9 +38,13 @@ static const char help[] =
     "\n"
     "Runs SQL on a database and prints the rows. A trace, or any other file that\n"
     "'mmsql convert' reads, is converted first. SQL may be several statements.\n"
-    "Without SQL a prompt asks for it. The database is never changed, and no file is\n"
-    "written: VACUUM INTO is refused. '-' is standard input, for the database, the\n"
+    "Without SQL a prompt asks for it. The database is never changed, and SQL writes\n"
+    "no file: VACUUM INTO is refused. '-' is standard input, for the database, the\n"
     "trace or the SQL.\n"
+    "\n"
+    "The database of a trace is kept below $XDG_CACHE_HOME/mmtrace, and the next\n"
+    "question to the same file finds it. What was used longest ago goes first;\n"
+    "MMTRACE_CACHE_SIZE is the bound (default 8g; 0: keep nothing).\n"
     "\n"
     "  -f, --file FILE   read the SQL from FILE\n"
     "      --csv         comma-separated values with a header line\n"
@@ -62,6 +66,7 @@ static const char help[] =
     "                    trace names\n"
     "      --functions   list the functions beside SQLite's own\n"
     "  -q, --quiet       do not print the losses of the trace\n"
+    "      --no-cache    convert the trace anew, and keep nothing of it\n"
     "      --max-memory SIZE\n"
     "                    memory limit of the conversion of a trace\n"
     "      --max-output SIZE\n"
@@ -106,37 +111,105 @@ static void conversion_done(struct conversion *conversion)
     conversion_files_done(&conversion->files);
 }
 
-// Converts `path` into an unnamed database. All queries have the same output name, so a query
-// removes the working folders of killed queries.
-static int trace_open(const char *path, const struct limits *limits,
-                      const struct selection *selection, sqlite3 **ret, bool *ret_is_cut)
+// A trace that is converted for one question
+struct trace_order {
+    const char *path;
+    const struct limits *limits;
+    struct selection selection;
+};
+
+// Converts the trace into an unnamed database. `output`: the name beside which the working folder
+// is made. All queries have the same name, so a query removes the working folders of killed
+// queries. `kept` as in struct conversion.
+static int trace_convert(const struct trace_order *order, const char *output,
+                         struct working_folder *kept, sqlite3 **ret, bool *ret_is_cut,
+                         struct err *err)
 {
-    CLEANUP(freep) char *output = NULL;
     CLEANUP(conversion_done)
     struct conversion conversion = {.quiet = true,
+                                    .output = output,
                                     .opened = ret,
-                                    .limits = *limits,
-                                    .selection = *selection,
+                                    .kept = kept,
+                                    .limits = *order->limits,
+                                    .selection = order->selection,
                                     .goes_on = interrupts_none};
     struct conversion_result result = {0};
+    int r = conversion_files_push(&conversion.files, (struct conversion_file){.path = order->path});
+    if (r == 0)
+        r = conversion_run(&conversion, &result, err);
+    *ret_is_cut = result.is_cut;
+    return r;
+}
+
+// True if the conversion may end better where the cache is not: a full disk, no rights.
+static bool is_of_the_place(int r)
+{
+    return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EIO || r == -EROFS ||
+           r == -EACCES || r == -EPERM || r == -ENOENT || r == -ENAMETOOLONG;
+}
+
+// Converts the trace in the cache, and keeps the database there unless a limit cut the trace or the
+// file changed. Returns false if the trace is to be converted elsewhere.
+static bool trace_convert_cached(const struct trace_order *order, const struct trace_cache *cache,
+                                 const struct cached_trace *trace, sqlite3 **ret, bool *ret_is_cut,
+                                 int *ret_r, struct err *err)
+{
+    CLEANUP(strbuf_done) struct strbuf messages = {0};
+    CLEANUP(cached_trace_done) struct cached_trace after = {0};
+    struct working_folder folder = {.fd = -1};
+    bool has_limits = order->limits->memory || order->limits->output;
+    say_hold(&messages);
+    int r = trace_convert(order, trace->working, &folder, ret, ret_is_cut, err);
+    say_hold(NULL);
+    if ((*ret_is_cut && !has_limits) || is_of_the_place(r)) {
+        sqlite3_close(STEAL(*ret));
+        working_folder_remove(&folder);
+        *err = (struct err){0};
+        return false;
+    }
+    if (messages.size)
+        fputs(messages.text, stderr);
+    bool is_same = cached_trace_of(cache, order->path, order->limits,
+                                   order->selection.crops_track_events, &after) &&
+                   after.key.size == trace->key.size &&
+                   memcmp(after.key.text, trace->key.text, trace->key.size) == 0;
+    if (r == 0 && is_same && !*ret_is_cut && trace->is_settled && interrupts_none(NULL))
+        trace_cache_keep(cache, trace, &messages, &folder);
+    working_folder_remove(&folder);
+    *ret_r = r;
+    return true;
+}
+
+// Opens the database of a trace: that of the cache, or a new one.
+static int trace_open(const struct trace_order *order, const struct trace_cache *cache,
+                      sqlite3 **ret, bool *ret_is_cut)
+{
+    CLEANUP(freep) char *output = NULL;
+    CLEANUP(cached_trace_done) struct cached_trace trace = {0};
+    const char *folder = temporary_folder(NULL);
     struct err err = {0};
-    if (asprintf(&output, "%s/mmsql-query", temporary_folder(NULL)) < 0) {
+    int r = 0;
+    if (cache->refusal)
+        say("%s", cache->refusal);
+    bool is_cacheable = cached_trace_of(cache, order->path, order->limits,
+                                        order->selection.crops_track_events, &trace);
+    if (is_cacheable && trace_cache_find(&trace, ret))
+        return SQLITE_OK;
+    if (asprintf(&output, "%s/mmsql-query", folder) < 0) {
         output = NULL;
         say("%s", strerror(ENOMEM));
         return SQLITE_NOMEM;
     }
-    conversion.output = output;
-    int r = conversion_files_push(&conversion.files, (struct conversion_file){.path = path});
     interrupts_note();
-    if (r == 0)
-        r = conversion_run(&conversion, &result, &err);
+    if (!is_cacheable || !trace_cache_has_room(cache, order->path, folder) ||
+        !trace_convert_cached(order, cache, &trace, ret, ret_is_cut, &r, &err))
+        r = trace_convert(order, output, NULL, ret, ret_is_cut, &err);
     if (!interrupts_let())
         r = -ECANCELED;
     if (r < 0) {
-        err_prefix(&err, r, "%s: not a database; as a trace", path);
+        err_prefix(&err, r, "%s: not a database; as a trace", order->path);
         err_print(&err, "mmsql");
     }
-    *ret_is_cut = result.is_cut;
     return r < 0 ? SQLITE_ERROR : SQLITE_OK;
 }
 
@@ -178,30 +251,39 @@ bool question_is_database(const char *path)
     return str_eq(path, "-") ? stdin_is_database() : is_database(path);
 }
 
-bool question_sandbox(const char *path, const char *output)
+bool question_sandbox(const char *path, const char *output, const struct limits *limits,
+                      struct trace_cache *cache)
 {
     struct own_sandbox sandbox = {.bounds_data = true};
+    if (!limits->no_cache)
+        trace_cache_open(cache, path);
     own_sandbox_input(&sandbox, path);
     own_sandbox_output(&sandbox, output);
+    own_sandbox_cache(&sandbox, cache->folder);
     return own_sandbox_enter(&sandbox);
 }
 
-int question_open(const char *path, const struct limits *limits, sqlite3 **ret, bool *ret_is_cut)
+int question_open(const char *path, const struct limits *limits, const struct trace_cache *cache,
+                  sqlite3 **ret, bool *ret_is_cut)
 {
-    static const struct selection everything;
+    const struct trace_order order = {.path = path, .limits = limits};
     *ret_is_cut = false;
     if (!question_is_database(path))
-        return trace_open(path, limits, &everything, ret, ret_is_cut);
+        return trace_open(&order, cache, ret, ret_is_cut);
     return str_eq(path, "-") ? stdin_open(ret) : database_open(path, ret);
 }
 
-static int source_open(const struct query *query, sqlite3 **ret, bool *ret_is_cut)
+static int source_open(const struct query *query, const struct trace_cache *cache, sqlite3 **ret,
+                       bool *ret_is_cut)
 {
-    const struct selection selection = {.crops_track_events = query->crops};
+    const struct trace_order order = {.path = query->path,
+                                      .limits = &query->limits,
+                                      .selection.crops_track_events = query->crops};
     if (!query->crops)
-        return question_open(query->path, &query->limits, ret, ret_is_cut);
+        return question_open(query->path, &query->limits, cache, ret, ret_is_cut);
+    *ret_is_cut = false;
     if (!question_is_database(query->path))
-        return trace_open(query->path, &query->limits, &selection, ret, ret_is_cut);
+        return trace_open(&order, cache, ret, ret_is_cut);
     say("%s: a database: --crop-track-events is for a trace, which is converted (give the option "
         "to 'mmsql convert')",
         query->path);
@@ -209,12 +291,15 @@ static int source_open(const struct query *query, sqlite3 **ret, bool *ret_is_cu
 }
 
 // SQL may attach other databases; the prompt runs a pager and keeps a history.
-static bool query_sandbox(const struct query *query)
+static bool query_sandbox(const struct query *query, struct trace_cache *cache)
 {
     bool asks = !query->sql && !query->file;
     struct own_sandbox sandbox = {
         .reads_all = true, .writes_all = asks, .runs_programs = asks, .bounds_data = !asks};
+    if (!query->limits.no_cache)
+        trace_cache_open(cache, query->path);
     own_sandbox_input(&sandbox, query->path);
+    own_sandbox_cache(&sandbox, cache->folder);
     return own_sandbox_enter(&sandbox);
 }
 
@@ -239,7 +324,8 @@ static bool packages_fill(struct sql_packages *packages, const struct query *que
 
 static int query_run(const struct query *query)
 {
-    if (!query_sandbox(query))
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
+    if (!query_sandbox(query, &cache))
         return EXIT_FAILED;
     CLEANUP(freep) char *read = NULL;
     if (query->file && !(read = text_read(query->file))) {
@@ -249,7 +335,7 @@ static int query_run(const struct query *query)
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     bool is_cut,
         is_converted = !question_is_database(query->path); // damage is reported already
-    int code = source_open(query, &handle, &is_cut);
+    int code = source_open(query, &cache, &handle, &is_cut);
     if (code != SQLITE_OK)
         return EXIT_FAILED;
     if (!query->quiet)
@@ -317,7 +403,7 @@ static int run_query(int argc, char **argv)
         {"override-sql-package", OPTION_TEXTS, offsetof(struct query, overridden)},
         {"override-stdlib", OPTION_TEXT, offsetof(struct query, stdlib)},
         {"quiet", OPTION_FLAG, offsetof(struct query, quiet), 'q'},
-        LIMIT_OPTIONS(struct query),
+        QUESTION_OPTIONS(struct query),
         {0},
     };
     struct query query = {.format = FORMAT_TABLE};

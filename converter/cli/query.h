@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "converter/cli/trace_cache.h"
 #include "converter/cli/verb_options.h"
 
 struct sqlite3;
@@ -13,15 +14,17 @@ struct sqlite3;
 // the file. Consumes no input.
 bool question_is_database(const char *path);
 
-// Enters the sandbox of a verb that reads `path` and writes `output` (NULL or "-": standard
-// output). Returns false after an error, which is printed to stderr; the program must then end.
-bool question_sandbox(const char *path, const char *output);
+// Opens the cache for a trace `path`, unless an option says otherwise, and enters the sandbox of a
+// verb that reads `path` and writes `output` (NULL or "-": standard output). Returns false after an
+// error, which is printed to stderr; the program must then end.
+bool question_sandbox(const char *path, const char *output, const struct limits *limits,
+                      struct trace_cache *cache);
 
-// Opens the database `path` for reading, or converts the trace `path` into an unnamed database.
-// Returns SQLite's code; errors are printed to stderr. The caller closes *ret, also after a
-// failure. *ret_is_cut: a part of the trace is missing because a limit was reached.
-int question_open(const char *path, const struct limits *limits, struct sqlite3 **ret,
-                  bool *ret_is_cut);
+// Opens the database `path` for reading. A trace `path` is converted, unless the cache has its
+// database. Returns SQLite's code; errors are printed to stderr. The caller closes *ret, also after
+// a failure. *ret_is_cut: a part of the trace is missing because a limit was reached.
+int question_open(const char *path, const struct limits *limits, const struct trace_cache *cache,
+                  struct sqlite3 **ret, bool *ret_is_cut);
 
 // For CLEANUP().
 void question_closep(struct sqlite3 **handle);

@@ -9,6 +9,8 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
+static struct strbuf *held; // borrowed; NULL: messages are printed
+
 void say(const char *format, ...)
 {
     CLEANUP(freep) char *text = NULL;
@@ -19,5 +21,13 @@ void say(const char *format, ...)
     va_end(args);
     if (text)
         str_make_printable(text, false);
-    fprintf(stderr, "mmsql: %s\n", text ? text : "out of memory");
+    if (held)
+        strbuf_addf(held, "mmsql: %s\n", text ? text : "out of memory");
+    else
+        fprintf(stderr, "mmsql: %s\n", text ? text : "out of memory");
+}
+
+void say_hold(struct strbuf *to)
+{
+    held = to;
 }

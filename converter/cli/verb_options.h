@@ -36,14 +36,17 @@ struct verb_option {
     int (*take)(void *to, const struct verb_option *option, char *text, int argc, char **argv);
 };
 
-// --max-memory and --max-output of the verbs that convert: the rows, and the help text of the verbs
-// that query a trace. `type` has a member `limits`.
+// --max-memory and --max-output of the verbs that convert, and with --no-cache of the verbs that
+// query a trace: the rows, and the help text of the latter. `type` has a member `limits`.
 #define LIMIT_OPTIONS(type)                                                                        \
     {"max-memory", OPTION_SIZE, offsetof(type, limits.memory), .value = BUDGET_MEMORY_MIN},        \
     {                                                                                              \
         "max-output", OPTION_SIZE, offsetof(type, limits.output), .value = BUDGET_OUTPUT_MIN       \
     }
-#define LIMIT_HELP                                                                                 \
+#define QUESTION_OPTIONS(type)                                                                     \
+    {"no-cache", OPTION_FLAG, offsetof(type, limits.no_cache)}, LIMIT_OPTIONS(type)
+#define QUESTION_HELP                                                                              \
+    "      --no-cache       convert the trace anew, and keep nothing of it\n"                      \
     "      --max-memory SIZE\n"                                                                    \
     "                       memory limit of the conversion of a trace\n"                           \
     "      --max-output SIZE\n"                                                                    \
@@ -51,6 +54,7 @@ struct verb_option {
 
 struct limits {
     uint64_t memory, output; // bytes; 0: see budget_open()
+    bool no_cache;           // of converted traces (trace_cache.h)
 };
 
 // Reads the options, and --help. The operands begin at argv[optind]. Returns false if the program

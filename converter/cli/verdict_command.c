@@ -33,20 +33,21 @@ static const char help[] =
     "\n"
     "      --confined    give up root's rights and limit memory and time before\n"
     "                    reading\n"
+    "      --no-cache    convert the trace anew, and keep nothing of it\n"
     "  -q, --quiet       print nothing for a trace without memory pressure\n"
     "  -h, --help        this text\n"
     "\n"
     "Exit code: 0 the verdict is printed, also for a damaged trace; 1 a file\n"
     "could not be read, or has no trace; 2 wrong usage.\n";
 
-static int verdict_run(const char *path, bool named, bool quiet)
+static int verdict_run(const char *path, const struct trace_cache *cache, bool named, bool quiet)
 {
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     CLEANUP(verdicts_done) struct verdict_vec verdicts = {0};
     struct err err = {0};
     const struct limits defaults = {0};
     bool is_cut;
-    if (question_open(path, &defaults, &handle, &is_cut) != SQLITE_OK)
+    if (question_open(path, &defaults, cache, &handle, &is_cut) != SQLITE_OK)
         return EXIT_FAILED;
     if (verdict_make(handle, 0, &verdicts, &err) < 0) {
         err_prefix(&err, 0, "%s", path);
@@ -68,10 +69,11 @@ static int verdict_run(const char *path, bool named, bool quiet)
 static int run_verdict(int argc, char **argv)
 {
     struct options {
-        bool confined, quiet;
+        bool confined, quiet, no_cache;
     } options = {0};
     static const struct verb_option rows[] = {
         {"confined", OPTION_FLAG, offsetof(struct options, confined)},
+        {"no-cache", OPTION_FLAG, offsetof(struct options, no_cache)},
         {"quiet", OPTION_FLAG, offsetof(struct options, quiet), 'q'},
         {0},
     };
@@ -85,13 +87,18 @@ static int run_verdict(int argc, char **argv)
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     struct own_sandbox sandbox = {.bounds_data = true};
-    for (int i = optind; i < argc; i++)
+    for (int i = optind; i < argc; i++) {
         own_sandbox_input(&sandbox, argv[i]);
+        if (!options.confined && !options.no_cache)
+            trace_cache_open(&cache, argv[i]);
+    }
+    own_sandbox_cache(&sandbox, cache.folder);
     if (!own_sandbox_enter(&sandbox))
         return EXIT_FAILED;
     for (int i = optind; i < argc; i++)
-        if (verdict_run(argv[i], argc - optind > 1, options.quiet) != EXIT_DONE)
+        if (verdict_run(argv[i], &cache, argc - optind > 1, options.quiet) != EXIT_DONE)
             code = EXIT_FAILED;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;

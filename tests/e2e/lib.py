@@ -29,6 +29,9 @@ TRACEFS = pathlib.Path("/sys/kernel/tracing")
 os.environ["PERFETTO_CONSUMER_SOCK_NAME"] = "/nonexistent/mmtrace-test-consumer"
 os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
 
+# Tests keep no converted traces, and find none of the machine: test_query_cache.py asks for them.
+os.environ["MMTRACE_CACHE_SIZE"] = "0"
+
 # A parent may have ignored signals, as nohup does and a shell for what it runs in the background.
 # Programs under test inherit that, and would not end when a test asks them to.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):

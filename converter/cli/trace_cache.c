@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An entry is a folder with two files: the database, and a note of what the database is: the key,
+// the size of the database, the messages of the conversion. The name of the folder is a hash of the
+// key. The folder is complete before rename() gives the folder its name, so no reader ever sees a
+// part. The size in the note shows a database that a crash of the machine cut short.
+//
+// Nobody waits for a lock. Of two processes that convert the same trace, the first rename wins and
+// the second keeps its own database to itself. An entry that is removed stays whole for the
+// processes that have the entry open.
+//
+// The key has times of the file. A write within the same tick of the kernel's clock would not
+// change the times, so the database of a file that changed in this very tick is not kept.
+//
+// Names below the cache lead to files of the caller only. Each folder above belongs to the caller
+// or to root, and no other user can exchange its entries. A stranger's folder would lead a query of
+// root to a stranger's answers.
+#include "converter/cli/trace_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/fnv.h"
+#include "common/memory.h"
+#include "common/nsec.h"
+#include "common/vec.h"
+#include "converter/cli/say.h"
+#include "converter/tables/defend.h"
+
+#define SIZE_VARIABLE  "MMTRACE_CACHE_SIZE"
+#define BYTES_DEFAULT  ((uint64_t)8 << 30)
+#define FORM           "mmsql cache 1"
+#define DATABASE       "database"
+#define NOTE           "note"
+#define NAME_DIGITS    16
+#define NOTE_BYTES_MAX ((size_t)16 << 20)
+#define ROOM_TIMES     64 // times the trace: more than databases of deflated traces take
+#define ROOM_LEAST     ((uint64_t)16 << 20)
+#define BLOCK_BYTES    512 // of st_blocks
+
+static char *path_make(const char *folder, const char *name)
+{
+    char *path;
+    return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+}
+
+// -- the folder --
+
+// Returns why other users could exchange entries of the folder, or NULL.
+static const char *folder_fault(const struct stat *st)
+{
+    bool shared = st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != getegid());
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return "belongs to another user";
+    return shared && !(st->st_mode & S_ISVTX) ? "can be changed by other users" : NULL;
+}
+
+static void refuse(struct trace_cache *cache, const char *folder, const char *why)
+{
+    if (!cache->refusal &&
+        asprintf(&cache->refusal,
+                 "%s: no cache of traces, because this folder %s (XDG_CACHE_HOME "
+                 "names another, --no-cache goes without)",
+                 folder, why) < 0)
+        cache->refusal = NULL;
+}
+
+// Opens the real path `folder`, part by part. Returns -1 if the folder cannot be opened or is not
+// to be trusted.
+static int folder_walk(struct trace_cache *cache, const char *folder)
+{
+    CLEANUP(freep) char *path = strdup(folder);
+    char *rest = path ? path + 1 : NULL;
+    int fd = path ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (struct stat st; fd >= 0;) {
+        const char *fault = fstat(fd, &st) < 0 ? "cannot be read" : folder_fault(&st);
+        if (fault) {
+            refuse(cache, rest == path + 1 ? "/" : path, fault);
+            return close_fd(fd);
+        }
+        if (rest && rest > path + 1)
+            rest[-1] = '/'; // of the last part
+        char *name = strsep(&rest, "/");
+        if (!name || !*name)
+            return fd;
+        int next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close_fd(fd);
+        fd = next;
+    }
+    return -1;
+}
+
+// The folder of all caches, whose last part may be missing. NULL: none is named.
+static char *base_name(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/')
+        return strdup(cache);
+    return home && *home == '/' ? path_make(home, ".cache") : NULL;
+}
+
+// Makes the last part of `path` if the folder above is to be trusted.
+static void base_make(struct trace_cache *cache, const char *path)
+{
+    CLEANUP(freep) char *above = folder_of(path);
+    CLEANUP(freep) char *real = above ? realpath(above, NULL) : NULL;
+    CLEANUP(close_fdp) int fd = real ? folder_walk(cache, real) : -1;
+    if (fd >= 0)
+        mkdirat(fd, strrchr(path, '/') + 1, 0700);
+}
+
+// Makes, opens and judges the cache's own folder. A link is not followed.
+static bool own_folder_make(struct trace_cache *cache, int base, const char *folder)
+{
+    struct stat st;
+    if (mkdirat(base, "mmtrace", 0700) < 0 && errno != EEXIST)
+        return false;
+    CLEANUP(close_fdp)
+    int fd = openat(base, "mmtrace", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const char *fault = "cannot be opened as a folder";
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        fault = st.st_uid != geteuid()             ? "belongs to another user"
+                : st.st_mode & (S_IWGRP | S_IWOTH) ? "can be changed by other users"
+                                                   : NULL;
+    if (fault)
+        refuse(cache, folder, fault);
+    else if ((st.st_mode & 0777) != 0700)
+        fchmod(fd, 0700);
+    return !fault;
+}
+
+void trace_cache_open(struct trace_cache *cache, const char *path)
+{
+    struct stat st;
+    const char *size = getenv(SIZE_VARIABLE);
+    if (cache->folder || str_eq(path, "-") || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return;
+    trace_cache_done(cache);
+    *cache = (struct trace_cache){.bytes_max = BYTES_DEFAULT};
+    if (size && str_parse_size(size, &cache->bytes_max) < 0)
+        say("%s=%s: not a size, as 512m or 2g", SIZE_VARIABLE, size);
+    if (!cache->bytes_max)
+        return;
+    CLEANUP(freep) char *base = base_name();
+    CLEANUP(freep) char *real = base ? realpath(base, NULL) : NULL;
+    if (base && !real && errno == ENOENT) {
+        base_make(cache, base);
+        real = realpath(base, NULL);
+    }
+    CLEANUP(freep) char *folder = real ? path_make(real, "mmtrace") : NULL;
+    CLEANUP(close_fdp) int fd = folder ? folder_walk(cache, real) : -1;
+    if (fd >= 0 && own_folder_make(cache, fd, folder))
+        cache->folder = STEAL(folder);
+}
+
+void trace_cache_done(struct trace_cache *cache)
+{
+    free(cache->folder);
+    free(cache->refusal);
+    *cache = (struct trace_cache){0};
+}
+
+// -- the key --
+
+static void identity_add(struct strbuf *key, const struct stat *st)
+{
+    strbuf_addf(key, "%" PRIu64 ":%" PRIu64 " %lld %lld.%09ld %lld.%09ld\n", (uint64_t)st->st_dev,
+                (uint64_t)st->st_ino, (long long)st->st_size, (long long)st->st_mtim.tv_sec,
+                st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
+}
+
+static nsec_t nsec_of(const struct timespec *time)
+{
+    return time->tv_sec * NSEC_PER_SEC + time->tv_nsec;
+}
+
+// Returns true if a write from now on gives the file other times. Some file systems count seconds.
+static bool is_settled(const struct stat *st, nsec_t now)
+{
+    nsec_t changed = nsec_of(&st->st_ctim), modified = nsec_of(&st->st_mtim);
+    nsec_t last = changed > modified ? changed : modified;
+    nsec_t tick = changed % NSEC_PER_SEC || modified % NSEC_PER_SEC ? 0 : 2 * NSEC_PER_SEC;
+    return last + tick < now;
+}
+
+// Adds the identity of the file, and of what a conversion reads beside the file.
+static bool files_add(struct cached_trace *trace, const char *path)
+{
+    struct stat st;
+    nsec_t now = nsec_now(CLOCK_REALTIME_COARSE);
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    identity_add(&trace->key, &st);
+    trace->is_settled = is_settled(&st, now);
+    CLEANUP(strbuf_done) struct strbuf beside = {0};
+    strbuf_addf(&beside, "%s.times", path);
+    if (beside.failed)
+        return false;
+    if (stat(beside.text, &st) == 0) {
+        identity_add(&trace->key, &st);
+        trace->is_settled &= is_settled(&st, now);
+    }
+    return true;
+}
+
+bool cached_trace_of(const struct trace_cache *cache, const char *path, const struct limits *limits,
+                     bool crops_track_events, struct cached_trace *ret)
+{
+    struct stat program;
+    char name[NAME_DIGITS + 1];
+    if (!cache->folder || str_eq(path, "-") || stat("/proc/self/exe", &program) < 0)
+        return false;
+    strbuf_addf(&ret->key, "%s %s\n", FORM, MMSQL_VERSION);
+    identity_add(&ret->key, &program);
+    if (!files_add(ret, path))
+        return false;
+    strbuf_addf(&ret->key, "memory %" PRIu64 " output %" PRIu64 " crop %d\n%s", limits->memory,
+                limits->output, crops_track_events, path);
+    strbuf_add(&ret->key, "", 1);
+    if (ret->key.failed)
+        return false;
+    snprintf(name, sizeof(name), "%016" PRIx64, fnv_add(FNV_BEGIN, ret->key.text, ret->key.size));
+    ret->entry = path_make(cache->folder, name);
+    ret->working = path_make(cache->folder, "new");
+    return ret->entry && ret->working;
+}
+
+void cached_trace_done(struct cached_trace *trace)
+{
+    strbuf_done(&trace->key);
+    free(trace->entry);
+    free(trace->working);
+    *trace = (struct cached_trace){0};
+}
+
+// -- entries --
+
+// Empties and removes the entry `name` of the folder `fd`. The database goes first: a reader that
+// finds a note and no database converts.
+static void entry_remove(int fd, const char *name)
+{
+    CLEANUP(close_fdp)
+    int entry = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (entry >= 0) {
+        unlinkat(entry, DATABASE, 0);
+        unlinkat(entry, NOTE, 0);
+    }
+    unlinkat(fd, name, AT_REMOVEDIR);
+}
+
+// Opens a regular file of the caller in an entry.
+static int own_file_open(int entry, const char *name, struct stat *ret)
+{
+    int fd = openat(entry, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, ret) == 0 && S_ISREG(ret->st_mode) && ret->st_uid == geteuid()))
+        return fd;
+    return close_fd(fd);
+}
+
+// Reads the note and compares it with the key and the database. *ret: behind the key and the size;
+// it has the messages. False: the entry is not the answer.
+static bool note_read(int entry, const struct cached_trace *trace, struct strbuf *note,
+                      const char **ret)
+{
+    struct stat st;
+    CLEANUP(close_fdp) int database = own_file_open(entry, DATABASE, &st);
+    struct stat about;
+    CLEANUP(close_fdp) int fd = own_file_open(entry, NOTE, &about);
+    size_t n = trace->key.size;
+    uint64_t size;
+    if (database < 0 || fd < 0 || fd_read_all(fd, NOTE_BYTES_MAX, note) < 0 || note->size <= n ||
+        memcmp(note->text, trace->key.text, n) != 0)
+        return false;
+    const char *at = note->text + n, *end = note->text + note->size;
+    if (!str_scan_u64(&at, end, &size) || at == end || *at != '\n' || size != (uint64_t)st.st_size)
+        return false;
+    *ret = at + 1;
+    return true;
+}
+
+static void messages_print(const char *text)
+{
+    fputs(text, stderr);
+}
+
+bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret)
+{
+    CLEANUP(strbuf_done) struct strbuf note = {0};
+    const char *messages;
+    CLEANUP(freep) char *path = path_make(trace->entry, DATABASE);
+    CLEANUP(close_fdp)
+    int entry = open(trace->entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (entry < 0 || !path)
+        return false;
+    if (note_read(entry, trace, &note, &messages)) {
+        if (handle_open_reading(path, ret) == SQLITE_OK) {
+            futimens(entry, NULL); // the time of the last use
+            messages_print(messages);
+            return true;
+        }
+        sqlite3_close(STEAL(*ret));
+    }
+    CLEANUP(freep) char *folder = folder_of(trace->entry);
+    CLEANUP(close_fdp) int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) // damaged, or of another key with the same hash
+        entry_remove(fd, strrchr(trace->entry, '/') + 1);
+    return false;
+}
+
+static uint64_t room_of(const char *folder)
+{
+    struct statvfs disk;
+    if (statvfs(folder, &disk) < 0 || disk.f_blocks == 0) // some file systems do not tell
+        return UINT64_MAX;
+    return (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
+}
+
+bool trace_cache_has_room(const struct trace_cache *cache, const char *path, const char *other)
+{
+    uint64_t room = room_of(cache->folder);
+    if (access(cache->folder, W_OK | X_OK) < 0)
+        return false;
+    return room >= room_of(other) || room >= ROOM_LEAST + ROOM_TIMES * file_size(path);
+}
+
+// -- the bound --
+
+struct entry {
+    char name[NAME_DIGITS + 1];
+    nsec_t used;
+    uint64_t size;
+};
+VEC_DEFINE(entry_vec, struct entry);
+
+static uint64_t bytes_at(int fd, const char *name)
+{
+    struct stat st;
+    return fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * BLOCK_BYTES
+                                                            : 0;
+}
+
+static bool is_entry_name(const char *name)
+{
+    return strlen(name) == NAME_DIGITS && strspn(name, "0123456789abcdef") == NAME_DIGITS;
+}
+
+// Reads all entries. *ret_size: the bytes that all take. Returns 0 or -ENOMEM.
+static int entries_read(DIR *dir, struct entry_vec *ret, uint64_t *ret_size)
+{
+    for (struct dirent *found; (found = readdir(dir));) {
+        struct entry entry = {0};
+        struct stat st;
+        if (!is_entry_name(found->d_name))
+            continue;
+        CLEANUP(close_fdp)
+        int fd = openat(dirfd(dir), found->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+            continue;
+        memcpy(entry.name, found->d_name, NAME_DIGITS);
+        entry.used = nsec_of(&st.st_mtim);
+        entry.size = bytes_at(fd, DATABASE) + bytes_at(fd, NOTE);
+        if (entry_vec_push(ret, entry) < 0)
+            return -ENOMEM;
+        *ret_size += entry.size;
+    }
+    return 0;
+}
+
+static int use_compare(const void *a, const void *b)
+{
+    const struct entry *one = a, *other = b;
+    return (one->used > other->used) - (one->used < other->used);
+}
+
+static void entries_trim(const struct trace_cache *cache)
+{
+    CLEANUP(entry_vec_done) struct entry_vec entries = {0};
+    uint64_t size = 0;
+    DIR *dir = opendir(cache->folder);
+    if (!dir)
+        return;
+    if (entries_read(dir, &entries, &size) == 0 && entries.n)
+        qsort(entries.items, entries.n, sizeof(*entries.items), use_compare);
+    for (size_t i = 0; i < entries.n && size > cache->bytes_max; i++) {
+        entry_remove(dirfd(dir), entries.items[i].name);
+        size -= entries.items[i].size;
+    }
+    closedir(dir);
+}
+
+// -- a new entry --
+
+static bool note_write(int folder, const struct cached_trace *trace, uint64_t size,
+                       const struct strbuf *messages)
+{
+    CLEANUP(strbuf_done) struct strbuf note = {0};
+    CLEANUP(close_fdp)
+    int fd = openat(folder, NOTE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    strbuf_add(&note, trace->key.text, trace->key.size);
+    strbuf_addf(&note, "%" PRIu64 "\n", size);
+    strbuf_add(&note, messages->text, messages->size);
+    return fd >= 0 && !note.failed && note.size <= NOTE_BYTES_MAX &&
+           fd_write_all(fd, note.text, note.size) == 0;
+}
+
+void trace_cache_keep(const struct trace_cache *cache, const struct cached_trace *trace,
+                      const struct strbuf *messages, struct working_folder *folder)
+{
+    struct stat st;
+    if (memory_was_refused() || messages->failed || fstatat(folder->fd, DATABASE, &st, 0) < 0)
+        return;
+    uint64_t size = (uint64_t)st.st_size;
+    if (bytes_at(folder->fd, DATABASE) > cache->bytes_max || fchmod(folder->fd, 0700) < 0 ||
+        fchmodat(folder->fd, DATABASE, 0600, 0) < 0 ||
+        !note_write(folder->fd, trace, size, messages) || rename(folder->path, trace->entry) < 0)
+        return;
+    free(STEAL(folder->path)); // the folder is no working folder any more
+    folder->fd = close_fd(folder->fd);
+    entries_trim(cache);
+}
