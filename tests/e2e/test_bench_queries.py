@@ -40,7 +40,7 @@ class Goals(unittest.TestCase):
         self.bench = bench()
 
     def missed(self, **times):
-        """What is missed by questions with these times: (ours, the peer's) in ms."""
+        """The goals that questions with these times miss: (ours, the peer's) in ms."""
         results = {}
         for name, (ms, peer_ms) in times.items():
             result = results[name.replace("_", " ")] = self.bench.Result()

@@ -524,7 +524,7 @@ class Folders(Case):
 
 class Disks(Case):
     def mounted(self, command, options, sql=COUNT):
-        """What a question says after `command`, where a small file system lies below the cache's folder."""
+        """The outcome of a question after `command`, where a small file system lies below the cache's folder."""
         script = f'mount -t tmpfs -o {options} tmpfs "$1" && {command} && exec "$2" query --csv "$3" "$4"'
         return lib.run("unshare", "--mount", "sh", "-c", script, "sh", self.home, lib.MMSQL, self.trace, sql, env=self.env)
 
