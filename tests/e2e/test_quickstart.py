@@ -66,6 +66,14 @@ class Quickstart(unittest.TestCase):
         self.assertNotIn("Traceback", done.stderr)
 
 
+class Arguments(unittest.TestCase):
+    def test_a_wrong_argument_ends_the_script_before_the_build(self):
+        done = lib.run(lib.ROOT / "quickstart", "--presure", timeout_s=300)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("--presure", done.stderr)
+        self.assertNotIn("Building", done.stdout)
+
+
 def readers(folder):
     """The processes that read a sparse file of the folder."""
     found = []
