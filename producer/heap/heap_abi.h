@@ -20,10 +20,11 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  7
+#define HEAP_ABI_VERSION  8
 #define HEAP_HEADER_BYTES 4096
 
 #define HEAP_TABLE_BITS      22
@@ -53,6 +54,10 @@
 #define HEAP_JAVA_SUFFIX ".java" // of the socket's name at which VMs ask
 
 #define HEAP_BLOCK_CLIENT (1u << 0)
+
+// In `recorder`. The recorder sets the bit when the profile ends, and the kernel sets the bit when
+// the recorder dies (producer/sources/heap/last_will.h). A client sets the bit if it waits in vain.
+#define HEAP_STOPPED UINT32_C(0x40000000)
 
 #define HEAP_GONE_STOPPED 1 // the recorder told the client to end, or no recorder read any more
 #define HEAP_GONE_JAIL    2 // the process entered a seccomp jail
@@ -110,9 +115,9 @@ struct heap_header {
     struct heap_wanted wanted[HEAP_WANTED_MAX]; // malloc is not listed here
     struct heap_owner owner;
     // Written by the recorder, at any time.
-    _Alignas(64) atomic_uint stop;
-    atomic_uint heartbeat; // changes each time the recorder looks at the ring
-    atomic_uint ask;       // changes when the recorder wants ARENAS
+    _Alignas(64) atomic_uint recorder; // its thread; with HEAP_STOPPED the profile has to end
+    atomic_uint heartbeat;             // changes each time the recorder looks at the ring
+    atomic_uint ask;                   // changes when the recorder wants ARENAS
     _Atomic uint64_t read_pos;
     // Written by the client.
     _Alignas(64) _Atomic uint64_t write_pos;
@@ -130,6 +135,16 @@ struct heap_header {
 };
 
 _Static_assert(sizeof(struct heap_header) <= HEAP_HEADER_BYTES, "one page");
+
+static inline bool heap_is_stopped(const struct heap_header *header)
+{
+    return atomic_load_explicit(&header->recorder, memory_order_relaxed) & HEAP_STOPPED;
+}
+
+static inline void heap_set_stopped(struct heap_header *header)
+{
+    atomic_fetch_or(&header->recorder, HEAP_STOPPED);
+}
 
 #define HEAP_RECORD_DONE  UINT32_C(0x80000000)
 #define HEAP_RECORD_ALIGN 8

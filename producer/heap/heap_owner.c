@@ -39,3 +39,10 @@ bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner)
         return kill(owner->pid, 0) < 0 && errno == ESRCH;
     return life.ended || life.start_ticks != owner->start_ticks;
 }
+
+void heap_owner_stop(int ring_fd)
+{
+    const unsigned stopped = HEAP_STOPPED;
+    if (pwrite(ring_fd, &stopped, sizeof(stopped), offsetof(struct heap_header, recorder)) < 0)
+        return; // the client ends itself when it finds the ring full
+}

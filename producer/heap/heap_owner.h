@@ -13,3 +13,6 @@ struct heap_owner heap_owner_self(void);
 // answer is unknown: for a recorder in another container, or for another user's recorder that /proc
 // hides.
 bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner);
+
+// Tells the client of the memfd `ring_fd`, whose ring has no reader, to end its profile.
+void heap_owner_stop(int ring_fd);

@@ -96,6 +96,26 @@ class FullRing(Service):
         self.assertGreater(self.stat("mmsql_heap_lost_allocations"), 20000)
         self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
 
+    def test_a_recorder_that_is_killed_holds_up_nobody(self):
+        """The program waits for room. The kernel tells the program that the recorder is dead."""
+        process = self.start_piped("python3", "-c", WORK)
+        recorder = self.profile(process, "-i", "1", "--shmem-size", "65536")
+        recorder.send_signal(signal.SIGSTOP)
+        states.wait_for_state(recorder.pid, "T")
+        process.stdin.write("burst 20000\n")
+        process.stdin.flush()
+        time.sleep(0.3)  # the ring is full meanwhile
+        began = time.monotonic()
+        recorder.kill()
+        self.assertEqual(process.stdout.readline(), "done\n")
+        self.assertLess(time.monotonic() - began, 3)  # silence alone counts after five seconds
+        self.work(process, "burst", 100)  # the hooks are taken out
+        again = self.profile(process, "-i", "1")
+        self.work(process, "keep", 100)
+        self.rest(again)
+        self.end(again)
+        self.assertGreater(self.n_kept(), 90)
+
 
 class Many(Service):
     def test_processes_that_have_ended_take_no_descriptors(self):

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "producer/heap/heap_owner.h"
 #include "producer/heap/ring_writer.h"
 #include "producer/sources/heap/ring_reader.h"
 #include "tests/unit/unit.h"
@@ -549,7 +552,7 @@ static void an_empty_ring_is_not_waited_for(void **state)
     for (int i = 1; i < 10; i++)
         assert_false(ring_reader_next(&reader, i * 10 * NSEC_PER_SEC, false, &record));
     assert_false(reader.corrupted);
-    assert_int_equal(atomic_load(&reader.header->stop), 0);
+    assert_false(heap_is_stopped(reader.header));
 }
 
 static void a_hole_at_the_end_is_one_lost_record(void **state)
@@ -560,7 +563,7 @@ static void a_hole_at_the_end_is_one_lost_record(void **state)
     assert_false(ring_reader_next(&reader, 1, true, &record));
     assert_false(reader.corrupted);
     assert_int_equal(reader.n_skipped, 1);
-    assert_int_equal(atomic_load(&reader.header->stop), 0);
+    assert_false(heap_is_stopped(reader.header));
 }
 
 // The client's position is believed within the ring only.
@@ -588,7 +591,7 @@ static void a_record_over_the_end_is_malformed(void **state)
     atomic_store(&reader.header->write_pos, RING_BYTES + 1024);
     assert_false(read_one(&record));
     assert_true(reader.corrupted);
-    assert_int_equal(atomic_load(&reader.header->stop), 1); // the client ends
+    assert_true(heap_is_stopped(reader.header)); // the client ends
     atomic_store(&head->word, HEAP_RECORD_DONE | 16);
     assert_false(read_one(&record)); // and nothing of it is believed any more
 }
@@ -623,8 +626,64 @@ static void heaps_and_arenas_have_bounds(void **state)
 static void a_client_is_stopped_by_its_memory(void **state)
 {
     (void)state;
-    ring_fd_stop(reader.fd);
-    assert_int_equal(atomic_load(&reader.header->stop), 1);
+    heap_owner_stop(reader.fd);
+    assert_true(heap_is_stopped(reader.header));
+}
+
+// Runs as a process of its own: makes three rings, gives back the middle one, tells their
+// descriptors, and waits to be killed.
+static void be_a_recorder(int pipe_fd)
+{
+    struct ring_options options = {.bytes = RING_BYTES, .interval_bytes = 4096};
+    struct ring_reader rings[3];
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        if (ring_reader_new(&options, &rings[i], NULL) < 0 || !rings[i].is_noted)
+            _exit(1);
+        fds[i] = dup(rings[i].fd);
+    }
+    ring_reader_done(&rings[1]);
+    if (write(pipe_fd, fds, sizeof(fds)) != sizeof(fds))
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static struct heap_header *map_of(pid_t pid, int fd)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+    int here = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(here >= 0);
+    void *header = mmap(NULL, HEAP_HEADER_BYTES, PROT_READ, MAP_SHARED, here, 0);
+    assert_ptr_not_equal(header, MAP_FAILED);
+    close(here);
+    return header;
+}
+
+static void the_kernel_stops_the_client_of_a_recorder_that_is_killed(void **state)
+{
+    (void)state;
+    int ends[2], fds[3], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        be_a_recorder(ends[1]);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], fds, sizeof(fds)), sizeof(fds));
+    close(ends[0]);
+    struct heap_header *headers[3];
+    for (int i = 0; i < 3; i++)
+        headers[i] = map_of(pid, fds[i]);
+    assert_int_equal(atomic_load(&headers[0]->recorder), (unsigned)pid);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(heap_is_stopped(headers[0]));
+    assert_false(heap_is_stopped(headers[1])); // given back: no entry is left
+    assert_true(heap_is_stopped(headers[2]));
+    for (int i = 0; i < 3; i++)
+        munmap(headers[i], HEAP_HEADER_BYTES);
+    assert_false(heap_is_stopped(reader.header)); // of this process, which goes on
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_ring, free_ring)
@@ -675,6 +734,7 @@ int main(void)
         TEST(records_have_a_largest_size),
         TEST(heaps_and_arenas_have_bounds),
         TEST(a_client_is_stopped_by_its_memory),
+        TEST(the_kernel_stops_the_client_of_a_recorder_that_is_killed),
         TEST(threads_keep_their_order),
         TEST(what_the_header_says_stays_when_the_memory_goes),
     };

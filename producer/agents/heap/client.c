@@ -249,9 +249,7 @@ static int start(int fd)
 static bool has_profile(void)
 {
     struct thread_state *thread = &client_thread;
-    bool has =
-        client_enter(thread) &&
-        !atomic_load_explicit(&client_lasting.window.ring.header->stop, memory_order_relaxed);
+    bool has = client_enter(thread) && !heap_is_stopped(client_lasting.window.ring.header);
     client_leave(thread);
     return has;
 }

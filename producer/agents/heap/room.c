@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A part of the ring is reserved for frees and objects, so that only allocations are lost. The
-// recorder may stand still or die at any time: then its heartbeat stops. A client that finds the
-// ring full waits for some seconds, counts losses from then on, and finally takes its hooks out
-// itself.
+// recorder may die at any time: the kernel stops the profile then. A recorder may also stand still:
+// then its heartbeat stops. A client that finds the ring full waits for some seconds, counts losses
+// from then on, and finally takes its hooks out itself.
 #include "producer/agents/heap/room.h"
 
 #include "producer/agents/heap/client_state.h"
@@ -26,7 +26,7 @@ static bool recorder_is_silent(void)
         since = now;
     }
     if (now - since >= DEATH_NS)
-        atomic_store(&header->stop, 1); // the next slow path takes the hooks out
+        heap_set_stopped(header); // the next slow path takes the hooks out
     bool silent = now - since >= SILENCE_NS;
     atomic_store_explicit(&client.is_silent, silent, memory_order_relaxed);
     return silent;
@@ -35,7 +35,7 @@ static bool recorder_is_silent(void)
 static bool wait_for_room(int64_t *since_ns)
 {
     struct heap_header *header = client_lasting.window.ring.header;
-    if (atomic_load_explicit(&header->stop, memory_order_relaxed) || recorder_is_silent())
+    if (heap_is_stopped(header) || recorder_is_silent())
         return false;
     if (!(client.flags & HEAP_BLOCK_CLIENT) || atomic_load(&header->hit_timeout))
         return false;

@@ -168,8 +168,7 @@ static void tell_of_arenas(void)
 // The first step of a thread that has entered. Returns false if there is no profile.
 static bool goes_on(uint32_t epoch)
 {
-    if (epoch &&
-        atomic_load_explicit(&client_lasting.window.ring.header->stop, memory_order_relaxed)) {
+    if (epoch && heap_is_stopped(client_lasting.window.ring.header)) {
         client_stop_entered();
         return false;
     }

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "producer/ground/proc_text.h"
+#include "producer/heap/heap_owner.h"
 
 #define GUARD_PERIOD NSEC_PER_SEC
 
@@ -29,7 +30,7 @@ int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct 
     int r = heap_clients_take_share(heap, pid, err, &share);
     if (r < 0) {
         if (ring_fd >= 0)
-            ring_fd_stop(ring_fd); // it will have no reader
+            heap_owner_stop(ring_fd); // it will have no reader
         close_fd(ring_fd);
         return r;
     }

@@ -26,6 +26,7 @@
 #include "common/vec.h"
 #include "producer/ground/accepter.h"
 #include "producer/heap/heap_abi.h"
+#include "producer/heap/heap_owner.h"
 #include "producer/sources/heap/heap_attach.h"
 
 struct departure {
@@ -263,7 +264,7 @@ static void orphan_done(void *userdata, struct heap_attach *attach, int32_t pid,
             host->orphans.items[i--] = host->orphans.items[--host->orphans.n];
     heap_attach_free(attach);
     if (ring_fd >= 0) {
-        ring_fd_stop(ring_fd);
+        heap_owner_stop(ring_fd);
         heap_host_detach(host, pid, ring_fd);
     }
     close_fd(ring_fd);

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
+#include "producer/heap/heap_owner.h"
 
 #define ATTACHES_MAX 4 // at a time
 #define WAKES_MAX    64
@@ -69,7 +70,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
         return; // the process asked by itself meanwhile, and may have ended since
     if (result == 0 &&
         !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile
-        ring_fd_stop(ring_fd);
+        heap_owner_stop(ring_fd);
         close_fd(ring_fd);
         return;
     }

@@ -21,6 +21,7 @@
 
 #include "common/cleanup.h"
 #include "producer/heap/heap_owner.h"
+#include "producer/sources/heap/last_will.h"
 
 #define GIVEN_BACK    32 // parts of the ring that are given back at a time
 #define INTERVAL_LONG 65536
@@ -87,12 +88,11 @@ void ring_header_fill(const struct ring_options *options, struct heap_header *re
 
 static int map_memory(struct ring_reader *ring, struct err *err)
 {
-    void *memory =
-        mmap(NULL, HEAP_MEMORY_BYTES(ring->bytes), PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
-    if (memory == MAP_FAILED)
+    struct heap_header *header = last_will_map(ring->fd, ring->bytes, &ring->is_noted);
+    if (header == MAP_FAILED)
         return err_errno(err, -errno, "shared memory");
-    ring->header = memory;
-    ring->memory = (uint8_t *)memory + HEAP_HEADER_BYTES;
+    ring->header = header;
+    ring->memory = (uint8_t *)header + HEAP_HEADER_BYTES;
     ring->table = (const table_slot *)(ring->memory + ring->bytes);
     ring->record = malloc(RECORD_MAX);
     return ring->record ? 0 : -ENOMEM;
@@ -100,17 +100,16 @@ static int map_memory(struct ring_reader *ring, struct err *err)
 
 int ring_reader_new(const struct ring_options *options, struct ring_reader *ret, struct err *err)
 {
+    struct heap_header header;
+    ring_header_fill(options, &header);
     int fd = memfd_create(HEAP_RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)HEAP_MEMORY_BYTES(options->bytes)) < 0 ||
-        fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+        pwrite(fd, &header, sizeof(header), 0) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
         int r = err_errno(err, -errno, "shared memory");
         close_fd(fd);
         return r;
     }
-    int r = ring_reader_over(fd, options, ret, err);
-    if (r == 0)
-        ring_header_fill(options, ret->header);
-    return r;
+    return ring_reader_over(fd, options, ret, err);
 }
 
 int ring_reader_over(int fd, const struct ring_options *options, struct ring_reader *ret,
@@ -137,7 +136,7 @@ void ring_reader_done(struct ring_reader *ring)
     if (ring->closed)
         free(ring->header);
     else if (ring->header)
-        munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
+        last_will_unmap(ring->header, ring->bytes, ring->is_noted);
     free(ring->record);
     if (ring->bytes)
         close_fd(ring->fd);
@@ -170,7 +169,7 @@ static void consume(struct ring_reader *ring, uint64_t size)
 static bool give_up(struct ring_reader *ring)
 {
     ring->corrupted = true;
-    atomic_store(&ring->header->stop, 1);
+    heap_set_stopped(ring->header);
     return false;
 }
 
@@ -286,14 +285,7 @@ bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct
 
 void ring_reader_stop(struct ring_reader *ring)
 {
-    atomic_store(&ring->header->stop, 1);
-}
-
-void ring_fd_stop(int fd)
-{
-    const unsigned stop = 1;
-    if (pwrite(fd, &stop, sizeof(stop), offsetof(struct heap_header, stop)) < 0)
-        return; // the client ends itself when it finds the ring full
+    heap_set_stopped(ring->header);
 }
 
 void ring_reader_beat(struct ring_reader *ring)
@@ -330,7 +322,7 @@ void ring_reader_close(struct ring_reader *ring)
     if (!copy)
         return; // ring_reader_done() unmaps the memory
     memcpy(copy, ring->header, sizeof(*copy));
-    munmap(ring->header, HEAP_MEMORY_BYTES(ring->bytes));
+    last_will_unmap(ring->header, ring->bytes, ring->is_noted);
     ring->header = copy;
     ring->memory = NULL;
     ring->table = NULL;

@@ -25,6 +25,7 @@ struct ring_reader {
     nsec_t busy_since;   // start of the wait for an incomplete record; 0: none
     uint64_t n_skipped;  // records that were never completed
     bool corrupted;      // the content is malformed: no more records are returned
+    bool is_noted;       // the recorder's death is noted in the header (last_will.h)
     bool closed;         // only a copy of the header remains of the client's memory
     void *record;        // owned: the copy of a record
 };
@@ -82,9 +83,6 @@ bool ring_reader_is_answered(const struct ring_reader *ring);
 
 // Returns whether a sample that was read is alive, even if the record of its free was lost.
 bool ring_reader_is_live(const struct ring_reader *ring, uint64_t address);
-
-// Tells the client of the memfd `fd`, whose ring has no reader, to end its profile.
-void ring_fd_stop(int fd);
 
 // Gives the memory back to the system, even if other processes have it mapped. Nothing can be read
 // afterwards.

@@ -31,6 +31,7 @@
 #include "producer/ground/ids.h"
 #include "producer/heap/attach_abi.h"
 #include "producer/heap/heap_abi.h"
+#include "producer/heap/heap_owner.h"
 
 #define SEARCH_TIME    (2 * NSEC_PER_SEC)
 #define STOP_TIME      NSEC_PER_SEC
@@ -310,14 +311,6 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
     }
 }
 
-// Ends the profile that a late call may begin: no recorder reads it.
-static void tell_to_stop(int ring_fd)
-{
-    const unsigned stop = 1;
-    if (pwrite(ring_fd, &stop, sizeof(stop), offsetof(struct heap_header, stop)) < 0)
-        return; // the thread ends it later
-}
-
 static int borrow_for(struct attach *a, enum function function, struct err *err)
 {
     int r = find_thread(a, nsec_now(CLOCK_MONOTONIC) + SEARCH_TIME, err);
@@ -408,7 +401,7 @@ static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
     }
     a->priority = priority_free(a->priority);
     if (r < 0 && a->ring_fd >= 0)
-        tell_to_stop(a->ring_fd);
+        heap_owner_stop(a->ring_fd); // a late call may begin a profile, which no recorder reads
     return r;
 }
 
