@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql convert on everything that is not one plain trace: several, archives, other files, old databases."""
+"""mmsql convert on everything that is not one plain trace: several, archives, other files, old
+databases."""
 import contextlib
 import gzip
 import os
@@ -42,7 +43,8 @@ class Case(unittest.TestCase):
         return done.stderr
 
     def query(self, sql, db=None):
-        with contextlib.closing(sqlite3.connect(f"file:{db or self.db}?mode=ro", uri=True)) as handle:
+        with contextlib.closing(sqlite3.connect(f"file:{db or self.db}?mode=ro",
+                                                uri=True)) as handle:
             return handle.execute(sql).fetchall()
 
     def write(self, name, content):
@@ -73,25 +75,30 @@ class SeveralTraces(Case):
                 "LEFT JOIN process p USING (upid) GROUP BY 1, 2 ORDER BY 1, 2")
         self.convert(PRESSURE, HEAP, SCHED)
         self.assertEqual(
-            dict(self.query("SELECT trace_id, count(*) FROM process JOIN trace_machine USING (machine_id) GROUP BY 1")),
+            dict(self.query(
+                "SELECT trace_id, count(*) FROM process JOIN trace_machine USING (machine_id) "
+                "GROUP BY 1")),
             counts)
         for index, rows in alone.items():
             self.assertEqual(rows, self.query(
                 "SELECT t.name, p.pid, count(*) FROM sched_slice s JOIN thread t USING (utid) "
-                "JOIN trace_machine m ON m.machine_id = t.machine_id LEFT JOIN process p USING (upid) "
-                f"WHERE trace_id = {index} GROUP BY 1, 2 ORDER BY 1, 2"))
+                "JOIN trace_machine m ON m.machine_id = t.machine_id LEFT JOIN process p "
+                f"USING (upid) WHERE trace_id = {index} GROUP BY 1, 2 ORDER BY 1, 2"))
         self.assertEqual(self.query("SELECT id, path, ts_shift FROM trace"),
                          [(0, str(PRESSURE), 0), (1, str(HEAP), 0), (2, str(SCHED), 0)])
-        self.assertEqual({row[0] for row in self.query("SELECT DISTINCT trace_id FROM metadata")}, {0, 1, 2})
-        self.assertEqual({row[0] for row in self.query("SELECT DISTINCT trace_id FROM stats")}, {0, 1, 2})
+        self.assertEqual({row[0] for row in self.query("SELECT DISTINCT trace_id FROM metadata")},
+                         {0, 1, 2})
+        self.assertEqual({row[0] for row in self.query("SELECT DISTINCT trace_id FROM stats")},
+                         {0, 1, 2})
         self.assertEqual(self.query("SELECT min(start_ts), max(end_ts) FROM trace"),
                          self.query("SELECT * FROM trace_bounds"))
         self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
 
     def test_events_keep_their_fields(self):
-        sql = ("SELECT e.name, a.key, a.display_value, e.ts FROM ftrace_event e JOIN args a USING (arg_set_id) "
-               f"JOIN thread t USING (utid) JOIN trace_machine USING (machine_id) JOIN trace r ON r.id = trace_id "
-               f"WHERE r.path = '{PRESSURE}' AND e.name LIKE 'mm_%' ORDER BY e.ts, e.name, a.key")
+        sql = ("SELECT e.name, a.key, a.display_value, e.ts FROM ftrace_event e JOIN args a "
+               "USING (arg_set_id) JOIN thread t USING (utid) JOIN trace_machine "
+               f"USING (machine_id) JOIN trace r ON r.id = trace_id WHERE r.path = '{PRESSURE}' "
+               "AND e.name LIKE 'mm_%' ORDER BY e.ts, e.name, a.key")
         self.convert(PRESSURE)
         alone = self.query(sql)
         self.assertTrue(alone)
@@ -99,11 +106,12 @@ class SeveralTraces(Case):
         self.assertEqual(self.query(sql), alone)
 
     def test_call_chains_stay_whole(self):
-        sql = ("WITH RECURSIVE up(leaf, id, chain) AS (SELECT id, parent_id, frame_id FROM stack_profile_callsite "
-               "UNION ALL SELECT leaf, c.parent_id, c.frame_id FROM up JOIN stack_profile_callsite c USING (id)) "
-               "SELECT size, group_concat(f.name || '@' || m.name) FROM heap_profile_allocation h "
-               "JOIN up ON up.leaf = h.callsite_id JOIN stack_profile_frame f ON f.id = chain "
-               "JOIN stack_profile_mapping m ON m.id = f.mapping GROUP BY h.id ORDER BY h.id")
+        sql = ("WITH RECURSIVE up(leaf, id, chain) AS (SELECT id, parent_id, frame_id "
+               "FROM stack_profile_callsite UNION ALL SELECT leaf, c.parent_id, c.frame_id FROM up "
+               "JOIN stack_profile_callsite c USING (id)) SELECT size, group_concat(f.name || '@' "
+               "|| m.name) FROM heap_profile_allocation h JOIN up ON up.leaf = h.callsite_id "
+               "JOIN stack_profile_frame f ON f.id = chain JOIN stack_profile_mapping m ON m.id = "
+               "f.mapping GROUP BY h.id ORDER BY h.id")
         self.convert(HEAP)
         alone = self.query(sql)
         self.assertTrue(alone)
@@ -112,10 +120,12 @@ class SeveralTraces(Case):
 
     def test_clocks_are_merged_by_real_time(self):
         self.convert("--merge-clocks", PRESSURE, HEAP, SCHED)
-        (first, _), (second, shift), (_, same) = self.query("SELECT realtime_offset, ts_shift FROM trace")
+        (first, _), (second,
+                     shift), (_, same) = self.query("SELECT realtime_offset, ts_shift FROM trace")
         self.assertEqual(shift, second - first)
         self.assertEqual(same, 0, "recorded in one boot")
-        self.assertEqual(self.query("SELECT min(ts) + 0 FROM heap_profile_allocation")[0][0] - shift,
+        self.assertEqual(self.query("SELECT min(ts) + 0 FROM heap_profile_allocation")[0][0]
+                         - shift,
                          self.alone("SELECT min(ts) FROM heap_profile_allocation", HEAP))
 
     def alone(self, sql, trace):
@@ -133,16 +143,20 @@ class Repetitions(Case):
     """No trace is loaded twice."""
 
     def counts(self):
-        return self.query("SELECT (SELECT count(*) FROM trace), (SELECT count(*) FROM counter), (SELECT count(*) FROM process)")
+        return self.query(
+            "SELECT (SELECT count(*) FROM trace), (SELECT count(*) FROM counter), (SELECT count(*) "
+            "FROM process)")
 
     def test_the_same_file_twice(self):
         self.convert(PRESSURE)
         alone = self.counts()
-        said = self.convert(PRESSURE, self.write("copy.gz", gzip.compress(PRESSURE.read_bytes())), PRESSURE)
+        said = self.convert(PRESSURE, self.write("copy.gz", gzip.compress(PRESSURE.read_bytes())),
+                            PRESSURE)
         self.assertIn(f"copy.gz: left out, {PRESSURE} has the same content\n", said)
         self.assertIn(f"{PRESSURE}: left out, given twice\n", said)
         self.assertEqual(self.counts(), alone)
-        said = self.convert(PRESSURE, self.zip("a.zip", {"t": PRESSURE.read_bytes(), "u": PRESSURE.read_bytes()}))
+        said = self.convert(
+            PRESSURE, self.zip("a.zip", {"t": PRESSURE.read_bytes(), "u": PRESSURE.read_bytes()}))
         self.assertEqual(said.count("left out"), 2, said)
         self.assertEqual(self.counts(), alone)
 
@@ -162,33 +176,41 @@ class Repetitions(Case):
         self.convert(PRESSURE)
         said = self.convert("--append", PRESSURE, SCHED)
         self.assertIn("left out", said)
-        self.assertEqual(self.query("SELECT i.path, t.id FROM input_file i JOIN trace t ON t.id = i.trace_id"),
-                         [(str(PRESSURE), 0), (str(SCHED), 1)])
+        self.assertEqual(
+            self.query("SELECT i.path, t.id FROM input_file i JOIN trace t ON t.id = i.trace_id"),
+            [(str(PRESSURE), 0), (str(SCHED), 1)])
 
     def test_a_recording_in_other_bytes(self):
-        """A trace that is cut or has more behind it is known by its trace_uuid; without one only equal bytes are known."""
+        """A trace that is cut or has more behind it is known by its trace_uuid; without one only
+        equal bytes are known."""
         cut = self.write("cut.pftrace", PRESSURE.read_bytes()[:100000])
         said = self.convert(PRESSURE, cut)
-        self.assertRegex(said, r"cut.pftrace: left out, the same recording as \S+ \(trace_uuid \S+\), which has 86 "
-                               r"packets, and this file has \d+\n")
+        self.assertRegex(said,
+                         r"cut.pftrace: left out, the same recording as \S+ \(trace_uuid \S+\), "
+                         r"which has 86 packets, and this file has \d+\n")
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
-        said = self.convert(self.write("a", b"\x0a\x04\x08\x01\x50\x01"), self.write("b", b"\x0a\x04\x08\x02\x50\x01"))
+        said = self.convert(self.write("a", b"\x0a\x04\x08\x01\x50\x01"),
+                            self.write("b", b"\x0a\x04\x08\x02\x50\x01"))
         self.assertEqual((said, self.query("SELECT uuid FROM trace")), ("", [(None,), (None,)]))
 
     def test_one_uuid_for_several_recordings(self):
         """A config may name the uuid: at other times it is another recording."""
-        said = self.convert(self.write("a", recording(PRESSURE, 9)), self.write("b", recording(SCHED, 9)))
-        self.assertEqual((said, self.query("SELECT count(*), count(DISTINCT uuid) FROM trace")), ("", [(2, 1)]))
+        said = self.convert(self.write("a", recording(PRESSURE, 9)),
+                            self.write("b", recording(SCHED, 9)))
+        self.assertEqual((said, self.query("SELECT count(*), count(DISTINCT uuid) FROM trace")),
+                         ("", [(2, 1)]))
 
     def test_one_uuid_at_the_same_time(self):
-        """Two recordings of one config beside each other; the moment of their start tells them apart."""
+        """Two recordings of one config beside each other; the moment of their start tells them
+        apart."""
         def packet(ts, content):
             body = b"\x40" + varint(ts) + content
             return b"\x0a" + varint(len(body)) + body
 
         def started(ns):
             """A trace whose recorder started at that moment, with readings of nr_free_pages."""
-            readings = (packet(ts, bytes.fromhex("3a06120408011005")) for ts in (3_000_000, 3_000_900))
+            readings = (packet(ts, bytes.fromhex("3a06120408011005"))
+                        for ts in (3_000_000, 3_000_900))
             uuid = bytes.fromhex("0a07ca050408011009")
             return packet(ns, bytes.fromhex("aa04021001")) + b"".join(readings) + uuid
 
@@ -202,11 +224,14 @@ class Repetitions(Case):
         """Both are loaded. A line for each later trace says that it overlaps."""
         files = [self.write(f"{i}.pftrace", recording(PRESSURE, 9, i)) for i in (1, 2, 3)]
         said = self.convert(*files)
-        self.assertEqual(self.query("SELECT count(*), count(DISTINCT uuid), count(DISTINCT substr(uuid, 20)) FROM trace"),
+        self.assertEqual(self.query(
+            "SELECT count(*), count(DISTINCT uuid), count(DISTINCT substr(uuid, 20)) FROM trace"),
                          [(3, 3, 1)])
         lines = said.splitlines()
         self.assertEqual(len(lines), 2, said)
-        self.assertRegex(lines[0], r"2.pftrace: a snapshot of the same session as \S+/1.pftrace; 7.7 s are in both, and counted")
+        self.assertRegex(lines[0],
+                         r"2.pftrace: a snapshot of the same session as \S+/1.pftrace; "
+                         r"7.7 s are in both, and counted")
         self.assertIn("in 1 more", lines[1])
 
     def test_files_that_are_alike_and_about_something_else(self):
@@ -295,9 +320,11 @@ class Append(Case):
         self.nothing_left("out.db")
 
     def test_files_of_other_conversions_stay(self):
-        """Folders of killed conversions are removed. The folder of a running one stays, and files with similar names stay."""
+        """Folders of killed conversions are removed. The folder of a running one stays, and files
+        with similar names stay."""
         argv = [str(arg) for arg in (lib.MMSQL, "convert", "-q", "-", "-o", self.db)]
-        children = [subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+        children = [subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+                    for _ in range(2)]
         for child in children:
             child.stdin.write(SCHED.read_bytes()[:1000])
             child.stdin.flush()
@@ -313,11 +340,13 @@ class Append(Case):
         said = children[1].communicate(SCHED.read_bytes()[1000:])[1]
         self.assertEqual(children[1].returncode, 0, said)
         self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
-        self.nothing_left("out.db", "out.db.mmsql-backup.db", "out.db.mmsql-mine66", "other.db.mmsql-123456")
+        self.nothing_left("out.db", "out.db.mmsql-backup.db", "out.db.mmsql-mine66",
+                          "other.db.mmsql-123456")
 
     @lib.needs_namespaces
     def test_disk_full_and_read_only(self):
-        """Mounts with room for a part of the database, of all sizes; then a mount that is read-only."""
+        """Mounts with room for a part of the database, of all sizes; then a mount that is
+        read-only."""
         self.convert(PRESSURE)
         size_kb = self.db.stat().st_size // 1024
         script = """
@@ -339,7 +368,8 @@ class Append(Case):
             [ "$(sha256sum < out.db)" = "$before" ]
         """
         (self.dir / "mount").mkdir()
-        done = lib.run("unshare", "-m", "sh", "-c", script, "sh", self.dir, size_kb, lib.MMSQL, SCHED, HEAP)
+        done = lib.run("unshare", "-m", "sh", "-c", script, "sh", self.dir, size_kb, lib.MMSQL,
+                       SCHED, HEAP)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, "database or disk is full|no space left")
         self.assertIn("Read-only file system", done.stderr)
@@ -352,7 +382,8 @@ class Append(Case):
             handle.execute("INSERT INTO note VALUES('mine')")
             handle.commit()
             for options in (("-a",), ()):
-                self.assertIn("out.db: in use by another program", self.convert(*options, SCHED, code=1))
+                self.assertIn("out.db: in use by another program",
+                              self.convert(*options, SCHED, code=1))
             self.assertEqual(handle.execute("SELECT text FROM note").fetchall(), [("mine",)])
         handle.close()
         self.convert("-a", SCHED)
@@ -366,7 +397,8 @@ class Append(Case):
         n_events = self.query("SELECT count(*) FROM ftrace_event")
         for lock, code in (("BEGIN IMMEDIATE", 1), ("SELECT 1", 0)):
             argv = [lib.MMSQL, "convert", "-q", "-", "-o", self.db]
-            with lib.Popen([str(arg) for arg in argv], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            with lib.Popen([str(arg) for arg in argv], stdin=subprocess.PIPE,
+                           stderr=subprocess.PIPE) as child:
                 child.stdin.write(SCHED.read_bytes()[:1000])
                 child.stdin.flush()
                 while not list(self.dir.glob("out.db.*")):
@@ -381,18 +413,21 @@ class Append(Case):
                     self.assertEqual("in use" in said, code == 1)
             self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
             self.assertEqual(self.query("SELECT count(*) FROM ftrace_event") == n_events, code == 1)
-            self.assertEqual(len(self.query("SELECT name FROM sqlite_master WHERE name = 'note'")), code)
+            self.assertEqual(len(self.query("SELECT name FROM sqlite_master WHERE name = 'note'")),
+                             code)
             with contextlib.closing(sqlite3.connect(self.db, isolation_level=None)) as handle:
                 handle.execute("PRAGMA journal_mode=DELETE")
                 handle.execute("DROP TABLE IF EXISTS note")
 
     def test_a_journal_of_somebody_who_was_killed(self):
-        """The journal's transaction is rolled back or completed before the conversion touches the database."""
+        """The journal's transaction is rolled back or completed before the conversion touches the
+        database."""
         self.convert(PRESSURE)
-        writer = ("import os, sqlite3, sys; h = sqlite3.connect(sys.argv[1], isolation_level=None); "
-                  "h.execute('PRAGMA journal_mode=' + sys.argv[2]); h.execute('CREATE TABLE note(text)'); "
-                  "h.execute('PRAGMA cache_size=5'); h.execute('BEGIN'); "
-                  "h.execute(\"INSERT INTO note VALUES(zeroblob(1000000))\"); os.kill(os.getpid(), 9)")
+        writer = (
+            "import os, sqlite3, sys; h = sqlite3.connect(sys.argv[1], isolation_level=None); "
+            "h.execute('PRAGMA journal_mode=' + sys.argv[2]); h.execute('CREATE TABLE "
+            "note(text)'); h.execute('PRAGMA cache_size=5'); h.execute('BEGIN'); "
+            "h.execute(\"INSERT INTO note VALUES(zeroblob(1000000))\"); os.kill(os.getpid(), 9)")
         for mode in ("WAL", "DELETE"):
             subprocess.run(["python3", "-c", writer, str(self.db), mode], check=False)
             self.convert("-a", SCHED)
@@ -406,15 +441,18 @@ class Append(Case):
 class Archives(Case):
     def test_bugreport(self):
         path = self.zip("bugreport.zip", {
-            "version.txt": "2.0", "main_entry.txt": "dumpstate.txt", "dumpstate.txt": "file a\n" * 1000,
+            "version.txt": "2.0", "main_entry.txt": "dumpstate.txt",
+            "dumpstate.txt": "file a\n" * 1000,
             "other.pftrace": SCHED.read_bytes(), BUGREPORT_TRACE: PRESSURE.read_bytes()})
         self.convert(path)
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!{BUGREPORT_TRACE}",)])
 
     def test_any_zip_with_traces_and_more(self):
         path = self.zip("a.zip", {
-            "one.trace": PRESSURE.read_bytes(), "sub/two": SCHED.read_bytes(), "three.pb.gz": gzip.compress(HEAP.read_bytes()),
-            "README": "read me", "perf-7.map": "10 10 f\n", "app/pinlist.meta": struct.pack(">II", 4096, 4096)})
+            "one.trace": PRESSURE.read_bytes(), "sub/two": SCHED.read_bytes(),
+            "three.pb.gz": gzip.compress(HEAP.read_bytes()),
+            "README": "read me", "perf-7.map": "10 10 f\n",
+            "app/pinlist.meta": struct.pack(">II", 4096, 4096)})
         self.convert(path)
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(3,)])
         self.assertEqual(self.query("SELECT pid, n_symbols FROM perf_map"), [(7, 1)])
@@ -444,19 +482,25 @@ class Archives(Case):
         for at in range(0, len(whole), len(whole) // 60):
             bad = bytearray(whole)
             bad[at] ^= 0x55
-            done = lib.run(lib.MMSQL, "convert", "-q", self.write("bad.zip", bytes(bad)), "-o", self.db)
+            done = lib.run(lib.MMSQL, "convert", "-q", self.write("bad.zip", bytes(bad)), "-o",
+                           self.db)
             self.assertIn(done.returncode, (0, 1), done.stderr)
 
     def test_checksum(self):
-        whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes()}, zipfile.ZIP_STORED).read_bytes())
+        whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes()},
+                                   zipfile.ZIP_STORED).read_bytes())
         whole[5000] ^= 1
-        self.assertIn("c.zip!t: the data is damaged", self.convert(self.write("c.zip", bytes(whole)), code=1))
+        self.assertIn("c.zip!t: the data is damaged",
+                      self.convert(self.write("c.zip", bytes(whole)), code=1))
 
     def test_damaged_directory(self):
-        whole = bytearray(self.zip("c.zip", {"t": PRESSURE.read_bytes(), "u": SCHED.read_bytes()}).read_bytes())
+        whole = bytearray(
+            self.zip("c.zip", {"t": PRESSURE.read_bytes(), "u": SCHED.read_bytes()}).read_bytes())
         whole[whole.rindex(b"PK\x01\x02")] ^= 1  # the second member's entry
         said = self.convert(self.write("c.zip", bytes(whole)), code=1)
-        self.assertIn("c.zip!(members after number 1): the directory of the archive is damaged; left out", said)
+        self.assertIn(
+            "c.zip!(members after number 1): the directory of the archive is damaged; left out",
+            said)
         self.assertEqual(self.query("select count(*) from trace"), [(1,)])
 
     def test_encrypted(self):
@@ -468,22 +512,28 @@ class Archives(Case):
 
 class Files(Case):
     LOG = ("+0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]\n"
-           "+1,main([Ljava/lang/String;)V\n+2,run()V\n+3,Ljava/lang/Thread;::run()V\n=4,0;1;2;3\n4\n4\n"
-           "+5,jthread[a], jclass[ b]], jclass[Ljava/lang/String; file: String.java], size[40, hex: 0x28]\n=6,5\n6\n4\n")
+           "+1,main([Ljava/lang/String;)V\n+2,run()V\n+3,Ljava/lang/Thread;::run()V\n=4,0;1;2;3\n"
+           "4\n4\n"
+           "+5,jthread[a], jclass[ b]], jclass[Ljava/lang/String; file: String.java], size[40, "
+           "hex: 0x28]\n=6,5\n6\n4\n")
 
     def test_alloc_log(self):
         self.convert("--alloc-log", self.write("log", self.LOG))
-        self.assertEqual(self.query("SELECT thread_name, type, file, size_bytes FROM alloc_log_record"),
-                         [("main", "[I", None, 24), ("a], jclass[ b]", "Ljava/lang/String;", "String.java", 40)])
-        self.assertEqual(self.query("SELECT key, record_id, n_frames, n_samples FROM alloc_log_stack"),
-                         [(4, 0, 3, 3), (6, 1, 0, 1)])
-        self.assertEqual(self.query("SELECT depth, name FROM alloc_log_stack_frame f JOIN alloc_log_frame m "
-                                    "ON m.id = f.frame_id ORDER BY 1"),
-                         [(0, "main([Ljava/lang/String;)V"), (1, "run()V"), (2, "Ljava/lang/Thread;::run()V")])
+        self.assertEqual(
+            self.query("SELECT thread_name, type, file, size_bytes FROM alloc_log_record"),
+            [("main", "[I", None, 24), ("a], jclass[ b]", "Ljava/lang/String;", "String.java", 40)])
+        self.assertEqual(
+            self.query("SELECT key, record_id, n_frames, n_samples FROM alloc_log_stack"),
+            [(4, 0, 3, 3), (6, 1, 0, 1)])
+        self.assertEqual(
+            self.query("SELECT depth, name FROM alloc_log_stack_frame f JOIN alloc_log_frame m "
+                       "ON m.id = f.frame_id ORDER BY 1"),
+            [(0, "main([Ljava/lang/String;)V"), (1, "run()V"), (2, "Ljava/lang/Thread;::run()V")])
         self.assertEqual(self.query("SELECT n_samples FROM alloc_log"), [(4,)])
 
     def test_alloc_log_with_wrong_lines(self):
-        for lines, why in (("9\n", "line 12: key 9 is not a stack"), ("+7\n", "line 12: no key behind '+'"),
+        for lines, why in (("9\n", "line 12: key 9 is not a stack"),
+                           ("+7\n", "line 12: no key behind '+'"),
                            ("=7,0;99\n", "line 12: a stack with a key that is not defined"),
                            ("=7,1;2\n", "line 12: a stack that does not begin with a record"),
                            ("=7,0;4\n", "line 12: a stack with a key in it that is no frame"),
@@ -491,15 +541,21 @@ class Files(Case):
                            ("=7,0;;1\n", "line 12: a stack with something else"),
                            ("=7,7\n", "line 12: a stack with a key that is not defined"),
                            ("+1,f()\n", "line 12: key 1 is defined again"),
-                           ("+7,jthread[x], size[1, hex: 0x1]\n", "line 12: a record of thread, type and size"),
-                           ("+7,jthread[x], jclass[y], size[99999999999999999999, hex: 0x1]\n", "line 12: a record"),
-                           ("\0\1\2\n", "line 12: no definition"), ("+7,f\0()V\n", "line 12: binary data"), ("4" * (2 << 20) + "\n", "longer than 1 MiB"),
+                           ("+7,jthread[x], size[1, hex: 0x1]\n",
+                            "line 12: a record of thread, type and size"),
+                           ("+7,jthread[x], jclass[y], size[99999999999999999999, hex: 0x1]\n",
+                            "line 12: a record"),
+                           ("\0\1\2\n", "line 12: no definition"),
+                           ("+7,f\0()V\n", "line 12: binary data"),
+                           ("4" * (2 << 20) + "\n", "longer than 1 MiB"),
                            ("99999999999999999999999\n", "line 12: no definition")):
             with self.subTest(lines[:40]):
-                said = self.convert("--alloc-log", self.write("log", self.LOG + lines + "4\n"), code=1)
+                said = self.convert("--alloc-log", self.write("log", self.LOG + lines + "4\n"),
+                                    code=1)
                 self.assertIn(why, said)
                 self.assertIn("the rest is loaded", said)
-                self.assertEqual(self.query("SELECT n_samples, n_bad_lines FROM alloc_log"), [(5, 1)])
+                self.assertEqual(self.query("SELECT n_samples, n_bad_lines FROM alloc_log"),
+                                 [(5, 1)])
 
     def test_alloc_log_cut_in_its_last_line(self):
         self.convert("--alloc-log", self.write("log", self.LOG + "4"))
@@ -508,41 +564,55 @@ class Files(Case):
             with self.subTest(line):
                 said = self.convert("--alloc-log", self.write("log", self.LOG + line), code=1)
                 self.assertRegex(said, "line 12: the last line is cut; the rest is loaded")
-                self.assertEqual(self.query("SELECT n_samples, n_bad_lines FROM alloc_log"), [(4, 1)])
+                self.assertEqual(self.query("SELECT n_samples, n_bad_lines FROM alloc_log"),
+                                 [(4, 1)])
 
     def test_perf_map(self):
         """With and without 0x, blanks in names, unsorted; the pid is in the name."""
-        text = "0x2000 0x20 LazyCompile:~f a.js:1\r\n1000 10 b\n\n  1800\t8\tc d \nffffffffffff0000 ff e"
+        text = ("0x2000 0x20 LazyCompile:~f a.js:1\r\n1000 10 b\n\n  1800\t8\tc d \n"
+                "ffffffffffff0000 ff e")
         self.convert(self.write("perf-123.map", text))
         self.assertEqual(self.query("SELECT start, size, name FROM perf_map_symbol"),
-                         [(0x2000, 0x20, "LazyCompile:~f a.js:1"), (0x1000, 0x10, "b"), (0x1800, 8, "c d"),
+                         [(0x2000, 0x20, "LazyCompile:~f a.js:1"), (0x1000, 0x10, "b"),
+                          (0x1800, 8, "c d"),
                           (-0x10000, 0xff, "e")])
-        self.assertEqual(self.query("SELECT pid, upid, n_symbols, n_bad_lines FROM perf_map"), [(123, None, 4, 0)])
+        self.assertEqual(self.query("SELECT pid, upid, n_symbols, n_bad_lines FROM perf_map"),
+                         [(123, None, 4, 0)])
 
     def test_perf_map_with_wrong_lines(self):
-        for line, why in (("xyz 10 f", "no address"), ("10 zz f", "no size"), ("10", "no size"), ("10 10", "no name"),
-                          ("10 10 f\0g", "binary"), ("ffffffffffffffff 2 f", "the code ends behind the last address"),
-                          ("11112222333344445555 1 f", "no address"), ("1 1 " + "n" * (1 << 20), "longer than 1 MiB")):
+        for line, why in (("xyz 10 f", "no address"), ("10 zz f", "no size"), ("10", "no size"),
+                          ("10 10", "no name"),
+                          ("10 10 f\0g", "binary"),
+                          ("ffffffffffffffff 2 f", "the code ends behind the last address"),
+                          ("11112222333344445555 1 f", "no address"),
+                          ("1 1 " + "n" * (1 << 20), "longer than 1 MiB")):
             with self.subTest(line[:40]):
                 path = self.write("perf-5.map", f"10 10 f\n{line}\n20 10 g\n")
                 said = self.convert("--perf-map", path, code=1)
                 self.assertIn(f"perf-5.map: line 2: {why}" if "MiB" not in why else why, said)
-                self.assertEqual(self.query("SELECT n_symbols, n_bad_lines FROM perf_map"), [(2, 1)])
+                self.assertEqual(self.query("SELECT n_symbols, n_bad_lines FROM perf_map"),
+                                 [(2, 1)])
 
     def test_several_maps_and_logs_at_once_and_later(self):
-        """The first rows are written as pages, past SQLite; rows that are added later go through SQLite."""
-        maps = [self.write(f"perf-{pid}.map", "".join(f"{i:x} 10 f{pid}.{i}\n" for i in range(3000))) for pid in (1, 2, 3)]
+        """The first rows are written as pages, past SQLite; rows that are added later go through
+        SQLite."""
+        maps = [self.write(f"perf-{pid}.map", "".join(f"{i:x} 10 f{pid}.{i}\n"
+                                                      for i in range(3000))) for pid in (1, 2, 3)]
         logs = [self.write("log1", self.LOG), self.write("log2", self.LOG)]
         self.convert(maps[0], logs[0], maps[1])
         self.convert("-a", logs[1], maps[2])
-        self.assertEqual(self.query("SELECT pid, count(*), sum(s.name = 'f' || pid || '.' || start) FROM perf_map m "
-                                    "JOIN perf_map_symbol s ON s.perf_map_id = m.id GROUP BY 1"),
+        self.assertEqual(self.query(
+            "SELECT pid, count(*), sum(s.name = 'f' || pid || '.' || start) FROM perf_map m "
+            "JOIN perf_map_symbol s ON s.perf_map_id = m.id GROUP BY 1"),
                          [(1, 3000, 3000), (2, 3000, 3000), (3, 3000, 3000)])
-        self.assertEqual(self.query("SELECT alloc_log_id, max(total_samples) FROM alloc_log_method GROUP BY 1"), [(0, 3), (1, 3)])
+        self.assertEqual(
+            self.query("SELECT alloc_log_id, max(total_samples) FROM alloc_log_method GROUP BY 1"),
+            [(0, 3), (1, 3)])
         self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
 
     def test_perf_map_without_pid(self):
-        self.assertIn("no process id", self.convert("--perf-map", self.write("jit.map", "10 10 f\n"), code=1))
+        self.assertIn("no process id",
+                      self.convert("--perf-map", self.write("jit.map", "10 10 f\n"), code=1))
 
     def test_pinlist(self):
         content = struct.pack(">4I", 0x1000, 0x2000, 0xfffff000, 0x1000)
@@ -559,8 +629,9 @@ class Files(Case):
     def test_pinconfig(self):
         text = '# what to pin\nfile lib/libx.so\noffset 4096 len 8192\nfile "a b"\n'
         self.convert(self.write("c", text))
-        self.assertEqual(self.query("SELECT line, pattern, offset_bytes, size_bytes FROM pinconfig_rule"),
-                         [(3, "lib/libx.so", 4096, 8192), (4, "a b", None, None)])
+        self.assertEqual(
+            self.query("SELECT line, pattern, offset_bytes, size_bytes FROM pinconfig_rule"),
+            [(3, "lib/libx.so", 4096, 8192), (4, "a b", None, None)])
         said = self.convert("--pinconfig", self.write("c", text + "bogus\n"), code=1)
         self.assertIn("c:5:1: ", said)
 
@@ -580,122 +651,18 @@ class Files(Case):
     def test_with_a_trace_and_later(self):
         pid = self.pid_of_heap()
         self.convert(HEAP, self.write(f"perf-{pid}.map", "10 10 f\n"))
-        self.assertEqual(self.query("SELECT p.pid FROM perf_map JOIN process p USING (upid)"), [(pid,)])
+        self.assertEqual(self.query("SELECT p.pid FROM perf_map JOIN process p USING (upid)"),
+                         [(pid,)])
         self.convert("--perf-map", self.dir / f"perf-{pid}.map")
         self.assertEqual(self.query("SELECT upid FROM perf_map"), [(None,)])
         self.convert("-a", HEAP)
-        self.assertEqual(self.query("SELECT p.pid FROM perf_map JOIN process p USING (upid)"), [(pid,)])
+        self.assertEqual(self.query("SELECT p.pid FROM perf_map JOIN process p USING (upid)"),
+                         [(pid,)])
 
     def pid_of_heap(self):
         self.convert(HEAP)
-        return self.query("SELECT p.pid FROM heap_profile_allocation JOIN process p USING (upid)")[0][0]
-
-
-def heap_trace(mappings, frames, pid=99):
-    """Text of a heap profile: a stack per frame, each allocating 100 bytes."""
-    lines = ["packet { clock_snapshot { clocks { clock_id: 6 timestamp: 1000 } clocks { clock_id: 1 timestamp: 5000 } "
-             "clocks { clock_id: 4 timestamp: 1000 } } trusted_packet_sequence_id: 1 }",
-             "packet { trusted_packet_sequence_id: 2 timestamp: 2000 sequence_flags: 1 interned_data {"]
-    for index, (start, end, path) in enumerate(mappings, 1):
-        lines.append(f"mapping_paths {{ iid: {index} str: '{path}' }} mappings {{ iid: {index} start: {start} end: {end} "
-                     f"path_string_ids: {index} }}")
-    for index, (mapping, rel_pc, name) in enumerate(frames, 1):
-        lines.append(f"function_names {{ iid: {index} str: '{name}' }} frames {{ iid: {index} mapping_id: {mapping} "
-                     f"rel_pc: {rel_pc} function_name_id: {index} }} callstacks {{ iid: {index} frame_ids: {index} }}")
-    lines.append("} }")
-    samples = " ".join(f"samples {{ callstack_id: {i} self_allocated: 100 alloc_count: 1 }}"
-                       for i in range(1, len(frames) + 1))
-    lines.append(f"packet {{ trusted_packet_sequence_id: 2 timestamp: 3000 sequence_flags: 2 profile_packet {{ "
-                 f"process_dumps {{ pid: {pid} timestamp: 2500 heap_name: 'libc.malloc' {samples} }} }} }}")
-    return "\n".join(lines)
-
-
-class PerfMapFrames(Case):
-    def convert_text(self, text, *files, code=0):
-        self.convert(self.write("heap.pftrace", lib.encode(text)), *files, code=code)
-
-    def names(self):
-        return dict(self.query("SELECT rel_pc, name FROM stack_profile_frame"))
-
-    def test_frames_in_anonymous_memory_take_names(self):
-        text = heap_trace([(0x10000, 0x20000, ""), (0x30000, 0x40000, "usr/lib/libx.so"), (0x50000, 0x60000, "memfd:jit"),
-                           (0x70000, 0x80000, "[anon:v8]")],
-                          [(1, 0x100, ""), (1, 0x10f, ""), (1, 0x110, ""), (1, 0x200, "known"), (2, 0x101, ""), (3, 0x10, ""),
-                           (4, 0x700, "")])
-        where = self.write("perf-99.map", "10100 10 old\n30100 10 in_file\n50010 8 in_memfd\n70700 8 in_anon\n10200 8 unused\n10100 10 new\n")
-        self.convert_text(text, where)
-        self.assertEqual(self.names(), {0x100: "new", 0x10f: "new", 0x110: "", 0x200: "known", 0x101: "", 0x10: "in_memfd",
-                                        0x700: "in_anon"})
-        rows = self.query("SELECT f.rel_pc, s.name, p.first_ts FROM perf_map_frame p "
-                          "JOIN stack_profile_frame f ON f.id = p.frame_id JOIN perf_map_symbol s ON s.id = symbol_id ORDER BY 1")
-        self.assertEqual(rows, [(0x10, "in_memfd", 2500), (0x100, "new", 2500), (0x10f, "new", 2500), (0x200, "unused", 2500),
-                                (0x700, "in_anon", 2500)])
-
-    def test_a_file_and_code_at_one_address(self):
-        """A library is unloaded and code is generated at its place: each keeps its own names."""
-        text = heap_trace([(0x10000, 0x20000, "usr/lib/libx.so"), (0x10000, 0x20000, "")],
-                          [(1, 0x100, ""), (1, 0x200, "of_libx"), (2, 0x100, ""), (2, 0x200, "")])
-        self.convert_text(text, self.write("perf-99.map", "10100 10 made\n10200 10 made_too\n"))
-        self.assertEqual(self.query("SELECT m.name, rel_pc, f.name FROM stack_profile_frame f "
-                                    "JOIN stack_profile_mapping m ON m.id = f.mapping ORDER BY f.id"),
-                         [("/usr/lib/libx.so", 0x100, ""), ("/usr/lib/libx.so", 0x200, "of_libx"),
-                          ("/", 0x100, "made"), ("/", 0x200, "made_too")])
-
-    def test_maps_of_other_processes_do_not_count(self):
-        text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, "")])
-        self.convert_text(text, self.write("perf-98.map", "10100 10 other\n"))
-        self.assertEqual(self.names(), {0x100: ""})
-
-    def timed(self, name, map_text, times, seen_ms=1):
-        """A map in a trace with the runtime's times; dumps are at 2500 and 12500 ns, samples of perf between."""
-        text = heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, ""), (1, 0x200, ""), (1, 0x300, "")])
-        stacks = " ".join(f"samples {{ callstack_id: {i} self_allocated: 300 alloc_count: 3 }}" for i in (1, 2, 3))
-        text += ("\npacket { trusted_packet_sequence_id: 2 timestamp: 13000 sequence_flags: 2 profile_packet { process_dumps { "
-                 f"pid: 99 timestamp: 12500 heap_name: 'libc.malloc' {stacks} }} }} }}")
-        for ts in (5000, 6000, 7000, 8000):
-            text += (f"\npacket {{ trusted_packet_sequence_id: 2 timestamp: {ts} sequence_flags: 2 perf_sample "
-                     "{ pid: 99 tid: 99 callstack_iid: 1 } }")
-        text += (f"\npacket {{ trusted_packet_sequence_id: 3 timestamp: {seen_ms * 1000000} perf_map {{ pid: 99 map_id: 1 offset: 0 "
-                 f"path: '/tmp/perf-99.map' text: '{map_text}' times_offset: 0 times: '{times}' }} }}")
-        self.convert_text(text)
-        return [(rel, ts, function) for rel, ts, function in self.query(
-            "SELECT rel_pc, ts, function FROM call_stack_frame JOIN stack_profile_frame f ON f.id = frame_id "
-            f"WHERE kind = '{name}' ORDER BY 1, 2")]
-
-    def test_reused_addresses_stay_apart_by_time(self):
-        lines = r"10100 10 one\n10100 10 two\n10200 10 gone\n10300 10 stays\n"
-        times = r"0 10300 10\n1000 10100 10\n1000 10200 10\n2000 10200\n5500 10100\n6500 10100 10\n7500 10100\n"
-        self.assertEqual(self.timed("linux.perf", lines, times),
-                         [(0x100, 5000, "one"), (0x100, 6000, None), (0x100, 7000, "two"), (0x100, 8000, None)])
-        self.assertEqual(self.query("SELECT name, first_ts, last_ts FROM perf_map_symbol ORDER BY id"),
-                         [("one", 1000, 5500), ("two", 6500, 7500), ("gone", 1000, 2000), ("stays", None, None)])
-        # A dump stands for the time since the one before.
-        self.assertEqual(self.timed("heap profile", lines, times),
-                         [(0x100, 2500, "one"), (0x100, 12500, "two"), (0x200, 2500, "gone"), (0x200, 12500, None),
-                          (0x300, 2500, "stays"), (0x300, 12500, "stays")])
-        self.assertEqual(self.names(), {0x100: "", 0x200: "", 0x300: "stays"})
-        self.assertEqual(dict(self.query("SELECT function, allocated_bytes || ' ' || perf_samples FROM perf_map_function")),
-                         {"one": "100 1", "two": "200 1", "gone": "100 0", "stays": "300 0"})
-        folded = lib.run(lib.MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
-        self.assertEqual(set(folded.splitlines()), {"two 300", "gone 300", "stays 300"})
-
-    def test_a_map_without_times_holds_for_samples_before_it_was_seen(self):
-        lines = r"10100 10 old\n10100 10 new\n"
-        self.assertEqual(self.timed("linux.perf", lines, ""), [(0x100, ts, "new") for ts in (5000, 6000, 7000, 8000)])
-
-    def test_times_beside_a_map(self):
-        where = self.write("perf-99.map", "10100 10 old\n10100 10 new\n10200 8 gone\n")
-        self.write("perf-99.map.times", "100 10100 10\n200 10200 8\n900 10200\n2600 10100 10\nnoise\n")
-        self.convert_text(heap_trace([(0x10000, 0x20000, "")], [(1, 0x100, ""), (1, 0x200, "")]), where, code=1)
-        self.assertEqual(self.query("SELECT name, first_ts, last_ts FROM perf_map_symbol ORDER BY id"),
-                         [("old", 100, None), ("new", 2600, None), ("gone", 200, 900)])
-        self.assertEqual(self.names(), {0x100: "old", 0x200: "gone"})
-
-    def test_overlaps(self):
-        """The symbol that stands last wins, however they nest."""
-        text = heap_trace([(0x10000, 0x20000, "")], [(1, at, "") for at in range(0, 0x60, 0x10)])
-        self.convert_text(text, self.write("perf-99.map", "10000 50 all\n10010 20 inner\n10000 8 first\n10028 20 late\n"))
-        self.assertEqual(self.names(), {0: "first", 0x10: "inner", 0x20: "inner", 0x30: "late", 0x40: "late", 0x50: ""})
+        return self.query("SELECT p.pid FROM heap_profile_allocation JOIN process p USING (upid)")[
+            0][0]
 
 
 if __name__ == "__main__":
