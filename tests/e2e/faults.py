@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs of the programs under a fault: the outcomes that are allowed.
 
-A Verb is one command on inputs of its own, with a function that says what its answer is. A fault (memory that is
-refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is the answer without the fault and
-exit code 0; or "error", which is exit code 1, a message of the program, and a folder that is as it was before.
-Everything else raises Wrong, with the place of the fault where it is known.
+A Verb is one command on inputs of its own, with a function that says what its answer is. A fault
+(memory that is refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is
+the answer without the fault and exit code 0; or "error", which is exit code 1, a message of the
+program, and a folder that is as it was before. Everything else raises Wrong, with the place of the
+fault where it is known.
 
 Memory is refused by tests/tools/memory_faults.c; its comment has the form of MMTRACE_FAULTS.
 """
@@ -32,19 +33,25 @@ class Wrong(AssertionError):
 
 
 class Verb:
-    """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)` returns its answer.
+    """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)`
+    returns its answer.
 
-    Answers are compared, so they leave out what differs from run to run. Files in the folder beside `outputs` never
-    change. `outputs` exist before the command as well: a command that fails must leave them alone.
+    Answers are compared, so they leave out what differs from run to run. Files in the folder beside
+    `outputs` never change. `outputs` exist before the command as well: a command that fails must
+    leave them alone.
     """
 
-    def __init__(self, name, make, answer, outputs=(), every_stack=False, readable=None, program=None, leaves=(),
+    def __init__(self, name, make, answer, outputs=(), every_stack=False, readable=None,
+                 program=None, leaves=(),
                  partial=False):
         self.name, self.make, self.answer, self.outputs = name, make, answer, outputs
-        self.program = program  # the name of the executable that the fault is for, where it is not the first
+        # the name of the executable that the fault is for, where it is not the first
+        self.program = program
         self.leaves = leaves  # folders that belong to the verb
-        self.readable = readable  # of an output that may be begun by a command that fails: raises if it is damaged
-        self.partial = partial  # what it prints before it fails may lack something: it looks at several things
+        # of an output that may be begun by a command that fails: raises if it is damaged
+        self.readable = readable
+        # what it prints before it fails may lack something: it looks at several things
+        self.partial = partial
         self.every_stack = every_stack  # a long run tries those of SQLite, too
 
     def __repr__(self):
@@ -78,7 +85,8 @@ class Stage:
         self.close()
 
     def restore(self):
-        """Puts the folder back as it was before the verb. Returns the names of the files that had changed."""
+        """Puts the folder back as it was before the verb. Returns the names of the files that had
+        changed."""
         now, changed = contents(self.folder), []
         for name in sorted({*now, *self.before}, reverse=True):
             if now.get(name) == self.before.get(name):
@@ -95,7 +103,8 @@ class Stage:
 
     def run(self, prefix=(), **options):
         try:
-            return subprocess.run([*prefix, *self.argv], capture_output=True, timeout=TIMEOUT_S, cwd=self.folder,
+            return subprocess.run([*prefix, *self.argv], capture_output=True, timeout=TIMEOUT_S,
+                                  cwd=self.folder,
                                   stdin=subprocess.DEVNULL, **options)
         except subprocess.TimeoutExpired as error:
             raise Wrong(f"{self.verb}: no end: {(error.stderr or b'')[-300:]}") from error
@@ -108,14 +117,17 @@ class Stage:
             if done.returncode == 0:
                 answer = self.verb.answer(self.folder, done)
                 if answer != self.expected:
-                    raise Wrong(f"{self.verb}: exit code 0 and another answer: {difference(answer, self.expected)}")
+                    raise Wrong(
+                        f"{self.verb}: exit code 0 and another "
+                        f"answer: {difference(answer, self.expected)}")
         finally:
             changed = self.restore()
         extra = [name for name in changed
                  if name not in self.verb.outputs and name.split("/")[0] not in self.verb.leaves]
         said = done.stderr.decode(errors="replace")
         if extra:
-            raise Wrong(f"{self.verb}: exit code {done.returncode}, it leaves {extra}: {said[-300:]}")
+            raise Wrong(
+                f"{self.verb}: exit code {done.returncode}, it leaves {extra}: {said[-300:]}")
         if done.returncode == 0:
             return "done"
         program = "mmtrace" if self.verb.program else pathlib.Path(self.argv[0]).name
@@ -124,15 +136,18 @@ class Stage:
         if changed and not self.verb.leaves and not self.verb.readable:
             raise Wrong(f"{self.verb}: exit code 1, and {changed} changed: {said[-300:]}")
         if not self.verb.partial and not self.stdout.startswith(done.stdout):
-            raise Wrong(f"{self.verb}: exit code 1, and another answer so far: {done.stdout[-300:]!r}")
+            raise Wrong(
+                f"{self.verb}: exit code 1, and another answer so far: {done.stdout[-300:]!r}")
         return "error"
 
     def refuse(self, number, n_hashes=0):
-        """Run with request `number` ("37", "37+") for memory refused: (done, requests, refused, stack, hashes)."""
+        """Run with request `number` ("37", "37+") for memory refused: (done, requests, refused,
+        stack, hashes)."""
         with open(self.report, "wb") as file:
             file.truncate(REPORT_SIZE + 4 * n_hashes)
         program = self.verb.program or pathlib.Path(self.argv[0]).name
-        env = {**os.environ, "LD_PRELOAD": str(LIBRARY), "MMTRACE_FAULTS": f"{self.report}:{program}:{number}"}
+        env = {**os.environ, "LD_PRELOAD": str(LIBRARY),
+               "MMTRACE_FAULTS": f"{self.report}:{program}:{number}"}
         done = self.run(env=env)
         data = self.report.read_bytes()
         n_requests, n_refused = HEAD.unpack_from(data)
@@ -148,13 +163,15 @@ class Stage:
         return n_requests
 
     def stacks(self):
-        """The number of the first request of each stack that asks for memory: (all stacks, those without SQLite)."""
+        """The number of the first request of each stack that asks for memory: (all stacks, those
+        without SQLite)."""
         done, _, _, _, hashes = self.refuse("0", n_hashes=N_HASHES)
         self.outcome(done)
         first = {}
         for number, value in enumerate(hashes, 1):
             first.setdefault(value, number)
-        return sorted(first.values()), sorted(number for value, number in first.items() if not value & 1)
+        return sorted(first.values()), sorted(number for value, number in first.items()
+                                              if not value & 1)
 
     def refused(self, number):
         """The outcome of a refusal; "not reached" if the run made fewer requests than `number`."""
@@ -177,7 +194,8 @@ def contents(folder):
 
 def difference(one, other):
     if isinstance(one, dict) and isinstance(other, dict):
-        return {key: (one.get(key), other.get(key)) for key in {*one, *other} if one.get(key) != other.get(key)}
+        return {key: (one.get(key), other.get(key)) for key in {*one, *other}
+                if one.get(key) != other.get(key)}
     return f"{str(one)[:300]} instead of {str(other)[:300]}"
 
 
@@ -195,7 +213,8 @@ def places(frames, n=12):
 
 
 def sample(numbers, n, seed):
-    """n of the numbers: the first ones, since each is another step of the start, and others at random."""
+    """n of the numbers: the first ones, since each is another step of the start, and others at
+    random."""
     numbers = list(numbers)
     first, rest = numbers[:n // 4], numbers[n // 4:]
     return first + sorted(random.Random(seed).sample(rest, min(n - len(first), len(rest))))

@@ -3,9 +3,10 @@
 
 usage: faults_client.py daemon|java|program FOLDER ARGUMENT...
 
-Runs FOLDER/mmtrace-client ARGUMENT..., so that a fault meets neither the other process nor helpers. The other process
-is a daemon with an armed config and a recording session, a Java VM that sleeps, or a native program that allocates.
-In the arguments @ is the daemon's folder or the process id. The exit code is the command's.
+Runs FOLDER/mmtrace-client ARGUMENT..., so that a fault meets neither the other process nor helpers.
+The other process is a daemon with an armed config and a recording session, a Java VM that sleeps,
+or a native program that allocates. In the arguments @ is the daemon's folder or the process id. The
+exit code is the command's.
 """
 import contextlib
 import os
@@ -34,7 +35,9 @@ public class Sleeper {
     }
 }
 """
-PROGRAM = "import time\nprint('here', flush=True)\nwhile True:\n    kept = [bytes(5000) for _ in range(100)]\n    time.sleep(0.01)"
+PROGRAM = (
+    "import time\nprint('here', flush=True)\nwhile True:\n    kept = [bytes(5000) for _ in "
+    "range(100)]\n    time.sleep(0.01)")
 
 
 @contextlib.contextmanager
@@ -42,11 +45,14 @@ def daemon(folder):
     run = folder / "run"
     (folder / "armed").mkdir(exist_ok=True)
     (folder / "armed" / "running.cfg").write_text(CONFIG)
-    argv = [lib.MMTRACE, "daemon", "--armed", folder / "armed", "--state-dir", folder / "state", "--run-dir", run,
+    argv = [lib.MMTRACE, "daemon", "--armed", folder / "armed", "--state-dir", folder / "state",
+            "--run-dir", run,
             "--kmem-events", "none", "--psi", "none", "--no-perfetto-sockets"]
-    with subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.DEVNULL, env=plain()) as process:
+    with subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.DEVNULL,
+                          env=plain()) as process:
         try:
-            lib.wait_for(lambda: b"STARTED" in lib.run(lib.MMTRACE, "status", "--socket", run, text=False, env=plain()).stdout
+            lib.wait_for(lambda: b"STARTED" in lib.run(lib.MMTRACE, "status", "--socket", run,
+                                                       text=False, env=plain()).stdout
                          .upper(), "the session")
             yield run
         finally:
@@ -64,7 +70,8 @@ def process(*argv):
 
 
 def plain():
-    return {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "MMTRACE_FAULTS")}
+    return {name: value for name, value in os.environ.items()
+            if name not in ("LD_PRELOAD", "MMTRACE_FAULTS")}
 
 
 def main():
@@ -77,7 +84,8 @@ def main():
     else:
         other = process(sys.executable, "-c", PROGRAM)
     with other as place:
-        code = subprocess.run([folder / "mmtrace-client", *(argument.replace("@", str(place)) for argument in arguments)],
+        code = subprocess.run([folder / "mmtrace-client",
+                               *(argument.replace("@", str(place)) for argument in arguments)],
                               check=False).returncode
     sys.exit(code if code >= 0 else 128 - code)
 

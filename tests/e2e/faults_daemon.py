@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One life of a daemon, for tests of faults: it arms a config, hears a trigger, writes a trace, and is ended.
+"""One life of a daemon, for tests of faults: it arms a config, hears a trigger, writes a trace, and
+is ended.
 
 usage: faults_daemon.py FOLDER
 
-FOLDER has `armed/`. The daemon runs as FOLDER/mmtrace-daemon, so that a fault meets neither the command that fires
-the trigger nor other helpers. The exit code is the daemon's, or 99 where the daemon does nothing for too long.
+FOLDER has `armed/`. The daemon runs as FOLDER/mmtrace-daemon, so that a fault meets neither the
+command that fires the trigger nor other helpers. The exit code is the daemon's, or 99 where the
+daemon does nothing for too long.
 """
 import pathlib
 import signal
@@ -20,7 +22,8 @@ TIMEOUT_S = 20
 def main():
     folder = pathlib.Path(sys.argv[1]).resolve()
     run = folder / "run"
-    argv = [folder / "mmtrace-daemon", "daemon", "--armed", folder / "armed", "--state-dir", folder / "state",
+    argv = [folder / "mmtrace-daemon", "daemon", "--armed", folder / "armed", "--state-dir",
+            folder / "state",
             "--run-dir", run, "--kmem-events", "none", "--psi", "none", "--no-perfetto-sockets"]
     daemon = subprocess.Popen([str(arg) for arg in argv])
     end, ended = time.monotonic() + TIMEOUT_S, False

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that tests of faults run: each on small inputs, with all that it writes in one folder."""
+"""The verbs that tests of faults run: each on small inputs, with all that it writes in one
+folder."""
 import contextlib
 import hashlib
 import json
@@ -34,11 +35,13 @@ def file_answer(name):
 
 
 def logical(path):
-    """The contents of a file; of a database the rows and definitions, since SQLite may arrange the pages differently."""
+    """The contents of a file; of a database the rows and definitions, since SQLite may arrange the
+    pages differently."""
     if path.suffix != ".db":
         return path.read_bytes()
     with contextlib.closing(sqlite3.connect(path)) as db:
-        lines = (line for line in db.iterdump() if "parse_trace_duration_ns" not in line)  # differs each time
+        # differs each time
+        lines = (line for line in db.iterdump() if "parse_trace_duration_ns" not in line)
         return "\n".join(lines).encode(errors="surrogateescape")
 
 
@@ -47,16 +50,19 @@ def stdout_answer(folder, done):
 
 
 def mmsql(name, *arguments, output=None, trace=None, needs=None, every_stack=False):
-    """A verb of mmsql: with `trace` copied into the folder, and an old output that a failure must leave alone."""
+    """A verb of mmsql: with `trace` copied into the folder, and an old output that a failure must
+    leave alone."""
     def make(folder):
         if trace:
             shutil.copy(GOLDEN / f"{trace}.pftrace", folder / "trace")
         if needs:
             needs(folder)
         if output:
-            old_database(folder / output) if output.endswith(".db") else (folder / output).write_bytes(b"old")
+            old_database(folder / output) if output.endswith(".db") else (
+                folder / output).write_bytes(b"old")
         return [lib.MMSQL, *arguments]
-    return Verb(f"mmsql {name}", make, file_answer(output) if output else stdout_answer, (output,) if output else (),
+    return Verb(f"mmsql {name}", make, file_answer(output) if output else stdout_answer,
+                (output,) if output else (),
                 every_stack)
 
 
@@ -65,7 +71,8 @@ def old_database(path):
 
 
 def every_packet(folder):
-    """A trace with all that the tests of imports have: it asks for memory in every part of the converter."""
+    """A trace with all that the tests of imports have: it asks for memory in every part of the
+    converter."""
     with open(folder / "trace", "wb") as trace:
         for text in sorted((GOLDEN / "imports").glob("*.textproto")):
             trace.write(lib.encode(text.read_bytes()))
@@ -79,13 +86,19 @@ def bundle(folder):
 
 
 MMSQL_VERBS = (
-    mmsql("convert", "convert", "-q", "trace", "-o", "out.db", output="out.db", trace="counters_tracks",
+    mmsql("convert", "convert", "-q", "trace", "-o", "out.db", output="out.db",
+          trace="counters_tracks",
           every_stack=True),
-    mmsql("convert (kernel events)", "convert", "-q", "trace", "-o", "out.db", output="out.db", trace="mm_pressure"),
-    mmsql("convert (compressed)", "convert", "-q", "trace", "-o", "out.db", output="out.db", trace="sched_deflate"),
-    mmsql("convert (heap)", "convert", "-q", "trace", "-o", "out.db", output="out.db", trace="heap_continuous"),
-    mmsql("convert (zip)", "convert", "-q", "bundle.zip", "-o", "out.db", output="out.db", needs=bundle),
-    mmsql("convert (all kinds of packets)", "convert", "-q", "trace", "-o", "out.db", output="out.db",
+    mmsql("convert (kernel events)", "convert", "-q", "trace", "-o", "out.db", output="out.db",
+          trace="mm_pressure"),
+    mmsql("convert (compressed)", "convert", "-q", "trace", "-o", "out.db", output="out.db",
+          trace="sched_deflate"),
+    mmsql("convert (heap)", "convert", "-q", "trace", "-o", "out.db", output="out.db",
+          trace="heap_continuous"),
+    mmsql("convert (zip)", "convert", "-q", "bundle.zip", "-o", "out.db", output="out.db",
+          needs=bundle),
+    mmsql("convert (all kinds of packets)", "convert", "-q", "trace", "-o", "out.db",
+          output="out.db",
           needs=every_packet),
     mmsql("convert --append", "convert", "-q", "--append", "trace", "-o", "out.db", output="out.db",
           trace="sched_deflate"),
@@ -96,8 +109,10 @@ MMSQL_VERBS = (
           needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
     mmsql("pprof", "pprof", "in.db", "-o", "out.pb.gz", output="out.pb.gz", every_stack=True,
           needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
-    mmsql("memory", "memory", "in.db", needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
-    mmsql("verdict", "verdict", "in.db", needs=lambda folder: database(folder / "in.db", GOLDEN / "mm_pressure.pftrace")),
+    mmsql("memory", "memory", "in.db",
+          needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
+    mmsql("verdict", "verdict", "in.db",
+          needs=lambda folder: database(folder / "in.db", GOLDEN / "mm_pressure.pftrace")),
     mmsql("tables", "tables", "slice"),
 )
 CONFIG = """
@@ -109,7 +124,9 @@ data_sources { config { name: "linux.system_info" } }
 %s
 duration_ms: 60
 """
-FTRACE = 'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "vmscan/mm_vmscan_kswapd_wake" } } }'
+FTRACE = (
+    'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: '
+    '"vmscan/mm_vmscan_kswapd_wake" } } }')
 
 
 def kinds_answer(name):
@@ -117,14 +134,16 @@ def kinds_answer(name):
     def answer(folder, done):
         packets = lib.decode(folder / name)
         return {kind: True for packet in packets for kind in packet} | {
-            "kinds of sys_stats": sorted({kind for packet in packets for kind in packet.one("sys_stats", default={})}),
+            "kinds of sys_stats": sorted({kind for packet in packets
+                                          for kind in packet.one("sys_stats", default={})}),
             "own name": any(process.one("pid") == 1 for process in lib.Message({"p": packets}).all(
                 "p", "process_tree", "processes"))}
     return answer
 
 
 def readable(folder):
-    """A recording that fails after its start leaves the part that it has, and every reader reads the part."""
+    """A recording that fails after its start leaves the part that it has, and every reader reads
+    the part."""
     if (folder / "out.pftrace").exists() and (folder / "out.pftrace").read_bytes() != b"old":
         lib.decode(folder / "out.pftrace")
 
@@ -136,12 +155,14 @@ def mmtrace(name, *arguments, output=None, answer=None, needs=None, readable=Non
         if output:
             (folder / output).write_bytes(b"old")
         return [lib.MMTRACE, *arguments]
-    return Verb(f"mmtrace {name}", make, answer or stdout_answer, (output,) if output else (), every_stack=True,
+    return Verb(f"mmtrace {name}", make, answer or stdout_answer, (output,) if output else (),
+                every_stack=True,
                 readable=readable)
 
 
 def config(folder):
-    (folder / "config").write_text(CONFIG % (FTRACE if os.access(lib.TRACEFS / "instances", os.W_OK) else ""))
+    (folder / "config").write_text(
+        CONFIG % (FTRACE if os.access(lib.TRACEFS / "instances", os.W_OK) else ""))
 
 
 def zip_answer(folder, done):
@@ -152,14 +173,19 @@ def zip_answer(folder, done):
 
 
 MMTRACE_VERBS = (
-    mmtrace("record", "record", "--no-daemon", "--no-verdict", "-c", "config", "-o", "out.pftrace", needs=config,
+    mmtrace("record", "record", "--no-daemon", "--no-verdict", "-c", "config", "-o", "out.pftrace",
+            needs=config,
             output="out.pftrace", answer=kinds_answer("out.pftrace"), readable=readable),
-    mmtrace("record (write_into_file)", "record", "--no-daemon", "--no-verdict", "-c", "config", "-o", "out.pftrace",
-            "-s", "1mb", needs=config, output="out.pftrace", answer=kinds_answer("out.pftrace"), readable=readable),
+    mmtrace("record (write_into_file)", "record", "--no-daemon", "--no-verdict", "-c", "config",
+            "-o", "out.pftrace",
+            "-s", "1mb", needs=config, output="out.pftrace", answer=kinds_answer("out.pftrace"),
+            readable=readable),
     mmtrace("record --check", "record", "--check", "-c", "config", needs=config),
     mmtrace("sources", "sources"),
-    mmtrace("bugreport", "bugreport", "--traces", ".", "-o", "out.zip", output="out.zip", answer=zip_answer,
-            needs=lambda folder: shutil.copy(GOLDEN / "mm_pressure.pftrace", folder / "old.pftrace")),
+    mmtrace("bugreport", "bugreport", "--traces", ".", "-o", "out.zip", output="out.zip",
+            answer=zip_answer,
+            needs=lambda folder: shutil.copy(GOLDEN / "mm_pressure.pftrace",
+                                             folder / "old.pftrace")),
 )
 ARMED = """
 buffers { size_kb: 64 }
@@ -182,7 +208,8 @@ def daemon_answer(folder, done):
     return {kind: True for packet in lib.decode(trace) for kind in packet}
 
 
-DAEMON = Verb("mmtrace daemon", daemon, daemon_answer, program="mmtrace-daemon", leaves=("state", "run"), every_stack=True)
+DAEMON = Verb("mmtrace daemon", daemon, daemon_answer, program="mmtrace-daemon",
+              leaves=("state", "run"), every_stack=True)
 
 # -- commands that speak to another process: see faults_client.py --
 
@@ -194,15 +221,18 @@ duration_ms: 1500
 """
 
 
-def client(name, kind, *arguments, output=None, answer=None, program="mmtrace-client", needs=None, readable=None):
+def client(name, kind, *arguments, output=None, answer=None, program="mmtrace-client", needs=None,
+           readable=None):
     def make(folder):
         (folder / "mmtrace-client").symlink_to(lib.MMTRACE)
         if needs:
             needs(folder)
         if output:
             (folder / output).write_bytes(b"old")
-        return [sys.executable, "-B", lib.ROOT / "tests" / "e2e" / "faults_client.py", kind, folder, *arguments]
-    return Verb(f"mmtrace {name}", make, answer or stdout_answer, (output,) if output else (), True, readable=readable,
+        return [sys.executable, "-B", lib.ROOT / "tests" / "e2e" / "faults_client.py", kind, folder,
+                *arguments]
+    return Verb(f"mmtrace {name}", make, answer or stdout_answer, (output,) if output else (), True,
+                readable=readable,
                 program=program, leaves=("armed", "state", "run"))
 
 
@@ -217,11 +247,15 @@ def clone_answer(folder, done):
 
 
 def heap_answer(folder, done):
-    """The allocations of each function of the program, which are the same in each run; names included."""
-    with contextlib.closing(sqlite3.connect(database(folder / "answer.db", trace=folder / "out.pftrace"))) as db:
-        rows = db.execute("SELECT f.name, sum(max(a.size, 0)) FROM heap_profile_allocation a JOIN stack_profile_callsite c "
-                          "ON c.id = a.callsite_id JOIN stack_profile_frame f ON f.id = c.frame_id "
-                          "WHERE f.name IN ('keep_small', 'drop_small', 'keep_large', 'grow') GROUP BY 1 ORDER BY 1").fetchall()
+    """The allocations of each function of the program, which are the same in each run; names
+    included."""
+    with contextlib.closing(
+            sqlite3.connect(database(folder / "answer.db", trace=folder / "out.pftrace"))) as db:
+        rows = db.execute(
+            "SELECT f.name, sum(max(a.size, 0)) FROM heap_profile_allocation a "
+            "JOIN stack_profile_callsite c ON c.id = a.callsite_id JOIN stack_profile_frame f ON "
+            "f.id = c.frame_id WHERE f.name IN ('keep_small', 'drop_small', 'keep_large', 'grow') "
+            "GROUP BY 1 ORDER BY 1").fetchall()
     (folder / "answer.db").unlink()
     return rows
 
@@ -251,19 +285,24 @@ def log_readable(folder):
 CLIENT_VERBS = (
     client("status", "daemon", "status", "--json", "--socket", "@", answer=status_answer),
     client("trigger", "daemon", "trigger", "--socket", "@", "now"),
-    client("clone", "daemon", "clone", "running", "--socket", "@", "-q", "-o", "out.pftrace", output="out.pftrace",
+    client("clone", "daemon", "clone", "running", "--socket", "@", "-q", "-o", "out.pftrace",
+           output="out.pftrace",
            answer=clone_answer, readable=readable),
 )
 HEAP_VERBS = (
-    mmtrace("heap", "heap", "-q", "-i", "1", "-o", "out.pftrace", "--", TRUTH, "1", "100", output="out.pftrace",
+    mmtrace("heap", "heap", "-q", "-i", "1", "-o", "out.pftrace", "--", TRUTH, "1", "100",
+            output="out.pftrace",
             answer=heap_answer, readable=readable),
-    client("heap -p", "program", "heap", "-q", "-d", "300", "-p", "@", "-o", "out.pftrace", output="out.pftrace",
+    client("heap -p", "program", "heap", "-q", "-d", "300", "-p", "@", "-o", "out.pftrace",
+           output="out.pftrace",
            answer=attach_answer, readable=readable),
-    client("heap -p (mmheap-attach)", "program", "heap", "-q", "-d", "300", "-p", "@", "-o", "out.pftrace",
+    client("heap -p (mmheap-attach)", "program", "heap", "-q", "-d", "300", "-p", "@", "-o",
+           "out.pftrace",
            output="out.pftrace", answer=attach_answer, readable=readable, program="mmheap-attach"),
 )
 JAVA_VERBS = (
-    client("java", "java", "java", "@", "-q", "-r", "1", "-t", "300ms", "-o", "out.log", output="out.log",
+    client("java", "java", "java", "@", "-q", "-r", "1", "-t", "300ms", "-o", "out.log",
+           output="out.log",
            answer=log_answer, needs=sleeper, readable=log_readable),
 )
 
@@ -288,8 +327,10 @@ def pintool(name, *arguments, output=None, needs=None):
 def residency(folder):
     """A database of a recording in which pages of the file go and come back."""
     (folder / "config").write_text(RESIDENCY % (folder / "app.apk"))
-    argv = [lib.MMTRACE, "record", "-q", "--no-daemon", "--no-verdict", "-c", folder / "config", "-o", folder / "trace"]
-    with open(folder / "app.apk", "rb") as file, subprocess.Popen(argv, stderr=subprocess.PIPE) as recorder:
+    argv = [lib.MMTRACE, "record", "-q", "--no-daemon", "--no-verdict", "-c", folder / "config",
+            "-o", folder / "trace"]
+    with open(folder / "app.apk",
+              "rb") as file, subprocess.Popen(argv, stderr=subprocess.PIPE) as recorder:
         os.fsync(file.fileno())
         while recorder.poll() is None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -308,11 +349,13 @@ PINTOOL_VERBS = (
     pintool("pinlist", "pinlist", "pinlist.meta", "--json"),
     pintool("preload", "preload", "-q", "pinlist.meta", "app.apk"),
     pintool("measure", "measure", "app.apk", "--", "true"),
-    pintool("suggest", "suggest", "in.db", "--file", "app.apk", "--quota", "64k", "-o", "out.meta", output="out.meta",
+    pintool("suggest", "suggest", "in.db", "--file", "app.apk", "--quota", "64k", "-o", "out.meta",
+            output="out.meta",
             needs=residency),
 )
 # Verbs that need root, a JDK, or the library for heap profiles.
 HAS_HEAP = (lib.BUILD / "producer" / "agents" / "heap" / "libmmheap.so").exists()
 OTHER_VERBS = CLIENT_VERBS + (HEAP_VERBS if HAS_HEAP else ()) + (DAEMON,)
-HAS_JAVA = bool(shutil.which("javac")) and (lib.BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so").exists()
+HAS_JAVA = bool(shutil.which("javac")) and (
+    lib.BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so").exists()
 VERBS = MMSQL_VERBS + MMTRACE_VERBS + (PINTOOL_VERBS if lib.PINTOOL.exists() else ())

@@ -4,7 +4,8 @@ import struct
 
 from protowire import field
 
-IP, TID, TIME, READ, CALLCHAIN, ID, CPU, PERIOD = 1 << 0, 1 << 1, 1 << 2, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
+IP, TID, TIME, READ, CALLCHAIN, ID, CPU, PERIOD = (1 << 0, 1 << 1, 1 << 2, 1 << 4, 1 << 5, 1 << 6,
+                                                   1 << 7, 1 << 8)
 IDENTIFIER = 1 << 16
 FREQ, SAMPLE_ID_ALL = 1 << 10, 1 << 18
 KERNEL, USER, HAS_BUILD_ID = 1, 2, 1 << 14
@@ -13,9 +14,11 @@ CONTEXT_KERNEL, CONTEXT_USER = -128 & (1 << 64) - 1, -512 & (1 << 64) - 1
 ATTR_SIZE = 128
 
 
-def attr(kind=1, config=0, period=1000, sample_type=IP | TID | TIME | CALLCHAIN | ID | CPU | PERIOD, read_format=4,
+def attr(kind=1, config=0, period=1000, sample_type=IP | TID | TIME | CALLCHAIN | ID | CPU | PERIOD,
+         read_format=4,
          flags=FREQ | SAMPLE_ID_ALL):
-    return struct.pack("<IIQQQQQ", kind, ATTR_SIZE, config, period, sample_type, read_format, flags).ljust(ATTR_SIZE, b"\0")
+    return struct.pack("<IIQQQQQ", kind, ATTR_SIZE, config, period, sample_type, read_format,
+                       flags).ljust(ATTR_SIZE, b"\0")
 
 
 def record(kind, misc, body):
@@ -34,12 +37,14 @@ def sample_id(pid, tid, ts, event_id, cpu=0):
 def mmap2(pid, start, size, offset, path, misc=USER, ts=0, event_id=1, build_id=None):
     middle = struct.pack("<B3x20s", len(build_id), build_id) if build_id else bytes(24)
     return record(10, misc | (HAS_BUILD_ID if build_id else 0),
-                  struct.pack("<IIQQQ", pid, pid, start, size, offset) + middle + bytes(8) + text(path)
+                  struct.pack("<IIQQQ", pid, pid, start, size, offset) + middle + bytes(8)
+                  + text(path)
                   + sample_id(pid, pid, ts, event_id))
 
 
 def comm(pid, tid, name, ts=0, event_id=1):
-    return record(3, 0, struct.pack("<II", pid, tid) + text(name) + sample_id(pid, tid, ts, event_id))
+    return record(3, 0,
+                  struct.pack("<II", pid, tid) + text(name) + sample_id(pid, tid, ts, event_id))
 
 
 def sample(pid, tid, ts, chain, event_id=1, cpu=0, period=1000, misc=USER):
@@ -60,12 +65,14 @@ def cmdline(*words):
 def event_desc(*events):
     """(attr, name, ids) of each event"""
     return struct.pack("<II", len(events), ATTR_SIZE) + b"".join(
-        a + struct.pack("<I", len(ids)) + sized(name) + struct.pack(f"<{len(ids)}Q", *ids) for a, name, ids in events)
+        a + struct.pack("<I", len(ids)) + sized(name) + struct.pack(f"<{len(ids)}Q", *ids)
+        for a, name, ids in events)
 
 
 def build_ids(*files):
     """(pid, build id, path) of each file"""
-    entries = [struct.pack("<i20sB3x", pid, build_id, len(build_id)) + path.encode().ljust(64, b"\0")
+    entries = [struct.pack("<i20sB3x", pid, build_id, len(build_id))
+               + path.encode().ljust(64, b"\0")
                for pid, build_id, path in files]
     return b"".join(struct.pack("<IHH", 67, 1 << 15 | USER, 8 + len(e)) + e for e in entries)
 
@@ -85,9 +92,11 @@ def perf_data(events, records, features=None):
     for n in sorted(features):
         sections += struct.pack("<QQ", at, len(features[n]))
         at += len(features[n])
-    head = struct.pack("<8sQQQQQQQQQQQQ", b"PERFILE2", 104, ATTR_SIZE + 16, 104, len(attrs), data, len(records), 0, 0,
+    head = struct.pack("<8sQQQQQQQQQQQQ", b"PERFILE2", 104, ATTR_SIZE + 16, 104, len(attrs), data,
+                       len(records), 0, 0,
                        flags & (1 << 64) - 1, flags >> 64 & (1 << 64) - 1, flags >> 128, 0)
-    return head + attrs + b"".join(ids) + records + sections + b"".join(features[n] for n in sorted(features))
+    return head + attrs + b"".join(ids) + records + sections + b"".join(
+        features[n] for n in sorted(features))
 
 
 def perf_stream(events, records):
@@ -103,7 +112,8 @@ def simpleperf(*records):
 
 def simpleperf_sample(ts, tid, *frames):
     """(address, file, symbol) of each frame, innermost first"""
-    chain = b"".join(field(3, field(1, a) + field(2, f) + field(3, s & (1 << 64) - 1)) for a, f, s in frames)
+    chain = b"".join(field(3, field(1, a) + field(2, f) + field(3, s & (1 << 64) - 1))
+                     for a, f, s in frames)
     return field(1, field(1, ts) + field(2, tid) + chain + field(4, 100))
 
 
@@ -112,12 +122,14 @@ def simpleperf_thread(tid, pid, name):
 
 
 def simpleperf_file(number, path, *symbols):
-    return field(3, field(1, number) + field(2, path.encode()) + b"".join(field(3, s.encode()) for s in symbols))
+    return field(3, field(1, number) + field(2, path.encode())
+                 + b"".join(field(3, s.encode()) for s in symbols))
 
 
 def symbol_file(path, kind, *symbols, min_vaddr=0, file_offset=0):
     """A file of simpleperf's feature 132; `symbols`: (address, size, name)."""
     body = field(1, path.encode()) + field(2, kind) + field(3, min_vaddr)
-    body += b"".join(field(4, field(1, a) + field(2, n) + field(3, s.encode())) for a, n, s in symbols)
+    body += b"".join(field(4, field(1, a) + field(2, n) + field(3, s.encode()))
+                     for a, n, s in symbols)
     body += field(6, field(1, file_offset)) if kind == 2 else b""
     return struct.pack("<I", len(body)) + body

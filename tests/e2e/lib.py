@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared part of the end-to-end tests: where the programs are, how to run them, and what a test needs.
+"""The shared part of the end-to-end tests: where the programs are, how to run them, and what a test
+needs.
 
 MMTRACE_BUILD names the build directory to test (default: build/ in the source tree).
 """
@@ -36,12 +37,14 @@ os.environ["MMTRACE_CACHE_SIZE"] = "0"
 # Programs under test inherit that, and would not end when a test asks them to.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
-        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(_number,
+                      signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @functools.cache
 def is_sanitized():
-    """Whether the programs are built with AddressSanitizer or ThreadSanitizer, which need memory and time of their own."""
+    """Whether the programs are built with AddressSanitizer or ThreadSanitizer, which need memory
+    and time of their own."""
     return any(name in MMTRACE.read_bytes() for name in (b"__asan_init", b"__tsan_init"))
 
 
@@ -54,7 +57,8 @@ def run(*argv, timeout_s=60, **options):
 
 
 class Popen(subprocess.Popen):
-    """subprocess.Popen; a test that fails in the with block ends the program instead of waiting for it."""
+    """subprocess.Popen; a test that fails in the with block ends the program instead of waiting for
+    it."""
 
     def __exit__(self, exc_type, value, traceback):
         if exc_type is not None and self.poll() is None:
@@ -63,8 +67,8 @@ class Popen(subprocess.Popen):
 
 
 def wait_for(condition, what, timeout_s=60):
-    """The value of `condition` as soon as it is true; an AssertionError that names `what` (a text, or a
-    function that returns it) if it never is."""
+    """The value of `condition` as soon as it is true; an AssertionError that names `what` (a text,
+    or a function that returns it) if it never is."""
     end = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -79,10 +83,11 @@ def wait_for(condition, what, timeout_s=60):
 def memory_cgroup(limit_bytes):
     """A memory cgroup with a limit; yields a function that moves the calling process into it.
 
-    The group is removed at the end; processes still in the group move to the group above. SkipTest where
-    this user can make none.
+    The group is removed at the end; processes still in the group move to the group above. SkipTest
+    where this user can make none.
     """
-    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"),
+    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                        ("/sys/fs/cgroup", "memory.max"),
                         ("/sys/fs/cgroup/unified", "memory.max")):
         group = pathlib.Path(root, f"mmtrace-test-{os.getpid()}-{time.monotonic_ns()}")
         try:
@@ -90,14 +95,16 @@ def memory_cgroup(limit_bytes):
         except OSError:
             continue
         try:
-            if (group / "cgroup.procs").exists():  # not on the tmpfs that holds the hierarchies of v1
+            # not on the tmpfs that holds the hierarchies of v1
+            if (group / "cgroup.procs").exists():
                 (group / limit).write_text(str(limit_bytes))
                 break
         except OSError:
             pass
         group.rmdir()
     else:
-        raise unittest.SkipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
+        raise unittest.SkipTest(
+            "needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
     try:
         yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
     finally:
@@ -121,21 +128,25 @@ def long_test(test):
 
 
 def end_vm(vm):
-    """Ends a Java VM. The VM removes its files in /tmp; if it hangs and is killed, they are removed here."""
+    """Ends a Java VM. The VM removes its files in /tmp; if it hangs and is killed, they are removed
+    here."""
     vm.terminate()
     try:
         vm.wait(10)
     except subprocess.TimeoutExpired:
         vm.kill()
     vm.wait()
-    for name in (f".java_pid{vm.pid}", f"perf-{vm.pid}.map", f"perf-{vm.pid}.map.times", f"hsperfdata_root/{vm.pid}"):
+    for name in (f".java_pid{vm.pid}", f"perf-{vm.pid}.map", f"perf-{vm.pid}.map.times",
+                 f"hsperfdata_root/{vm.pid}"):
         pathlib.Path("/tmp", name).unlink(missing_ok=True)
 
 
 def needs_program(*names):
-    """Skip where a program is missing. scripts/install-deps, and so ./check, installs the program."""
+    """Skip where a program is missing. scripts/install-deps, and so ./check, installs the
+    program."""
     missing = [name for name in names if not shutil.which(name)]
-    return unittest.skipIf(missing, f"needs {' and '.join(missing)}, which scripts/install-deps installs")
+    return unittest.skipIf(missing,
+                           f"needs {' and '.join(missing)}, which scripts/install-deps installs")
 
 
 def needs_root(test):
@@ -146,13 +157,16 @@ def needs_root(test):
 
 
 def needs_namespaces(test):
-    """Skip where mount and pid namespaces cannot be made: without root, or where / is no mount point (a plain chroot)."""
+    """Skip where mount and pid namespaces cannot be made: without root, or where / is no mount
+    point (a plain chroot)."""
     made = run("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true")
-    return test if made.returncode == 0 else unittest.skip(f"needs namespaces: {made.stderr.strip()}")(test)
+    return test if made.returncode == 0 else unittest.skip(
+        f"needs namespaces: {made.stderr.strip()}")(test)
 
 
 def hides_tmp(test):
-    """Skip a test that mounts over /tmp if the build is below /tmp: the mount would hide the build."""
+    """Skip a test that mounts over /tmp if the build is below /tmp: the mount would hide the
+    build."""
     below = pathlib.Path("/tmp") in BUILD.resolve().parents
     return unittest.skip("the build is below /tmp, which this test hides")(test) if below else test
 
@@ -165,7 +179,8 @@ def needs_tracefs(test):
 
 
 def tracefs_text(instance, name):
-    """A file of a tracefs instance; empty while the kernel has not made it yet, or has removed it already."""
+    """A file of a tracefs instance; empty while the kernel has not made it yet, or has removed it
+    already."""
     try:
         return (instance / name).read_text()
     except OSError:
@@ -251,7 +266,8 @@ def inflate(data):
 def decode(trace):
     """The packets of a trace (bytes, or a path), as protoc reads them through protos/."""
     data = trace if isinstance(trace, bytes) else pathlib.Path(trace).read_bytes()
-    return decode_as("perfetto.protos.Trace", "protos/trace/trace_packet.proto", inflate(data)).all("packet")
+    return decode_as("perfetto.protos.Trace", "protos/trace/trace_packet.proto",
+                     inflate(data)).all("packet")
 
 
 def decode_as(message, proto, data):
@@ -264,10 +280,12 @@ def decode_as(message, proto, data):
 
 
 def encode(text, message="perfetto.protos.Trace", *protos):
-    """The bytes of a message in text form; a Trace, if no other message and its .proto file are given."""
+    """The bytes of a message in text form; a Trace, if no other message and its .proto file are
+    given."""
     protos = protos or ("protos/trace/trace_packet.proto", "protos/trace/gpu_track_event.proto")
     argv = ["protoc", f"-I{ROOT}", f"-I{BUILD}", f"--encode={message}", *protos]
-    done = subprocess.run(argv, input=text if isinstance(text, bytes) else text.encode(), capture_output=True, check=False)
+    done = subprocess.run(argv, input=text if isinstance(text, bytes) else text.encode(),
+                          capture_output=True, check=False)
     if done.returncode != 0:
         raise ValueError(done.stderr.decode())
     return done.stdout
@@ -279,13 +297,17 @@ def of_kind(packets, kind):
 
 
 def skip_in_chroot(test):
-    """In a chroot the kernel shows paths of another mount namespace from the root of the machine. libunwind looks for
-    them below the root of the process, so stacks of such a process cannot be followed."""
-    with Popen(["unshare", "--mount", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+    """In a chroot the kernel shows paths of another mount namespace from the root of the machine.
+    libunwind looks for them below the root of the process, so stacks of such a process cannot be
+    followed."""
+    with Popen(["unshare", "--mount", "cat"], stdin=subprocess.PIPE,
+               stdout=subprocess.DEVNULL) as process:
         proc = pathlib.Path(f"/proc/{process.pid}")
         wait_for(lambda: os.readlink(proc / "exe").endswith("/cat"), "cat runs")
         paths = re.findall(r" (/\S+)$", (proc / "maps").read_text(), re.MULTILINE)
         found = [os.path.exists(f"{proc}/root{path}") for path in paths]
         process.stdin.close()
     if not all(found):
-        test.skipTest("in a chroot, libunwind does not find the files of a process of another mount namespace")
+        test.skipTest(
+            "in a chroot, libunwind does not find the files of a process of another mount "
+            "namespace")

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the tables that mmsql and Perfetto's trace_processor_shell make of a trace: every public table, row by row.
+"""Compares the tables that mmsql and Perfetto's trace_processor_shell make of a trace: every public
+table, row by row.
 
-tests/golden/test_peer.py makes rows comparable: the ids of rows are each program's own, so a reference
-stands for the row behind it. one_truth.csv beside this file lists what else may differ, one entry a line:
+tests/golden/test_peer.py makes rows comparable: the ids of rows are each program's own, so a
+reference stands for the row behind it. one_truth.csv beside this file lists what else may differ,
+one entry a line:
 
     recording   which recordings, globs with | between them
     table       which table
-    column      this column is not compared; with =- behind it, where the peer has NULL; empty: see rows
-    rows        rows that match this regular expression are not compared
-    reason      why
+    column      this column is not compared; with =- behind it, where the peer has NULL; empty: see
+                rows rows        rows that match this regular expression are not compared reason
+                why
 
 An entry that makes no difference in any recording of a whole run is an error: remove the entry.
 """
@@ -33,12 +35,14 @@ DIFFERENCES = pathlib.Path(__file__).with_name("one_truth.csv")
 SHOWN = 8  # differing rows of a table
 # Each program has stats of its own. Either may leave out stats that are 0.
 OWN_STATS = "value = 0 OR name LIKE 'mmsql%'"
-ERRORS = "SELECT name FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') GROUP BY name"
+ERRORS = (
+    "SELECT name FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') GROUP BY name")
 
 
 class Difference:
     def __init__(self, row):
-        self.recording, self.table, self.column, self.reason = (row[k] for k in ("recording", "table", "column", "reason"))
+        self.recording, self.table, self.column, self.reason = (
+            row[k] for k in ("recording", "table", "column", "reason"))
         self.column, _, self.where = self.column.partition("=")
         self.recordings = self.recording.split("|")
         self.rows = re.compile(row["rows"]) if row["rows"] else None
@@ -54,7 +58,8 @@ class Difference:
 
     def without_column(self, line, is_peer):
         fields = (field for field in line
-                  if not field.startswith(self.column + "=") or (self.where and is_peer and field != f"{self.column}={self.where}"))
+                  if not field.startswith(self.column + "=")
+                  or (self.where and is_peer and field != f"{self.column}={self.where}"))
         return tuple(fields)
 
     def apply(self, lines, is_peer):
@@ -73,7 +78,9 @@ def question(table, columns):
     for column in columns:
         value = test_peer.expression(table, column)
         if value is not None:
-            parts.append(f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} AS TEXT)) END")
+            parts.append(
+                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} "
+                "AS TEXT)) END")
     return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
 
 
@@ -81,7 +88,8 @@ def readable(line):
     fields = []
     for word in line.split(" "):
         name, _, value = word.partition("=")
-        fields.append(f"{name}={value if value == '-' else bytes.fromhex(value).decode(errors='replace')}")
+        fields.append(
+            f"{name}={value if value == '-' else bytes.fromhex(value).decode(errors='replace')}")
     return tuple(fields)
 
 
@@ -96,7 +104,8 @@ class Comparison:
     def __init__(self):
         with open(DIFFERENCES, encoding="utf-8", newline="") as file:
             self.differences = [Difference(row) for row in csv.DictReader(file)]
-        self.questions = {table: question(table, columns) for table, columns in sorted(test_peer.tables().items())}
+        self.questions = {table: question(table, columns)
+                          for table, columns in sorted(test_peer.tables().items())}
         self.recordings = self.tables = self.rows = self.unexplained = 0
 
     def table(self, recording, table, want, got):
@@ -110,23 +119,27 @@ class Comparison:
             self.rows += max(sum(want.values()), sum(got.values()))
         if not missing and not more:
             return []
-        missing, more = (collections.Counter({readable(line): n for line, n in lines.items()}) for lines in (missing, more))
+        missing, more = (collections.Counter({readable(line): n for line, n in lines.items()})
+                         for lines in (missing, more))
         for difference in self.differences:
             if difference.table != table or not difference.is_about(recording):
                 continue
             after = cancel(difference.apply(missing, True), difference.apply(more, False))
-            difference.used |= (sum(after[0].values()), sum(after[1].values())) != (sum(missing.values()), sum(more.values()))
+            difference.used |= (sum(after[0].values()), sum(after[1].values())) != (
+                sum(missing.values()), sum(more.values()))
             missing, more = after
         if not missing and not more:
             return []
         self.unexplained += 1
-        return [f"{recording} {table}: {sum(missing.values())} rows missing, {sum(more.values())} too many "
-                f"of {sum(want.values())}",
-                *(f"  {sign} {' '.join(line)}"[:1500] for sign, lines in (("-", missing), ("+", more))
+        return [f"{recording} {table}: {sum(missing.values())} rows missing, {sum(more.values())} "
+                f"too many of {sum(want.values())}",
+                *(f"  {sign} {' '.join(line)}"[:1500]
+                  for sign, lines in (("-", missing), ("+", more))
                   for line in sorted(lines)[:SHOWN])]
 
     def compare(self, recording, trace, folder, converted=None, filled=(), losses=()):
-        """Differences that are not listed, errors in the stats but for `losses`, and tables in `filled` that are empty."""
+        """Differences that are not listed, errors in the stats but for `losses`, and tables in
+        `filled` that are empty."""
         database = pathlib.Path(folder, f"{recording}.db")
         done = lib.run(lib.MMSQL, "convert", "-q", converted or trace, "-o", database)
         said = [] if done.returncode == 0 else [f"{recording}: mmsql: {done.stderr}"]
@@ -139,21 +152,25 @@ class Comparison:
                 if error is not None:
                     said.append(f"{recording} {table}: the peer says {error}")
                     continue
-                said += self.table(recording, table, want, [row[0] for row in db.execute(self.questions[table])])
+                said += self.table(recording, table, want,
+                                   [row[0] for row in db.execute(self.questions[table])])
                 if table in filled and not want:
                     said.append(f"{recording} {table}: empty")
             ours = {row[0] for row in db.execute(ERRORS)}
-        rows, error = test_peer.peer_rows(SHELL, trace, {"stats": ERRORS.replace("SELECT name", "SELECT name AS line")})
+        rows, error = test_peer.peer_rows(
+            SHELL, trace, {"stats": ERRORS.replace("SELECT name", "SELECT name AS line")})
         theirs = {row[1] for row in rows or []}
         for who, names in (("mmsql", ours), ("the peer", theirs)):
-            unexpected = {name for name in names if not any(fnmatch.fnmatchcase(name, loss) for loss in losses)}
+            unexpected = {name for name in names
+                          if not any(fnmatch.fnmatchcase(name, loss) for loss in losses)}
             if unexpected:
                 said.append(f"{recording}: errors in {who}: {sorted(unexpected)}")
         return said
 
     def needless(self):
         """Entries that made no difference, though recordings that they are about were compared."""
-        return [str(difference) for difference in self.differences if difference.met and not difference.used]
+        return [str(difference) for difference in self.differences if difference.met
+                and not difference.used]
 
     def __str__(self):
         return (f"{self.recordings} recordings, {self.tables} tables, {self.rows} rows compared, "

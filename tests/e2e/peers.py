@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracing services that commands are tested with: mmtrace daemon, and Perfetto's own.
 
-Perfetto is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT names. Each service
-has sockets of its own, in a folder that is made for the test.
+Perfetto is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT names. Each
+service has sockets of its own, in a folder that is made for the test.
 """
 import os
 import pathlib
@@ -32,7 +32,8 @@ def find_perfetto():
 
 
 class Service:
-    """The part that both services share: a folder, its sockets, the processes. Use as a context manager."""
+    """The part that both services share: a folder, its sockets, the processes. Use as a context
+    manager."""
 
     name = None
 

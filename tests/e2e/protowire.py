@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protobuf on the wire, and the frames of Perfetto's sockets, as far as tests write and read them by hand."""
+"""Protobuf on the wire, and the frames of Perfetto's sockets, as far as tests write and read them
+by hand."""
 import struct
 
 
@@ -43,7 +44,8 @@ def invoke(request_id, method, args=b""):
 
 
 def each_field(data):
-    """The fields of a message in their order: (number, value). A ValueError for a wire type of a fixed size."""
+    """The fields of a message in their order: (number, value). A ValueError for a wire type of a
+    fixed size."""
     at = 0
     while at < len(data):
         tag, at = read_varint(data, at)

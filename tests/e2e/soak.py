@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An armed daemon for a long time, with all that can happen to a daemon, and hostile clients beside it.
+"""An armed daemon for a long time, with all that can happen to a daemon, and hostile clients beside
+it.
 
 usage: soak.py [--memory-limit SIZE] [SECONDS] [FOLDER]
 
-Runs for SECONDS (default: 3600; a week is 604800) with its files in FOLDER (default: a temporary folder), and prints a
-line a minute. Each round has triggers of root, recordings, clones, bugreports and heap profiles, hostile clients, and
-once a minute real memory pressure. The exit code is 1 as soon as memory, descriptors or tracefs instances of the daemon
-grow, a trigger of root is lost, or a command of root fails.
+Runs for SECONDS (default: 3600; a week is 604800) with its files in FOLDER (default: a temporary
+folder), and prints a line a minute. Each round has triggers of root, recordings, clones, bugreports
+and heap profiles, hostile clients, and once a minute real memory pressure. The exit code is 1 as
+soon as memory, descriptors or tracefs instances of the daemon grow, a trigger of root is lost, or a
+command of root fails.
 
-With --memory-limit everything runs in a memory cgroup (v1 or v2) of SIZE MiB, 2048 for example. The pressure is inside
-the group then, and the rest of the machine does not notice the test.
+With --memory-limit everything runs in a memory cgroup (v1 or v2) of SIZE MiB, 2048 for example. The
+pressure is inside the group then, and the rest of the machine does not notice the test.
 """
 import argparse
 import array
@@ -74,10 +76,13 @@ class Soak:
         (self.folder / "armed" / "soak.cfg").write_text(ARMED)
         (self.folder / "recorded.cfg").write_text(RECORDED)
         (self.folder / "maps.cfg").write_text(MAPS)
-        self.sockets = {kind: self.folder / f"{kind.lower()}.sock" for kind in ("CONSUMER", "PRODUCER")}
-        self.env = {**os.environ, **{f"PERFETTO_{k}_SOCK_NAME": str(v) for k, v in self.sockets.items()}}
+        self.sockets = {kind: self.folder / f"{kind.lower()}.sock"
+                        for kind in ("CONSUMER", "PRODUCER")}
+        self.env = {**os.environ,
+                    **{f"PERFETTO_{k}_SOCK_NAME": str(v) for k, v in self.sockets.items()}}
         self.folder.chmod(0o711)
-        argv = [lib.MMTRACE, "daemon", "--armed", self.folder / "armed", "--state-dir", self.folder / "state",
+        argv = [lib.MMTRACE, "daemon", "--armed", self.folder / "armed", "--state-dir",
+                self.folder / "state",
                 "--run-dir", self.folder / "run", "--keep-files", "5"]
         with open(self.folder / "log", "wb") as log:
             self.daemon = subprocess.Popen([str(arg) for arg in argv], stderr=log, env=self.env)
@@ -89,7 +94,8 @@ class Soak:
             os.chown(folder, strangers.UID, strangers.UID)
         (self.theirs / "mounted").touch()
         (self.theirs / "fuse").symlink_to("../fuse")
-        lib.wait_for(lambda: "armed/soak.cfg: armed" in self.said() or self.daemon.poll() is not None, self.said)
+        lib.wait_for(lambda: "armed/soak.cfg: armed" in self.said()
+                     or self.daemon.poll() is not None, self.said)
 
     def said(self):
         return (self.folder / "log").read_text(errors="replace")
@@ -99,18 +105,22 @@ class Soak:
         self.n_commands += 1
         done = lib.run(*argv, env=self.env, timeout_s=120)
         if done.returncode != 0:
-            raise Failed(f"{[str(arg) for arg in argv]}: exit code {done.returncode}: {done.stderr}")
+            raise Failed(
+                f"{[str(arg) for arg in argv]}: exit code {done.returncode}: {done.stderr}")
 
     def state(self):
-        """The figures that must not grow: (KiB of memory, descriptors, tracefs instances, threads)."""
+        """The figures that must not grow: (KiB of memory, descriptors, tracefs instances,
+        threads)."""
         pid = self.daemon.pid
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         instances = list((lib.TRACEFS / "instances").glob(f"mmtrace-{pid}-*"))
-        return (int(re.search(r"RssAnon:\s+(\d+)", status)[1]), self.n_descriptors(), len(instances),
+        return (int(re.search(r"RssAnon:\s+(\d+)", status)[1]), self.n_descriptors(),
+                len(instances),
                 int(re.search(r"Threads:\s+(\d+)", status)[1]))
 
     def n_descriptors(self):
-        """The number of descriptors without the pressure file, which is closed while the watch of stalls rests."""
+        """The number of descriptors without the pressure file, which is closed while the watch of
+        stalls rests."""
         n = 0
         for descriptor in pathlib.Path(f"/proc/{self.daemon.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -126,10 +136,12 @@ class Soak:
         before = self.n_written()
         self.command(lib.MMTRACE, "trigger", "soak")
         self.n_triggers += 1
-        lib.wait_for(lambda: self.n_written() > before, lambda: f"trigger {self.n_triggers} is lost:\n{self.said()[-2000:]}")
+        lib.wait_for(lambda: self.n_written() > before,
+                     lambda: f"trigger {self.n_triggers} is lost:\n{self.said()[-2000:]}")
 
     def record(self):
-        self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "recorded.cfg", "-o", self.folder / "recorded")
+        self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "recorded.cfg", "-o",
+                     self.folder / "recorded")
         lib.decode(self.folder / "recorded")
 
     def clone(self):
@@ -141,7 +153,8 @@ class Soak:
 
     def heap(self):
         program = lib.BUILD / "tests" / "tools" / "heap_truth"
-        self.command(lib.MMTRACE, "heap", "-q", "-o", self.folder / "heap", "--", program, "1", "500")
+        self.command(lib.MMTRACE, "heap", "-q", "-o", self.folder / "heap", "--", program, "1",
+                     "500")
 
     def status(self):
         self.command(lib.MMTRACE, "status")
@@ -160,37 +173,45 @@ class Soak:
             stranger.end()
 
     def noise(self):
-        self.attack(make_noise, self.n_rounds, *(str(self.sockets[kind]) for kind in ("PRODUCER", "CONSUMER")), until=("done",))
+        self.attack(make_noise, self.n_rounds, *(str(self.sockets[kind]) for kind
+                                                 in ("PRODUCER", "CONSUMER")), until=("done",))
 
     def blocking_descriptor(self):
-        """H1: the file of a FUSE file system that never answers a close, for the producer socket."""
+        """H1: the file of a FUSE file system that never answers a close, for the producer
+        socket."""
         with self.fuse():
-            self.attack(strangers.pass_fuse, self.device, self.theirs / "mounted", self.sockets["PRODUCER"], b"ProducerPort",
+            self.attack(strangers.pass_fuse, self.device, self.theirs / "mounted",
+                        self.sockets["PRODUCER"], b"ProducerPort",
                         invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,),
                         until=("sent", "the kernel refuses the descriptor"))
 
     def deaf_folder(self):
-        """H2: a process whose /tmp, an overlay over FUSE, never answers for perf maps, while root records them."""
+        """H2: a process whose /tmp, an overlay over FUSE, never answers for perf maps, while root
+        records them."""
         with self.fuse():
-            thief = strangers.start_program("deaf", self.theirs / "deaf", "/tmp", "perf-", "/bin/sleep", "60", stderr=subprocess.DEVNULL)
+            thief = strangers.start_program("deaf", self.theirs / "deaf", "/tmp", "perf-",
+                                            "/bin/sleep", "60", stderr=subprocess.DEVNULL)
             try:
                 strangers.hear_program(thief)
                 self.n_attacks += 1
-                self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "maps.cfg", "-o", self.folder / "maps")
+                self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "maps.cfg", "-o",
+                             self.folder / "maps")
                 lib.decode(self.folder / "maps")
             finally:
                 self.end_program(thief)
 
     @staticmethod
     def end_program(process):
-        """Ends the stranger and its children: the end of its FUSE file system frees each process that waits for an answer."""
+        """Ends the stranger and its children: the end of its FUSE file system frees each process
+        that waits for an answer."""
         process.kill()
         process.wait()
         process.stdout.close()
 
     @contextlib.contextmanager
     def fuse(self):
-        """An attack that the machine does not allow (no FUSE, no user namespaces) is left out and counted."""
+        """An attack that the machine does not allow (no FUSE, no user namespaces) is left out and
+        counted."""
         try:
             self.device = self.device or strangers.fuse_device(self.folder)
             yield
@@ -214,7 +235,8 @@ class Soak:
         return before is None or n_group_reclaims() > before
 
     def round(self):
-        steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status, self.noise, self.noise,
+        steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status,
+                 self.noise, self.noise,
                  self.blocking_descriptor]
         if self.n_rounds % DEAF_EVERY == 0:
             steps.append(self.deaf_folder)
@@ -233,8 +255,9 @@ class Soak:
         try:
             lib.wait_for(lambda: self.fits(self.state()), "", 30)
         except AssertionError:
-            raise Failed(f"memory, descriptors, instances, threads: {self.first}, now {self.state()}, "
-                         f"after {self.n_rounds} rounds") from None
+            raise Failed(
+                f"memory, descriptors, instances, threads: {self.first}, now {self.state()}, "
+                f"after {self.n_rounds} rounds") from None
 
     def settled(self):
         """The state once the connections of a round are closed."""
@@ -248,13 +271,15 @@ class Soak:
         return now
 
     def fits(self, now):
-        return now[0] <= self.first[0] + RSS_GROWTH_KB and all(a <= b for a, b in zip(now[1:], self.first[1:]))
+        return now[0] <= self.first[0] + RSS_GROWTH_KB and all(
+            a <= b for a, b in zip(now[1:], self.first[1:]))
 
     def line(self):
-        return (f"{self.n_rounds} rounds, {self.n_commands} commands, {self.n_triggers} triggers of root, none lost, "
-                f"{self.n_attacks} attacks{f' (left out: {self.left_out})' if self.left_out else ''}, {self.n_pressure} times "
-                f"pressure; KiB, descriptors, instances, threads: "
-                f"{self.first} at first, {self.state()} now")
+        return (f"{self.n_rounds} rounds, {self.n_commands} commands, {self.n_triggers} "
+                f"triggers of root, none lost, {self.n_attacks} "
+                f"attacks{f' (left out: {self.left_out})' if self.left_out else ''}, "
+                f"{self.n_pressure} times pressure; KiB, descriptors, instances, "
+                f"threads: {self.first} at first, {self.state()} now")
 
     def end(self):
         if self.daemon.poll() is None:
@@ -266,18 +291,23 @@ class Soak:
         self.daemon.wait()
         left = list((lib.TRACEFS / "instances").glob(f"mmtrace-{self.daemon.pid}-*"))
         if self.daemon.returncode != 0 or left:
-            raise Failed(f"exit code {self.daemon.returncode}, left in tracefs: {left}: {self.said()[-2000:]}")
+            raise Failed(
+                f"exit code {self.daemon.returncode}, left in tracefs: {left}: "
+                f"{self.said()[-2000:]}")
 
 
 # The actions of one stranger, as a user without rights, at sockets of the daemon.
 
 def make_noise(voice, seed, producer, consumer):
-    """Triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that stay."""
+    """Triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that
+    stay."""
     chance, stay = random.Random(seed), []
     for path, service in ((producer, b"ProducerPort"), (consumer, b"ConsumerPort")):
-        for data in (b"\xff" * 4, b"\0\0\0\x80", b"\x40\0\0", b"", bind(service) + b"\x05\0\0\0" + b"\xff" * 5,
+        for data in (b"\xff" * 4, b"\0\0\0\x80", b"\x40\0\0", b"",
+                     bind(service) + b"\x05\0\0\0" + b"\xff" * 5,
                      chance.randbytes(4000), b"\0" * 100000, bind(service) + invoke(2, 999),
-                     bind(service) + invoke(2, 1, field(1, b"x" * 60000)), bind(service) + invoke(2, 3, field(1, b"+" * 40))):
+                     bind(service) + invoke(2, 1, field(1, b"x" * 60000)),
+                     bind(service) + invoke(2, 3, field(1, b"+" * 40))):
             client = socket.socket(socket.AF_UNIX)
             client.settimeout(5)
             with contextlib.suppress(OSError):
@@ -287,7 +317,8 @@ def make_noise(voice, seed, producer, consumer):
         client = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
             client.connect(path)
-            client.sendmsg([bind(service)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2] * 3))])
+            client.sendmsg([bind(service)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                              array.array("i", [0, 1, 2] * 3))])
         stay.append(client)
     client = socket.socket(socket.AF_UNIX)
     client.settimeout(5)
@@ -327,7 +358,9 @@ def run(seconds, folder, say=print):
                 say(soak.line())
                 said = time.monotonic()
         if not soak.left_out and "did not answer within" not in soak.said():
-            raise Failed("no file of the stranger kept the daemon's helper waiting: the attack has no effect")
+            raise Failed(
+                "no file of the stranger kept the daemon's helper waiting: the attack has no "
+                "effect")
         last = soak.line()
     finally:
         soak.end()
@@ -335,7 +368,8 @@ def run(seconds, folder, say=print):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=int, default=3600)
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--memory-limit", type=int, metavar="MIB")
@@ -346,7 +380,8 @@ def main():
                 stack.enter_context(lib.memory_cgroup(options.memory_limit << 20))()
             except unittest.SkipTest as reason:
                 sys.exit(f"soak: --memory-limit: {reason}")
-        folder = options.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp"))
+        folder = options.folder or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="mmtrace-soak-", dir="/var/tmp"))
         try:
             print(run(options.seconds, folder, lambda line: print(line, flush=True)))
         except Failed as error:

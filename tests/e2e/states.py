@@ -39,12 +39,14 @@ def wait_for_state(pid, letters):
 
 def wait_for_program(pid, name, letters="S"):
     """Until the process runs the program of this name and is in the state: its start is over."""
-    lib.wait_for(lambda: proc_text(pid, "comm").rstrip("\n") == name[:15] and _stat(pid)[0] in letters,
+    lib.wait_for(lambda: proc_text(pid, "comm").rstrip("\n") == name[:15]
+                 and _stat(pid)[0] in letters,
                  f"process {pid} as {name} in state {letters}")
 
 
 def wait_for_cpu(pid, seconds=0.1):
-    """Until the process has used so much CPU time: a program that repeats its work has done the work."""
+    """Until the process has used so much CPU time: a program that repeats its work has done the
+    work."""
     def ticks():
         fields = _stat(pid)
         return int(fields[11]) + int(fields[12])
@@ -59,7 +61,8 @@ def n_reads(pid):
 
 
 def wait_for_reads(pid, n):
-    """Until the process has read n times more. Most data sources read a file at least once for each sample."""
+    """Until the process has read n times more. Most data sources read a file at least once for each
+    sample."""
     end = n_reads(pid) + n
     lib.wait_for(lambda: n_reads(pid) >= end, f"process {pid} reads {n} times")
 
@@ -82,7 +85,8 @@ def wait_for_turns(pid, n):
 
 
 def turns(pid):
-    """How often each thread of the process has had a processor, and its state now: {thread: (number, "S")}."""
+    """How often each thread of the process has had a processor, and its state now: {thread:
+    (number, "S")}."""
     found = {}
     for thread in _listed(f"/proc/{pid}/task"):
         text = proc_text(f"{pid}/task/{thread}", "status")
@@ -93,17 +97,19 @@ def turns(pid):
 
 
 def sleeps(pid, seconds):
-    """Whether all threads of the process sleep for so long. A thread that only waits for a processor does not sleep."""
+    """Whether all threads of the process sleep for so long. A thread that only waits for a
+    processor does not sleep."""
     before = turns(pid)
     time.sleep(seconds)
     return turns(pid) == before and {state for _, state in before.values()} == {"S"}
 
 
 def wait_for_rest(pid, share_max, meanwhile):
-    """Until the process takes less than this share of a processor while meanwhile() runs; returns the share.
+    """Until the process takes less than this share of a processor while meanwhile() runs; returns
+    the share.
 
-    A process that gets no turn takes little, too. So the process must have slept for half of that time at least.
-    A busy machine makes a process wait for turns: there are ten tries.
+    A process that gets no turn takes little, too. So the process must have slept for half of that
+    time at least. A busy machine makes a process wait for turns: there are ten tries.
     """
     for _ in range(10):
         before, began = _scheduled(pid), time.monotonic()
@@ -112,16 +118,21 @@ def wait_for_rest(pid, share_max, meanwhile):
         used, waited = ((b - a) / lasted for a, b in zip(before, after))
         if used < share_max and used + waited < 0.5:
             return used
-    raise AssertionError(f"process {pid} takes {used:.3f} of a processor, and waits for one for {waited:.3f} of the time")
+    raise AssertionError(
+        f"process {pid} takes {used:.3f} of a processor, and waits for one for {waited:.3f} "
+        "of the time")
 
 
 def _scheduled(pid):
-    """The seconds that the threads of a process had a processor, and that they waited for one; the process sleeps."""
+    """The seconds that the threads of a process had a processor, and that they waited for one; the
+    process sleeps."""
     wait_for_state(pid, "S")
-    words = [proc_text(f"{pid}/task/{thread}", "schedstat").split() for thread in _listed(f"/proc/{pid}/task")]
+    words = [proc_text(f"{pid}/task/{thread}", "schedstat").split()
+             for thread in _listed(f"/proc/{pid}/task")]
     used, waited = (sum(int(word[i]) for word in words if word) / 1e9 for i in range(2))
     if not used:
-        raise unittest.SkipTest("the kernel does not count how long threads run (CONFIG_SCHED_INFO)")
+        raise unittest.SkipTest(
+            "the kernel does not count how long threads run (CONFIG_SCHED_INFO)")
     return used, waited
 
 
@@ -133,11 +144,14 @@ def _listed(folder):
 
 
 def wait_for_rounds(pid, n):
-    """Until some thread of the process has waited n times more: what a loop does between two waits, it has done."""
+    """Until some thread of the process has waited n times more: what a loop does between two waits,
+    it has done."""
     def count():
         _stat(pid)
-        statuses = [proc_text(pid, f"task/{task}/status") for task in os.listdir(f"/proc/{pid}/task")]
-        return max(int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for status in statuses if status)
+        statuses = [proc_text(pid, f"task/{task}/status")
+                    for task in os.listdir(f"/proc/{pid}/task")]
+        return max(int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+                   for status in statuses if status)
     end = count() + n
     lib.wait_for(lambda: count() >= end, f"a thread of process {pid} waits {n} times")
 
@@ -149,7 +163,8 @@ def blocks(pid, number):
 
 
 def wait_for_taken(pid, number):
-    """Until a blocked signal that was sent to the process is no longer pending: its loop has taken it."""
+    """Until a blocked signal that was sent to the process is no longer pending: its loop has taken
+    it."""
     def is_pending():
         _stat(pid)
         masks = [line.split()[1] for line in proc_text(pid, "status").splitlines()

@@ -2,8 +2,8 @@
 """Processes without root's rights that try to turn a program of root's against root.
 
 Each is a fork of the test that has given up its rights and runs one function. Its time is bounded:
-the kernel ends the process after LIMIT_S whatever happens to the test. Its end closes all that it holds, a FUSE file system
-included, so that nothing stays stuck.
+the kernel ends the process after LIMIT_S whatever happens to the test. Its end closes all that it
+holds, a FUSE file system included, so that nothing stays stuck.
 """
 import array
 import contextlib
@@ -28,7 +28,8 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 
 
 class Stranger:
-    """A process of another user that runs act(voice, *arguments); voice.say() is heard by hear()."""
+    """A process of another user that runs act(voice, *arguments); voice.say() is heard by
+    hear()."""
 
     def __init__(self, act, *arguments, uid=UID, gid=None, groups=()):
         ours, theirs = socket.socketpair()
@@ -48,7 +49,8 @@ class Stranger:
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
-            os.setpgid(self.pid, self.pid)  # parent and child do this, so it is done before either goes on
+            # parent and child do this, so it is done before either goes on
+            os.setpgid(self.pid, self.pid)
         theirs.close()
         self.lines = ours.makefile("r")
         ours.close()
@@ -90,7 +92,8 @@ def figure(test, text):
 
 
 class Timed:
-    """Calls do() again and again in a thread, and notes how long each call takes: the service of other users."""
+    """Calls do() again and again in a thread, and notes how long each call takes: the service of
+    other users."""
 
     def __init__(self, do, period_s=0.05):
         self.seconds, self.errors = [], []
@@ -119,18 +122,21 @@ def enter_namespaces(voice):
     """A user namespace of its own, and the right to mount in it."""
     uid, gid = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(4, 1)  # PR_SET_DUMPABLE: a process that changed its user may not write its own map otherwise
+    # PR_SET_DUMPABLE: a process that changed its user may not write its own map otherwise
+    libc.prctl(4, 1)
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0:
         voice.say(f"cannot: no user namespaces: {os.strerror(ctypes.get_errno())}")
         os._exit(0)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"),
+                       ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
     return libc
 
 
 def fuse_device(folder):
-    """A device for FUSE in the folder. Every user may open the device, like /dev/fuse on most systems."""
+    """A device for FUSE in the folder. Every user may open the device, like /dev/fuse on most
+    systems."""
     path = folder / "fuse"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(10, 229))
@@ -141,12 +147,13 @@ def fuse_device(folder):
     return path
 
 
-INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE = 26, 3, 14, 25, 18, 2, 36, 42, 16
+INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE = (
+    26, 3, 14, 25, 18, 2, 36, 42, 16)
 
 
 class FuseFile:
-    """A file of a FUSE file system of this process, mounted over `path`: open as `open_fd`, and it never
-    answers the requests in `deaf` from then on."""
+    """A file of a FUSE file system of this process, mounted over `path`: open as `open_fd`, and it
+    never answers the requests in `deaf` from then on."""
 
     def __init__(self, voice, device, path, deaf=(FLUSH,)):
         libc = enter_namespaces(voice)
@@ -156,7 +163,8 @@ class FuseFile:
             voice.say(f"cannot: mount FUSE: {os.strerror(ctypes.get_errno())}")
             os._exit(0)
         self.fd, self.deaf = fuse_fd, deaf
-        if os.fork() == 0:  # a process of its own: its end frees each process that waits for an answer
+        # a process of its own: its end frees each process that waits for an answer
+        if os.fork() == 0:
             self.serve()
         os.close(fuse_fd)
         os.stat(path)  # the kernel learns the owner of the file
@@ -172,9 +180,11 @@ class FuseFile:
                 continue
             error, body = 0, b""
             if opcode == INIT:
-                body = struct.pack("<IIIIHHIIHHI28x", 7, 31, 1 << 16, 0, 16, 12, 1 << 16, 1, 16, 0, 0)
+                body = struct.pack("<IIIIHHIIHHI28x", 7, 31, 1 << 16, 0, 16, 12, 1 << 16, 1, 16, 0,
+                                   0)
             elif opcode == GETATTR:
-                attr = struct.pack("<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0, 0o100666, 1, os.getuid(), os.getgid(), 0, 4096, 0)
+                attr = struct.pack("<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0, 0o100666, 1,
+                                   os.getuid(), os.getgid(), 0, 4096, 0)
                 body = struct.pack("<QII", 3600, 0, 0) + attr
             elif opcode == OPEN:
                 body = struct.pack("<QII", 1, 1, 0)
@@ -193,7 +203,8 @@ def pass_descriptor(voice, path, service, request, fd):
         client.sendall(bind(service))
         client.recv(65536)
         try:
-            client.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+            client.sendmsg([request],
+                           [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
         except PermissionError:
             voice.say("the kernel refuses the descriptor")
             return
@@ -203,7 +214,8 @@ def pass_descriptor(voice, path, service, request, fd):
 
 
 def pass_fuse(voice, device, mount_on, path, service, request, deaf):
-    """As pass_descriptor(), with a file that never answers the requests in `deaf`; says "open" first."""
+    """As pass_descriptor(), with a file that never answers the requests in `deaf`; says "open"
+    first."""
     file = FuseFile(voice, device, mount_on, deaf)
     voice.say("open")
     pass_descriptor(voice, path, service, request, file.open_fd)
@@ -212,7 +224,8 @@ def pass_fuse(voice, device, mount_on, path, service, request, deaf):
 
 def start_program(*argv, uid=UID, **more):
     """tests/tools/stranger, as a user without rights. The caller ends it."""
-    return subprocess.Popen([str(arg) for arg in (PROGRAM, *argv)], stdout=subprocess.PIPE, text=True, user=uid, group=uid,
+    return subprocess.Popen([str(arg) for arg in (PROGRAM, *argv)], stdout=subprocess.PIPE,
+                            text=True, user=uid, group=uid,
                             extra_groups=[], **more)
 
 

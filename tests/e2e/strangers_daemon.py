@@ -19,7 +19,8 @@ buffers { size_kb: 256 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 50 } } }
 """
 ENABLE, QUERY_STATE, INITIALIZE, ACTIVATE = 1, 12, 1, 10
-SERVED_S = 10.0  # other users are served within this time on a machine under load; the docs give the time at rest
+# other users are served within this time on a machine under load; the docs give the time at rest
+SERVED_S = 10.0
 
 
 class Daemon:
@@ -30,9 +31,12 @@ class Daemon:
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-strangers-"))
         test.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
         self.root.chmod(0o755)
-        self.run_dir, self.state, self.log_path = self.root / "run", self.root / "state", self.root / "log"
-        self.argv = [str(lib.MMTRACE), "daemon", "--armed", str(armed), "--kmem-events", "none", "--psi", "none",
-                     "--no-perfetto-sockets", "--state-dir", str(self.state), "--run-dir", str(self.run_dir), *options]
+        self.run_dir, self.state, self.log_path = (self.root / "run", self.root / "state",
+                                                   self.root / "log")
+        self.argv = [str(lib.MMTRACE), "daemon", "--armed", str(armed), "--kmem-events", "none",
+                     "--psi", "none",
+                     "--no-perfetto-sockets", "--state-dir", str(self.state), "--run-dir",
+                     str(self.run_dir), *options]
         self.env = {**os.environ, "MMTRACE_SOCKETS": str(self.run_dir)}
         self.process = None
         self.popen = popen
@@ -54,7 +58,8 @@ class Daemon:
 
     def ready(self):
         """Waits until the daemon serves: its last socket is there, and answers."""
-        lib.wait_for(lambda: self.process.poll() is not None or self.answers(), lambda: f"the daemon: {self.said()}")
+        lib.wait_for(lambda: self.process.poll() is not None or self.answers(),
+                     lambda: f"the daemon: {self.said()}")
         self.test.assertIsNone(self.process.poll(), self.said())
         return self
 
@@ -67,7 +72,8 @@ class Daemon:
         return False
 
     def status(self):
-        """The answer to root's `mmtrace status`; an AssertionError if the daemon does not serve root in time."""
+        """The answer to root's `mmtrace status`; an AssertionError if the daemon does not serve
+        root in time."""
         done = lib.run(lib.MMTRACE, "status", env=self.env, timeout_s=SERVED_S)
         self.test.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house rules that a compiler does not see: which file includes which, and which may look up names in file systems.
+"""The house rules that a compiler does not see: which file includes which, and which may look up
+names in file systems.
 
-Each place in the recorder that looks up a name, makes, removes or changes a file, or binds or connects a socket, is
-listed here with the reason why nobody else controls the name, or why nobody waits for that process. Names that somebody
-else controls go through producer/foreign/ (docs/threat-model.md). An entry that is not needed any more fails the test.
+Each place in the recorder that looks up a name, makes, removes or changes a file, or binds or
+connects a socket, is listed here with the reason why nobody else controls the name, or why nobody
+waits for that process. Names that somebody else controls go through producer/foreign/
+(docs/threat-model.md). An entry that is not needed any more fails the test.
 """
 import collections
 import graphlib
@@ -35,7 +37,8 @@ OWN_PROC = "files that the kernel makes of this process"
 PROC = "files that the kernel makes in /proc, which do not wait for their process"
 KERNEL = "files that the kernel makes in tracefs and sysfs"
 JOB = "runs in a helper"
-PROGRAM = "a program of its own, which its user starts: it has no more rights than its user, and no loop"
+PROGRAM = (
+    "a program of its own, which its user starts: it has no more rights than its user, and no loop")
 INSIDE = "runs inside the profiled program, with its rights"
 HELPER = "a process of its own for one attach, which nobody waits for (heap_attach.c)"
 COMMAND = "a command's own files, which its user names"
@@ -63,7 +66,8 @@ ALLOWED = {
     "producer/sources/perf_map/perf_map_file.c": ("text_file_span", JOB + "; " + PROC),
     "producer/cli/": (None, COMMAND),
     "producer/trace/trace_file.c": ("open readlink stat", COMMAND),
-    "producer/service/service.c": ("lstat unlink", "the output that a command or root's config names"),
+    "producer/service/service.c": ("lstat unlink",
+                                   "the output that a command or root's config names"),
     "producer/service/service_clone.c": ("open", OWN_PROC),
     "producer/service/armed/": (None, STATE),
     "producer/service/triggers/trigger_history.c": ("open rename unlink", STATE),
@@ -76,17 +80,22 @@ ALLOWED = {
     "producer/sources/ftrace/": (None, KERNEL),
     "producer/sources/sys_stats/": (None, KERNEL),
     "producer/sources/sys_stats/sys_stats_source.c": ("text_file_open", PROC),
-    "producer/sources/system_info/system_info_source.c": ("text_file_read_once text_file_span", PROC),
-    "producer/sources/process_stats/process_stats_source.c": ("opendir text_file_open text_file_read_once", PROC),
+    "producer/sources/system_info/system_info_source.c": ("text_file_read_once text_file_span",
+                                                          PROC),
+    "producer/sources/process_stats/process_stats_source.c": (
+        "opendir text_file_open text_file_read_once", PROC),
     "producer/sources/process_stats/": (None, PROC),
     "producer/ground/process_life.c": ("text_file_span", PROC),
     "producer/ground/proc_text.c": ("open text_file_open text_file_read_once text_file_span", PROC),
     "producer/sources/perf_map/perf_map_source.c": ("opendir", PROC),
-    "producer/sources/requester.c": ("getxattr readlink stat text_file_span", PROC + "; files that residency has open"),
-    "producer/sources/residency/": (None, "files that the config names; those that processes map by /proc/PID/map_files"),
+    "producer/sources/requester.c": ("getxattr readlink stat text_file_span",
+                                     PROC + "; files that residency has open"),
+    "producer/sources/residency/": (
+        None, "files that the config names; those that processes map by /proc/PID/map_files"),
     "producer/sources/heap/heap_host.c": ("mkdir unix_socket_listen", SOCKET),
     "producer/sources/heap/heap_clients.c": ("text_file_span", OWN_PROC),
-    "producer/sources/heap/heap_library.c": ("access readlink", "files that were installed with this program"),
+    "producer/sources/heap/heap_library.c": ("access readlink",
+                                             "files that were installed with this program"),
     "producer/sources/heap/heap_names.c": ("readlink text_file_span", OWN_PROC),
     "producer/heap/heap_owner.c": ("stat", OWN_PROC),
     "producer/heap/heap_program.c": ("access open", COMMAND),
@@ -111,18 +120,22 @@ class LookUps(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         files = sorted([*ROOT.glob("producer/**/*.c"), *ROOT.glob("common/*.c")])
-        cls.calls = {str(path.relative_to(ROOT)): calls for path in files if (calls := calls_of(path))}
+        cls.calls = {str(path.relative_to(ROOT)): calls for path in files
+                     if (calls := calls_of(path))}
 
     def test_names_are_looked_up_where_that_is_allowed(self):
         for name, calls in self.calls.items():
             entry = entry_of(name)
             with self.subTest(name):
-                self.assertIsNotNone(entry, f"{name} calls {sorted(calls)}: go through producer/foreign/, or add a row "
-                                            "to ALLOWED in tests/e2e/test_architecture.py that says why not")
+                self.assertIsNotNone(entry,
+                                     f"{name} calls {sorted(calls)}: go through producer/foreign/, "
+                                     "or add a row to ALLOWED in tests/e2e/test_architecture.py "
+                                     "that says why not")
                 allowed = ALLOWED[entry][0]
                 self.assertLessEqual(calls, calls if allowed is None else set(allowed.split()),
-                                     f"{name}: go through producer/foreign/, or add the call to the row {entry} of "
-                                     "ALLOWED in tests/e2e/test_architecture.py")
+                                     f"{name}: go through producer/foreign/, or add the call to "
+                                     f"the row {entry} of ALLOWED in "
+                                     "tests/e2e/test_architecture.py")
 
     def test_no_entry_is_left_over(self):
         used = {entry_of(name) for name in self.calls}
@@ -131,10 +144,12 @@ class LookUps(unittest.TestCase):
         for entry, (allowed, _) in ALLOWED.items():
             if allowed is not None:
                 self.assertEqual(set(allowed.split()) - self.calls[entry], set(),
-                                 f"{entry}: remove the calls from the row of ALLOWED in tests/e2e/test_architecture.py")
+                                 f"{entry}: remove the calls from the row of ALLOWED in "
+                                 "tests/e2e/test_architecture.py")
 
     def test_what_is_looked_for_is_found(self):
-        text = 'int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); text_file_open(&f); reopen(x);'
+        text = ('int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); '
+                'text_file_open(&f); reopen(x);')
         self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})
 
 
@@ -164,7 +179,8 @@ ROOMS = {
         "profile": "tables",
         "verdict": "tables",
         "perfetto_sql": "sql tables functions",
-        "cli": "ground sql tables symbols functions input translate import profile verdict perfetto_sql",
+        "cli": "ground sql tables symbols functions input translate import profile verdict "
+               "perfetto_sql",
     },
 }
 
@@ -176,21 +192,26 @@ class Includes(unittest.TestCase):
                 yield str(path.relative_to(ROOT)), name
 
     def test_the_recorder_and_the_converter_do_not_know_each_other(self):
-        self.assertEqual([i for i in self.includes("producer") if i[1].startswith("converter/")], [])
-        self.assertEqual([i for i in self.includes("converter") if i[1].startswith("producer/")], [])
+        self.assertEqual([i for i in self.includes("producer") if i[1].startswith("converter/")],
+                         [])
+        self.assertEqual([i for i in self.includes("converter") if i[1].startswith("producer/")],
+                         [])
 
     def test_common_knows_neither(self):
-        self.assertEqual([i for i in self.includes("common") if i[1].startswith(("producer/", "converter/"))], [])
+        self.assertEqual([i for i in self.includes("common")
+                          if i[1].startswith(("producer/", "converter/"))], [])
 
     def test_rooms_include_those_below_them(self):
         for program, rooms in ROOMS.items():
-            folders = {f.name for f in (ROOT / program).iterdir() if f.is_dir() and any(f.glob("**/*.[ch]"))}
+            folders = {f.name for f in (ROOT / program).iterdir() if f.is_dir()
+                       and any(f.glob("**/*.[ch]"))}
             self.assertEqual(folders, set(rooms), "each room has its row in ROOMS")
             for path, name in self.includes(program):
                 room, other = path.split("/")[1], name.split("/")
                 if other[0] == program and other[1] != room:
                     self.assertIn(other[1], rooms[room].split(),
-                                  f"{path} includes {name}: move what both need down, to ground/ for example")
+                                  f"{path} includes {name}: move what both need down, to ground/ "
+                                  "for example")
             below = [room for room, others in rooms.items() for other in others.split()
                      if list(rooms).index(other) >= list(rooms).index(room)]
             self.assertEqual(below, [], "a room stands below those that include it")
@@ -198,34 +219,42 @@ class Includes(unittest.TestCase):
 
 
 class Import(unittest.TestCase):
-    """converter/import: a ground floor (the files of the folder itself), subjects above it (its folders), registries."""
+    """converter/import: a ground floor (the files of the folder itself), subjects above it (its
+    folders), registries."""
     HERE = ROOT / "converter/import"
 
     def defined(self, kind):
         """NAME -> the file that has `const struct KIND PREFIX_NAME = ...`."""
         pattern = re.compile(rf"^const struct {kind} [a-z]+_(\w+) =", re.MULTILINE)
-        return {name: path for path in self.HERE.glob("**/*.c") for name in pattern.findall(path.read_text())}
+        return {name: path for path in self.HERE.glob("**/*.c")
+                for name in pattern.findall(path.read_text())}
 
     def test_the_ground_floor_knows_no_subject(self):
         ground = [*self.HERE.glob("*.[ch]")]
         self.assertGreater(len(ground), 20)
         for path in ground:
             with self.subTest(path.name):
-                subjects = re.findall(r'^#include "converter/import/\w+/[^"]+"', path.read_text(), re.MULTILINE)
-                self.assertEqual(subjects, [], "keep the subject's state with its importer: see importer.h")
+                subjects = re.findall(r'^#include "converter/import/\w+/[^"]+"', path.read_text(),
+                                      re.MULTILINE)
+                self.assertEqual(subjects, [],
+                                 "keep the subject's state with its importer: see importer.h")
 
     def test_modules_do_not_include_each_other_in_a_circle(self):
-        """A module is a header with its source: the module needs whatever either of them includes."""
+        """A module is a header with its source: the module needs whatever either of them
+        includes."""
         needs = collections.defaultdict(set)
         for path in ROOT.glob("converter/**/*.[ch]"):
             module = str(path.relative_to(ROOT).with_suffix(""))
-            for name in re.findall(r'^#include "(converter/[^"]+)\.h"', path.read_text(), re.MULTILINE):
+            for name in re.findall(r'^#include "(converter/[^"]+)\.h"', path.read_text(),
+                                   re.MULTILINE):
                 needs[module] |= {name} - {module}
         self.assertGreater(len(needs), 200)
-        tuple(graphlib.TopologicalSorter(needs).static_order())  # raises CycleError, with the circle
+        # raises CycleError, with the circle
+        tuple(graphlib.TopologicalSorter(needs).static_order())
 
     def test_what_the_ground_floor_stands_on_does_not_know_it(self):
-        for path in [path for folder in ("decode", "input", "tables") for path in ROOT.glob(f"converter/{folder}/*.[ch]")]:
+        for path in [path for folder in ("decode", "input", "tables")
+                     for path in ROOT.glob(f"converter/{folder}/*.[ch]")]:
             with self.subTest(path.name):
                 self.assertNotIn('#include "converter/import/', path.read_text())
 
@@ -237,29 +266,36 @@ class Import(unittest.TestCase):
             self.assertIn(name, rows, f"{path.name}: add I({name}) to converter/import/importers.c")
 
     def test_each_importer_has_a_test(self):
-        tests = [path for end in ("c", "py", "sql", "textproto") for path in ROOT.glob(f"tests/**/*.{end}")]
+        tests = [path for end in ("c", "py", "sql", "textproto")
+                 for path in ROOT.glob(f"tests/**/*.{end}")]
         words = {word for path in tests for word in re.findall(r"\w+", path.read_text())}
         for path in self.HERE.glob("**/*.c"):
             for field in re.findall(r"\.field = PB_TracePacket_(\w+)", path.read_text()):
                 with self.subTest(field):
-                    self.assertTrue(field in words, f"{path.relative_to(ROOT)}: no test has a packet {field}: add "
-                                                    "one to tests/golden/imports/")
+                    self.assertTrue(field in words,
+                                    f"{path.relative_to(ROOT)}: no test has a packet {field}: add "
+                                    "one to tests/golden/imports/")
 
     def test_each_subject_of_ftrace_has_a_row(self):
         text = (self.HERE / "ftrace/meson.build").read_text()
-        rows = re.findall(r"'(\w+)'", re.search(r"^subjects = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL).group(1))
+        rows = re.findall(r"'(\w+)'", re.search(r"^subjects = \[(.*?)^\]", text,
+                                                re.MULTILINE | re.DOTALL).group(1))
         defined = self.defined("ftrace_subject")
         self.assertGreater(len(defined), 15)
         self.assertEqual(rows, sorted(rows))
         for name, path in defined.items():
-            self.assertEqual(path.name, f"{name}.c", f"ftrace_{name}: call the file as the subject is called")
-            self.assertIn(name, rows, f"{path.name}: add '{name}' to subjects of converter/import/ftrace/meson.build")
+            self.assertEqual(path.name, f"{name}.c",
+                             f"ftrace_{name}: call the file as the subject is called")
+            self.assertIn(name, rows,
+                          f"{path.name}: add '{name}' to subjects of "
+                          "converter/import/ftrace/meson.build")
 
 
 PROGRAMS = ("common", "producer", "converter")
 SOURCES = (*PROGRAMS, "tests")
 # sizeof(a) / sizeof(a[0]), sizeof(a) / sizeof(*a), and the same with parentheses for macros
-COUNTED_BY_HAND = re.compile(r"sizeof\s*\(?\s*([\w.>-]+)\s*\)?\s*/\s*sizeof\s*\(?\s*(?:\*\s*\1|\(?\1\)?\s*\[0\])")
+COUNTED_BY_HAND = re.compile(
+    r"sizeof\s*\(?\s*([\w.>-]+)\s*\)?\s*/\s*sizeof\s*\(?\s*(?:\*\s*\1|\(?\1\)?\s*\[0\])")
 # A literal, and a number that may be its size. In tables ({"u64", 8}) it is something else.
 COUNTED_LETTERS = re.compile(r'(?<![\s{]\{)"((?:[^"\\\n]|\\.)+)",\s*(\d+)\b')
 FIXED_LAYOUTS = {"common/pbtext_lex.c": "excerpts have three letters where they are cut"}
@@ -271,21 +307,26 @@ class Texts(unittest.TestCase):
         for path in [path for folder in PROGRAMS for path in ROOT.glob(f"{folder}/**/*.c")]:
             paths[path.name].append(str(path.relative_to(ROOT)))
         twice = {name: found for name, found in paths.items() if len(found) > 1}
-        self.assertEqual(twice, {}, "rename one: debuggers and messages of compilers show the name alone")
+        self.assertEqual(twice, {},
+                         "rename one: debuggers and messages of compilers show the name alone")
 
     def test_letters_of_literals_are_not_counted_by_hand(self):
-        for path in [path for folder in PROGRAMS for path in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]:
+        for path in [path for folder in PROGRAMS
+                     for path in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]:
             text = path.read_text()
             for found in COUNTED_LETTERS.finditer(text):
                 size = len(re.sub(r"\\(?:[0-7]{1,3}|.)", "x", found[1]))
                 name = str(path.relative_to(ROOT))
                 with self.subTest(name):
-                    self.assertFalse(size > 1 and size == int(found[2]) and name not in FIXED_LAYOUTS,
-                                     f"{name}: {found[0]}: use TEXT() of common/text.h or str_starts_with()")
+                    self.assertFalse(size > 1 and size == int(found[2])
+                                     and name not in FIXED_LAYOUTS,
+                                     f"{name}: {found[0]}: use TEXT() of common/text.h or "
+                                     "str_starts_with()")
 
     def test_elements_are_counted_by_one_macro(self):
         files = [f for folder in SOURCES for f in ROOT.glob(f"{folder}/**/*.[ch]")]
-        found = [str(f.relative_to(ROOT)) for f in files if COUNTED_BY_HAND.search(TEXTS.sub(" ", f.read_text()))]
+        found = [str(f.relative_to(ROOT)) for f in files
+                 if COUNTED_BY_HAND.search(TEXTS.sub(" ", f.read_text()))]
         self.assertEqual(found, ["common/elements.h"], "use ELEMENTS() of common/elements.h")
 
 
@@ -295,11 +336,13 @@ class Sources(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = ROOT / "producer" / "sources"
-        cls.rows = re.findall(r"'(\w+)'", re.search(r"data_sources = \[(.*?)\]", (cls.folder / "meson.build").read_text(),
+        cls.rows = re.findall(r"'(\w+)'", re.search(r"data_sources = \[(.*?)\]",
+                                                    (cls.folder / "meson.build").read_text(),
                                                    re.DOTALL)[1])
         cls.texts, cls.homes = collections.defaultdict(str), {}
         for path in [*cls.folder.glob("*_source.c"), *cls.folder.glob("*/*.[ch]")]:
-            name = path.name.removesuffix("_source.c") if path.parent == cls.folder else path.parent.name
+            name = path.name.removesuffix(
+                "_source.c") if path.parent == cls.folder else path.parent.name
             text = TEXT_COMMENTS.sub(" ", path.read_text())
             cls.texts[name] += text
             for found in re.findall(r"^const struct source_class (\w+) =", text, re.MULTILINE):
@@ -311,8 +354,10 @@ class Sources(unittest.TestCase):
 
     def test_a_source_has_its_row(self):
         for name, (home, found) in self.homes.items():
-            self.assertEqual(found, f"{name}_class", f"{home}: the class has the name of the source's file or folder")
-            self.assertIn(name, self.rows, f"{home}: add '{name}' to data_sources in producer/sources/meson.build")
+            self.assertEqual(found, f"{name}_class",
+                             f"{home}: the class has the name of the source's file or folder")
+            self.assertIn(name, self.rows,
+                          f"{home}: add '{name}' to data_sources in producer/sources/meson.build")
         self.assertEqual(set(self.rows), set(self.homes),
                          "rows of data_sources in producer/sources/meson.build without a class")
 
@@ -322,26 +367,35 @@ class Sources(unittest.TestCase):
             read = {field for field in re.findall(r"->(\w+)", self.texts[name])
                     if field in self.configs and self.configs[field].number >= 100}
             with self.subTest(name):
-                self.assertEqual(read - set(own), set(), f"{home}: add .config = SOURCE_CONFIG() of that to the class")
+                self.assertEqual(read - set(own), set(),
+                                 f"{home}: add .config = SOURCE_CONFIG() of that to the class")
 
     def test_a_source_reads_every_field_of_its_config(self):
         for name, (home, _) in self.homes.items():
             pasted = re.findall(r"##(_\w+)", self.texts[name])  # ends of names that macros make
             for config in re.findall(r"\.config = SOURCE_CONFIG\((\w+)\)", self.texts[name]):
                 for place, field in self.fields(self.configs[config].type):
-                    known = re.search(rf'(?:->|\.|")(?:n_|has_)?{field}\b', self.texts[name]) or any(
-                        field.endswith(end) and re.search(rf"\b{field.removesuffix(end)}\b", self.texts[name])
-                        for end in pasted)
+                    known = re.search(rf'(?:->|\.|")(?:n_|has_)?{field}\b',
+                                      self.texts[name]) or any(
+                                          field.endswith(end) and re.search(
+                                              rf"\b{field.removesuffix(end)}\b", self.texts[name])
+                                          for end in pasted)
                     with self.subTest(name):
-                        self.assertTrue(known, f"{home}: {place}.{field} is not read: read it, or add a row to .unread")
+                        self.assertTrue(known,
+                                        f"{home}: {place}.{field} is not read: read it, or add a "
+                                        "row to .unread")
 
     def test_a_source_is_documented(self):
-        text, readme = (ROOT / "docs" / "recording.md").read_text(), (ROOT / "README.md").read_text()
+        text, readme = (ROOT / "docs" / "recording.md").read_text(), (
+            ROOT / "README.md").read_text()
         for name, (home, _) in self.homes.items():
             called = re.search(r'\.name = "([^"]+)"', self.texts[name])[1]
-            self.assertTrue(".summary = " in self.texts[name], f"{home}: add .summary, the line of `mmtrace sources`")
-            self.assertTrue(f"- `{called}`" in text, f'{home}: add {called} to "Data sources" in docs/recording.md')
-            self.assertTrue(f"| `{called}`" in readme, f'{home}: add {called} to "What can be recorded?" in README.md')
+            self.assertTrue(".summary = " in self.texts[name],
+                            f"{home}: add .summary, the line of `mmtrace sources`")
+            self.assertTrue(f"- `{called}`" in text,
+                            f'{home}: add {called} to "Data sources" in docs/recording.md')
+            self.assertTrue(f"| `{called}`" in readme,
+                            f'{home}: add {called} to "What can be recorded?" in README.md')
 
     def fields(self, message):
         for field in self.schema.messages[message]:
@@ -351,57 +405,75 @@ class Sources(unittest.TestCase):
                 yield from self.fields(inner)
 
 
-# Functions and macros that take the number of a field as an argument, and the place of the argument.
-NUMBERED = r"\b(?:values_of|message_field|generation_find|generation_entry|interned_text|field_kind_of)\("
+# Functions and macros that take the number of a field as an argument, and the place of the
+# argument.
+NUMBERED = (
+    r"\b(?:values_of|message_field|generation_find|generation_entry|interned_text|field_kind_of)\(")
 WRITERS = r"\bwire_(?:uint|int|sint|begin|text|string|bytes|double|fixed32|fixed64|tag)\("
 # PPROF_: a format of its own; STACK_: a BLOB that SQL functions pass on.
 OWN_NUMBER = r"(?:\d+|(?!PB_|PPROF_|STACK_)[A-Z][A-Z0-9_]+)"
 HAND_NUMBERED = {
-    "number == 7": re.compile(rf"(?<!\blines)(?:\.|->)number\s*[!=]=\s*(?!0\b|STRSET_NONE\b|FOREIGN_){OWN_NUMBER}"),
+    "number == 7": re.compile(
+        rf"(?<!\blines)(?:\.|->)number\s*[!=]=\s*(?!0\b|STRSET_NONE\b|FOREIGN_){OWN_NUMBER}"),
     "fields[7]": re.compile(r"(?<!sizeof\(values->)\bfields(?:\.at)?\[\d+\]"),
-    "name.at[7]": re.compile(r"\b(?:part|event|head|info|entry|spec|sample|process|thread)(?:\.|->)at\[\d+\]"),
-    "values_of(message, 7)": re.compile(rf"{NUMBERED}[^,;()]*(?:\([^()]*\))?,\s*{OWN_NUMBER}\s*[,)]"),
+    "name.at[7]": re.compile(
+        r"\b(?:part|event|head|info|entry|spec|sample|process|thread)(?:\.|->)at\[\d+\]"),
+    "values_of(message, 7)": re.compile(
+        rf"{NUMBERED}[^,;()]*(?:\([^()]*\))?,\s*{OWN_NUMBER}\s*[,)]"),
     "wire_uint(w, 7, ...)": re.compile(rf"{WRITERS}[^,;()]*,\s*{OWN_NUMBER}\s*[,)]"),
     ".field = 7": re.compile(rf"\.field = {OWN_NUMBER}\s*,"),
-    "struct wire_field part[7]": re.compile(rf"struct wire_field \w+\[(?:(?!\w+_MAX\b){OWN_NUMBER}|PB_\w+\s*\+\s*1)\]"),
+    "struct wire_field part[7]": re.compile(
+        rf"struct wire_field \w+\[(?:(?!\w+_MAX\b){OWN_NUMBER}|PB_\w+\s*\+\s*1)\]"),
 }
 CASES = re.compile(r"switch \([^{]*(?:\.|->)number\) \{(.*?)\n\s*\}\n", re.DOTALL)
 # Tables of {number, ...}: the columns that hold the number of a field.
-TABLE = re.compile(r"\{\s*(?:const )?uint(?:8|16|32)_t (?:field|number);[^}]*\}\s*\w*\[\w*\]\s*=\s*\{(.*?)\};", re.DOTALL)
+TABLE = re.compile(
+    r"\{\s*(?:const )?uint(?:8|16|32)_t (?:field|number);[^}]*\}\s*\w*\[\w*\]\s*=\s*\{(.*?)\};",
+    re.DOTALL)
 
 
 def hand_numbered(text):
     """The places where a source file writes the number of a field by hand."""
     text = re.sub(r"//[^\n]*", " ", text)
-    found = [match.group() for pattern in HAND_NUMBERED.values() for match in pattern.finditer(text)]
+    found = [match.group() for pattern in HAND_NUMBERED.values()
+             for match in pattern.finditer(text)]
     found += re.findall(rf"case {OWN_NUMBER}:", " ".join(CASES.findall(text)))
     found += re.findall(rf"\{{\s*{OWN_NUMBER}\s*,", " ".join(TABLE.findall(text)))
     return found
 
 
 class FieldNumbers(unittest.TestCase):
-    """Numbers of fields stand in protos/ alone; code takes them from the headers that gen_fields.py writes."""
+    """Numbers of fields stand in protos/ alone; code takes them from the headers that gen_fields.py
+    writes."""
 
-    FILES = [f for folder in ("producer", "converter") for f in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]
+    FILES = [f for folder in ("producer", "converter")
+             for f in sorted(ROOT.glob(f"{folder}/**/*.[ch]"))]
 
     def test_no_source_numbers_fields(self):
         self.assertGreater(len(self.FILES), 500)
         for path in self.FILES:
             with self.subTest(str(path.relative_to(ROOT))):
-                self.assertEqual(hand_numbered(path.read_text()), [], "use PB_... of protos/fields.h, or MESSAGE()")
+                self.assertEqual(hand_numbered(path.read_text()), [],
+                                 "use PB_... of protos/fields.h, or MESSAGE()")
 
     def test_what_is_looked_for_is_found(self):
         for text in (
-            "if (field.number == 7)", "if (field->number != EVENT_ARGS)", "return fields[3];", "x = part.at[2];",
-            "values_of(message, 4)", "values_of(&event->message, BUNDLE_TIMES)", "message_field(wire_sub(field), 2)",
-            "generation_find(state, INTERNED_NAMES, 5)", "wire_uint(w, 1, key);", "wire_begin(&w, FIELD_X)",
-            ".field = PACKET_GPU,", "struct wire_field part[9];", "struct wire_field part[PB_A_b + 1];",
+            "if (field.number == 7)", "if (field->number != EVENT_ARGS)", "return fields[3];",
+                "x = part.at[2];",
+            "values_of(message, 4)", "values_of(&event->message, BUNDLE_TIMES)",
+                "message_field(wire_sub(field), 2)",
+            "generation_find(state, INTERNED_NAMES, 5)", "wire_uint(w, 1, key);",
+                "wire_begin(&w, FIELD_X)",
+            ".field = PACKET_GPU,", "struct wire_field part[9];",
+                "struct wire_field part[PB_A_b + 1];",
             "switch (field.number) {\n    case 3:\n        break;\n    }\n",
-            "static const struct {\n    uint32_t number;\n    const char *name;\n} known[] = {\n    {1, \"a\"},\n};\n",
+            "static const struct {\n    uint32_t number;\n    const char *name;\n} known[] = {\n"
+            "    {1, \"a\"},\n};\n",
         ):
             with self.subTest(text):
                 self.assertEqual(len(hand_numbered(text)), 1)
-        for text in ("field.number == PB_A_b", "map64_find(&known, 3)", "values_of(message, PB_A_b)", "fields[slot]"):
+        for text in ("field.number == PB_A_b", "map64_find(&known, 3)",
+                     "values_of(message, PB_A_b)", "fields[slot]"):
             self.assertEqual(hand_numbered(text), [])
 
 
@@ -418,11 +490,13 @@ class Build(unittest.TestCase):
     def test_every_source_is_compiled(self):
         compiled = {pathlib.Path(unit["directory"], unit["file"]).resolve()
                     for unit in json.loads((lib.BUILD / "compile_commands.json").read_text())}
-        needs_libraries = ("producer/agents/", "producer/cli/bugreport", "producer/service/armed/bugreport")
+        needs_libraries = ("producer/agents/", "producer/cli/bugreport",
+                           "producer/service/armed/bugreport")
         for path in [path for folder in PROGRAMS for path in sorted(ROOT.glob(f"{folder}/**/*.c"))]:
             name = str(path.relative_to(ROOT))
             if not name.startswith(needs_libraries):
-                self.assertTrue(path in compiled, f"{name}: add it to the meson.build of its folder")
+                self.assertTrue(path in compiled,
+                                f"{name}: add it to the meson.build of its folder")
 
     def test_every_test_is_compiled(self):
         for folder in ("tests/unit", "tests/fuzz"):
@@ -442,11 +516,13 @@ WIDTH = 100
 LINES_MAX = 800
 CODE = (".c", ".h", ".py", ".sql")  # schemas are as long as those of Perfetto
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/man/*.1")])
-# A sentence begins a line that is no continuation, a cell of a table or an item, or follows another sentence.
+# A sentence begins a line that is no continuation, a cell of a table or an item, or follows another
+# sentence.
 BEGIN = re.compile(r"(?:^[\s#*|>-]*|[|*]\s+|[.!?:;]\W*\s\W*)((?:Who|Of|What is no\w*)\b.{0,30})")
 # A comment that begins with such a word and is no question.
 COMMENT_BEGIN = r"\s*((?:Who|Of|What)\b[^?\n]*)$"
-COMMENT_OF = {".c": "//", ".h": "//", ".proto": "//", ".sql": "--", ".build": "#", ".py": r"(?:^\s*#|\"\"\")"}
+COMMENT_OF = {".c": "//", ".h": "//", ".proto": "//", ".sql": "--", ".build": "#",
+              ".py": r"(?:^\s*#|\"\"\")"}
 SOURCE_FOLDERS = ("common", "configs", "converter", "producer", "protos", "scripts", "tests")
 LINK = re.compile(r"\]\(([^()\s]*)\)")
 
@@ -458,13 +534,15 @@ def help_texts():
             return lib.run(program, *command, "--help").stdout
         text = text_of()
         yield program.name, text
-        for command in sorted(set(re.findall(rf"^  (?:{program.name} )?([a-z]+)(?: |$)", text, re.MULTILINE))):
+        for command in sorted(
+                set(re.findall(rf"^  (?:{program.name} )?([a-z]+)(?: |$)", text, re.MULTILINE))):
             yield f"{program.name} {command}", text_of(command)
 
 
 def paragraphs(text):
     """The paragraphs, items and rows of a page, a line each, without examples and code."""
-    text = re.sub(r"^(?:    .*|\.\\\".*)$", "", text, flags=re.MULTILINE)  # examples; comments of man pages
+    # examples; comments of man pages
+    text = re.sub(r"^(?:    .*|\.\\\".*)$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^(\..*)$", r"\1\n", text, flags=re.MULTILINE)  # macros of man pages
     text = re.sub(r"`[^`]*`", "`code`", text)
     return re.sub(r"\n(?!\n|\s*[-*|#.]|\s*\d+\. )\s*", " ", text).splitlines()
@@ -477,28 +555,37 @@ def anchors(path):
 
 
 class Files(unittest.TestCase):
-    @unittest.skipUnless((ROOT / ".git").exists(), "needs a checkout: git knows which files belong to it")
+    @unittest.skipUnless((ROOT / ".git").exists(),
+                         "needs a checkout: git knows which files belong to it")
     @lib.needs_program("git")
     def test_recordings_are_below_tests_alone(self):
-        """Files that git tracks, or that would be added, hold text: a recording was written by a test or by hand."""
-        found = lib.run("git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "--others",
+        """Files that git tracks, or that would be added, hold text: a recording was written by a
+        test or by hand."""
+        found = lib.run("git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached",
+                        "--others",
                         "--exclude-standard")
         self.assertEqual(found.returncode, 0, found.stderr)
-        names = [name for name in found.stdout.split("\0") if name and not name.startswith("tests/")]
+        names = [name for name in found.stdout.split("\0") if name
+                 and not name.startswith("tests/")]
         self.assertGreater(len(names), 500)
-        binary = [name for name in names if (ROOT / name).is_file() and b"\0" in (ROOT / name).read_bytes()]
+        binary = [name for name in names if (ROOT / name).is_file()
+                  and b"\0" in (ROOT / name).read_bytes()]
         self.assertEqual(binary, [], "remove them, and name another output (-o)")
 
     def test_files_are_short(self):
-        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in CODE):
+        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*")
+                           if p.suffix in CODE):
             n_lines = path.read_text().count("\n")
-            self.assertLessEqual(n_lines, LINES_MAX, f"{path.relative_to(ROOT)}: split it by subject")
+            self.assertLessEqual(n_lines, LINES_MAX,
+                                 f"{path.relative_to(ROOT)}: split it by subject")
 
 
 class Comments(unittest.TestCase):
     def test_sentences_begin_with_their_subject(self):
-        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*") if COMMENT_OF.get(p.suffix)):
-            found = re.findall(COMMENT_OF[path.suffix] + COMMENT_BEGIN, path.read_text(), re.MULTILINE)
+        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*")
+                           if COMMENT_OF.get(p.suffix)):
+            found = re.findall(COMMENT_OF[path.suffix] + COMMENT_BEGIN, path.read_text(),
+                               re.MULTILINE)
             self.assertEqual(found, [], f"{path.relative_to(ROOT)}: name the subject first")
 
 
@@ -510,14 +597,17 @@ class Pages(unittest.TestCase):
 
     def test_there_are_pages(self):
         self.assertGreater(len(self.texts), 40)
-        for name in ("README.md", "docs/man/mmsql.1", "mmtrace record", "mmsql query", "pintool suggest"):
+        for name in ("README.md", "docs/man/mmsql.1", "mmtrace record", "mmsql query",
+                     "pintool suggest"):
             self.assertGreater(len(self.texts[name]), 500, name)
 
     def test_lines_fit(self):
         for name, text in self.texts.items():
-            long = [f"{name}:{n}: {len(line)} columns" for n, line in enumerate(text.splitlines(), 1)
+            long = [f"{name}:{n}: {len(line)} columns"
+                    for n, line in enumerate(text.splitlines(), 1)
                     if len(line) > WIDTH]
-            self.assertEqual(long, [], f"{WIDTH} columns at most; make a list of a table that is wider")
+            self.assertEqual(long, [],
+                             f"{WIDTH} columns at most; make a list of a table that is wider")
 
     def test_sentences_begin_with_their_subject(self):
         for name, text in self.texts.items():
@@ -525,11 +615,16 @@ class Pages(unittest.TestCase):
             self.assertEqual(found, [], f"{name}: name the subject first")
 
     def test_forbidden_sentences_are_found(self):
-        for text in ("Who comes late waits.", "All went well. Of these two\nremain.", "- Of a zip: all", "## Who may?",
-                     "| a | Of both |", ".It Fl x\nOf this process.", "**Who may?** All.", "(Stop. What is not there stays.)"):
-            self.assertEqual(len([m for line in paragraphs(text) for m in BEGIN.findall(line)]), 1, text)
-        for text in ("A user who waits.", "One of\nWho-cares.", "    Who knows", "The file. Offers end.", "`x. Of y`"):
-            self.assertEqual([m for line in paragraphs(text) for m in BEGIN.findall(line)], [], text)
+        for text in ("Who comes late waits.", "All went well. Of these two\nremain.",
+                     "- Of a zip: all", "## Who may?",
+                     "| a | Of both |", ".It Fl x\nOf this process.", "**Who may?** All.",
+                     "(Stop. What is not there stays.)"):
+            self.assertEqual(len([m for line in paragraphs(text) for m in BEGIN.findall(line)]), 1,
+                             text)
+        for text in ("A user who waits.", "One of\nWho-cares.", "    Who knows",
+                     "The file. Offers end.", "`x. Of y`"):
+            self.assertEqual([m for line in paragraphs(text) for m in BEGIN.findall(line)], [],
+                             text)
 
     def test_links_lead_somewhere(self):
         n = 0

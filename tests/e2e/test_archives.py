@@ -12,16 +12,20 @@ from test_inputs import PRESSURE, SCHED, Case, recording
 
 class HostileArchives(Case):
     def entries_archive(self, entries):
-        """A zip of (name, method, flags, crc, packed, size to tell, offset or None for an entry of its own)."""
+        """A zip of (name, method, flags, crc, packed, size to tell, offset or None for an entry of
+        its own)."""
         data, directory = b"", b""
         for name, method, flags, crc, packed, size, offset in entries:
-            common = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0, crc, len(packed), size, len(name), 0)
+            common = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0, crc, len(packed), size,
+                                 len(name), 0)
             if offset is None:
                 offset = len(data)
                 data += b"PK\x03\x04" + common + name + packed
-            directory += b"PK\x01\x02\x14\x00" + common + struct.pack("<HHHII", 0, 0, 0, 0, offset) + name
+            directory += b"PK\x01\x02\x14\x00" + common + struct.pack(
+                "<HHHII", 0, 0, 0, 0, offset) + name
         n = len(entries)
-        return data + directory + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, n & 0xffff, n & 0xffff, len(directory), len(data), 0)
+        return data + directory + b"PK\x05\x06" + struct.pack(
+            "<HHHHIIH", 0, 0, n & 0xffff, n & 0xffff, len(directory), len(data), 0)
 
     @staticmethod
     def deflated(content):
@@ -48,7 +52,9 @@ class HostileArchives(Case):
         good = (b"good", 0, 0, zlib.crc32(other), other, len(other), None)
         for entries in ((bomb, good), (good, bomb)):
             said = self.convert(self.write("bomb.zip", self.entries_archive(entries)), code=1)
-            self.assertRegex(said, r"bomb.zip!bomb: it inflates to far more .*\(unpack it yourself if you trust it\); left out")
+            self.assertRegex(said,
+                             r"bomb.zip!bomb: it inflates to far more .*\(unpack it yourself if "
+                             r"you trust it\); left out")
             self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
 
     def test_an_entry_that_is_no_trace(self):
@@ -59,20 +65,25 @@ class HostileArchives(Case):
         path = self.dir / "a.zip"
         for entries in ((bad, good), (good, bad)):
             said = self.convert(self.write("a.zip", self.entries_archive(entries)), code=1)
-            self.assertIn("a.zip!bad: not a Perfetto trace (it does not begin with a packet); left out\n", said)
+            self.assertIn(
+                "a.zip!bad: not a Perfetto trace (it does not begin with a packet); left out\n",
+                said)
             self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
         self.db.unlink()
-        self.assertIn("a.zip!bad: not a Perfetto trace", self.convert(self.write("a.zip", self.entries_archive([bad])), code=1))
+        self.assertIn("a.zip!bad: not a Perfetto trace",
+                      self.convert(self.write("a.zip", self.entries_archive([bad])), code=1))
         self.nothing_left("a.zip")
 
     def test_entries_that_share_their_bytes(self):
-        """If an archive names the same bytes several times, their inflated size counts each time."""
+        """If an archive names the same bytes several times, their inflated size counts each
+        time."""
         content = bytes([10, 0xff, 0xff, 0xff, 0x7f, 8]) + bytes(64 << 20)
         packed, crc = self.deflated(content), zlib.crc32(content)
         one = (b"t", 8, 0, crc, packed, len(content))
         small = SCHED.read_bytes()
         trace = (b"good", 0, 0, zlib.crc32(small), small, len(small), None)
-        path = self.write("overlap.zip", self.entries_archive([one + (None,)] + [one + (0,)] * 40 + [trace]))
+        path = self.write("overlap.zip",
+                          self.entries_archive([one + (None,)] + [one + (0,)] * 40 + [trace]))
         said = self.convert(path, code=1)
         self.assertIn("overlap.zip!t: not a Perfetto trace", said)
         self.assertIn("overlap.zip!t: it inflates to far more than an archive of ", said)
@@ -87,11 +98,15 @@ class HostileArchives(Case):
         one = (b"trace.gz", 0, 0, zlib.crc32(packed), packed, len(packed))
         small = SCHED.read_bytes()
         trace = (b"good", 0, 0, zlib.crc32(small), small, len(small), None)
-        path = self.write("nested.zip", self.entries_archive([one + (None,)] + [one + (0,)] * 9 + [trace]))
+        path = self.write("nested.zip",
+                          self.entries_archive([one + (None,)] + [one + (0,)] * 9 + [trace]))
         self.assertLess(path.stat().st_size, 1 << 20)
         said = self.convert(path, code=1)
         self.assertIn("nested.zip!trace.gz: not a Perfetto trace", said)
-        self.assertEqual(said.count(f"nested.zip!trace.gz: it inflates to far more than an archive of {path.stat().st_size} "), 2)
+        self.assertEqual(
+            said.count(
+                "nested.zip!trace.gz: it inflates to far more than an archive of "
+                f"{path.stat().st_size} "), 2)
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!good",)])
 
     def test_archives_in_archives(self):
@@ -102,45 +117,64 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT path FROM trace ORDER BY 1"),
                          [(f"{path}!inner.zip!t",), (f"{path}!u",)])
         empty = self.zip("inner.zip", {"notes": b"nothing"}).read_bytes()
-        said = self.convert(self.zip("outer.zip", {"inner.zip": empty, "u": SCHED.read_bytes()}), code=1)
-        self.assertIn("outer.zip!inner.zip: no trace in this archive (nor another file that mmsql reads); left out", said)
+        said = self.convert(self.zip("outer.zip", {"inner.zip": empty, "u": SCHED.read_bytes()}),
+                            code=1)
+        self.assertIn(
+            "outer.zip!inner.zip: no trace in this archive (nor another file that mmsql reads); "
+            "left out", said)
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!u",)])
         bomb = self.entries_archive([self.bomb(800 << 20)])
-        path = self.zip("outer.zip", {"a.zip": bomb, "b.zip": bomb, "u": SCHED.read_bytes()}, zipfile.ZIP_STORED)
+        path = self.zip("outer.zip", {"a.zip": bomb, "b.zip": bomb, "u": SCHED.read_bytes()},
+                        zipfile.ZIP_STORED)
         said = self.convert(path, code=1)
         self.assertIn("outer.zip!a.zip!bomb: not a Perfetto trace", said)
-        self.assertIn(f"outer.zip!b.zip!bomb: it inflates to far more than an archive of {path.stat().st_size} bytes", said)
+        self.assertIn(
+            "outer.zip!b.zip!bomb: it inflates to far more than an archive of "
+            f"{path.stat().st_size} bytes", said)
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!u",)])
 
     def test_bugreports_that_lie(self):
-        """Entries that stand for files of /proc are bounded; a mistake in one costs that file only."""
-        index = ("bugreport of mmtrace \x1b[31m\nuptime 99999999999999999999 s\nproc -1.5 s after boot, 2026-99-99T99:99:99Z\n"
+        """Entries that stand for files of /proc are bounded; a mistake in one costs that file
+        only."""
+        index = ("bugreport of mmtrace \x1b[31m\nuptime 99999999999999999999 s\nproc -1.5 s after "
+                 "boot, 2026-99-99T99:99:99Z\n"
                  "host \x1b]0;x\x07\nkernel " + "k" * 9000 + "\n")
         path = self.zip("r.zip", {
             "index.txt": index, "FS/proc/vmstat": "nr_free_pages 1\n" * (2 << 20),
             "FS/proc/meminfo": "MemTotal: 18446744073709551615 kB\n" + "x" * 2000000 + ": 5\n",
-            "FS/proc/zoneinfo": "Node 99999999999999999999, zone A\nNode 0, zone\n", "FS/proc/slabinfo": "slabinfo - version: 2.1\n",
-            "FS/proc/buddyinfo": "Node 0, zone A" + " 1" * 65 + "\nNode 0, zone A" + " 9223372036854775807" * 2 + "\n",
-            "FS/proc/pressure/memory": "some avg10=1e300 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
-            "FS/proc/swaps": "Filename Type\n1 2 3 -\n", "FS/proc/version": "Linux version " + "9" * 9000, "kernel.log": "<9>[1.0] x\n"})
+            "FS/proc/zoneinfo": "Node 99999999999999999999, zone A\nNode 0, zone\n",
+            "FS/proc/slabinfo": "slabinfo - version: 2.1\n",
+            "FS/proc/buddyinfo": "Node 0, zone A" + " 1" * 65 + "\nNode 0, zone A"
+            + " 9223372036854775807" * 2 + "\n",
+            "FS/proc/pressure/memory": "some avg10=1e300 avg60=0.00 avg300=0.00 total=1\nfull "
+                                       "avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+            "FS/proc/swaps": "Filename Type\n1 2 3 -\n",
+            "FS/proc/version": "Linux version " + "9" * 9000, "kernel.log": "<9>[1.0] x\n"})
         said = self.convert(path, code=1)
         self.assertNotIn("\x1b", said)
         self.assertIn("FS/proc/vmstat: line 1: the file is larger than any of /proc", said)
-        self.assertEqual(self.query("SELECT program, host, ts, realtime_ns, kernel FROM proc_snapshot"),
-                         [("mmtrace ?[31m", "?]0;x?", None, None, None)])
+        self.assertEqual(
+            self.query("SELECT program, host, ts, realtime_ns, kernel FROM proc_snapshot"),
+            [("mmtrace ?[31m", "?]0;x?", None, None, None)])
         counts = {table: self.query(f"SELECT count(*) FROM {table}")[0][0] for table in (
-            "proc_vmstat", "proc_meminfo", "proc_zoneinfo", "proc_slabinfo", "proc_buddyinfo", "proc_pressure", "proc_swap")}
+            "proc_vmstat", "proc_meminfo", "proc_zoneinfo", "proc_slabinfo", "proc_buddyinfo",
+            "proc_pressure", "proc_swap")}
         self.assertEqual({table for table, n in counts.items() if n}, {"proc_pressure"})
         self.assertEqual(self.query("SELECT kind, total_ns FROM proc_pressure"), [("full", 7000)])
 
     def test_bugreports_of_others(self):
-        """Bugreports of dumpstate: many files are no traces; traces are found elsewhere if the usual folder has none."""
-        entries = {"main_entry.txt": "bugreport-x.txt", "bugreport-x.txt": "== dumpstate\n" * 100, "version.txt": "2.0",
-                   "FS/proc/1/mountinfo": "21 1 0:19 / /proc rw\n", "FS/proc/version": "Linux version 6.6.1\n",
-                   "FS/proc/vmstat": "nr_free_pages 1\n", "FS/data/anr/anr_1": "pid 1", "FS/data/x.pftrace": SCHED.read_bytes()}
+        """Bugreports of dumpstate: many files are no traces; traces are found elsewhere if the
+        usual folder has none."""
+        entries = {"main_entry.txt": "bugreport-x.txt", "bugreport-x.txt": "== dumpstate\n" * 100,
+                   "version.txt": "2.0",
+                   "FS/proc/1/mountinfo": "21 1 0:19 / /proc rw\n",
+                   "FS/proc/version": "Linux version 6.6.1\n",
+                   "FS/proc/vmstat": "nr_free_pages 1\n", "FS/data/anr/anr_1": "pid 1",
+                   "FS/data/x.pftrace": SCHED.read_bytes()}
         self.convert(self.zip("a.zip", entries))
-        self.assertEqual(self.query("SELECT (SELECT count(*) FROM trace), count(*), kernel FROM proc_snapshot"),
-                         [(1, 1, "Linux version 6.6.1")])
+        self.assertEqual(
+            self.query("SELECT (SELECT count(*) FROM trace), count(*), kernel FROM proc_snapshot"),
+            [(1, 1, "Linux version 6.6.1")])
         entries["FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"] = PRESSURE.read_bytes()
         self.convert(self.zip("a.zip", entries))
         self.assertEqual(self.query("SELECT size_bytes FROM trace"), [(PRESSURE.stat().st_size,)])
@@ -150,11 +184,14 @@ class HostileArchives(Case):
         """It is said, although others were read."""
         content = SCHED.read_bytes()
         trace = (b"t", 0, 0, zlib.crc32(content), content, len(content), None)
-        said = self.convert(self.write("a.zip", self.entries_archive([(b"odd", 77, 0, 0, b"x", 1, None), trace])))
-        self.assertIn("a.zip!odd: its method of compression or encryption is not supported; left out\n", said)
+        said = self.convert(
+            self.write("a.zip", self.entries_archive([(b"odd", 77, 0, 0, b"x", 1, None), trace])))
+        self.assertIn(
+            "a.zip!odd: its method of compression or encryption is not supported; left out\n", said)
         damaged = (b"bad", 8, 0, 0, b"\xff" * 50, 50, None)
         self.assertIn("a.zip!bad: the data is damaged; left out\n",
-                      self.convert(self.write("a.zip", self.entries_archive([damaged, trace])), code=1))
+                      self.convert(self.write("a.zip", self.entries_archive([damaged, trace])),
+                                   code=1))
         other = PRESSURE.read_bytes()
         packed, crc = self.deflated(other), zlib.crc32(other)
         wrong = [(b"sum", 8, 0, crc ^ 1, packed, len(other), None),
@@ -170,43 +207,58 @@ class HostileArchives(Case):
     def test_sizes_that_lie(self):
         content = PRESSURE.read_bytes()
         packed, crc = self.deflated(content), zlib.crc32(content)
-        for size, why in ((1, "no trace in this archive"), (len(content) - 1, "lie.zip!t: the data is damaged")):
-            path = self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed, size, None)]))
+        for size, why in ((1, "no trace in this archive"),
+                          (len(content) - 1, "lie.zip!t: the data is damaged")):
+            path = self.write("lie.zip",
+                              self.entries_archive([(b"t", 8, 0, crc, packed, size, None)]))
             self.assertIn(why, self.convert(path, code=1))
             self.nothing_left("lie.zip")
         for size in (len(content) + 1, 0xfffffffe):  # the checksum says that nothing is missing
-            self.convert(self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed, size, None)])))
-            self.assertEqual(self.query("SELECT int_value FROM metadata WHERE name = 'trace_size_bytes'"), [(len(content),)])
-        path = self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc ^ 1, packed, len(content), None)]))
+            self.convert(self.write("lie.zip",
+                                    self.entries_archive([(b"t", 8, 0, crc, packed, size, None)])))
+            self.assertEqual(
+                self.query("SELECT int_value FROM metadata WHERE name = 'trace_size_bytes'"),
+                [(len(content),)])
+        path = self.write("lie.zip",
+                          self.entries_archive([(b"t", 8, 0, crc ^ 1, packed, len(content), None)]))
         self.assertIn("its checksum is wrong", self.convert(path, code=1))
-        path = self.write("lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed[:1000], len(content), None)]))
+        path = self.write(
+            "lie.zip", self.entries_archive([(b"t", 8, 0, crc, packed[:1000], len(content), None)]))
         self.assertIn("the data is damaged", self.convert(path, code=1))
 
     def test_methods(self):
-        for method, known in ((zipfile.ZIP_STORED, True), (zipfile.ZIP_DEFLATED, True), (zipfile.ZIP_LZMA, False)):
+        for method, known in ((zipfile.ZIP_STORED, True), (zipfile.ZIP_DEFLATED, True),
+                              (zipfile.ZIP_LZMA, False)):
             path = self.zip("m.zip", {"t": PRESSURE.read_bytes()}, method)
             said = self.convert(path, code=0 if known else 1)
             if not known:
-                self.assertIn("m.zip!t: its method of compression or encryption is not supported", said)
+                self.assertIn("m.zip!t: its method of compression or encryption is not supported",
+                              said)
         content = PRESSURE.read_bytes()
-        path = self.write("m.zip", self.entries_archive([(b"t", 77, 0, zlib.crc32(content), content, len(content), None)]))
+        path = self.write("m.zip",
+                          self.entries_archive([(b"t", 77, 0, zlib.crc32(content), content,
+                                                 len(content), None)]))
         self.assertIn("m.zip!t: its method", self.convert(path, code=1))
 
     def test_zip64(self):
         path = self.dir / "64.zip"
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t", "w", force_zip64=True) as entry:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(
+                "t", "w", force_zip64=True) as entry:
             entry.write(PRESSURE.read_bytes())
         self.convert(path)
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
 
     def test_names_lead_nowhere(self):
-        """Names are only shown: nothing is written to the places they name, and no control characters reach the terminal."""
+        """Names are only shown: nothing is written to the places they name, and no control
+        characters reach the terminal."""
         names = ("../../outside", "/tmp/absolute-outside", "a\x1b[31m\x07b", "x" * 3000)
         path = self.zip("n.zip", {name: recording(PRESSURE, i) for i, name in enumerate(names, 1)})
         self.convert(path)
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(4,)])
-        self.assertFalse((self.dir.parent.parent / "outside").exists() or pathlib.Path("/tmp/absolute-outside").exists())
-        path = self.zip("n.zip", {"../\x1b[31mred": b"\x0a\xff\xff\xff\x7f\x08" + bytes(10)}, zipfile.ZIP_STORED)
+        self.assertFalse((self.dir.parent.parent / "outside").exists()
+                         or pathlib.Path("/tmp/absolute-outside").exists())
+        path = self.zip("n.zip", {"../\x1b[31mred": b"\x0a\xff\xff\xff\x7f\x08" + bytes(10)},
+                        zipfile.ZIP_STORED)
         self.assertNotIn("\x1b", self.convert(path, code=1))
 
     def test_thousands_of_entries(self):
@@ -216,20 +268,25 @@ class HostileArchives(Case):
         self.convert(self.write("many.zip", self.entries_archive(notes + [trace])))
         self.assertEqual(self.query("SELECT count(*) FROM trace"), [(1,)])
         small = b"\x0a\x04\x08\x01\x50\x01"
-        traces = [(b"t%d" % i, 0, 0, zlib.crc32(small), small, len(small), None) for i in range(4097)]
-        self.assertIn("more than 4096 files", self.convert(self.write("many.zip", self.entries_archive(traces)), code=1))
+        traces = [(b"t%d" % i, 0, 0, zlib.crc32(small), small, len(small), None)
+                  for i in range(4097)]
+        self.assertIn("more than 4096 files",
+                      self.convert(self.write("many.zip", self.entries_archive(traces)), code=1))
         self.nothing_left("many.zip", "out.db")
 
     def test_directory_that_lies(self):
         content = PRESSURE.read_bytes()
-        whole = self.entries_archive([(b"t", 0, 0, zlib.crc32(content), content, len(content), None)])
+        whole = self.entries_archive(
+            [(b"t", 0, 0, zlib.crc32(content), content, len(content), None)])
         end = whole.rindex(b"PK\x05\x06")
-        for at, form, value in ((8, "<H", 9), (10, "<H", 9), (10, "<H", 0), (12, "<I", 0), (12, "<I", 2**32 - 1),
+        for at, form, value in ((8, "<H", 9), (10, "<H", 9), (10, "<H", 0), (12, "<I", 0),
+                                (12, "<I", 2**32 - 1),
                                 (16, "<I", 0), (16, "<I", 2**32 - 1), (20, "<H", 500)):
             with self.subTest(at=at, value=value):
                 bad = bytearray(whole)
                 struct.pack_into(form, bad, end + at, value)
-                done = lib.run(lib.MMSQL, "convert", "-q", self.write("bad.zip", bytes(bad)), "-o", self.db)
+                done = lib.run(lib.MMSQL, "convert", "-q", self.write("bad.zip", bytes(bad)), "-o",
+                               self.db)
                 self.assertIn(done.returncode, (0, 1), done.stderr)
                 if done.returncode:
                     self.assertIn("bad.zip", done.stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/queries: what it takes for the peer's time, which goals --check holds, and that it can fail.
+"""tests/bench/queries: what it takes for the peer's time, which goals --check holds, and that it
+can fail.
 
 The peer here is a script that answers as mmsql does and writes the times that a test wants.
 """
@@ -104,7 +105,8 @@ class Runs(unittest.TestCase):
         self.assertIn("its --perf-file is none", done.stderr)
 
     def test_check_without_a_peer(self):
-        done = lib.run(sys.executable, "-B", BENCH, "--build", lib.BUILD, "--check", "--events", 2000,
+        done = lib.run(sys.executable, "-B", BENCH, "--build", lib.BUILD, "--check", "--events",
+                       2000,
                        "--repeat", 1, NAME, env={"PATH": "/usr/bin:/bin"}, timeout_s=300)
         self.assertEqual(done.returncode, 1)
         self.assertIn("missing: trace_processor_shell", done.stderr)

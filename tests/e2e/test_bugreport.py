@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmtrace bugreport: the report has the history even if no session records, and mmsql loads the report."""
+"""mmtrace bugreport: the report has the history even if no session records, and mmsql loads the
+report."""
 import contextlib
 import os
 import pathlib
@@ -39,7 +40,8 @@ class Case(unittest.TestCase):
         tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
         self.addCleanup(tmp.cleanup)
         self.root = pathlib.Path(tmp.name)
-        self.sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.root / kind) for kind in ("CONSUMER", "PRODUCER")}
+        self.sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.root / kind)
+                        for kind in ("CONSUMER", "PRODUCER")}
         self.zip = self.root / "report.zip"
 
     def mmtrace(self, *argv, code=0, **options):
@@ -86,15 +88,20 @@ class WithoutDaemon(Case):
         self.assertRegex(said, r"report.zip: \d+ bytes, 2 traces\n")
         self.assertEqual(self.traces(), ["mm-20261121T031500Z.pftrace", "systrace.pftrace"])
         self.assertEqual(self.entries[MAIN], SCHED.read_bytes(), "the newest")
-        self.assertRegex(self.index, fr"(?m)^ *12198  {MAIN}  finished 1\.0 min before the report: .*/sched.pftrace$")
+        self.assertRegex(self.index,
+                         fr"(?m)^ *12198  {MAIN}  finished 1\.0 min before the "
+                         r"report: .*/sched.pftrace$")
         self.assertIn("\n1 are older and left out.\n", self.index)
         self.assertIn("No snapshot: no tracing service answers", self.index)
         summary = self.entries["summary.txt"].decode()
         if not SANITIZED:  # a sanitizer needs more address space than the verdict's child may have
-            self.assertIn("Memory was short for", summary.split("mm-20261121T031500Z.pftrace", 1)[1])
+            self.assertIn("Memory was short for",
+                          summary.split("mm-20261121T031500Z.pftrace", 1)[1])
             self.assertIn("\n  Memory was compacted", said, "the verdict of the main trace")
-        self.assertEqual(self.query("SELECT count(*), (SELECT count(*) FROM proc_vmstat) > 100, (SELECT count(*) > 0 FROM counter) "
-                                    "FROM trace"), [(2, 1, 1)])
+        self.assertEqual(
+            self.query(
+                "SELECT count(*), (SELECT count(*) FROM proc_vmstat) > 100, (SELECT count(*) > 0 "
+                "FROM counter) FROM trace"), [(2, 1, 1)])
 
     def test_bounds(self):
         for i in range(4):
@@ -110,17 +117,21 @@ class WithoutDaemon(Case):
             self.mmtrace("bugreport", "-o", self.zip, value, code=2)
 
     def test_no_trace_is_said(self):
-        """The message says why, and what to do; the report is written all the same, and mmsql loads it."""
+        """The message says why, and what to do; the report is written all the same, and mmsql loads
+        it."""
         said = self.report("--traces", self.folder)
-        self.assertRegex(said, r"mmtrace: no trace is in the report: no tracing service answers at \S+; "
-                               r"\S+/traces has no finished trace \(start one with mmtrace daemon\)\n$")
+        self.assertRegex(said,
+                         r"mmtrace: no trace is in the report: no tracing service answers at \S+; "
+                         r"\S+/traces has no finished trace \(start one with mmtrace daemon\)\n$")
         self.assertIn("no trace is in the report", self.entries["summary.txt"].decode())
         self.assertEqual(self.report("-q", "--traces", self.folder), "")
         self.put("old.pftrace", SCHED, 3 * 24 * 60 * MINUTE)
         said = self.report("--traces", self.folder)
-        self.assertIn("the newest finished trace is 3.0 days old (--history-age takes older ones)", said)
-        rows = self.query("SELECT (SELECT count(*) FROM trace), p.ts, p.realtime_ns, host, (SELECT count(*) FROM proc_meminfo), "
-                          "(SELECT count(*) FROM proc_pressure) FROM proc_snapshot p")
+        self.assertIn("the newest finished trace is 3.0 days old (--history-age takes older ones)",
+                      said)
+        rows = self.query(
+            "SELECT (SELECT count(*) FROM trace), p.ts, p.realtime_ns, host, (SELECT count(*) "
+            "FROM proc_meminfo), (SELECT count(*) FROM proc_pressure) FROM proc_snapshot p")
         [(n_traces, ts, realtime_ns, host, n_meminfo, n_pressure)] = rows
         self.assertEqual((n_traces, host), (0, os.uname().nodename))
         self.assertLess(abs(ts / 1e9 - time.clock_gettime(time.CLOCK_BOOTTIME)), 60)
@@ -131,13 +142,16 @@ class WithoutDaemon(Case):
     def test_proc_is_loaded_as_it_is(self):
         """Every line of the files that the report has is a row."""
         self.report("--traces", self.folder)
-        lines = {name: len(self.entries[f"FS/proc/{name}"].splitlines()) for name in ("vmstat", "meminfo", "buddyinfo")}
-        [row] = self.query("SELECT (SELECT count(*) FROM proc_vmstat), (SELECT count(*) FROM proc_meminfo), "
-                           "(SELECT count(DISTINCT node || zone) FROM proc_buddyinfo), "
-                           "(SELECT sum(value) FROM proc_zoneinfo WHERE name = 'free' AND cpu IS NULL), "
-                           "(SELECT count(*) FROM proc_slabinfo), (SELECT count(*) FROM proc_swap)")
+        lines = {name: len(self.entries[f"FS/proc/{name}"].splitlines())
+                 for name in ("vmstat", "meminfo", "buddyinfo")}
+        [row] = self.query(
+            "SELECT (SELECT count(*) FROM proc_vmstat), (SELECT count(*) FROM proc_meminfo), "
+            "(SELECT count(DISTINCT node || zone) FROM proc_buddyinfo), "
+            "(SELECT sum(value) FROM proc_zoneinfo WHERE name = 'free' AND cpu IS NULL), "
+            "(SELECT count(*) FROM proc_slabinfo), (SELECT count(*) FROM proc_swap)")
         self.assertEqual(row[:3], (lines["vmstat"], lines["meminfo"], lines["buddyinfo"]))
-        free = sum(map(int, re.findall(r"pages free +(\d+)", self.entries["FS/proc/zoneinfo"].decode())))
+        free = sum(map(int,
+                       re.findall(r"pages free +(\d+)", self.entries["FS/proc/zoneinfo"].decode())))
         self.assertEqual(row[3], free)
         slabs = len(self.entries.get("FS/proc/slabinfo", b"a\nb\n").splitlines()) - 2
         self.assertEqual(row[4:], (slabs, len(self.entries["FS/proc/swaps"].splitlines()) - 1))
@@ -148,9 +162,13 @@ class WithoutDaemon(Case):
         self.put("a.pftrace", SCHED, MINUTE)
         self.root.chmod(0o755)
         argv = [lib.MMTRACE, "bugreport", "-o", "-", "--traces", self.folder]
-        if lib.run("setpriv", "--reuid=65534", "--clear-groups", lib.MMTRACE, "--version").returncode != 0:
-            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
-        done = lib.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv, text=False,
+        if lib.run("setpriv", "--reuid=65534", "--clear-groups", lib.MMTRACE,
+                   "--version").returncode != 0:
+            self.skipTest(
+                "another user cannot run the build: it is in a folder that only its owner may "
+                "enter")
+        done = lib.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv,
+                       text=False,
                        env={**os.environ, **self.sockets})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"/traces: Permission denied (run it as root)\n", done.stderr)
@@ -168,7 +186,8 @@ class WithoutDaemon(Case):
         self.assertEqual(self.traces(), [])
         self.assertIn("/link.pftrace: not read: not a regular file\n", self.index)
         for name in ("second", "strangers"):
-            self.assertIn(f"/{name}.pftrace: not read: another owner, or a second link\n", self.index)
+            self.assertIn(f"/{name}.pftrace: not read: another owner, or a second link\n",
+                          self.index)
 
 
 @lib.needs_root
@@ -192,21 +211,26 @@ class WithDaemon(Case):
         return path
 
     def test_a_minute_after_the_session(self):
-        """The session has ended and is armed again: the report has its trace, where readers look for it."""
-        daemon = self.daemon(mm=config("go", more='bugreport_score: 100 unique_session_name: "mm_session"'))
+        """The session has ended and is armed again: the report has its trace, where readers look
+        for it."""
+        daemon = self.daemon(
+            mm=config("go", more='bugreport_score: 100 unique_session_name: "mm_session"'))
         path = self.fire(daemon, "go", daemon.files)
-        daemon.wait(lambda: "mm_session" in lib.run(lib.MMTRACE, "status", env={**os.environ, **self.sockets}).stdout)
+        daemon.wait(lambda: "mm_session" in lib.run(lib.MMTRACE, "status",
+                                                    env={**os.environ, **self.sockets}).stdout)
         said = self.report()
         self.assertNotIn("no trace", said)
         self.assertEqual(self.traces(), ["systrace.pftrace"])
         self.assertEqual(self.entries[MAIN], path.read_bytes())
         self.assertIn(f"{MAIN}  finished 1.0 min before the report: {path}\n", self.index)
         self.assertRegex(self.index, r"session \d+  mm_session  CONFIGURED  bugreport_score 100\n")
-        [row] = self.query("SELECT count(*), (SELECT count(*) > 0 FROM counter c JOIN counter_track t ON t.id = c.track_id "
-                           "WHERE t.name = 'nr_free_pages'), (p.ts - t.end_ts) / 1e9 BETWEEN 0 AND 60 "
-                           "FROM proc_snapshot p JOIN trace t ON t.path LIKE p.path || '!%'")
+        [row] = self.query(
+            "SELECT count(*), (SELECT count(*) > 0 FROM counter c JOIN counter_track t ON t.id = "
+            "c.track_id WHERE t.name = 'nr_free_pages'), (p.ts - t.end_ts) / 1e9 BETWEEN 0 AND 60 "
+            "FROM proc_snapshot p JOIN trace t ON t.path LIKE p.path || '!%'")
         self.assertEqual(row, (1, 1, 1))
-        [n] = lib.run(lib.MMSQL, "query", "--csv", self.zip, "SELECT count(*) AS n FROM trace").stdout.splitlines()[1:]
+        [n] = lib.run(lib.MMSQL, "query", "--csv", self.zip,
+                      "SELECT count(*) AS n FROM trace").stdout.splitlines()[1:]
         self.assertEqual(n, "1")
 
     def test_while_the_trace_is_brought_to_the_disk(self):
@@ -236,7 +260,8 @@ class WithDaemon(Case):
         self.assertEqual(self.entries[MAIN], best.read_bytes())
 
     def test_beside_a_snapshot(self):
-        """A session that records comes first. Its earlier snapshots are there, and a message says that they overlap."""
+        """A session that records comes first. Its earlier snapshots are there, and a message says
+        that they overlap."""
         daemon = self.daemon(ring=config("snap", "CLONE_SNAPSHOT", more="bugreport_score: 5"))
         self.mmtrace("trigger", "snap")
         daemon.wait(lambda: daemon.files() and f"wrote {daemon.files()[0]}" in daemon.said())
@@ -247,14 +272,16 @@ class WithDaemon(Case):
         done = lib.run(lib.MMSQL, "convert", "-q", self.zip, "-o", self.root / "report.db")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("a snapshot of the same session as", done.stderr)
-        [(n, n_sessions)] = self.query("SELECT count(*), count(DISTINCT substr(uuid, 20)) FROM trace")
+        [(n, n_sessions)] = self.query(
+            "SELECT count(*), count(DISTINCT substr(uuid, 20)) FROM trace")
         self.assertEqual((n, n_sessions), (2, 1))
 
     def test_a_daemon_that_was_killed(self):
         """The daemon does not answer: the report has its recording up to the last whole packet."""
         daemon = self.daemon(mm=config("go", stop_delay_ms=600000, more="bugreport_score: 100"))
         self.mmtrace("trigger", "go")
-        [part] = daemon.wait(lambda: [path for path in daemon.traces.glob("*.part") if path.stat().st_size > 4000])
+        [part] = daemon.wait(
+            lambda: [path for path in daemon.traces.glob("*.part") if path.stat().st_size > 4000])
         daemon.end(signal.SIGKILL)
         said = self.report("--traces", daemon.traces)
         self.assertRegex(said, r"report.zip: \d+ bytes, 1 trace\n")
@@ -272,17 +299,21 @@ class WithDaemon(Case):
         state.mkdir()
         os.chown(state, 65534, 65534)
         self.root.chmod(0o755)
-        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(state / kind) for kind in ("CONSUMER", "PRODUCER")}
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(state / kind)
+                   for kind in ("CONSUMER", "PRODUCER")}
         self.sockets = sockets
-        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", lib.MMTRACE, "daemon", "--armed", "none",
-                "--state-dir", state / "s", "--run-dir", state / "r", "--output-dir", folder, "--kmem-events", "none"]
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", lib.MMTRACE,
+                "daemon", "--armed", "none",
+                "--state-dir", state / "s", "--run-dir", state / "r", "--output-dir", folder,
+                "--kmem-events", "none"]
         with open(self.root / "log", "wb") as log, \
                 subprocess.Popen([str(arg) for arg in argv], stderr=log, env={**os.environ, **sockets}) as daemon:
             try:
                 end = time.monotonic() + 30
                 while not (state / "CONSUMER").exists():
                     if daemon.poll() is not None or time.monotonic() > end:
-                        self.skipTest("an unprivileged user cannot run a daemon: " + (self.root / "log").read_text())
+                        self.skipTest("an unprivileged user cannot run a daemon: "
+                                      + (self.root / "log").read_text())
                     time.sleep(0.05)
                 self.report()
             finally:

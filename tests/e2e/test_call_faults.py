@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls that fail: each verb of mmsql does its work, or says that it failed and leaves files as they were.
+"""System calls that fail: each verb of mmsql does its work, or says that it failed and leaves files
+as they were.
 
-strace makes one call fail: the Nth of its kind in a thread, on any file. A full disk under a recording is tested
-in test_survival.py.
+strace makes one call fail: the Nth of its kind in a thread, on any file. A full disk under a
+recording is tested in test_survival.py.
 """
 import collections
 import contextlib
@@ -15,26 +16,31 @@ import faults
 import faults_verbs
 import lib
 
-FAULTS = (("pwrite64", "EIO"), ("pwrite64", "ENOSPC"), ("write", "EIO"), ("write", "ENOSPC"), ("read", "EIO"),
-          ("pread64", "EIO"), ("fsync", "EIO"), ("ftruncate", "ENOSPC"), ("fallocate", "EIO"), ("rename", "EIO"),
+FAULTS = (("pwrite64", "EIO"), ("pwrite64", "ENOSPC"), ("write", "EIO"), ("write", "ENOSPC"),
+          ("read", "EIO"),
+          ("pread64", "EIO"), ("fsync", "EIO"), ("ftruncate", "ENOSPC"), ("fallocate", "EIO"),
+          ("rename", "EIO"),
           ("renameat2", "EIO"), ("linkat", "EIO"), ("mkdir", "ENOSPC"))
 NUMBERS = (1, 2, 3, 4, 6, 9, 14, 20, 35, 60, 200)
 QUICK = (1, 2, 9)
 LOADER = b"error while loading shared libraries"  # the fault came before the program
 VERBS = {verb.name: verb for verb in faults_verbs.MMSQL_VERBS}
-NAMES = ("mmsql convert", "mmsql convert --append", "mmsql convert (zip)", "mmsql flamegraph", "mmsql pprof",
+NAMES = ("mmsql convert", "mmsql convert --append", "mmsql convert (zip)", "mmsql flamegraph",
+         "mmsql pprof",
          "mmsql query of a database")
 
 
 def can_trace():
     with contextlib.suppress(OSError):
-        return lib.run("strace", "-f", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", "true").returncode == 0
+        return lib.run("strace", "-f", "-o", "/dev/null", "-e", "inject=fsync:error=EIO",
+                       "true").returncode == 0
     return False
 
 
 class Calls(unittest.TestCase):
     def check(self, name, prefixes):
-        """The number of runs with each outcome. Each of the commands in turn stands in front of the verb."""
+        """The number of runs with each outcome. Each of the commands in turn stands in front of the
+        verb."""
         outcomes = collections.Counter()
         with faults.Stage(VERBS[name]) as stage:
             for prefix in prefixes:
@@ -49,11 +55,13 @@ class Calls(unittest.TestCase):
 
     def check_calls(self, numbers):
         if not can_trace():
-            self.skipTest("needs strace, which scripts/install-deps installs, and to be allowed to trace")
+            self.skipTest(
+                "needs strace, which scripts/install-deps installs, and to be allowed to trace")
         for name in NAMES:
-            self.check(name, [("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
-                               f"inject={call}:error={error}:when={number}")
-                              for call, error in FAULTS for number in numbers])
+            self.check(name,
+                       [("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                         f"inject={call}:error={error}:when={number}")
+                        for call, error in FAULTS for number in numbers])
 
     def test_calls_that_fail(self):
         self.check_calls(QUICK)
@@ -78,13 +86,15 @@ class Calls(unittest.TestCase):
                 stage.outcome(stage.run())
                 lasts = time.monotonic() - began
                 for _ in range(10):
-                    with lib.Popen(stage.argv, cwd=stage.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    with lib.Popen(stage.argv, cwd=stage.folder, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL) as process:
                         time.sleep(choose.uniform(0, lasts))
                         process.kill()
                         process.stdout.read()
                     if (stage.folder / output).read_bytes() != stage.before[output]:
-                        self.assertEqual(stage.verb.answer(stage.folder, process)[0], stage.expected[0])
+                        self.assertEqual(stage.verb.answer(stage.folder, process)[0],
+                                         stage.expected[0])
                     stage.restore()
 
 

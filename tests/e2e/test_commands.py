@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that speak Perfetto's IPC: without a service, with mmtrace daemon, and with traced."""
+"""The commands that speak Perfetto's IPC: without a service, with mmtrace daemon, and with
+traced."""
 import contextlib
 import io
 import json
@@ -178,7 +179,8 @@ class WithoutService(Commands):
     def test_background_wait_fails_without_a_source(self):
         """The parent says what is missing; the recording goes on."""
         self.config(LEFT_OUT)
-        done = self.fail_with(1, f"^mmtrace: {WHY}$", "record", "-c", "config", "-o", "trace", "-t", "60s", "-D")
+        done = self.fail_with(1, f"^mmtrace: {WHY}$", "record", "-c", "config", "-o", "trace", "-t",
+                              "60s", "-D")
         pid = int(done.stdout)
         self.addCleanup(self.kill, pid)
         states.wait_for_recorder(pid, 8)
@@ -188,7 +190,8 @@ class WithoutService(Commands):
     def test_background_fails_visibly(self):
         self.config(VMSTAT)
         for flag in ("-d", "-D"):
-            done = self.fail_with(1, "none/trace", "record", "-c", "config", "-o", "none/trace", flag)
+            done = self.fail_with(1, "none/trace", "record", "-c", "config", "-o", "none/trace",
+                                  flag)
             self.assertRegex(done.stdout, r"^\d+\n$")
         self.fail_with(1, "config is empty", "record", "-c", "/dev/null", "-o", "trace", "-d")
 
@@ -304,7 +307,8 @@ class ServiceTests:
     def shown_on_a_terminal(self, *argv):
         """The lines that replaced each other, and the last one, that stays."""
         ours, theirs = os.openpty()
-        child = subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", *argv)], env=self.env, cwd=self.dir, stderr=theirs)
+        child = subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", *argv)], env=self.env,
+                                 cwd=self.dir, stderr=theirs)
         self.addCleanup(child.wait)
         os.close(theirs)
         shown = b""
@@ -324,7 +328,9 @@ class ServiceTests:
         summary, verdict = summary.split("\n", 1)
         self.assertRegex(verdict, r"^(  \S.*\n)+$")
         for line in (*progress, summary):
-            self.assertRegex(line, r"\d\.\d s, ([\d,]+ events?, )?[\d.]+ (bytes|KB), (nothing|[\d,]+ events?) lost$")
+            self.assertRegex(line,
+                             r"\d\.\d s, ([\d,]+ events?, )?[\d.]+ (bytes|KB), (nothing|[\d,]+ "
+                             r"events?) lost$")
         self.assertRegex(summary, r"^mmtrace: trace: \d+\.\d s, ")
         self.assertEqual(progress, sorted(progress))
         progress, _ = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "1s", "--quiet")
@@ -383,7 +389,8 @@ class ServiceTests:
         self.config(VMSTAT + "write_into_file: true")
         for seconds in (1, 5, 20):  # a busy machine may come too late
             began = time.monotonic()
-            self.succeed("record", "-c", "config", "-o", "trace", "-t", f"{seconds}s", "--detach=key")
+            self.succeed("record", "-c", "config", "-o", "trace", "-t", f"{seconds}s",
+                         "--detach=key")
             done = self.run_command("record", "--attach=key")
             if done.returncode != NO_SESSION:
                 break
@@ -493,9 +500,11 @@ class WithDaemon(ServiceTests, Commands):
         self.config(VMSTAT)
         seen = []
         for flags in ((), ("--no-daemon",)):
-            progress, summary = self.shown_on_a_terminal("-c", "config", "-o", "trace", "-t", "1200ms", "--no-verdict",
-                                                         *flags)
-            seen.append({re.sub(r"[\d.,]+ ", "N ", line.replace("KB", "bytes")) for line in (progress[-1], summary)})
+            progress, summary = self.shown_on_a_terminal(
+                "-c", "config", "-o", "trace", "-t", "1200ms", "--no-verdict",
+                *flags)
+            seen.append({re.sub(r"[\d.,]+ ", "N ", line.replace("KB", "bytes"))
+                         for line in (progress[-1], summary)})
         self.assertEqual(seen[0], seen[1])
 
     def test_progress_of_a_waiting_recording(self):
@@ -514,7 +523,8 @@ class WithDaemon(ServiceTests, Commands):
 
 
     def test_a_source_that_is_left_out_fails_the_command(self):
-        """A line tells of the missing part once the session is made; the exit code tells at the end. The trace is kept."""
+        """A line tells of the missing part once the session is made; the exit code tells at the
+        end. The trace is kept."""
         self.config(LEFT_OUT)
         lines = rf"^mmtrace: {WHY}\n(.*\n)*mmtrace: trace: .*nothing lost\n(.*\n)*mmtrace: {WHY}\n$"
         self.fail_with(1, lines, "record", "-c", "config", "-o", "trace", "-t", "500ms")
@@ -523,7 +533,8 @@ class WithDaemon(ServiceTests, Commands):
 
     def test_background_wait_fails_without_a_source(self):
         self.config(LEFT_OUT)
-        done = self.fail_with(1, f"^mmtrace: {WHY}$", "record", "-c", "config", "-o", "trace", "-t", "60s", "-D")
+        done = self.fail_with(1, f"^mmtrace: {WHY}$", "record", "-c", "config", "-o", "trace", "-t",
+                              "60s", "-D")
         self.stop_background(int(done.stdout))
         self.assertGreater(self.n_vmstats("trace"), 0)
 
@@ -542,7 +553,8 @@ class WithDaemon(ServiceTests, Commands):
             trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000
                 triggers { name: "lacking" stop_delay_ms: 1 } }""")
         child = self.spawn("record", "-c", "config", "-o", "trace")
-        lib.wait_for(lambda: self.run_command("trigger", "lacking").returncode == 0, "a session that hears")
+        lib.wait_for(lambda: self.run_command("trigger", "lacking").returncode == 0,
+                     "a session that hears")
         lib.wait_for(lambda: self.n_vmstats("trace.0") > 0, "the snapshot")
         child.send_signal(signal.SIGTERM)
         self.assertRegex(child.communicate(timeout=60)[1], rf"\nmmtrace: {WHY}\n$")

@@ -14,7 +14,8 @@ CONFIGS = sorted((lib.ROOT / "configs").glob("*.cfg"))
 class Configs(unittest.TestCase):
     def test_there_are_some(self):
         names = {path.name for path in CONFIGS}
-        self.assertLessEqual({"flight_recorder.cfg", "mm_events.cfg", "residency.cfg", "full.cfg"}, names)
+        self.assertLessEqual({"flight_recorder.cfg", "mm_events.cfg", "residency.cfg", "full.cfg"},
+                             names)
 
     def test_every_data_source_is_known(self):
         for path in CONFIGS:
@@ -32,7 +33,8 @@ class Configs(unittest.TestCase):
                 packets = lib.decode(trace)
                 self.assertTrue(lib.of_kind(packets, "trace_config"))
                 sources = path.read_text()
-                if "scan_all_processes_on_start" not in sources:  # only tasks that occur in events are named
+                # only tasks that occur in events are named
+                if "scan_all_processes_on_start" not in sources:
                     sources = sources.replace('"linux.process_stats"', "")
                 for name, kind in (("linux.sys_stats", "sys_stats"),
                                    ("linux.process_stats", "process_tree"),
@@ -50,21 +52,24 @@ class Units(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = pathlib.Path(folder.name)
         text = (lib.BUILD / "configs" / "mmtrace.service").read_text()
-        (self.dir / "mmtrace.service").write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={lib.MMTRACE}", text))
+        (self.dir / "mmtrace.service").write_text(
+            re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={lib.MMTRACE}", text))
         for unit in (lib.ROOT / "configs" / "systemd").glob("*.socket"):
             shutil.copy(unit, self.dir)
         self.units = sorted(self.dir.iterdir())
 
     def test_they_are_understood(self):
         done = lib.run("systemd-analyze", "verify", *self.units)
-        # systemd leaves calls that it does not know out of a filter; programs do without these calls.
+        # systemd leaves calls that it does not know out of a filter; programs do without these
+        # calls.
         complaints = [line for line in done.stderr.splitlines() if "cachestat" not in line]
         ours = [line for line in complaints if "mmtrace" in line]
         self.assertEqual(ours, [])
         self.assertEqual(len(self.units), 3)
 
     def test_little_is_exposed(self):
-        done = lib.run("systemd-analyze", "--no-pager", "security", "--offline=true", "--threshold=19", self.dir / "mmtrace.service")
+        done = lib.run("systemd-analyze", "--no-pager", "security", "--offline=true",
+                       "--threshold=19", self.dir / "mmtrace.service")
         if "offline" in done.stderr:
             self.skipTest("this systemd-analyze judges no files (systemd 250)")
         self.assertEqual(done.returncode, 0, done.stdout[-200:] + done.stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmtrace daemon, end to end: configs kept armed, real memory pressure, the cost of waiting, crashes.
+"""mmtrace daemon, end to end: configs kept armed, real memory pressure, the cost of waiting,
+crashes.
 
 Each daemon has folders of its own, so that it never meets a daemon that serves this machine.
 """
@@ -24,14 +25,17 @@ sys.path.insert(0, str(lib.ROOT / "scripts"))
 import load  # noqa: E402
 
 INSTANCES = lib.TRACEFS / "instances"
-# Only events that the load of these tests causes: other tests may run beside them, in cgroups of their own.
-WATCH = ("--psi", "none", "--kmem-events", "vmscan/mm_vmscan_kswapd_wake,vmscan/mm_vmscan_direct_reclaim_begin,"
+# Only events that the load of these tests causes: other tests may run beside them, in cgroups of
+# their own.
+WATCH = ("--psi", "none", "--kmem-events",
+         "vmscan/mm_vmscan_kswapd_wake,vmscan/mm_vmscan_direct_reclaim_begin,"
          "compaction/mm_compaction_begin,oom/mark_victim")
 N_WATCHES = 3  # of the daemon: background reclaim, stalls, kills
 STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
 REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
-RSS_MAX_KB = 4096 + 512 + 3072 + 4096  # the buffers of the config, which are taken beforehand, and the rest
+# the buffers of the config, which are taken beforehand, and the rest
+RSS_MAX_KB = 4096 + 512 + 3072 + 4096
 N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
 PLAIN = """
 buffers { size_kb: 64 }
@@ -55,7 +59,8 @@ class Daemon:
         self.traces = self.root / "state" / "traces"
         self.armed.mkdir(exist_ok=True)
         self.log = open(self.root / "log", "ab")
-        argv = [lib.MMTRACE, "daemon", *([] if ipc else ["--no-ipc"]), "--armed", self.armed, "--state-dir", self.root / "state",
+        argv = [lib.MMTRACE, "daemon", *([] if ipc else ["--no-ipc"]), "--armed", self.armed,
+                "--state-dir", self.root / "state",
                 "--run-dir", self.root / "run", *options]
         self.process = subprocess.Popen([str(arg) for arg in argv], stderr=self.log,
                                         env={**os.environ, **(env or {})})
@@ -74,7 +79,8 @@ class Daemon:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        raise AssertionError(f"not within {timeout_s} s, exit code {self.process.poll()}:\n{self.said()}")
+        raise AssertionError(
+            f"not within {timeout_s} s, exit code {self.process.poll()}:\n{self.said()}")
 
     def instances(self):
         return [path.name for path in INSTANCES.glob(f"mmtrace-{self.pid}-*")]
@@ -115,12 +121,14 @@ class Pressure(unittest.TestCase):
         root = pathlib.Path(cls.tmp.name)
         (root / "armed").mkdir()
         (root / "armed" / "mm_events.cfg").write_text(mm_events())
-        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(root / kind) for kind in ("CONSUMER", "PRODUCER")}
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(root / kind)
+                   for kind in ("CONSUMER", "PRODUCER")}
         # The rest is longer than the whole test on a busy machine.
         with running(root, *WATCH, "--kmem-rest", "10m", env=sockets, ipc=True) as daemon:
             daemon.wait(lambda: "armed/mm_events.cfg: armed" in daemon.said())
             cls.idle(daemon)
-            if "kmem_activity" not in daemon.said():  # the machine may have found memory short by itself
+            # the machine may have found memory short by itself
+            if "kmem_activity" not in daemon.said():
                 load.pressure(root, n_wanted=5)
             daemon.wait(lambda: "kmem_activity:" in daemon.said())
             daemon.wait(lambda: cls.report(root, {**os.environ, **sockets}))
@@ -264,7 +272,8 @@ mmtrace:     \^$""")
         self.put("a.cfg", text)
         self.put("b.cfg", text)
         with running(self.root, "--kmem-events", "none") as daemon:
-            daemon.wait(lambda: ".cfg: armed" in daemon.said() and "tried again later" in daemon.said())
+            daemon.wait(lambda: ".cfg: armed" in daemon.said()
+                        and "tried again later" in daemon.said())
             daemon.wait(lambda: states.sleeps(daemon.pid, 0.2))
             states.wait_for_turns(daemon.pid, 1)  # the next try, which fails as well
             self.assertEqual(daemon.said().count("tried again later"), 1)
@@ -277,18 +286,21 @@ mmtrace:     \^$""")
     def test_second_daemon_is_refused(self):
         with running(self.root, "--kmem-events", "none") as daemon:
             daemon.wait(lambda: (self.root / "run" / "daemon.lock").exists())
-            done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", "none", "--run-dir", self.root / "run",
+            done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", "none", "--run-dir",
+                           self.root / "run",
                            "--state-dir", self.root / "other")
             self.assertEqual(done.returncode, 1)
             self.assertIn("a daemon runs already", done.stderr)
 
     def test_wrong_usage(self):
-        for option, value in (("--psi", "much"), ("--kmem-events", "wake"), ("--kmem-rest", "0"), ("--keep-files", "x")):
+        for option, value in (("--psi", "much"), ("--kmem-events", "wake"), ("--kmem-rest", "0"),
+                              ("--keep-files", "x")):
             done = lib.run(lib.MMTRACE, "daemon", option, value)
             self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_folder_that_is_not_there(self):
-        done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.root / "nowhere", "--run-dir",
+        done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.root / "nowhere",
+                       "--run-dir",
                        self.root / "run", "--state-dir", self.root / "state")
         self.assertEqual(done.returncode, 1)
         self.assertIn("nowhere", done.stderr)
@@ -329,7 +341,8 @@ class Snapshot(unittest.TestCase):
         seen = []
         for file in files[:2]:
             packets = lib.decode(file)
-            [trigger] = [packet.one("clone_snapshot_trigger") for packet in lib.of_kind(packets, "clone_snapshot_trigger")]
+            [trigger] = [packet.one("clone_snapshot_trigger")
+                         for packet in lib.of_kind(packets, "clone_snapshot_trigger")]
             self.assertEqual(trigger.one("trigger_name"), "kmem_activity")
             seen.append({packet.one("timestamp") for packet in lib.of_kind(packets, "sys_stats")})
         self.assertGreater(len(seen[0]), 1)
@@ -357,7 +370,8 @@ class Crash(unittest.TestCase):
             daemon.end(signal.SIGKILL)
         with running(root, *WATCH, "--kmem-rest", "300ms") as daemon:
             n_armed = daemon.said().count("armed/mm_events.cfg: armed")
-            daemon.wait(lambda: daemon.said().count("armed/mm_events.cfg: armed") > n_armed or len(daemon.instances()) == N_WATCHES + 1)
+            daemon.wait(lambda: daemon.said().count("armed/mm_events.cfg: armed") > n_armed
+                        or len(daemon.instances()) == N_WATCHES + 1)
             left = [path.name for pid in killed for path in INSTANCES.glob(f"mmtrace-{pid}-*")]
             self.assertEqual(left, [])
             load.compact()
@@ -377,13 +391,15 @@ class Crash(unittest.TestCase):
         dead = Daemon(root, *WATCH)
         dead.wait(lambda: len(dead.instances()) == N_WATCHES)
         dead.process.send_signal(signal.SIGKILL)
-        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)  # this process is the parent that does not reap
+        # this process is the parent that does not reap
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
         self.addCleanup(dead.end)
         self.assertEqual(len(dead.instances()), N_WATCHES)
         with running(root, *WATCH) as daemon:
             daemon.wait(daemon.instances)
             self.assertEqual(dead.instances(), [])
-            self.assertEqual([path.name for path in (root / "run").glob(f"ftrace-{dead.pid}-*")], [])
+            self.assertEqual([path.name for path in (root / "run").glob(f"ftrace-{dead.pid}-*")],
+                             [])
             self.assertIn(f"undid changes that process {dead.pid}-", daemon.said())
             self.assertEqual(daemon.end(), 0, daemon.said())
 

@@ -34,7 +34,8 @@ class Flamegraph(unittest.TestCase):
                 (["--total"], ["main;leaf_a 65536", "main;leaf_b 8192", "main;leaf_c 12288"]),
                 (["--count"], ["main;leaf_a 8", "main;leaf_c 3"]),
                 (["--at", "1100000100"], ["main;leaf_a 65536"]),
-                (["--diff", "1100000100", "1105000100"], ["main;leaf_a 65536 32768", "main;leaf_c 0 12288"]),
+                (["--diff", "1100000100", "1105000100"],
+                 ["main;leaf_a 65536 32768", "main;leaf_c 0 12288"]),
                 (["--reverse-stack"], ["leaf_a;main 32768", "leaf_c;main 12288"]),
                 (["--depth-limit", "1", "--reverse-stack"], ["leaf_a 32768", "leaf_c 12288"]),
                 (["--pid", "4321", "--heap", "libc.malloc", "--process", "*alloc*"],
@@ -45,12 +46,16 @@ class Flamegraph(unittest.TestCase):
     def test_boxes_are_as_wide_as_their_weight(self):
         boxes = self.boxes("--total")
         self.assertEqual({n: float(g.get("data-w")) for n, g in boxes.items()},
-                         {"all": 1200, "main": 1200, "leaf_a": 914.2857, "leaf_b": 114.2857, "leaf_c": 171.4286})
-        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65,536 bytes (76.19%), itself 65,536")
-        self.assertEqual(set(self.boxes("--total", "--min-percent", "10")), {"all", "main", "leaf_a", "leaf_c"})
+                         {"all": 1200, "main": 1200, "leaf_a": 914.2857, "leaf_b": 114.2857,
+                          "leaf_c": 171.4286})
+        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text,
+                         "leaf_a\n65,536 bytes (76.19%), itself 65,536")
+        self.assertEqual(set(self.boxes("--total", "--min-percent", "10")),
+                         {"all", "main", "leaf_a", "leaf_c"})
 
     def test_titles(self):
-        for options, want in ((["--total"], "Allocated: 84.0 KiB, 86,016 bytes"), ([], "Retained: 44.0 KiB, 45,056 bytes"),
+        for options, want in ((["--total"], "Allocated: 84.0 KiB, 86,016 bytes"),
+                              ([], "Retained: 44.0 KiB, 45,056 bytes"),
                               (["--count"], "Retained: 11 allocations"),
                               (["--diff", "1100000100", "1105000100"],
                                "Retained: -20.0 KiB, 65,536 to 45,056 bytes (-20,480)")):
@@ -60,7 +65,8 @@ class Flamegraph(unittest.TestCase):
         log = self.dir / "alloc.log"
         log.write_text("+0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]\n"
                        "+1,LA;::run()V\n+2,LA;::make()V\n=3,0;1;2\n3\n3\n"
-                       "+4,jthread[pool;1], jclass[LB; file: B.java], size[16, hex: 0x10]\n=5,4;1\n5\n=6,4\n")
+                       "+4,jthread[pool;1], jclass[LB; file: B.java], size[16, hex: 0x10]\n=5,4;1\n"
+                       "5\n=6,4\n")
         db = self.dir / "alloc.db"
         lib.run(lib.MMSQL, "convert", "-q", log, "-o", db)
         for options, want in (
@@ -73,7 +79,8 @@ class Flamegraph(unittest.TestCase):
                 (["--depth-limit", "1"], ["main;A.make();int[] 2", "pool?1;A.run();B 1"])):
             with self.subTest(options):
                 for trace in (log, db):
-                    self.assertEqual(self.draw("--folded", *options, trace=trace).splitlines(), want)
+                    self.assertEqual(self.draw("--folded", *options, trace=trace).splitlines(),
+                                     want)
         self.assertIn(">Sampled: 64 bytes</text>", self.draw("--use-size", trace=log))
         self.assertEqual(set(self.boxes("--type-only", trace=log)), {"all", "int[]", "B"})
         self.assertIn("together", self.draw("--use-size", "--total", trace=log, code=2))
@@ -89,8 +96,10 @@ class Flamegraph(unittest.TestCase):
 
     def test_difference(self):
         boxes = self.boxes("--diff", "1100000100", "1105000100")
-        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text, "leaf_a\n65,536 to 32,768 bytes (-32,768)")
-        colours = {n: boxes[n].find(SVG + "rect").get("fill").split(",")[0] for n in ("leaf_a", "leaf_c")}
+        self.assertEqual(boxes["leaf_a"].find(SVG + "title").text,
+                         "leaf_a\n65,536 to 32,768 bytes (-32,768)")
+        colours = {n: boxes[n].find(SVG + "rect").get("fill").split(",")[0]
+                   for n in ("leaf_a", "leaf_c")}
         self.assertEqual(colours, {"leaf_a": "hsl(215", "leaf_c": "hsl(5"})
 
     def test_names_are_escaped(self):
@@ -98,12 +107,14 @@ class Flamegraph(unittest.TestCase):
         lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", db)
         name = "a<b>&\"]]>'é;\x01\ud83d"
         with sqlite3.connect(db) as handle:
-            handle.execute("UPDATE stack_profile_frame SET name = CAST(? AS TEXT) WHERE name = 'leaf_a'",
-                           (name.encode("utf-8", "surrogatepass"),))
+            handle.execute(
+                "UPDATE stack_profile_frame SET name = CAST(? AS TEXT) WHERE name = 'leaf_a'",
+                (name.encode("utf-8", "surrogatepass"),))
         found = [n for n in self.boxes(trace=db) if n.startswith("a<b>")]
         self.assertEqual(len(found), 1)
         self.assertRegex(found[0], r"""^a<b>&"\]\]>'é;\?+$""")
-        self.assertIn("main;a<b>&\"]]>'é??", lib.run(lib.MMSQL, "flamegraph", "--folded", db, errors="replace").stdout)
+        self.assertIn("main;a<b>&\"]]>'é??",
+                      lib.run(lib.MMSQL, "flamegraph", "--folded", db, errors="replace").stdout)
 
     def test_what_is_not_there(self):
         self.assertIn("no heap profile that matches", self.draw("--pid", "1", code=1))

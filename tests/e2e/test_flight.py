@@ -54,7 +54,8 @@ class Base(unittest.TestCase):
     @contextlib.contextmanager
     def daemon(self, *options, **how):
         with running(self.root, "--kmem-events", "none", *options, ipc=True, **how) as daemon:
-            daemon.wait(lambda: "armed/ring.cfg: armed" in daemon.said() and (self.run_dir / "producer.sock").exists())
+            daemon.wait(lambda: "armed/ring.cfg: armed" in daemon.said()
+                        and (self.run_dir / "producer.sock").exists())
             yield daemon
 
     def command(self, verb, *argv, **how):
@@ -98,7 +99,8 @@ the triggers that each session hears)
         self.assertIn("held back", done.stderr)
 
     def test_by_a_config(self):
-        (self.root / "fire.cfg").write_text('activate_triggers: "kmem_activity" activate_triggers: "nix"\n')
+        (self.root / "fire.cfg").write_text(
+            'activate_triggers: "kmem_activity" activate_triggers: "nix"\n')
         done = self.command("record", "-c", self.root / "fire.cfg")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, '^mmtrace: trigger "nix": no session waits for it.*\n$')
@@ -110,7 +112,8 @@ class OwnSockets(Base):
     """Another service holds Perfetto's sockets."""
 
     def look(self, daemon, env):
-        """The commands reach our daemon, whichever service has the sockets that the environment names."""
+        """The commands reach our daemon, whichever service has the sockets that the environment
+        names."""
         status = json.loads(self.command("status", "--json", env=env).stdout)
         self.assertEqual(status["pid"], daemon.pid)
         self.assertEqual(self.command("trigger", "kmem_activity", env=env).returncode, 0)
@@ -121,8 +124,10 @@ class OwnSockets(Base):
         done = self.command("bugreport", "-o", self.root / "report.zip", env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
         with zipfile.ZipFile(self.root / "report.zip") as report:
-            self.assertTrue(any(name.endswith("/systrace.pftrace") for name in report.namelist()), report.namelist())
-        done = self.command("record", "-t", "300ms", "-o", self.root / "recorded", "vmscan/mm_vmscan_kswapd_wake", env=env)
+            self.assertTrue(any(name.endswith("/systrace.pftrace") for name in report.namelist()),
+                            report.namelist())
+        done = self.command("record", "-t", "300ms", "-o", self.root / "recorded",
+                            "vmscan/mm_vmscan_kswapd_wake", env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
         # Without --socket, the variables say where to look.
         self.assertNotIn("ring", lib.run(lib.MMTRACE, "status", env=env).stdout)
@@ -131,12 +136,14 @@ class OwnSockets(Base):
         with peers.Daemon() as other:
             with self.daemon("--no-perfetto-sockets", env=other.env) as daemon:
                 self.look(daemon, other.env)
-            refused = lib.run(lib.MMTRACE, "daemon", "--armed", "none", "--run-dir", self.root / "third", "--state-dir",
+            refused = lib.run(lib.MMTRACE, "daemon", "--armed", "none", "--run-dir",
+                              self.root / "third", "--state-dir",
                               self.root / "third", env=other.env)
             self.assertEqual(refused.returncode, 1)
             self.assertIn("--no-perfetto-sockets", refused.stderr)
 
-    @unittest.skipUnless(peers.find_perfetto(), "needs Perfetto: in PATH, or in the root that PERFETTO_ROOT names")
+    @unittest.skipUnless(peers.find_perfetto(),
+                         "needs Perfetto: in PATH, or in the root that PERFETTO_ROOT names")
     def test_beside_traced(self):
         with peers.Traced(*peers.find_perfetto()) as other:
             with self.daemon("--no-perfetto-sockets", env=other.env) as daemon:
@@ -146,12 +153,15 @@ class OwnSockets(Base):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_both_pairs_of_one_daemon_hear_a_trigger_once(self):
-        names = {f"PERFETTO_{kind}_SOCK_NAME": str(self.root / kind) for kind in ("CONSUMER", "PRODUCER")}
+        names = {f"PERFETTO_{kind}_SOCK_NAME": str(self.root / kind)
+                 for kind in ("CONSUMER", "PRODUCER")}
         env = {**os.environ, **names}
         with self.daemon(env=names) as daemon:
-            for how in ([self.command("status", "--json", env=env)], [lib.run(lib.MMTRACE, "status", "--json", env=env)]):
+            for how in ([self.command("status", "--json", env=env)],
+                        [lib.run(lib.MMTRACE, "status", "--json", env=env)]):
                 self.assertEqual(json.loads(how[0].stdout)["pid"], daemon.pid)
-            # The default run folder belongs to another daemon: both names that lead to this daemon are told.
+            # The default run folder belongs to another daemon: both names that lead to this daemon
+            # are told.
             names["PERFETTO_PRODUCER_SOCK_NAME"] += "," + str(self.run_dir / "producer.sock")
             done = lib.run(lib.MMTRACE, "trigger", "kmem_activity", env={**os.environ, **names})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -161,15 +171,19 @@ class OwnSockets(Base):
     def test_a_stranger_who_took_the_name_is_left(self):
         self.run_dir.mkdir()
         for kind in ("consumer", "producer"):
-            stranger = subprocess.Popen(["python3", "-c", STRANGER, self.run_dir / f"{kind}.sock"], text=True,
+            stranger = subprocess.Popen(["python3", "-c", STRANGER, self.run_dir / f"{kind}.sock"],
+                                        text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.addCleanup(stranger.wait)
             self.addCleanup(stranger.communicate)
             self.assertEqual(stranger.stdout.readline(), "ready\n")
-        for verb, *argv in (["status"], ["trigger", "x"], ["clone", "1", "-o", self.root / "clone"]):
+        for verb, *argv in (["status"], ["trigger", "x"],
+                            ["clone", "1", "-o", self.root / "clone"]):
             done = self.command(verb, *argv)
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, r"user 65534 serves it, neither root nor the user of this command \(.*\)\n$")
+            self.assertRegex(done.stderr,
+                             r"user 65534 serves it, neither root nor the user of this command "
+                             r"\(.*\)\n$")
 
     def test_any_user_may_trigger_but_not_see_the_status(self):
         self.root.chmod(0o755)
@@ -182,12 +196,14 @@ class OwnSockets(Base):
             self.assertEqual(done.returncode, 1)
             self.assertIn("Permission denied", done.stderr)
             self.assertEqual(daemon.end(), 0)
-        self.assertEqual(sorted(path.name for path in self.run_dir.iterdir() if path.suffix == ".sock"), [])
+        self.assertEqual(
+            sorted(path.name for path in self.run_dir.iterdir() if path.suffix == ".sock"), [])
 
 
 def in_group(join, script):
     """Runs Python in a memory cgroup to its end; returns the process."""
-    process = subprocess.Popen(["python3", "-c", script], preexec_fn=join, stdout=subprocess.DEVNULL,
+    process = subprocess.Popen(["python3", "-c", script], preexec_fn=join,
+                               stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     process.wait(60)
     return process
@@ -205,18 +221,24 @@ class Recorder(unittest.TestCase):
         (cls.root / "armed").mkdir()
         text = (lib.ROOT / "configs" / "flight_recorder.cfg").read_text()
         text = re.sub(r"stop_delay_ms: \d+", "stop_delay_ms: 1500", text)
-        (cls.root / "armed" / "flight_recorder.cfg").write_text(re.sub(r"_period_ms: 5000", "_period_ms: 500", text))
+        (cls.root / "armed" / "flight_recorder.cfg").write_text(
+            re.sub(r"_period_ms: 5000", "_period_ms: 500", text))
         with open(cls.root / "sparse", "wb") as file:
             file.truncate(GROUP_BYTES * 8)
         with lib.memory_cgroup(GROUP_BYTES) as join, \
                 running(cls.root, "--kmem-rest", "1s", "--kmem-rest-max", "1s") as daemon:
             daemon.wait(lambda: "flight_recorder.cfg: armed" in daemon.said())
-            # Others may make the machine reclaim just now, and the watch rests for a second after that.
-            reader = f"file = open('{cls.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << 20): pass"
-            daemon.wait(lambda: f"memcg_reclaim_begin by python3-{in_group(join, reader).pid}:" in daemon.said(), 60)
+            # Others may make the machine reclaim just now, and the watch rests for a second after
+            # that.
+            reader = (
+                f"file = open('{cls.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << "
+                "20): pass")
+            daemon.wait(lambda: f"memcg_reclaim_begin by python3-{in_group(join, reader).pid}:"
+                        in daemon.said(), 60)
             cls.victim = daemon.wait(lambda: cls.killed(join, daemon), 60)
             for stem in ("oom_kill", "kmem_activity"):
-                daemon.wait(lambda stem=stem: list(daemon.traces.glob(f"flight_recorder-{stem}-*.pftrace")))
+                daemon.wait(
+                    lambda stem=stem: list(daemon.traces.glob(f"flight_recorder-{stem}-*.pftrace")))
             cls.code = daemon.end()
             cls.said = daemon.said()
         cls.file = sorted(daemon.traces.glob("flight_recorder-oom_kill-*.pftrace"))[-1]
@@ -237,40 +259,50 @@ class Recorder(unittest.TestCase):
     def test_the_killing(self):
         self.assertEqual(self.victim.returncode, -signal.SIGKILL)
         self.assertEqual(self.code, 0, self.said)
-        self.assertRegex(self.said, rf"oom_kill: oom/mark_victim by .*: pid={self.victim.pid} comm=python3 .*; noticed")
+        self.assertRegex(self.said,
+                         rf"oom_kill: oom/mark_victim by .*: pid={self.victim.pid} comm=python3 "
+                         r".*; noticed")
 
     def test_holds_what_led_up_to_it(self):
-        [trigger] = [p.one("clone_snapshot_trigger") for p in lib.of_kind(self.packets, "clone_snapshot_trigger")]
+        [trigger] = [p.one("clone_snapshot_trigger")
+                     for p in lib.of_kind(self.packets, "clone_snapshot_trigger")]
         self.assertEqual(trigger.one("trigger_name"), "oom_kill")
         victims = [(event.one("timestamp"), event.one("mark_victim", "pid"))
                    for bundle in lib.of_kind(self.packets, "ftrace_events")
                    for event in bundle.all("ftrace_events", "event") if "mark_victim" in event]
         [killed] = [time for time, pid in victims if pid == self.victim.pid]
         stats = [p for p in lib.of_kind(self.packets, "sys_stats")]
-        self.assertGreater(len([p for p in stats if p.one("timestamp") < killed and "vmstat" in p["sys_stats"][0]]), 0)
+        self.assertGreater(len([p for p in stats if p.one("timestamp") < killed
+                                and "vmstat" in p["sys_stats"][0]]), 0)
         self.assertGreater(len([p for p in stats if p.one("timestamp") > killed]), 0)
 
     def test_our_tool_reads_it(self):
         done = lib.run(lib.MMSQL, "convert", self.file, "-o", self.root / "trace.db")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.addCleanup((self.root / "trace.db").unlink)
-        self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'trace_trigger'"), ["oom_kill"])
-        self.assertEqual(self.query("SELECT DISTINCT slice.name FROM slice JOIN track ON track.id = slice.track_id "
-                                    "WHERE track.name = 'Trace Triggers' AND ts BETWEEN trace_start() AND trace_end() "
-                                    "AND slice.name = 'oom_kill'"), ["oom_kill"])
+        self.assertEqual(self.query("SELECT str_value FROM metadata WHERE name = 'trace_trigger'"),
+                         ["oom_kill"])
+        self.assertEqual(self.query(
+            "SELECT DISTINCT slice.name FROM slice JOIN track ON track.id = slice.track_id "
+            "WHERE track.name = 'Trace Triggers' AND ts BETWEEN trace_start() AND trace_end() "
+            "AND slice.name = 'oom_kill'"), ["oom_kill"])
         self.assertEqual(self.query("SELECT name FROM process WHERE pid = 1"),
                          [pathlib.Path("/proc/1/cmdline").read_bytes().split(b"\0")[0].decode()])
-        [unnamed, n] = self.query("SELECT sum(name IS NULL), count(*) FROM process WHERE pid > 0")[0].split(",")
+        [unnamed, n] = self.query("SELECT sum(name IS NULL), count(*) FROM process WHERE pid > 0")[
+            0].split(",")
         self.assertLess(int(unnamed), int(n) / 4)
         for what in ("SELECT 1 FROM ftrace_event WHERE name = 'mm_vmscan_memcg_reclaim_begin'",
-                     "SELECT 1 FROM counter_track WHERE name LIKE 'psi%'", "SELECT 1 FROM counter_track WHERE name = 'oom_kill'",
+                     "SELECT 1 FROM counter_track WHERE name LIKE 'psi%'",
+                     "SELECT 1 FROM counter_track WHERE name = 'oom_kill'",
                      "SELECT 1 FROM process_counter_track WHERE name = 'mem.rss'"):
             self.assertTrue(self.query(what + " LIMIT 1"), what)
-        self.assertEqual(self.query("SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"), [])
+        self.assertEqual(self.query(
+            "SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"), [])
 
     @unittest.skipUnless(SHELL, "needs trace_processor_shell in PATH")
     def test_perfetto_reads_it(self):
-        (self.root / "sql").write_text("SELECT count(*) AS n FROM process WHERE pid = 1 AND name IS NOT NULL;")
+        (self.root / "sql").write_text(
+            "SELECT count(*) AS n FROM process WHERE pid = 1 AND name IS NOT NULL;")
         done = lib.run(SHELL, "-q", self.root / "sql", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.split(), ['"n"', "1"])
@@ -278,11 +310,12 @@ class Recorder(unittest.TestCase):
 
 @contextlib.contextmanager
 def measured_cgroup():
-    """A memory cgroup of GROUP_BYTES whose stalls are measured; yields the function that joins it, and its
-    pressure file. With cgroups v1 a group of v2 beside it measures, where one is mounted.
+    """A memory cgroup of GROUP_BYTES whose stalls are measured; yields the function that joins it,
+    and its pressure file. With cgroups v1 a group of v2 beside it measures, where one is mounted.
     """
     with lib.memory_cgroup(GROUP_BYTES) as join:
-        there = subprocess.run(["cat", "/proc/self/cgroup"], preexec_fn=join, capture_output=True, text=True, check=True)
+        there = subprocess.run(["cat", "/proc/self/cgroup"], preexec_fn=join, capture_output=True,
+                               text=True, check=True)
         path = re.search("^0::(.*mmtrace-test-.*)$", there.stdout, re.MULTILINE)
         if path:
             yield join, pathlib.Path(f"/sys/fs/cgroup{path[1]}/memory.pressure")
@@ -293,7 +326,9 @@ def measured_cgroup():
         except OSError as error:
             raise unittest.SkipTest(f"no cgroup v2: {error}") from error
         try:
-            yield lambda: (join(), (group / "cgroup.procs").write_text(str(os.getpid()))), group / "memory.pressure"
+            yield lambda: (join(),
+                           (group / "cgroup.procs").write_text(
+                               str(os.getpid()))), group / "memory.pressure"
         finally:
             group.rmdir()
 
@@ -303,20 +338,23 @@ class Pressure(Base):
     def test_watch_of_one_cgroup(self):
         with open(self.root / "sparse", "wb") as file:
             file.truncate(GROUP_BYTES * 8)
-        reader = f"file = open('{self.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << 20): pass"
+        reader = (
+            f"file = open('{self.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << 20): pass")
         with measured_cgroup() as (join, pressure):
             if not pressure.exists():
                 self.skipTest("this kernel does not measure pressure")
             threshold = f"some 1000 2000000 {pressure}"
             with self.daemon("--no-perfetto-sockets", "--psi", threshold) as daemon:
-                daemon.wait(lambda: in_group(join, reader) and f"kmem_activity: {threshold};" in daemon.said())
+                daemon.wait(lambda: in_group(join, reader)
+                            and f"kmem_activity: {threshold};" in daemon.said())
                 [file] = daemon.wait(daemon.files)
                 self.assertIn("ring-kmem_activity-", file.name)
 
     def test_watch_of_a_missing_cgroup(self):
         threshold = f"some 1000 2000000 {self.root}/nowhere"
         with self.daemon("--no-perfetto-sockets", "--psi", threshold) as daemon:
-            daemon.wait(lambda: f'pressure threshold "{threshold}" is not watched: No such file' in daemon.said())
+            daemon.wait(lambda: f'pressure threshold "{threshold}" is not watched: No such file'
+                        in daemon.said())
 
 
 @lib.needs_tracefs
@@ -324,12 +362,17 @@ class Names(unittest.TestCase):
     """An event that is to be watched must exist."""
 
     def test_mistyped(self):
-        for event, hint in (("vmscan/mm_vmscan_direct_reclaim_begn", 'did you mean "vmscan/mm_vmscan_direct_reclaim_begin"?'),
+        for event, hint in (("vmscan/mm_vmscan_direct_reclaim_begn",
+                             'did you mean "vmscan/mm_vmscan_direct_reclaim_begin"?'),
                             ("vmscan/mark_victim", 'did you mean "oom/mark_victim"?'),
-                            ("xyz/quite_another", "/sys/kernel/tracing/available_events lists them")):
-            done = lib.run(lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events", f"oom/mark_victim,{event}")
+                            ("xyz/quite_another",
+                             "/sys/kernel/tracing/available_events lists them")):
+            done = lib.run(lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events",
+                           f"oom/mark_victim,{event}")
             self.assertEqual(done.returncode, 2)
-            self.assertEqual(done.stderr, f'mmtrace daemon: --kmem-events: "{event}": this kernel has no such event ({hint})\n')
+            self.assertEqual(done.stderr,
+                             f'mmtrace daemon: --kmem-events: "{event}": this kernel has no such '
+                             f'event ({hint})\n')
 
 
 if __name__ == "__main__":

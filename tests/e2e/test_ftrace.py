@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""linux.ftrace on this kernel: the recording agrees with the kernel, losses are told, nothing is left behind."""
+"""linux.ftrace on this kernel: the recording agrees with the kernel, losses are told, nothing is
+left behind."""
 import collections
 import contextlib
 import os
@@ -50,7 +51,8 @@ def events(*names):
 
 
 def instances_of(process):
-    return [path.name for path in INSTANCES.iterdir() if path.name.startswith(f"mmtrace-{process.pid}-")]
+    return [path.name for path in INSTANCES.iterdir()
+            if path.name.startswith(f"mmtrace-{process.pid}-")]
 
 
 def bundles(packets):
@@ -94,8 +96,10 @@ class FtraceCase(unittest.TestCase):
         def found():
             self.assertIsNone(process.poll(), "it ended early")
             for path in INSTANCES.iterdir():
-                ours = path.name == instance if instance else path.name.startswith(f"mmtrace-{process.pid}-")
-                # A new instance is switched on from the start; the clock that mmtrace sets comes last.
+                ours = path.name == instance if instance else path.name.startswith(
+                    f"mmtrace-{process.pid}-")
+                # A new instance is switched on from the start; the clock that mmtrace sets comes
+                # last.
                 if ours and lib.tracefs_text(path, "tracing_on") == "1\n":
                     if "[boot]" in lib.tracefs_text(path, "trace_clock"):
                         return path
@@ -107,7 +111,8 @@ class FtraceCase(unittest.TestCase):
 
     @staticmethod
     def wait_loop(process):
-        """Until all sources have started: their kernel work sleeps uninterruptibly, the loop does not."""
+        """Until all sources have started: their kernel work sleeps uninterruptibly, the loop does
+        not."""
         states.wait_for_recorder(process.pid)
         states.wait_for_state(process.pid, "S")
 
@@ -159,7 +164,8 @@ FIELD = re.compile(r"(\w+)=(?:0x([0-9a-f]+) \(-?\d+\)|\(0x[0-9a-f]+\)|([^=]*?))(
 
 
 def reference(text, pid):
-    """The events of a process as the kernel prints them: (event, {field: number or text}) in order of time."""
+    """The events of a process as the kernel prints them: (event, {field: number or text}) in order
+    of time."""
     found = []
     for line in text.splitlines():
         match = re.match(r"\s*.*-(\d+)\s+\[(\d+)\] \S+\s+(\d+)\.(\d{6}): (\w+): (.*)", line)
@@ -185,11 +191,15 @@ def user_dev(dev):
 @lib.needs_root
 @lib.needs_tracefs
 class SameAsTheKernel(FtraceCase):
-    """The same events, once through mmtrace and once as the kernel prints them from another instance."""
+    """The same events, once through mmtrace and once as the kernel prints them from another
+    instance."""
 
-    EVENTS = ["kmem/rss_stat", "kmem/mm_page_alloc", "kmem/kmalloc", "task/task_newtask", "block/block_bio_queue",
-              "block/block_rq_issue", "filemap/mm_filemap_add_to_page_cache", "raw_syscalls/sys_exit",
-              "syscalls/sys_enter_openat", "sched/sched_switch", "sched/sched_wakeup_new", "signal/signal_deliver"]
+    EVENTS = ["kmem/rss_stat", "kmem/mm_page_alloc", "kmem/kmalloc", "task/task_newtask",
+              "block/block_bio_queue",
+              "block/block_rq_issue", "filemap/mm_filemap_add_to_page_cache",
+              "raw_syscalls/sys_exit",
+              "syscalls/sys_enter_openat", "sched/sched_switch", "sched/sched_wakeup_new",
+              "signal/signal_deliver"]
     DEVICES = {"dev", "s_dev"}
 
     def record_both(self, more=""):
@@ -230,11 +240,13 @@ class SameAsTheKernel(FtraceCase):
 
     @staticmethod
     def common_start(*times_us):
-        """The two began at different moments, and note the same event at slightly different times: returns a moment behind both
-        beginnings, with a while before it in which nothing happened."""
+        """The two began at different moments, and note the same event at slightly different times:
+        returns a moment behind both beginnings, with a while before it in which nothing
+        happened."""
         begin = max(times[0] for times in times_us)
         merged = sorted(time for times in times_us for time in times)
-        return next(later for earlier, later in zip(merged, merged[1:]) if later > begin and later - earlier > 300)
+        return next(later for earlier, later in zip(merged, merged[1:]) if later > begin
+                    and later - earlier > 300)
 
     def test_field_by_field(self):
         pid, said, packets = self.record_both("compact_sched { enabled: false }")
@@ -257,14 +269,17 @@ class SameAsTheKernel(FtraceCase):
             theirs = [entry for entry in said if entry[2] == name]
             ours = [entry for entry in mine if entry[2] == name]
             self.assertEqual(len(ours), len(theirs),
-                             f"{name} from {first}: {[e[0] for e in ours]}, {[e[0] for e in theirs]}")
+                             f"{name} from {first}: {[e[0] for e in ours]}, "
+                             f"{[e[0] for e in theirs]}")
             counts[name] = len(ours)
-            for (time_us, cpu, _, fields), (our_time_us, our_cpu, _, body, described) in zip(theirs, ours):
+            for (time_us, cpu, _, fields), (our_time_us, our_cpu, _, body,
+                                            described) in zip(theirs, ours):
                 # The two buffers take the time one after the other.
                 self.assertLess(abs(our_time_us - time_us), 1000, name)
                 self.assertEqual(our_cpu, cpu, name)
                 n_compared[name] += self.compare(name, fields, body, described)
-        for name in ("rss_stat", "mm_page_alloc", "sys_exit", "sched_switch", "sys_enter_openat", "task_newtask"):
+        for name in ("rss_stat", "mm_page_alloc", "sys_exit", "sched_switch", "sys_enter_openat",
+                     "task_newtask"):
             self.assertGreater(counts.get(name, 0), 3, name)
             self.assertGreaterEqual(n_compared[name], counts[name], name)
 
@@ -284,7 +299,8 @@ class SameAsTheKernel(FtraceCase):
                     now += delta
                     ours.append((now // 1000, state, next_pid, prio, names[comm]))
                 now = 0
-                for delta, woken, comm in zip(compact.get("waking_timestamp", []), compact.get("waking_pid", []),
+                for delta, woken, comm in zip(compact.get("waking_timestamp", []),
+                                              compact.get("waking_pid", []),
                                               compact.get("waking_comm_index", [])):
                     now += delta
                     wakings.append((now // 1000, woken, names[comm]))
@@ -300,7 +316,8 @@ class SameAsTheKernel(FtraceCase):
 
 
 def descriptors_of(packets):
-    """The events that the schema does not know: field number -> (name, {field number: (name, type)})."""
+    """The events that the schema does not know: field number -> (name, {field number: (name,
+    type)})."""
     found = {}
     for bundle in bundles(packets):
         for descriptor in bundle.get("generic_event_descriptors", []):
@@ -310,7 +327,8 @@ def descriptors_of(packets):
             number = str(descriptor.one("field_id"))
             if number in found:
                 continue
-            text = subprocess.run(argv, input=raw.encode("utf-8", "surrogateescape"), capture_output=True,
+            text = subprocess.run(argv, input=raw.encode("utf-8", "surrogateescape"),
+                                  capture_output=True,
                                   check=True, cwd=lib.ROOT).stdout.decode()
             message = lib.parse_text(text)
             found[number] = (message.one("name"), {
@@ -362,11 +380,14 @@ class Recording(FtraceCase):
             (path / "tracing_on").write_text("0")
             (path / "events/kmem/rss_stat/enable").write_text("1")
             files = ["trace_clock", "tracing_on", "buffer_size_kb", "events/kmem/rss_stat/enable",
-                     "events/kmem/kfree/enable", "set_event_pid", "tracing_cpumask", "options/irq-info"]
+                     "events/kmem/kfree/enable", "set_event_pid", "tracing_cpumask",
+                     "options/irq-info"]
             before = {name: (path / name).read_text() for name in files}
             process = self.start(config(
-                events("kmem/rss_stat", "kmem/kfree") + f' instance_name: "{path.name}" buffer_size_kb: 512'
-                ' tids_to_trace: 1 tracing_cpumask: "1" tracefs_options { name: "irq-info" state: STATE_DISABLED }'))
+                events("kmem/rss_stat", "kmem/kfree")
+                + f' instance_name: "{path.name}" buffer_size_kb: 512'
+                  ' tids_to_trace: 1 tracing_cpumask: "1" tracefs_options { name: "irq-info" '
+                  'state: STATE_DISABLED }'))
             self.wait_recording(process, path.name)
             self.assertEqual((path / "events/kmem/kfree/enable").read_text(), "1\n")
             self.assertEqual((path / "options/irq-info").read_text(), "0\n")
@@ -405,7 +426,8 @@ class Recording(FtraceCase):
     def test_many_events_decode_without_unknown_fields(self):
         load = self.load()
         process = self.start(config(
-            events("kmem/*", "sched/*", "vmscan/*", "compaction/*", "syscalls/*", "task/*", "filemap/*", "irq/*",
+            events("kmem/*", "sched/*", "vmscan/*", "compaction/*", "syscalls/*", "task/*",
+                   "filemap/*", "irq/*",
                    "timer/*", "block/*", "ftrace/print"), size_kb=131072))
         self.wait_recording(process)
         self.run_load(load)
@@ -446,7 +468,8 @@ class Recording(FtraceCase):
 
     def test_names_in_every_event_if_asked_for(self):
         load = self.load()
-        process = self.start(config(events("syscalls/sys_enter_openat") + " denser_generic_event_encoding: false"))
+        process = self.start(
+            config(events("syscalls/sys_enter_openat") + " denser_generic_event_encoding: false"))
         self.wait_recording(process)
         self.run_load(load)
         self.stop(process)
@@ -469,7 +492,8 @@ class Recording(FtraceCase):
         for text in ("mmtest yes\n", "mmtest no\n", "B|12|hidden thing\n", "B|12|shown thing\n"):
             marker.write_text(text)
         self.stop(process)
-        texts = [body.one("buf") for name, body in (body_of(e) for _, e in all_events(lib.decode(self.trace)))
+        texts = [body.one("buf")
+                 for name, body in (body_of(e) for _, e in all_events(lib.decode(self.trace)))
                  if name == "print"]
         self.assertIn("mmtest yes\n", texts)
         self.assertIn("B|12|shown thing\n", texts)
@@ -499,7 +523,8 @@ class Recording(FtraceCase):
         self.wait_loop(process)
         self.run_load(load)
         self.stop(process)
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), time.clock_gettime_ns(
+            time.CLOCK_BOOTTIME)
         found = bundles(lib.decode(self.trace))
         self.assertGreater(len(found), 0)
         for bundle in found:
@@ -507,24 +532,28 @@ class Recording(FtraceCase):
             self.assertLess(abs(now[0] - bundle.one("ftrace_timestamp")), 30e9)
             self.assertLess(abs(now[1] - bundle.one("boot_timestamp")), 30e9)
             # The same moment by both.
-            self.assertLess(abs((now[1] - now[0]) - (bundle.one("boot_timestamp") - bundle.one("ftrace_timestamp"))),
+            self.assertLess(abs((now[1] - now[0])
+                                - (bundle.one("boot_timestamp") - bundle.one("ftrace_timestamp"))),
                             5e7)
 
     def test_a_buffer_is_read_when_it_fills_up(self):
         if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) < (6, 9):
             self.skipTest("this kernel does not wait for a share of a buffer (needs 6.9)")
-        # The timer is too slow on purpose. Where the config names no share, the kernel's own (half) counts.
+        # The timer is too slow on purpose. Where the config names no share, the kernel's own (half)
+        # counts.
         for size_kb, share in (256, "drain_buffer_percent: 25"), (512, ""):
             with self.subTest(share=share):
                 load = self.load(rounds=60 * size_kb // 256)
                 process = self.start(config(
-                    events("kmem/*") + f" tids_to_trace: {load.pid} buffer_size_kb: {size_kb} {share}"
-                    " drain_period_ms: 60000"))
+                    events("kmem/*")
+                    + f" tids_to_trace: {load.pid} buffer_size_kb: {size_kb} {share}"
+                      " drain_period_ms: 60000"))
                 self.wait_recording(process)
                 self.run_load(load)
                 self.stop(process)
                 stats = stats_of(lib.decode(self.trace), "END_OF_TRACE")
-                self.assertGreater(max(s.one("read_events") for s in stats["cpu_stats"]) * 30, size_kb << 10)
+                self.assertGreater(max(s.one("read_events") for s in stats["cpu_stats"]) * 30,
+                                   size_kb << 10)
                 self.assertEqual(sum(s.one("overrun") for s in stats["cpu_stats"]), 0)
 
     def test_what_the_main_buffer_holds_already(self):
@@ -533,10 +562,12 @@ class Recording(FtraceCase):
         files = ["trace_clock", "tracing_on", "current_tracer"]
         before = {name: (lib.TRACEFS / name).read_text() for name in files}
         (lib.TRACEFS / "trace_marker").write_text("mmtest before\n")
-        self.record(config(events("ftrace/print") + " preserve_ftrace_buffer: true", duration_ms=300))
+        self.record(config(events("ftrace/print") + " preserve_ftrace_buffer: true",
+                           duration_ms=300))
         self.assertEqual({name: (lib.TRACEFS / name).read_text() for name in files}, before)
         packets = lib.decode(self.trace)
-        self.assertIn("mmtest before\n", [body_of(event)[1].one("buf") for _, event in all_events(packets)])
+        self.assertIn("mmtest before\n",
+                      [body_of(event)[1].one("buf") for _, event in all_events(packets)])
         self.assertTrue(stats_of(packets, "START_OF_TRACE").one("preserve_ftrace_buffer"))
 
     def test_names_that_do_not_exist(self):
@@ -546,7 +577,8 @@ class Recording(FtraceCase):
         self.assertIn("did you mean kmem/rss_stat?", done.stderr)
         self.assertIn("did you mean kmem/mm_page_alloc?", done.stderr)
         stats = stats_of(lib.decode(self.trace), "START_OF_TRACE")
-        self.assertEqual(stats["unknown_ftrace_events"], ["kmem/rss_stats", "mm_page_aloc", "nogroup/*"])
+        self.assertEqual(stats["unknown_ftrace_events"],
+                         ["kmem/rss_stats", "mm_page_aloc", "nogroup/*"])
         self.assertEqual(stats["failed_ftrace_events"], ["perfetto_kprobes/no such"])
 
     def test_system_calls_by_name(self):
@@ -564,7 +596,8 @@ class Recording(FtraceCase):
         if not pathlib.Path("/proc/kallsyms").exists():
             self.skipTest("this kernel has no kallsyms")
         load = self.load()
-        process = self.start(config(events("workqueue/workqueue_execute_start") + " symbolize_ksyms: true"))
+        process = self.start(
+            config(events("workqueue/workqueue_execute_start") + " symbolize_ksyms: true"))
         self.wait_recording(process)
         self.run_load(load)
         self.stop(process)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heap profiler on real programs: profiles of a program that allocates known amounts; and programs do
-not notice it."""
+"""The heap profiler on real programs: profiles of a program that allocates known amounts; and
+programs do not notice it."""
 import ctypes
 import math
 import os
@@ -24,7 +24,8 @@ LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
 
 HELPER = LIBRARY.parent / "mmheap-attach"
 
-# The memory that each function of heap_truth allocates and frees in a thread with 50,000 rounds: bytes and size of one.
+# The memory that each function of heap_truth allocates and frees in a thread with 50,000 rounds:
+# bytes and size of one.
 ROUNDS = 50000
 ALLOCATED = {
     "keep_small": (100 * ROUNDS, 100),
@@ -35,17 +36,20 @@ ALLOCATED = {
 FREED = {"keep_small": 0, "drop_small": 300 * ROUNDS, "keep_large": 0, "grow": 80 * ROUNDS}
 
 def attach(trace, pid, cpu_s=0.1, options=()):
-    """Profiles a running process until it has used so much CPU time, or is refused. Returns the recorder as run() does.
+    """Profiles a running process until it has used so much CPU time, or is refused. Returns the
+    recorder as run() does.
 
     A process that sleeps is profiled with cpu_s=0: it is attached to, and that is all.
     """
     argv = [str(a) for a in (MMTRACE, "heap", "-o", trace, *options, "-p", pid)]
-    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=log) as recorder:
+    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
+            argv, stdout=subprocess.DEVNULL, stderr=log) as recorder:
         def said():
             return os.pread(log.fileno(), 1 << 20, 0).decode()
 
         def begun():
-            return recorder.poll() is not None or re.search(f"process {pid}: (attached|woken)|not profiled:", said())
+            return recorder.poll() is not None or re.search(
+                f"process {pid}: (attached|woken)|not profiled:", said())
         try:
             wait_for(begun, f"process {pid} is attached to")
             if cpu_s and "not profiled:" not in said():
@@ -106,7 +110,8 @@ class Heap(Recorders):
         self.assertGreater(n, 0)
 
     def attach_to_truth(self, process, turns):
-        """Attaches to heap_truth while its threads allocate, so many times or until it has ended."""
+        """Attaches to heap_truth while its threads allocate, so many times or until it has
+        ended."""
         for turn in range(turns):
             try:
                 result = self.attach(process.pid, 0.05)
@@ -140,8 +145,10 @@ class Heap(Recorders):
                 ("freed", freed, FREED[function] * threads),
             ):
                 points = real / interval
-                # Exact at an interval of 1, and where the interval is so small that each allocation is sampled.
-                error = 0 if interval == 1 or size >= interval * math.log(100) else 5 * interval * math.sqrt(points)
+                # Exact at an interval of 1, and where the interval is so small that each allocation
+                # is sampled.
+                error = 0 if interval == 1 or size >= interval * math.log(
+                    100) else 5 * interval * math.sqrt(points)
                 with self.subTest(function=function, what=what, interval=interval):
                     self.assertLessEqual(abs(got - real), error, f"{got} instead of {real}")
 
@@ -183,12 +190,14 @@ class GroundTruth(Heap):
         (n,), = self.query("select count(distinct ts) from heap_profile_allocation")
         self.assertGreater(n, 1)
         (got,), = self.query(
-            "select sum(size) from heap_profile_allocation a join stack_profile_callsite c on c.id = a.callsite_id"
+            "select sum(size) from heap_profile_allocation a join stack_profile_callsite c on c.id "
+            "= a.callsite_id"
             " join stack_profile_frame f on f.id = c.frame_id where f.name = 'keep_small'"
         )
         real = 100 * 40 * ROUNDS
         self.assertLessEqual(abs(got - real), 5 * 65536 * math.sqrt(real / 65536))
-        # Perfetto forgets the earlier dump's totals when the state is cleared; each name is there once.
+        # Perfetto forgets the earlier dump's totals when the state is cleared; each name is there
+        # once.
         packets = decode(self.trace)
         heap = of_kind(packets, "profile_packet")[0].one("trusted_packet_sequence_id")
         of_heap = [p for p in packets if p.one("trusted_packet_sequence_id") == heap]
@@ -203,13 +212,15 @@ class GroundTruth(Heap):
         code = "b = [bytearray(100000) for _ in range(300)]; del b; keep = bytearray(3 << 20)"
         result = self.profile("python3", "-c", code, options=("-i", "64"))
         lines = result.stderr.splitlines()
-        (at,) = [i for i, line in enumerate(lines) if line.startswith("Allocated, most of it freed again")]
+        (at,) = [i for i, line in enumerate(lines)
+                 if line.startswith("Allocated, most of it freed again")]
         self.assertRegex(lines[at + 2], r"^ +3\d{4}\.\d +3\d{4}\.\d  \S")
         self.assertNotIn("most of it freed", self.profile(TRUTH, "1", ROUNDS).stderr)
 
     def test_the_moment_of_the_peak(self):
         result = self.profile(TRUTH, "1", ROUNDS, options=("--dump-at-max", "-i", "1"))
-        self.assertRegex(result.stderr, r"At its largest: \d+\.\d kB in all\n +self kB  with called  function\n")
+        self.assertRegex(result.stderr,
+                         r"At its largest: \d+\.\d kB in all\n +self kB  with called  function\n")
         rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
         self.assertEqual(rows["keep_small"], 100 * ROUNDS)
         self.assertLessEqual(rows.get("drop_small", 0), 300)
@@ -221,8 +232,10 @@ class Names(Heap):
         """A stripped program whose symbols are in /usr/lib/debug, as distributions have them."""
         source, program, debug = (self.dir / name for name in ("stripped.c", "stripped", "symbols"))
         source.write_text(
-            "#include <stdlib.h>\n__attribute__((noinline)) static void *hidden(void) { return calloc(1, 5000); }\n"
-            "int main(void) { void *volatile p = 0; for (int i = 0; i < 100; i++) p = hidden(); return !p; }\n"
+            "#include <stdlib.h>\n__attribute__((noinline)) static void *hidden(void) { return "
+            "calloc(1, 5000); }\n"
+            "int main(void) { void *volatile p = 0; for (int i = 0; i < 100; i++) p = hidden(); "
+            "return !p; }\n"
         )
         for argv in (("cc", "-O1", "-Wl,--build-id=0x00abcdef", source, "-o", program),
                      ("objcopy", "--only-keep-debug", program, debug), ("strip", program)):
@@ -235,7 +248,8 @@ class Names(Heap):
         self.assertNotIn("hidden", run(*command).stderr)
         if not pathlib.Path("/usr/lib/debug").is_dir():
             self.skipTest("there is no /usr/lib/debug to mount over")
-        self.assertIn(" hidden (stripped)", run("unshare", "-m", "sh", "-c", script, "sh", *command).stderr)
+        self.assertIn(" hidden (stripped)",
+                      run("unshare", "-m", "sh", "-c", script, "sh", *command).stderr)
 
 
 class Allocator(Heap):
@@ -253,7 +267,9 @@ class Allocator(Heap):
             "threading.Thread(target=lambda: libc.malloc(100)).start()\n"
         )
         self.profile("python3", "-c", code)
-        rows = self.query("select arena, system_bytes, free_bytes, mapped_chunks from malloc_arena order by ts, id")
+        rows = self.query(
+            "select arena, system_bytes, free_bytes, mapped_chunks from malloc_arena order by ts, "
+            "id")
         (main,) = [r for r in rows[-3:] if r[0] == 0]
         mapped = rows[-1]
         # 20 MB of holes: the memory is free but does not go back to the system.
@@ -275,14 +291,17 @@ class FullRing(Heap):
 
     def test_the_samples_that_come_through_stand_for_those_that_do_not(self):
         rounds = 20 * ROUNDS
-        self.profile(TRUTH, "2", rounds, options=("--shmem-size", "65536", "--no-block-client", "-i", "64"))
+        self.profile(TRUTH, "2", rounds,
+                     options=("--shmem-size", "65536", "--no-block-client", "-i", "64"))
         self.assertGreater(self.stat("mmsql_heap_lost_allocations"), 1000)
         real = sum(bytes_ * 40 for bytes_, _ in ALLOCATED.values())
-        lost, uncounted = self.stat("mmsql_heap_lost_bytes"), self.stat("mmsql_heap_uncounted_bytes")
+        lost, uncounted = self.stat("mmsql_heap_lost_bytes"), self.stat(
+            "mmsql_heap_uncounted_bytes")
         self.assertGreater(lost, real / 20)
         rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
         got = sum(rows[name] for name in ALLOCATED)
-        self.assertLess(abs(got + uncounted - real), real / 50, f"{got} and {uncounted} instead of {real}")
+        self.assertLess(abs(got + uncounted - real), real / 50,
+                        f"{got} and {uncounted} instead of {real}")
         for name in ("keep_small", "drop_small", "grow"):
             share = (rows[name] / got) / (ALLOCATED[name][0] * 40 / real)
             self.assertTrue(0.7 < share < 1.4, f"{name}: {share} of its share")
@@ -294,10 +313,12 @@ class FullRing(Heap):
         self.assertEqual(self.stat("heapprofd_buffer_overran"), 0)
 
     def test_a_recorder_that_dies_lets_its_program_go_on(self):
-        command = [str(MMTRACE), "heap", "-o", str(self.trace), "-i", "1", "--shmem-size", "65536", "--"]
+        command = [str(MMTRACE), "heap", "-o", str(self.trace), "-i", "1", "--shmem-size", "65536",
+                   "--"]
         script = f"echo $$ > {self.dir}/pid; exec {TRUTH} 1 500000"
         with lib.Popen(command + ["sh", "-c", script], stderr=subprocess.DEVNULL) as recorder:
-            wait_for(lambda: (self.dir / "pid").exists() and (self.dir / "pid").read_text().strip(), "the program")
+            wait_for(lambda: (self.dir / "pid").exists() and (self.dir / "pid").read_text().strip(),
+                     "the program")
             pid = int((self.dir / "pid").read_text())
             recorder.kill()
         try:
@@ -327,15 +348,19 @@ class RealPrograms(Heap):
         self.check_unchanged("python3", "-c", code)
 
     def test_the_environment(self):
-        """The library starts before the C library is ready, and the environment is still whole afterwards."""
-        code = "import os; print(sorted(k + v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'MMTRACE_HEAP_SOCKET')))"
+        """The library starts before the C library is ready, and the environment is still whole
+        afterwards."""
+        code = ("import os; print(sorted(k + v for k, v in os.environ.items() if k not in "
+                "('LD_PRELOAD', 'MMTRACE_HEAP_SOCKET')))")
         self.check_unchanged("python3", "-c", code, env={**os.environ, "ONE": "1", "TWO": "2"})
 
     def test_sqlite(self):
         self.needs("sqlite3")
         sql = (
-            "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 50000)"
-            " insert into t select x, x * 7919 % 100003 from c; create index i on t(b); select count(*), sum(b) from t;"
+            "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c "
+            "where x < 50000)"
+            " insert into t select x, x * 7919 % 100003 from c; create index i on t(b); "
+            "select count(*), sum(b) from t;"
         )
         self.check_unchanged("sqlite3", ":memory:", sql)
 
@@ -367,20 +392,25 @@ class RealPrograms(Heap):
         code = (
             "import ctypes, _ctypes\n"
             "for i in range(300):\n"
-            "    lib = ctypes.CDLL('liblzma.so.5'); lib.lzma_version_number(); _ctypes.dlclose(lib._handle)\n"
-            "print(lib.lzma_version_number)\n".replace("print(lib.lzma_version_number)", "print('ok')")
+            "    lib = ctypes.CDLL('liblzma.so.5'); lib.lzma_version_number(); "
+            "_ctypes.dlclose(lib._handle)\n"
+            "print(lib.lzma_version_number)\n".replace("print(lib.lzma_version_number)",
+                                                       "print('ok')")
         )
         self.check_unchanged("python3", "-c", code)
 
     def test_a_program_that_is_killed(self):
-        result = run(MMTRACE, "heap", "-o", self.trace, "--", "sh", "-c", f"{TRUTH} 1 100000; kill -9 $$")
+        result = run(MMTRACE, "heap", "-o", self.trace, "--", "sh", "-c",
+                     f"{TRUTH} 1 100000; kill -9 $$")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("was ended by signal 9", result.stderr)
         rows = {name for name, _, _ in self.query(BY_FUNCTION)}
         self.assertIn("keep_small", rows)
 
     def test_programs_that_are_killed_at_any_moment(self):
-        script = f"for i in 1 2 3 4 5 6 7 8 9 10; do timeout -s KILL 0.0$i {TRUTH} 4 5000000; done; true"
+        script = (
+            f"for i in 1 2 3 4 5 6 7 8 9 10; do timeout -s KILL 0.0$i {TRUTH} 4 5000000; done; "
+            "true")
         self.profile("sh", "-c", script, options=("-i", "64"))
         rows = {name: allocated for name, allocated, _ in self.query(BY_FUNCTION)}
         self.assertGreater(rows["keep_small"], 0)
@@ -418,7 +448,8 @@ class Attach(Heap):
     """Processes that were never prepared."""
 
     def start(self, *argv):
-        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         for file in (process.stderr, process.stdout, process.stdin):
             self.addCleanup(file.close)
@@ -461,7 +492,8 @@ class Attach(Heap):
         self.end_work(process)
         # A mapping may be split and merge again; six attaches that leave something leave more.
         for counts, slack in zip(zip(*seen), (0, 0, 1)):
-            self.assertLessEqual(max(counts) - min(counts), slack, f"fds, threads, mappings after each: {seen}")
+            self.assertLessEqual(max(counts) - min(counts), slack,
+                                 f"fds, threads, mappings after each: {seen}")
 
     def test_threads_that_do_nothing_but_allocate(self):
         process = self.start(TRUTH, "4", "2000000")
@@ -490,10 +522,12 @@ class Attach(Heap):
         self.assertEqual(process.returncode, 0)
 
     def record(self, process, fields, until="", cpu_s=0, ms=60000):
-        """Records until the recorder has said `until` and the process has then used so much CPU time; or for a time."""
+        """Records until the recorder has said `until` and the process has then used so much CPU
+        time; or for a time."""
         config = self.dir / "heap.cfg"
         config.write_text(
-            f'buffers {{ size_kb: 8192 }} duration_ms: {ms} data_sources {{ config {{ name: "linux.heap"'
+            f'buffers {{ size_kb: 8192 }} duration_ms: {ms} data_sources {{ config '
+            f'{{ name: "linux.heap"'
             f" heapprofd_config {{ pid: {process.pid} {fields} }} }} }}"
         )
         argv = [str(a) for a in (MMTRACE, "record", "-c", config, "-o", self.trace)]
@@ -509,7 +543,8 @@ class Attach(Heap):
 
     def test_a_limit_for_the_recorder(self):
         process = self.start_work()
-        self.record(process, "sampling_interval_bytes: 512 max_heapprofd_memory_kb: 1", "the profile ends")
+        self.record(process, "sampling_interval_bytes: 512 max_heapprofd_memory_kb: 1",
+                    "the profile ends")
         self.assertGreater(self.stat("heapprofd_hit_guardrail"), 0)
         self.end_work(process)
 
@@ -517,18 +552,23 @@ class Attach(Heap):
         process = self.start(TRUTH, "2", "20000000")
         self.record(
             process,
-            "sampling_interval_bytes: 64 shmem_size_bytes: 65536 adaptive_sampling_shmem_threshold: 49152"
+            "sampling_interval_bytes: 64 shmem_size_bytes: 65536 "
+            "adaptive_sampling_shmem_threshold: 49152"
             " adaptive_sampling_max_sampling_interval_bytes: 8192", "attached", 0.5
         )
-        self.assertIn(self.stat("heapprofd_sampling_interval_adjusted"), [64 * 2**n - 64 for n in range(1, 8)])
+        self.assertIn(self.stat("heapprofd_sampling_interval_adjusted"),
+                      [64 * 2**n - 64 for n in range(1, 8)])
 
     def test_the_data_source_in_a_config(self):
         process = self.start_work()
-        self.record(process, "sampling_interval_bytes: 4096 continuous_dump_config { dump_interval_ms: 300 }", ms=1500)
+        self.record(process,
+                    "sampling_interval_bytes: 4096 continuous_dump_config { dump_interval_ms: 300 "
+                    "}", ms=1500)
         (dumps,), = self.query("select count(distinct ts) from heap_profile_allocation")
         self.assertGreater(dumps, 1)  # five are due; a busy machine leaves some out
         (mappings,), = self.query(
-            "select count(*) from stack_profile_mapping where name like '%/libpython%' and build_id != ''"
+            "select count(*) from stack_profile_mapping where name like '%/libpython%' and "
+            "build_id != ''"
             " or name like '%/python%' and build_id != ''"
         )
         self.assertGreater(mappings, 0)
@@ -538,7 +578,8 @@ class Attach(Heap):
         name = self.dir / f"victim_of_{os.getpid()}"
         shutil.copy(TRUTH, name)
         command = [str(MMTRACE), "heap", "-o", str(self.trace), "-n", f"victim_of_{os.getpid()}*"]
-        env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}  # others may have the common one
+        # others may have the common one
+        env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
         with lib.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as recorder:
             states.wait_for_recorder(recorder.pid)
             states.wait_for_state(recorder.pid, "S")
@@ -599,7 +640,8 @@ class Attach(Heap):
             "libc.prctl(38, 1, 0, 0, 0)\n"
             "class F(ctypes.Structure): _fields_ = [('c', ctypes.c_ushort), ('jt', ctypes.c_ubyte),"
             " ('jf', ctypes.c_ubyte), ('k', ctypes.c_uint)]\n"
-            "class P(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('f', ctypes.POINTER(F))]\n"
+            "class P(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('f', "
+            "ctypes.POINTER(F))]\n"
             "f = (F * 1)(F(6, 0, 0, 0x7fff0000)); p = P(1, f)\n"
             "assert libc.prctl(22, 2, ctypes.byref(p), 0, 0) == 0\n"
             "print('ready', flush=True)\ntime.sleep(300)\n"
@@ -627,7 +669,8 @@ class Attach(Heap):
 
     def test_a_process_that_ended(self):
         process = self.start("true")
-        wait_for(lambda: states.proc_text(process.pid, "stat").rpartition(")")[2].split()[0] == "Z", "its end")
+        wait_for(lambda: states.proc_text(process.pid, "stat").rpartition(")")[2].split()[0] == "Z",
+                 "its end")
         command = (MMTRACE, "heap", "-o", self.trace, "-d", "200", "-p", process.pid)
         self.assertEqual(run(*command).returncode, 1)  # a zombie
         process.wait()
@@ -657,18 +700,22 @@ class CommandLine(Heap):
 
     def test_options_of_heap_profile(self):
         same = run(MMTRACE, "heap", "--print-config", "-n", "a").stdout
-        more = run(MMTRACE, "heap", "--print-config", "-n", "a", "--output", self.trace, "--no-start",
+        more = run(MMTRACE, "heap", "--print-config", "-n", "a", "--output", self.trace,
+                   "--no-start",
                    "--disable-fork-teardown", "--no-annotations", "-c", "0", "-d", "0")
         self.assertEqual((more.returncode, more.stdout), (0, same), more.stderr)
         self.assertNotIn("no_startup", same)
         run(MMTRACE, "heap", "-q", "--output", self.trace, "--", TRUTH)
         self.assertTrue(self.trace.exists())
-        self.assertIn("is not recorded", run(MMTRACE, "heap", "--idle-allocations", "-n", "a").stderr)
+        self.assertIn("is not recorded",
+                      run(MMTRACE, "heap", "--idle-allocations", "-n", "a").stderr)
 
     def test_print_config(self):
-        result = run(MMTRACE, "heap", "--print-config", "-i", "77", "-c", "500", "-n", "a,b", "-p", "5,6")
+        result = run(MMTRACE, "heap", "--print-config", "-i", "77", "-c", "500", "-n", "a,b", "-p",
+                     "5,6")
         self.assertEqual(result.returncode, 0, result.stderr)
-        for text in ("sampling_interval_bytes: 77", "dump_interval_ms: 500", 'process_cmdline: "b"', "pid: 6"):
+        for text in ("sampling_interval_bytes: 77", "dump_interval_ms: 500", 'process_cmdline: "b"',
+                     "pid: 6"):
             self.assertIn(text, result.stdout)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heap profiles under faults: recorders that stand still or are killed, processes in odd states. The programs
-go on unharmed, and losses are counted."""
+"""Heap profiles under faults: recorders that stand still or are killed, processes in odd states.
+The programs go on unharmed, and losses are counted."""
 import contextlib
 import os
 import pathlib
@@ -70,10 +70,12 @@ class FullRing(Service):
         self.rest(recorder)
         self.end(recorder)
         self.assertGreater(self.stat("mmsql_heap_lost_frees"), 100)
-        self.assertIn(self.n_kept(), range(50, 101))  # a busy machine loses some of the first samples
+        # a busy machine loses some of the first samples
+        self.assertIn(self.n_kept(), range(50, 101))
 
     def test_a_recorder_that_stands_still_for_long(self):
-        """The program waits for room for five seconds. After that, samples that do not fit are counted."""
+        """The program waits for room for five seconds. After that, samples that do not fit are
+        counted."""
         process = self.start_piped("python3", "-c", WORK)
         recorder = self.profile(process, "-i", "1", "--shmem-size", "65536")
         self.work(process, "burst", 100)
@@ -120,7 +122,8 @@ class FullRing(Service):
 class Many(Service):
     def test_processes_that_have_ended_take_no_descriptors(self):
         script = "for i in $(seq 150); do sleep 0.02; done; echo as ever"
-        result = run("prlimit", "--nofile=100", MMTRACE, "heap", "-o", self.trace, "-i", "1", "--", "sh", "-c", script)
+        result = run("prlimit", "--nofile=100", MMTRACE, "heap", "-o", self.trace, "-i", "1", "--",
+                     "sh", "-c", script)
         self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
         self.assertNotIn("open files", result.stderr)
         (n,), = self.query("select count(distinct upid) from heap_profile_allocation")
@@ -149,8 +152,9 @@ class Programs(Service):
         return run(MMTRACE, "heap", "-o", self.trace, *options, "--", *argv)
 
 
-# Allocates, enters a jail in which the allocator can work and nothing else, and allocates on. HOW: prctl or syscall;
-# WHO: the process, a child after fork, or both with a second thread (which the jail takes in, too).
+# Allocates, enters a jail in which the allocator can work and nothing else, and allocates on. HOW:
+# prctl or syscall; WHO: the process, a child after fork, or both with a second thread (which the
+# jail takes in, too).
 JAIL = r"""
 #include <errno.h>
 #include <linux/audit.h>
@@ -234,10 +238,13 @@ int main(int argc, char **argv)
 class Jail(Programs):
     def test_entered_after_the_start(self):
         program = self.compile(JAIL)
-        for how, who in (("prctl", "process"), ("syscall", "process"), ("prctl", "child"), ("syscall", "threads")):
+        for how, who in (("prctl", "process"), ("syscall", "process"), ("prctl", "child"),
+                         ("syscall", "threads")):
             with self.subTest(how=how, who=who):
-                result = self.profile(program, how, who, options=("-i", "64", "--shmem-size", "65536"))
-                self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
+                result = self.profile(program, how, who,
+                                      options=("-i", "64", "--shmem-size", "65536"))
+                self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"),
+                                 result.stderr)
                 self.assertEqual("seccomp jail" in result.stderr, who != "child", result.stderr)
                 (n,), = self.query("select sum(count) from heap_profile_allocation where size > 0")
                 self.assertGreater(n, 1000)
@@ -248,7 +255,8 @@ class Jail(Programs):
             with self.subTest(how=how, who=who):
                 process = self.start_piped(program, how, who, "when told")
                 states.wait_for_program(process.pid, program.name)
-                recorder = self.start(MMTRACE, "heap", "-i", "64", "-o", self.trace, "-p", process.pid)
+                recorder = self.start(MMTRACE, "heap", "-i", "64", "-o", self.trace, "-p",
+                                      process.pid)
                 self.until_said(recorder, "attached")
                 process.stdin.write("\n")
                 process.stdin.flush()
@@ -259,15 +267,18 @@ class Jail(Programs):
 
 class Rights(Programs):
     def test_a_process_that_gives_up_its_rights(self):
-        """The process's /proc belongs to root from then on. Libraries are loaded, and the hooks are removed at the end."""
+        """The process's /proc belongs to root from then on. Libraries are loaded, and the hooks are
+        removed at the end."""
         if os.geteuid() != 0:
             self.skipTest("needs root, to give it up")
         code = (
-            "import ctypes, os, select, sys\nos.setgroups([])\nkeep = [bytes(3000) for _ in range(3000)]\n"
+            "import ctypes, os, select, sys\nos.setgroups([])\nkeep = [bytes(3000) for _ in "
+            "range(3000)]\n"
             "os.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\n"
             "ctypes.CDLL('liblzma.so.5')\n"
             "for _ in range(int(sys.argv[1])):\n    keep = [bytes(3000) for _ in range(1000)]\n"
-            "    if select.select([sys.stdin], [], [], 0.01)[0]:\n        break\nprint('as ever')\n")
+            "    if select.select([sys.stdin], [], [], 0.01)[0]:\n        break\nprint('as "
+            "ever')\n")
         result = self.profile("python3", "-c", code, "10")
         self.assertEqual((result.returncode, result.stdout), (0, "as ever\n"), result.stderr)
         process = self.start_piped("python3", "-c", code, "1000000")
@@ -286,8 +297,10 @@ class Rights(Programs):
         if os.geteuid() != 0:
             self.skipTest("needs root, to give it up")
         code = (
-            "import os, select, sys\nkeep = [bytes(3000) for _ in range(3000)]\nprint('ready', flush=True)\nsys.stdin.readline()\n"
-            "os.setresuid(65534, 65534, 65534)\nwhile not select.select([sys.stdin], [], [], 0.01)[0]:\n"
+            "import os, select, sys\nkeep = [bytes(3000) for _ in range(3000)]\nprint('ready', "
+            "flush=True)\nsys.stdin.readline()\n"
+            "os.setresuid(65534, 65534, 65534)\nwhile not select.select([sys.stdin], [], [], "
+            "0.01)[0]:\n"
             "    keep = [bytes(3000) for _ in range(1000)]\nprint('as ever')\n")
         process = self.start_piped("python3", "-c", code)
         self.assertEqual(process.stdout.readline(), "ready\n")
@@ -300,7 +313,8 @@ class Rights(Programs):
         self.end(recorder)
         self.assertIsNone(process.poll())
         # A program that allocates removes the hooks itself.
-        wait_for(lambda: "memfd:mmheap " not in states.proc_text(process.pid, "maps"), "the end of the hooks")
+        wait_for(lambda: "memfd:mmheap " not in states.proc_text(process.pid, "maps"),
+                 "the end of the hooks")
         process.stdin.close()
         self.assertEqual(process.stdout.read(), "as ever\n")
         self.assertEqual(process.wait(60), 0)
@@ -320,17 +334,23 @@ class Rights(Programs):
 
 class Threads(Programs):
     def test_allocations_are_no_cancellation_points(self):
-        """Threads that wait for room, too: a thread that is cancelled in the wait goes on to its next cancellation point."""
+        """Threads that wait for room, too: a thread that is cancelled in the wait goes on to its
+        next cancellation point."""
         program = self.compile(
-            "#include <pthread.h>\n#include <stdlib.h>\n#include <stdio.h>\nstatic volatile int n_done;\n"
-            "static pthread_barrier_t barrier;\nstatic void *run(void *p) {\n    void *volatile keep[300];\n"
-            "    pthread_barrier_wait(&barrier);\n    for (int i = 0; i < 300; i++) keep[i] = malloc(1000);\n"
-            "    for (int i = 0; i < 300; i++) free(keep[i]);\n    __atomic_fetch_add(&n_done, 1, 5);\n"
+            "#include <pthread.h>\n#include <stdlib.h>\n#include <stdio.h>\nstatic volatile int "
+            "n_done;\n"
+            "static pthread_barrier_t barrier;\nstatic void *run(void *p) {\n    void *volatile "
+            "keep[300];\n"
+            "    pthread_barrier_wait(&barrier);\n    for (int i = 0; i < 300; i++) keep[i] = "
+            "malloc(1000);\n"
+            "    for (int i = 0; i < 300; i++) free(keep[i]);\n    __atomic_fetch_add(&n_done, 1, "
+            "5);\n"
             "    pthread_testcancel();\n    return p;\n}\n"
             "int main(void) {\n    pthread_barrier_init(&barrier, NULL, 2);\n"
             "    for (int i = 0; i < 300; i++) {\n        pthread_t thread;\n"
             "        if (pthread_create(&thread, NULL, run, NULL) != 0) return 1;\n"
-            "        pthread_barrier_wait(&barrier);\n        pthread_cancel(thread);\n        pthread_join(thread, NULL);\n"
+            "        pthread_barrier_wait(&barrier);\n        pthread_cancel(thread);\n        "
+            "pthread_join(thread, NULL);\n"
             "    }\n    printf(\"%d\\n\", n_done);\n}\n")
         result = self.profile(program, options=("-i", "1", "--shmem-size", "8192"))
         self.assertEqual((result.returncode, result.stdout), (0, "300\n"), result.stderr)
@@ -340,7 +360,8 @@ class Threads(Programs):
         code = (
             "import ctypes, _ctypes, sys\nkeep = []\nfor i in range(10000):\n"
             "    _ctypes.dlclose(_ctypes.dlopen('liblzma.so.5', 2))\n    keep.append(bytes(2000))\n"
-            "    if i % 100 == 0: keep.clear()\n    if i % 2500 == 0:\n        print(i, flush=True); sys.stdin.readline()\n"
+            "    if i % 100 == 0: keep.clear()\n    if i % 2500 == 0:\n        print(i, "
+            "flush=True); sys.stdin.readline()\n"
             "print('as ever')\n")
         process = self.start_piped("python3", "-c", code)
         for i in range(4):
@@ -360,11 +381,14 @@ class Bomb(Programs):
     def test_programs_that_start_programs(self):
         """127 of them, half of them at the same time, each with a ring of its own."""
         script = self.dir / "bomb"
-        script.write_text('#!/bin/sh\n[ $1 = 0 ] && exit 0\nsh $0 $(($1 - 1)) & sh $0 $(($1 - 1)) & wait\n')
+        script.write_text(
+            '#!/bin/sh\n[ $1 = 0 ] && exit 0\nsh $0 $(($1 - 1)) & sh $0 $(($1 - 1)) & wait\n')
         result = self.profile("sh", script, "6", options=("--shmem-size", "65536", "-i", "256"))
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
         self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
-        (n,), = self.query("select count(distinct pid) from process where upid in (select upid from heap_profile_allocation)")
+        (n,), = self.query(
+            "select count(distinct pid) from process where upid in (select upid from "
+            "heap_profile_allocation)")
         self.assertGreater(n, 100)
 
 
@@ -396,8 +420,10 @@ class Odd(Programs):
             recorder.communicate(timeout=30)
         for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
             # The guard may still be at work.
-            wait_for(lambda: "SigBlk:\t0000000000000000" in (task / "status").read_text(), "its signals")
-            wait_for(lambda: os.sched_getscheduler(int(task.name)) == os.SCHED_OTHER, "its priority")
+            wait_for(lambda: "SigBlk:\t0000000000000000" in (task / "status").read_text(),
+                     "its signals")
+            wait_for(lambda: os.sched_getscheduler(int(task.name)) == os.SCHED_OTHER,
+                     "its priority")
         process.stdin.close()
         self.assertEqual(process.wait(60), 0)
 
@@ -407,7 +433,8 @@ class Odd(Programs):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind("\0" + name)
             silent.listen()
-            process = self.start("sleep", "600", env={**os.environ, "MMTRACE_HEAP_SOCKET": "@" + name})
+            process = self.start("sleep", "600",
+                                 env={**os.environ, "MMTRACE_HEAP_SOCKET": "@" + name})
             states.wait_for_program(process.pid, "sleep")
             result = self.attach(process.pid)
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -416,7 +443,8 @@ class Odd(Programs):
         self.assertIsNone(process.poll())
 
     def test_waits_that_a_stop_would_end(self):
-        """epoll_wait() and its like return EINTR when their thread is stopped, though no signal came."""
+        """epoll_wait() and its like return EINTR when their thread is stopped, though no signal
+        came."""
         process = self.start(self.compile(
             "#include <sys/epoll.h>\nint main(void) { struct epoll_event e;"
             " return epoll_wait(epoll_create1(0), &e, 1, 3000) == 0 ? 0 : 1; }\n"))
@@ -426,12 +454,14 @@ class Odd(Programs):
         self.assertEqual(process.wait(60), 0)
 
     def test_one_that_executes_others_all_the_time(self):
-        """Threads end meanwhile: the program has to wait for each of them, and a helper that has stopped one has to let go."""
+        """Threads end meanwhile: the program has to wait for each of them, and a helper that has
+        stopped one has to let go."""
         process = self.start_piped(self.compile(
             "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
             "static void *run(void *p) { for (;;) { free(malloc(1000)); usleep(10); } return p; }\n"
             "int main(int argc, char **argv) {\n    pthread_t t;\n    char number[16];\n"
-            "    for (int i = 0; i < 8; i++) if (pthread_create(&t, NULL, run, NULL) != 0) return 2;\n"
+            "    for (int i = 0; i < 8; i++) if (pthread_create(&t, NULL, run, NULL) != 0) return "
+            "2;\n"
             "    if (argc < 2 || atoi(argv[1]) == 0) return puts(\"as ever\") < 0;\n"
             "    snprintf(number, sizeof(number), \"%d\", atoi(argv[1]) - 1);\n"
             "    return execl(\"/proc/self/exe\", argv[0], number, NULL);\n}\n"), 3000)
@@ -442,7 +472,8 @@ class Odd(Programs):
     def test_between_vfork_and_execve(self):
         process = self.start(self.compile(
             "#include <unistd.h>\n#include <sys/wait.h>\n"
-            "int main(void) { if (vfork() == 0) { sleep(5); _exit(0); } int s; wait(&s); return s; }\n"))
+            "int main(void) { if (vfork() == 0) { sleep(5); _exit(0); } int s; wait(&s); return s; "
+            "}\n"))
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
         wait_for(children.read_text, "the child")
         result = self.attach(int(children.read_text()))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are preloaded with libmmheap.so, run without a profile, and are woken by a signal."""
+"""Programs that are preloaded with libmmheap.so, run without a profile, and are woken by a
+signal."""
 import os
 import pathlib
 import shutil
@@ -45,8 +46,10 @@ sys.exit(subprocess.run(sys.argv[1:]).returncode)
 class Dormant(Heap):
     def start(self, *argv, wrapper=(), **environment):
         process = subprocess.Popen(
-            [str(a) for a in (*wrapper, "env", f"LD_PRELOAD={LIBRARY}", *argv)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
+            [str(a) for a in (*wrapper, "env", f"LD_PRELOAD={LIBRARY}", *argv)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **environment},
         )
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
@@ -62,11 +65,13 @@ class Dormant(Heap):
             return False
 
     def begin(self, *argv, **more):
-        """A program that is dormant already. Its mapping says so before the program's own code runs."""
+        """A program that is dormant already. Its mapping says so before the program's own code
+        runs."""
         process = self.start(*argv, **more)
         program = str(argv[0]).encode()
         cmdline = pathlib.Path(f"/proc/{process.pid}/cmdline")
-        wait_for(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid), "a dormant program")
+        wait_for(lambda: cmdline.read_bytes().startswith(program) and self.is_dormant(process.pid),
+                 "a dormant program")
         return process
 
     def attach_for(self, pid, ms):
@@ -82,7 +87,8 @@ class Dormant(Heap):
     def check_end(self, process):
         """Ends the input of the program, and so the program."""
         out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, out.replace("allocated\n", ""), err), (0, "as ever\n", ""))
+        self.assertEqual((process.returncode, out.replace("allocated\n", ""), err),
+                         (0, "as ever\n", ""))
 
     @staticmethod
     def sockets():
@@ -99,26 +105,35 @@ class Dormant(Heap):
             self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
             (flag,), = self.query("select count(*) from heap_profile_allocation")
             self.assertGreater(flag, 0)
-            seen.append((len(list((proc / "fd").iterdir())), len((proc / "maps").read_text().splitlines())))
+            seen.append((len(list((proc / "fd").iterdir())),
+                         len((proc / "maps").read_text().splitlines())))
         self.assertEqual(len({fds for fds, _ in seen}), 1, seen)
-        self.assertLess(max(maps for _, maps in seen[1:]) - min(maps for _, maps in seen[1:]), 6, seen)
+        self.assertLess(max(maps for _, maps in seen[1:]) - min(maps for _, maps in seen[1:]), 6,
+                        seen)
         self.check_end(process)
         # Sockets of other recorders come and go in the same folder. A socket that was left stays.
         left = self.sockets() - before
         wait_for(lambda: not left & self.sockets(), lambda: f"the end of {left & self.sockets()}")
 
     def test_nothing_is_in_the_way_of_a_dormant_program(self):
-        """No thread, no descriptor, no hook; and the next program in the same process is told nothing."""
-        process = self.begin("python3", "-c", "import time, os; print(len(os.listdir('/proc/self/task')),"
+        """No thread, no descriptor, no hook; and the next program in the same process is told
+        nothing."""
+        process = self.begin("python3", "-c",
+                             "import time, os; print(len(os.listdir('/proc/self/task')),"
                              " len(os.listdir('/proc/self/fd')), flush=True); input();"
-                             " os.execvpe('python3', ['python3', '-c', 'print(1, flush=True); input(); input()'], {'PATH': '/usr/bin'})")
-        plain = run("python3", "-c", "import os; print(len(os.listdir('/proc/self/task')), len(os.listdir('/proc/self/fd')))",
+                             " os.execvpe('python3', ['python3', '-c', 'print(1, flush=True); "
+                             "input(); input()'], {'PATH': '/usr/bin'})")
+        plain = run("python3", "-c",
+                    "import os; print(len(os.listdir('/proc/self/task')), "
+                    "len(os.listdir('/proc/self/fd')))",
                     stdin=None)
         status = pathlib.Path(f"/proc/{process.pid}/status")
-        self.assertTrue(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1) & 1)
+        self.assertTrue(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1)
+                        & 1)
         self.assertEqual(process.stdout.readline(), plain.stdout)
         self.assertEqual(self.step(process), "1\n")
-        self.assertFalse(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1) & 1)
+        self.assertFalse(int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGNAL - 1)
+                         & 1)
         result = self.attach(process.pid, 0)
         self.assertNotIn("woken", result.stderr)
         process.communicate("\n\n", timeout=60)
@@ -137,13 +152,15 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_a_program_that_takes_the_signal_for_itself(self):
-        """The program finds the signal free and handles it from then on; the signal does not wake the library."""
+        """The program finds the signal free and handles it from then on; the signal does not wake
+        the library."""
         for number in (SIGNAL, REAL_TIME):
             code = (
                 "import signal, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
                 f"before = signal.signal({number}, lambda *a: print('mine', flush=True))\n"
                 "print(before == signal.SIG_DFL, flush=True)\n"
-                "sys.stdin.readline()\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as ever')\n"
+                "sys.stdin.readline()\nkeep = [bytes(3000) for _ in range(3000)]\nprint('as "
+                "ever')\n"
             )
             process = self.begin("python3", "-c", code, MMTRACE_HEAP_SIGNAL=str(int(number)))
             self.assertEqual(process.stdout.readline(), "ready\n")
@@ -157,8 +174,10 @@ class Dormant(Heap):
 
     def test_a_program_that_sets_all_signals_to_what_they_are_by_default(self):
         code = (
-            "import signal, time\nfor number in range(1, 32):\n    if number not in (2, 9, 17, 19):\n"
-            "        assert signal.signal(number, signal.SIG_DFL) in (signal.SIG_DFL, signal.SIG_IGN, None), number\n"
+            "import signal, time\nfor number in range(1, 32):\n    if number not in (2, 9, 17, "
+            "19):\n"
+            "        assert signal.signal(number, signal.SIG_DFL) in (signal.SIG_DFL, "
+            "signal.SIG_IGN, None), number\n"
             f"assert signal.getsignal({SIGNAL:d}) == signal.SIG_DFL\n" + WORK
         )
         process = self.begin("python3", "-c", code)
@@ -174,15 +193,20 @@ class Dormant(Heap):
         self.assertNotIn("memfd:mmheap-dormant", self.maps_of(MMTRACE_HEAP_SIGNAL="0"))
 
     def test_programs_that_execute_others_all_the_time(self):
-        """A summons that comes while the process executes another program harms neither of the two programs."""
+        """A summons that comes while the process executes another program harms neither of the two
+        programs."""
         source, program = self.dir / "again.c", self.dir / "again"
         source.write_text(
             "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
-            "int main(int argc, char **argv) {\n    static char text[100000], number[16];\n    static char *args[13];\n"
-            "    int left = atoi(argv[1]);\n    (void)argc;\n    memset(text, 'x', sizeof(text) - 1);\n"
+            "int main(int argc, char **argv) {\n    static char text[100000], number[16];\n    "
+            "static char *args[13];\n"
+            "    int left = atoi(argv[1]);\n    (void)argc;\n    memset(text, 'x', sizeof(text) - "
+            "1);\n"
             "    free(malloc(100));\n    if (left == 0)\n        return puts(\"as ever\") < 0;\n"
-            "    snprintf(number, sizeof(number), \"%d\", left - 1);\n    args[0] = argv[0];\n    args[1] = number;\n"
-            "    for (int i = 2; i < 12; i++)\n        args[i] = text;\n    execv(\"/proc/self/exe\", args);\n"
+            "    snprintf(number, sizeof(number), \"%d\", left - 1);\n    args[0] = argv[0];\n    "
+            "args[1] = number;\n"
+            "    for (int i = 2; i < 12; i++)\n        args[i] = text;\n    "
+            "execv(\"/proc/self/exe\", args);\n"
             "    return 3;\n}\n")
         done = run("cc", "-O1", "-o", program, source)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -198,7 +222,8 @@ class Dormant(Heap):
         return process.communicate(timeout=60)[0]
 
     def test_a_signal_that_is_taken_is_left_alone(self):
-        code = f"import signal, os; signal.signal({SIGNAL}, signal.SIG_IGN); os.execvp('cat', ['cat', '/proc/self/maps'])"
+        code = (f"import signal, os; signal.signal({SIGNAL}, signal.SIG_IGN); os.execvp('cat', "
+                "['cat', '/proc/self/maps'])")
         process = self.start("python3", "-c", code)
         self.assertNotIn("memfd:mmheap-dormant", process.communicate(timeout=60)[0])
 
@@ -231,8 +256,8 @@ class Dormant(Heap):
     @needs_namespaces
     @hides_tmp
     def test_a_container_with_a_filter(self):
-        """Mounts, pids and network of its own, and a seccomp filter: attaching is not allowed, and the program asks
-        when it allocates."""
+        """Mounts, pids and network of its own, and a seccomp filter: attaching is not allowed, and
+        the program asks when it allocates."""
         script = "mount -t tmpfs none /run && mount -t tmpfs none /tmp && exec \"$@\""
         wrapper = (
             "unshare", "--mount", "--pid", "--net", "--fork", "--mount-proc", "--kill-child",
@@ -257,14 +282,17 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_a_library_of_another_version(self):
-        """The recorder calls the function at its place in this process, wherever the library lies there."""
+        """The recorder calls the function at its place in this process, wherever the library lies
+        there."""
         if not (LIBRARY.parent / "mmheap-attach").exists():
             self.skipTest("mmheap-attach is not in this build")
         other = self.dir / LIBRARY.name
         source = self.dir / "other.c"
-        source.write_text("int before(void) { return 1; }\nint mmheap_attach(int fd) { (void)fd; return -71; }\n")
+        source.write_text(
+            "int before(void) { return 1; }\nint mmheap_attach(int fd) { (void)fd; return -71; }\n")
         self.assertEqual(run("cc", "-shared", "-fPIC", "-o", other, source).returncode, 0)
-        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, "LD_PRELOAD": str(other)})
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE,
+                                   env={**os.environ, "LD_PRELOAD": str(other)})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         states.wait_for_program(process.pid, "cat")
@@ -303,7 +331,8 @@ class Dormant(Heap):
             "print('as ever')\n"
         )
         process = self.begin(name, "-c", code)
-        argv = [str(a) for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", name.name)]
+        argv = [str(a)
+                for a in (MMTRACE, "heap", "-o", self.trace, "--no-startup", "-n", name.name)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             said = self.until_said(recorder, f"process {process.pid}: woken")
             states.wait_for_cpu(process.pid)
@@ -319,9 +348,12 @@ class OtherLibraries(Heap):
     def build(self, compiler, *options):
         source, program = self.dir / "program.c", self.dir / "program"
         source.write_text(
-            "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nstatic void *volatile p;\n"
-            "int main(int argc, char **argv) {\n    for (int i = 0; i < 1000; i++) p = malloc(100);\n"
-            "    puts(\"as ever\");\n    fflush(stdout);\n    return argc > 1 ? getchar() != EOF : 0;\n}\n"
+            "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nstatic void *volatile "
+            "p;\n"
+            "int main(int argc, char **argv) {\n    for (int i = 0; i < 1000; "
+            "i++) p = malloc(100);\n"
+            "    puts(\"as ever\");\n    fflush(stdout);\n    return argc > 1 ? getchar() != EOF "
+            ": 0;\n}\n"
         )
         result = run(compiler, *options, "-o", program, source)
         if result.returncode != 0:
@@ -332,7 +364,8 @@ class OtherLibraries(Heap):
         result = run(MMTRACE, "heap", "-o", self.trace, "--", program)
         self.assertEqual((result.returncode, result.stdout), (1, "as ever\n"), result.stderr)
         self.assertIn(reason, result.stderr)
-        with lib.Popen([program, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with lib.Popen([program, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                       text=True) as process:
             process.stdout.readline()
             result = attach(self.trace, process.pid)
             self.assertEqual(result.returncode, 1)
@@ -350,7 +383,8 @@ class OtherLibraries(Heap):
         self.check(program, "its C library is musl")
         plain = run(program, env={**os.environ, "LD_PRELOAD": str(LIBRARY)})
         self.assertEqual((plain.returncode, plain.stdout, plain.stderr), (0, "as ever\n", ""))
-        mixed = run(MMTRACE, "heap", "-o", self.trace, "--", "sh", "-c", f"{program}; {TRUTH}; {program}")
+        mixed = run(MMTRACE, "heap", "-o", self.trace, "--", "sh", "-c",
+                    f"{program}; {TRUTH}; {program}")
         self.assertEqual((mixed.returncode, mixed.stdout), (0, "as ever\n" * 2), mixed.stderr)
         self.assertIn("keep_small", mixed.stderr)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heap profiler on runtimes, on programs with other allocators, in containers, and on programs that do odd things:
-they go on unharmed."""
+"""The heap profiler on runtimes, on programs with other allocators, in containers, and on programs
+that do odd things: they go on unharmed."""
 import os
 import pathlib
 import re
@@ -21,12 +21,15 @@ class Runtimes(Heap):
         self.check_unchanged(*argv, options=options, **more)
 
     def test_node(self):
-        self.check("node", "-e", "let a = []; for (let i = 0; i < 200; i++) a.push(Buffer.alloc(9000, i)); console.log(a.length)")
+        self.check("node", "-e",
+                   "let a = []; for (let i = 0; i < 200; i++) a.push(Buffer.alloc(9000, i)); "
+                   "console.log(a.length)")
 
     def test_java(self):
         source = self.dir / "Main.java"
         source.write_text(
-            "public class Main { public static void main(String[] a) throws Exception { var b = new java.util.ArrayList<Object>();"
+            "public class Main { public static void main(String[] a) throws Exception { var b = "
+            "new java.util.ArrayList<Object>();"
             " for (int i = 0; i < 100; i++) b.add(java.nio.ByteBuffer.allocateDirect(10000));"
             " System.out.println(b.size()); } }\n"
         )
@@ -36,9 +39,11 @@ class Runtimes(Heap):
         folder = self.dir / "repository"
         folder.mkdir()
         (folder / "file").write_text("text\n" * 1000)
-        env = {**os.environ, "GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000", "HOME": str(folder)}
+        env = {**os.environ, "GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000",
+               "HOME": str(folder)}
         script = (
-            "rm -rf .git; git init -q . && git add file && git -c user.name=a -c user.email=b commit -qm c && git log --stat"
+            "rm -rf .git; git init -q . && git add file && git -c user.name=a -c user.email=b "
+            "commit -qm c && git log --stat"
         )
         self.check("git", "--version", options=("-i", "64"), env=env)
         self.check("sh", "-c", script, cwd=folder, env=env)
@@ -48,8 +53,10 @@ class OtherAllocators(Heap):
     """Allocators that are linked with the program: its malloc is theirs."""
 
     def check(self, library):
-        found = run("cc", "-O1", "-fno-optimize-sibling-calls", "-rdynamic", "-pthread", "-o", self.dir / "program",
-                    pathlib.Path(__file__).parents[1] / "tools" / "heap_truth.c", f"-Wl,--no-as-needed,-l{library}")
+        found = run("cc", "-O1", "-fno-optimize-sibling-calls", "-rdynamic", "-pthread", "-o",
+                    self.dir / "program",
+                    pathlib.Path(__file__).parents[1] / "tools" / "heap_truth.c",
+                    f"-Wl,--no-as-needed,-l{library}")
         if found.returncode != 0:
             self.skipTest(f"lib{library} cannot be linked with here")
         self.profile(self.dir / "program", "2", "50000")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs that are attached to again and again while they work: their output is the same as without a profile,
-and only the library of the profiler stays in them."""
+"""Real programs that are attached to again and again while they work: their output is the same as
+without a profile, and only the library of the profiler stays in them."""
 import itertools
 import lzma
 import os
@@ -90,8 +90,10 @@ int main(void)
 """
 
 SQL = (
-    "drop table if exists t; create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where"
-    " x < 3000) insert into t select x, x * 7919 % 100003 from c; create index i on t(b); select count(*), sum(b) from t;\n"
+    "drop table if exists t; create table t(a, b); with recursive c(x) as (select 1 union all "
+    "select x + 1 from c where"
+    " x < 3000) insert into t select x, x * 7919 % 100003 from c; create index i on t(b); "
+    "select count(*), sum(b) from t;\n"
 )
 
 
@@ -101,7 +103,8 @@ class Running(Heap):
         proc = pathlib.Path(f"/proc/{pid}")
         lines = (proc / "maps").read_text().splitlines()
         return (len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir())),
-                sum("libmmheap" in line for line in lines), sum("memfd:mmheap " in line for line in lines))
+                sum("libmmheap" in line for line in lines),
+                sum("memfd:mmheap " in line for line in lines))
 
     def feed(self, process, piece):
         """Writes `piece` to the process in a thread, until the event that is returned is set."""
@@ -123,7 +126,8 @@ class Running(Heap):
         """The output of the program, and the number of pieces that it was given."""
         if not shutil.which(argv[0]):
             self.skipTest(f"{argv[0]} is not installed")
-        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
+        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, **more)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -144,12 +148,14 @@ class Running(Heap):
         self.assertEqual(process.wait(20), 0)
         self.n_samples = self.query("select count(*) from heap_profile_allocation")[0][0]
         for counts, allowed in zip(zip(*seen), slack):
-            self.assertLessEqual(max(counts) - min(counts), allowed, f"fds, threads, mappings, rings: {seen}")
+            self.assertLessEqual(max(counts) - min(counts), allowed,
+                                 f"fds, threads, mappings, rings: {seen}")
         return printed[0], self.n_pieces
 
     def test_sqlite(self):
         out, n = self.attach_often(["sqlite3", ":memory:"], SQL.encode())
-        self.assertEqual(set(out.splitlines()), {b"3000|%d" % sum(x * 7919 % 100003 for x in range(1, 3001))})
+        self.assertEqual(set(out.splitlines()),
+                         {b"3000|%d" % sum(x * 7919 % 100003 for x in range(1, 3001))})
         self.assertEqual(len(out.splitlines()), n)
         self.assertGreater(self.n_samples, 0)
 
@@ -165,10 +171,13 @@ class Running(Heap):
         folder.mkdir()
         (folder / "file").write_text("text\n" * 1000)
         env = {**os.environ, "HOME": str(folder)}
-        done = run("sh", "-c", "git init -q . && git add file && git -c user.name=a -c user.email=b commit -qm c",
+        done = run("sh", "-c",
+                   "git init -q . && git add file && git -c user.name=a -c user.email=b commit -qm "
+                   "c",
                    cwd=folder, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
-        out, n = self.attach_often(["git", "cat-file", "--batch"], b"HEAD:file\n" * 100, slack=(1, 0, 1, 0), cwd=folder,
+        out, n = self.attach_often(["git", "cat-file", "--batch"], b"HEAD:file\n" * 100,
+                                   slack=(1, 0, 1, 0), cwd=folder,
                                    env=env)  # the file that it reads is open or not
         (one,) = {*out.split(b"\n\n")} - {b""}
         self.assertTrue(one.endswith(b"blob 5000\n" + b"text\n" * 999 + b"text"))
@@ -188,7 +197,8 @@ class Running(Heap):
     def test_java(self):
         source = self.dir / "Main.java"
         source.write_text(JAVA)
-        self.check_lines(["java", "-Xmx64m", source], slack=(2, 8, 1, 0))  # its compiler's threads come and go
+        # its compiler's threads come and go
+        self.check_lines(["java", "-Xmx64m", source], slack=(2, 8, 1, 0))
 
     def check_allocator(self, *options):
         source, program = self.dir / "own.c", self.dir / "own"
@@ -255,7 +265,8 @@ int main(void)
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Jumps(Heap):
-    """A thread is not borrowed while it has a lock that dlopen() needs: the thread would wait for itself for ever."""
+    """A thread is not borrowed while it has a lock that dlopen() needs: the thread would wait for
+    itself for ever."""
 
     def check(self, function):
         source, program = self.dir / "jumps.c", self.dir / f"jumps_{function}"
@@ -263,10 +274,13 @@ class Jumps(Heap):
         built = run("cc", "-O2", "-fno-builtin", "-pthread", "-o", program, source)
         self.assertEqual(built.returncode, 0, built.stderr)
         config = self.dir / "config.cfg"
-        config.write_text('buffers { size_kb: 16384 } data_sources { config { name: "linux.heap" heapprofd_config {'
-                          f' sampling_interval_bytes: 4096 process_cmdline: "{program.name}" }} }} }}')
+        config.write_text(
+            'buffers { size_kb: 16384 } data_sources { config { name: "linux.heap" '
+            'heapprofd_config {'
+            f' sampling_interval_bytes: 4096 process_cmdline: "{program.name}" }} }} }}')
         with open(self.dir / "messages", "w+") as messages:
-            recorder = subprocess.Popen([MMTRACE, "record", "-c", config, "-o", self.trace], stderr=messages)
+            recorder = subprocess.Popen([MMTRACE, "record", "-c", config, "-o", self.trace],
+                                        stderr=messages)
             self.addCleanup(recorder.wait)
             self.addCleanup(recorder.kill)
 
@@ -295,7 +309,8 @@ class Jumps(Heap):
         self.check("setuid")
 
 
-# The lock of its allocator is nearly always taken. With an argument the program also reads from time to time.
+# The lock of its allocator is nearly always taken. With an argument the program also reads from
+# time to time.
 OWN_ALLOCATOR = r"""
 #include <poll.h>
 #include <pthread.h>
@@ -371,8 +386,10 @@ class Unknown(Heap):
 
     def check(self, process, refused):
         result = run(MMTRACE, "heap", "-d", "300", "-o", self.trace, "-p", process.pid)
-        (self.assertIn if refused else self.assertNotIn)(f"process {process.pid} is not profiled", result.stderr)
-        (self.assertNotIn if refused else self.assertIn)(f"process {process.pid}: attached", result.stderr)
+        (self.assertIn if refused
+         else self.assertNotIn)(f"process {process.pid} is not profiled", result.stderr)
+        (self.assertNotIn if refused
+         else self.assertIn)(f"process {process.pid}: attached", result.stderr)
         states.wait_for_cpu(process.pid, 0.05)  # it goes on
         return result.stderr
 
@@ -402,7 +419,8 @@ class Unknown(Heap):
         self.assertIn("it has loaded glibc more than once", self.check(process, refused=True))
 
 
-# Each waits for a byte where no library may be loaded, says so before, and ends with 0 if nothing was disturbed.
+# Each waits for a byte where no library may be loaded, says so before, and ends with 0 if nothing
+# was disturbed.
 WAITING = r"""
 #define _GNU_SOURCE
 #include <poll.h>
@@ -523,17 +541,20 @@ int main(void)
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Held(Heap):
-    """The only thread holds, or stands on, what loading a library needs: it is left alone, and goes on unharmed."""
+    """The only thread holds, or stands on, what loading a library needs: it is left alone, and goes
+    on unharmed."""
 
     def build(self, text, *options):
         source, program = self.dir / "held.c", self.dir / "held"
         source.write_text(text)
-        built = run("cc", "-O1", "-fno-builtin", "-rdynamic", "-Wl,-z,now", "-pthread", "-o", program, source, *options)
+        built = run("cc", "-O1", "-fno-builtin", "-rdynamic", "-Wl,-z,now", "-pthread", "-o",
+                    program, source, *options)
         self.assertEqual(built.returncode, 0, built.stderr)
         return program
 
     def check(self, where):
-        process = subprocess.Popen([self.build(WAITING + WAITS[where])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen([self.build(WAITING + WAITS[where])], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heap profiles on the recorder's side: dumps on request, limits, several recordings, programs that ask the daemon."""
+"""Heap profiles on the recorder's side: dumps on request, limits, several recordings, programs that
+ask the daemon."""
 import contextlib
 import json
 import os
@@ -32,7 +33,8 @@ class Service(Recorders):
         self.trace = self.dir / "heap.pftrace"
 
     def start(self, *argv, **more):
-        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE,
                                    text=True, **more)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -40,7 +42,8 @@ class Service(Recorders):
         return process
 
     def start_piped(self, *argv):
-        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdin.close)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
@@ -64,7 +67,8 @@ class Service(Recorders):
     def config(self, fields, ms, name="heap.cfg"):
         path = self.dir / name
         path.write_text(CONFIG.format(
-            fields=fields if "sampling_interval" in fields else "sampling_interval_bytes: 4096 " + fields, ms=ms))
+            fields=fields if "sampling_interval" in fields
+            else "sampling_interval_bytes: 4096 " + fields, ms=ms))
         return path
 
     def end(self, recorder, code=0):
@@ -88,7 +92,9 @@ class Snapshot(Service):
         states.wait_for_taken(recorder.pid, signal.SIGUSR1)
         states.wait_for_cpu(target.pid)
         done = self.ask("--pid", str(target.pid))
-        self.assertEqual(done.stderr, f"mmtrace: process {recorder.pid} dumps the profile of process {target.pid}\n")
+        self.assertEqual(done.stderr,
+                         f"mmtrace: process {recorder.pid} dumps the profile of process "
+                         f"{target.pid}\n")
         states.wait_for_taken(recorder.pid, signal.SIGUSR1)
         states.wait_for_cpu(target.pid)
         recorder.send_signal(signal.SIGUSR1)
@@ -97,7 +103,8 @@ class Snapshot(Service):
         self.end(recorder)
         # A dump of the loop, the two from here, and the last one.
         self.assertEqual(self.n_dumps(), 4)
-        sizes = self.query("select sum(size) from heap_profile_allocation where size > 0 group by ts order by ts")
+        sizes = self.query(
+            "select sum(size) from heap_profile_allocation where size > 0 group by ts order by ts")
         self.assertEqual(len(sizes), 4)
         self.assertTrue(all(size > 0 for size, in sizes), sizes)
 
@@ -129,9 +136,13 @@ class Silent(Service):
             "assert len(fds) == 1\ntime.sleep(float(sys.argv[1]))\n")
         for seconds in (0, 300):
             recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-n", name, env=env)
-            wait_for(lambda: f"@mmtrace-test-{name}" in pathlib.Path("/proc/net/unix").read_text(), "its socket")
-            process = self.start(name, "-c", code, seconds, executable=shutil.which("python3"), env=env)
-            said = self.until_said(recorder, f"process {process.pid} is not profiled: it asked for a profile but did not begin")
+            wait_for(lambda: f"@mmtrace-test-{name}" in pathlib.Path("/proc/net/unix").read_text(),
+                     "its socket")
+            process = self.start(name, "-c", code, seconds, executable=shutil.which("python3"),
+                                 env=env)
+            said = self.until_said(recorder,
+                                   f"process {process.pid} is not profiled: it asked for a profile "
+                                   "but did not begin")
             recorder.send_signal(signal.SIGINT)
             said += recorder.communicate(timeout=60)[1]
             # A recorder that finds the program before it asks attaches to it as well.
@@ -152,7 +163,8 @@ class Missing(Service):
     def test_none_is_there(self):
         self.trace.write_bytes(b"old")
         done = run(MMTRACE, "heap", "-o", self.trace, "-p", self.pid)
-        self.assertEqual((done.returncode, done.stderr), (1, f"mmtrace: {self.text}: there is no such process\n"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"mmtrace: {self.text}: there is no such process\n"))
         self.assertEqual(self.trace.read_bytes(), b"old")
 
     def test_one_is_there(self):
@@ -163,10 +175,12 @@ class Missing(Service):
         self.end(recorder)
 
     def test_of_a_config(self):
-        done = run(MMTRACE, "record", "--no-daemon", "-c", self.config(f"pid: {self.pid}", 100), "-o", self.trace)
+        done = run(MMTRACE, "record", "--no-daemon", "-c", self.config(f"pid: {self.pid}", 100),
+                   "-o", self.trace)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stderr.splitlines()[-1],
-                         f"mmtrace: linux.heap: {self.text} is not profiled: there is no such process")
+                         f"mmtrace: linux.heap: {self.text} is not profiled: there is no such "
+                         "process")
 
     def test_of_java(self):
         target = self.start("sleep", "60")
@@ -174,7 +188,8 @@ class Missing(Service):
         done = run(MMTRACE, "record", "--no-daemon", "-c", config, "-o", self.trace)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stderr.splitlines()[-1],
-                         f"mmtrace: linux.heap: no Java heap of process {target.pid}: it runs no Java VM")
+                         f"mmtrace: linux.heap: no Java heap of process {target.pid}: it runs no "
+                         "Java VM")
 
 
 class Limits(Service):
@@ -187,57 +202,73 @@ class Limits(Service):
     def test_cpu(self):
         """Every allocation of a thread keeps the recorder busy."""
         target = self.start(TRUTH, "1", "50000000")
-        config = self.config(f"pid: {target.pid} sampling_interval_bytes: 1 max_heapprofd_cpu_secs: 1", 60000)
+        config = self.config(
+            f"pid: {target.pid} sampling_interval_bytes: 1 max_heapprofd_cpu_secs: 1", 60000)
         recorder = self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
         self.until_said(recorder, "the profile ends")
         self.end(recorder)
-        self.assertEqual(self.query("select value from stats where name = 'heapprofd_hit_guardrail'"), [(1,)])
+        self.assertEqual(
+            self.query("select value from stats where name = 'heapprofd_hit_guardrail'"), [(1,)])
         self.assertIsNone(target.poll())
 
     def test_every_field_is_explained(self):
         proto = (ROOT / "protos" / "config" / "profiling_config.proto").read_text()
-        message = proto[proto.index("message HeapprofdConfig {"):proto.index("message JavaHprofConfig")]
-        fields = set(re.findall(r"^    (?:optional|repeated) \S+ (\w+) = \d+;", message, re.MULTILINE))
+        message = proto[
+            proto.index("message HeapprofdConfig {"):proto.index("message JavaHprofConfig")]
+        fields = set(re.findall(r"^    (?:optional|repeated) \S+ (\w+) = \d+;", message,
+                                re.MULTILINE))
         self.assertGreater(len(fields), 20)
-        items = [line for line in (ROOT / "docs" / "heap.md").read_text().splitlines() if line.startswith("- `")]
+        items = [line for line in (ROOT / "docs" / "heap.md").read_text().splitlines()
+                 if line.startswith("- `")]
         named = {name for line in items for name in re.findall(r"`(\w+)`", line.split(":")[0])}
         self.assertEqual(fields - named, set())
 
     def test_small_processes_are_passed_over(self):
         small, large = self.start("sleep", "60"), self.start(TRUTH, "1", "50000000")
-        wait_for(lambda: int((re.search(r"RssAnon:\s+(\d+)", states.proc_text(large.pid, "status")) or "00")[1]) > 5000,
+        wait_for(lambda: int((re.search(r"RssAnon:\s+(\d+)", states.proc_text(large.pid, "status"))
+                              or "00")[1]) > 5000,
                  "memory of the large one")
-        config = self.config(f"pid: {small.pid} pid: {large.pid} min_anonymous_memory_kb: 4000 no_startup: true", 60000)
+        config = self.config(
+            f"pid: {small.pid} pid: {large.pid} min_anonymous_memory_kb: 4000 no_startup: true",
+            60000)
         self.record_attached(config, large)
-        self.assertEqual(self.query("select distinct pid from process join heap_profile using (upid)"), [(large.pid,)])
+        self.assertEqual(self.query(
+            "select distinct pid from process join heap_profile using (upid)"), [(large.pid,)])
 
     def test_files_without_names(self):
         target = self.start(TRUTH, "1", "50000000")
         config = self.config(f'pid: {target.pid} skip_symbol_prefix: "{TRUTH.parent}/"', 60000)
         self.record_attached(config, target)
-        rows = self.query("select m.name like '%/heap_truth', count(nullif(f.name, '')) from stack_profile_frame f"
-                          " join stack_profile_mapping m on m.id = f.mapping group by 1 order by 1")
+        rows = self.query(
+            "select m.name like '%/heap_truth', count(nullif(f.name, '')) from stack_profile_frame "
+            "f"
+            " join stack_profile_mapping m on m.id = f.mapping group by 1 order by 1")
         self.assertEqual(rows[-1], (1, 0), rows)
 
     def test_waiting_has_an_end(self):
         """A recorder that stands still for longer than block_client_timeout_us."""
         target = self.start(TRUTH, "1", "50000000")
-        config = self.config(f"pid: {target.pid} sampling_interval_bytes: 1 shmem_size_bytes: 65536 block_client: true"
-                             " block_client_timeout_us: 20000", 60000)
+        config = self.config(
+            f"pid: {target.pid} sampling_interval_bytes: 1 shmem_size_bytes: 65536 block_client: "
+            "true"
+            " block_client_timeout_us: 20000", 60000)
         recorder = self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
         self.until_said(recorder, "attached")
         recorder.send_signal(signal.SIGSTOP)
         states.wait_for_cpu(target.pid, 0.3)  # it goes on: it waits for the recorder no longer
         recorder.send_signal(signal.SIGCONT)
         self.end(recorder)
-        dump, = of_kind(decode(self.trace), "profile_packet")[-1].all("profile_packet", "process_dumps")
+        dump, = of_kind(decode(self.trace),
+                        "profile_packet")[-1].all("profile_packet", "process_dumps")
         self.assertEqual(dump.one("client_error"), "CLIENT_ERROR_HIT_TIMEOUT")
         self.assertIs(dump.one("buffer_overran"), True)
 
     def test_continuous_dumps(self):
         target = self.start(TRUTH, "1", "50000000")
-        config = self.config(f"pid: {target.pid} continuous_dump_config {{ dump_phase_ms: 900 dump_interval_ms: 200 }}",
-                             1600)
+        config = self.config(
+            f"pid: {target.pid} continuous_dump_config {{ dump_phase_ms: 900 dump_interval_ms: 200 "
+            f"}}",
+            1600)
         self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
         stamps = sorted({p.one("timestamp") for p in of_kind(decode(self.trace), "profile_packet")})
         # At 900, 1100, 1300, 1500 ms and at the end; a busy machine is late, and leaves some out.
@@ -250,17 +281,20 @@ class Limits(Service):
 class Startup(Service):
     def test_a_preloaded_program_is_profiled_from_its_beginning(self):
         socket = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{os.getpid()}"}
-        program = shutil.copy(TRUTH, self.dir / f"truth-{os.getpid()}")  # other tests have others run
-        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-n", program.name, env=socket)
+        # other tests have others run
+        program = shutil.copy(TRUTH, self.dir / f"truth-{os.getpid()}")
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-n", program.name,
+                              env=socket)
         name = socket["MMTRACE_HEAP_SOCKET"]
         wait_for(lambda: name in pathlib.Path("/proc/net/unix").read_text(), "its socket")
         for _ in range(2):
             done = run(program, "1", "2000", env={**socket, "LD_PRELOAD": str(LIBRARY)})
             self.assertEqual(done.returncode, 0, done.stderr)
         self.end(recorder)
-        rows = self.query("select sum(a.size) from heap_profile_allocation a join stack_profile_callsite c"
-                          " on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id"
-                          " where f.name = 'keep_small' group by a.upid")
+        rows = self.query(
+            "select sum(a.size) from heap_profile_allocation a join stack_profile_callsite c"
+            " on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id"
+            " where f.name = 'keep_small' group by a.upid")
         self.assertEqual(rows, [(200000,), (200000,)])
 
 
@@ -269,11 +303,14 @@ class Daemons(Service):
 
     def setUp(self):
         super().setUp()
-        self.environment = {**os.environ, **self.more_environment(), "PERFETTO_CONSUMER_SOCK_NAME": f"{self.dir}/consumer",
+        self.environment = {**os.environ, **self.more_environment(),
+                            "PERFETTO_CONSUMER_SOCK_NAME": f"{self.dir}/consumer",
                             "PERFETTO_PRODUCER_SOCK_NAME": f"{self.dir}/producer"}
         (self.dir / "armed").mkdir()
-        self.daemon = self.start(MMTRACE, "daemon", "--armed", self.dir / "armed", "--state-dir", self.dir / "state",
-                                 "--run-dir", self.dir / "run", "--kmem-events", "none", env=self.environment)
+        self.daemon = self.start(MMTRACE, "daemon", "--armed", self.dir / "armed", "--state-dir",
+                                 self.dir / "state",
+                                 "--run-dir", self.dir / "run", "--kmem-events", "none",
+                                 env=self.environment)
         wait_for((self.dir / "consumer").exists, "the daemon's socket")
         self.socket = self.dir / "run" / "heap.sock"
 
@@ -282,7 +319,8 @@ class Daemons(Service):
 
     def record(self, fields, name):
         before = self.n_recording()
-        recorder = self.start(MMTRACE, "record", "-c", self.config(fields, 60000, name + ".cfg"), "-o",
+        recorder = self.start(MMTRACE, "record", "-c", self.config(fields, 60000, name + ".cfg"),
+                              "-o",
                               self.dir / name, env=self.environment)
         wait_for(lambda: self.n_recording() > before, "the session")
         wait_for(self.socket.exists, "the socket")
@@ -290,7 +328,8 @@ class Daemons(Service):
 
     def n_recording(self):
         """How many sessions record."""
-        sessions = json.loads(run(MMTRACE, "status", "--json", env=self.environment).stdout)["sessions"]
+        sessions = json.loads(run(MMTRACE, "status", "--json",
+                                  env=self.environment).stdout)["sessions"]
         return sum(session["is_started"] for session in sessions)
 
     def wait_attached(self, processes):
@@ -312,7 +351,8 @@ class Daemons(Service):
 
 class Daemon(Daemons):
     def test_programs_ask_at_startup(self):
-        """The first recording gets the process, and the second one says so. Later on no process is asked again."""
+        """The first recording gets the process, and the second one says so. Later on no process is
+        asked again."""
         first = self.record('process_cmdline: "heap_truth" no_running: true', "first")
         second = self.record('process_cmdline: "heap_truth" no_running: true', "second")
         other = self.record('process_cmdline: "something_else"', "other")
@@ -324,15 +364,18 @@ class Daemon(Daemons):
         self.assertEqual(set(self.flags("first")), {(True, False)})
         self.assertEqual(set(self.flags("second")), {(False, True)})
         self.assertEqual(self.flags("other"), [])
-        (kept,), = self.query("select sum(size) from heap_profile_allocation where size > 0", self.dir / "first")
+        (kept,), = self.query("select sum(size) from heap_profile_allocation where size > 0",
+                              self.dir / "first")
         self.assertGreater(kept, 1000000)
-        self.assertEqual(self.query("select count(*) from stats where name = 'heapprofd_rejected_concurrent' and value",
-                                    self.dir / "second"), [(1,)])
+        self.assertEqual(self.query(
+            "select count(*) from stats where name = 'heapprofd_rejected_concurrent' and value",
+            self.dir / "second"), [(1,)])
         wait_for(lambda: not self.socket.exists(), "the end of the socket")
         self.assertEqual(run(TRUTH, "1", "5", env=self.preloaded()).returncode, 0)
 
     def test_the_loop_goes_on_while_processes_are_let_go(self):
-        """Sleeping processes do not remove their hooks themselves, and a stopped process cannot be borrowed soon."""
+        """Sleeping processes do not remove their hooks themselves, and a stopped process cannot be
+        borrowed soon."""
         *sleepers, stopped = [self.start("sleep", "60") for _ in range(4)]
         for _ in range(4):  # a busy machine makes any answer late
             stopped.send_signal(signal.SIGCONT)
@@ -361,9 +404,11 @@ class Daemon(Daemons):
     def test_a_dump_of_all_sessions(self):
         target = self.start(TRUTH, "1", "50000000")
         recorder = self.record(f"pid: {target.pid}", "first")
-        wait_for(lambda: "memfd:mmheap " in states.proc_text(target.pid, "maps"), "the profile of the target")
+        wait_for(lambda: "memfd:mmheap " in states.proc_text(target.pid, "maps"),
+                 "the profile of the target")
         states.wait_for_cpu(target.pid)  # a dump without a new sample has no rows
-        wait_for(lambda: run(MMTRACE, "heap", "--snapshot", "-p", str(target.pid)).returncode == 0, "a dump")
+        wait_for(lambda: run(MMTRACE, "heap", "--snapshot", "-p", str(target.pid)).returncode == 0,
+                 "a dump")
         states.wait_for_taken(self.daemon.pid, signal.SIGUSR1)
         states.wait_for_cpu(target.pid)
         self.end(recorder)
@@ -382,11 +427,13 @@ class SlowHelper(Daemons):
         return {"MMTRACE_HEAP_LIBRARY": shutil.copy(LIBRARY, self.dir)}
 
     def early(self, pid):
-        return f"linux.heap: process {pid} is not profiled: the recording ended before its profile began (record for longer)"
+        return (f"linux.heap: process {pid} is not profiled: the recording ended before its "
+                "profile began (record for longer)")
 
     def record_all(self, *targets):
         fields = " ".join(f"pid: {target.pid}" for target in targets)
-        return run(MMTRACE, "record", "-c", self.config(fields, 300), "-o", self.trace, env=self.environment)
+        return run(MMTRACE, "record", "-c", self.config(fields, 300), "-o", self.trace,
+                   env=self.environment)
 
     def test_a_recording_that_ends_first(self):
         target = self.start("sleep", "60")
@@ -400,8 +447,10 @@ class SlowHelper(Daemons):
         targets = [self.start("sleep", "60") for _ in range(6)]
         done = self.record_all(*targets)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(done.stderr.splitlines()[-1], ["mmtrace: " + self.early(target.pid) for target in targets])
-        said = self.until_said(self.daemon, "6 processes are not profiled because the recording ended")
+        self.assertIn(done.stderr.splitlines()[-1],
+                      ["mmtrace: " + self.early(target.pid) for target in targets])
+        said = self.until_said(self.daemon,
+                               "6 processes are not profiled because the recording ended")
         self.assertEqual(said.count("the recording ended before"), 1, said)
 
     def test_a_program_that_was_asked(self):

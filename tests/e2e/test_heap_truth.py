@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heap profiles against known amounts, for every function that allocates or frees: exact where every allocation is
-sampled, and otherwise within bounds so narrow that an error of 3 % fails."""
+"""Heap profiles against known amounts, for every function that allocates or frees: exact where
+every allocation is sampled, and otherwise within bounds so narrow that an error of 3 % fails."""
 import math
 import pathlib
 import shutil
@@ -48,7 +48,8 @@ class Kinds(Heap):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.program = cls.folder / "heap_kinds"
-        done = run("c++", "-std=c++17", "-O1", "-fno-optimize-sibling-calls", "-pthread", "-rdynamic", "-Wall", "-Wextra",
+        done = run("c++", "-std=c++17", "-O1", "-fno-optimize-sibling-calls", "-pthread",
+                   "-rdynamic", "-Wall", "-Wextra",
                    "-Werror", ROOT / "tests" / "tools" / "heap_kinds.cc", "-o", cls.program)
         assert done.returncode == 0, done.stderr
 
@@ -59,7 +60,8 @@ class Kinds(Heap):
         self.assertEqual(self.stat("heapprofd_buffer_overran"), 0)
         rows = {name: found for name, *found in self.query(BY_FUNCTION)}
         self.assertEqual(set(rows), set(PER_ROUND))
-        return {name: ([size * threads * rounds for size in PER_ROUND[name]], rows[name]) for name in rows}
+        return {name: ([size * threads * rounds for size in PER_ROUND[name]], rows[name])
+                for name in rows}
 
     def test_every_allocation(self):
         for name, (real, got) in self.measure(1, 2, 1600).items():
@@ -67,11 +69,14 @@ class Kinds(Heap):
                 self.assertEqual(got, real)
 
     def test_intervals(self):
-        """The number of points in so many bytes is binomial; five standard deviations of that, for each function
-        and for all together. The sums are long enough for these to be less than 2 %."""
-        for interval, threads, rounds in ((7, 1, 16000), (512, 4, 20000), (4096, 4, 60000), (65536, 1, 2000000)):
+        """The number of points in so many bytes is binomial; five standard deviations of that, for
+        each function and for all together. The sums are long enough for these to be less than 2
+        %."""
+        for interval, threads, rounds in ((7, 1, 16000), (512, 4, 20000), (4096, 4, 60000),
+                                          (65536, 1, 2000000)):
             rows = self.measure(interval, threads, rounds)
-            rows["all"] = [[sum(row[which][i] for row in rows.values()) for i in (0, 1)] for which in (0, 1)]
+            rows["all"] = [[sum(row[which][i] for row in rows.values()) for i in (0, 1)]
+                           for which in (0, 1)]
             kept = [[real[0] - real[1], got[0] - got[1]] for real, got in rows.values()]
             checks = [(f"{name} {what}", real[i], got[i]) for name, (real, got) in rows.items()
                       for i, what in enumerate(("allocated", "freed"))]
@@ -79,7 +84,9 @@ class Kinds(Heap):
             for name, real, got in checks:
                 with self.subTest(name, interval=interval):
                     bound = 5 * math.sqrt(real * interval)
-                    self.assertLessEqual(abs(got - real), bound, f"{got} instead of {real}: off by {got / (real or 1) - 1:.1%}")
+                    self.assertLessEqual(abs(got - real), bound,
+                                         f"{got} instead of {real}: off by "
+                                         f"{got / (real or 1) - 1:.1%}")
             real = rows["all"][0][0]
             self.assertLess(5 * math.sqrt(real * interval) / real, 0.02)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's sockets, end to end: clients that misbehave, and Perfetto's own client.
 
-Perfetto's client is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT names.
+Perfetto's client is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT
+names.
 """
 import array
 import contextlib
@@ -81,13 +82,15 @@ class Daemon:
             lib.wait_for(lambda: self.process.poll() is not None or condition(), what)
             self.process.poll() is None or lib.wait_for(lambda: False, "the daemon has ended", 0)
         except AssertionError as error:
-            raise AssertionError(f"{error}; the daemon says:\n{self.log_path.read_text()}") from None
+            raise AssertionError(
+                f"{error}; the daemon says:\n{self.log_path.read_text()}") from None
 
     def n_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def settled_n_fds(self):
-        """The number once the connections of try_connect() are closed: the daemon closes them before it answers."""
+        """The number once the connections of try_connect() are closed: the daemon closes them
+        before it answers."""
         for name, service in ((self.producer, b"ProducerPort"), (self.consumer, b"ConsumerPort")):
             client = Client(self, name, service)
             n = self.n_fds()
@@ -117,7 +120,8 @@ QUERY_STATE, FLUSH, SAVE_TRACE, INITIALIZE, REGISTER = 12, 5, 14, 1, 2
 
 
 class BadClients(unittest.TestCase):
-    """Other tests check the answer to each bad client; this one, that no other client loses anything."""
+    """Other tests check the answer to each bad client; this one, that no other client loses
+    anything."""
 
     def setUp(self):
         self.daemon = Daemon()
@@ -125,20 +129,24 @@ class BadClients(unittest.TestCase):
         self.n_fds = self.daemon.settled_n_fds()
 
     def spoil(self):
-        """Does one after the other what clients should not do; returns the clients that stay connected."""
+        """Does one after the other what clients should not do; returns the clients that stay
+        connected."""
         daemon, stay = self.daemon, []
 
         def one(data, name=None, fds=()):
             client = daemon.connect(name)
             try:
-                client.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+                client.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                         array.array("i", fds))] if fds else [])
             except OSError:
                 pass
             return client
 
         for name in (daemon.consumer, daemon.producer):
-            for data in (b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\x05\0\0\0\xff\xff\xff\xff\xff", os.urandom(4000),
-                         b"\0" * 100000, bind(b"NoSuchPort"), invoke(1, 0), invoke(1, 999), invoke(1, 1, b"\xff")):
+            for data in (b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\x05\0\0\0\xff\xff\xff\xff\xff",
+                         os.urandom(4000),
+                         b"\0" * 100000, bind(b"NoSuchPort"), invoke(1, 0), invoke(1, 999),
+                         invoke(1, 1, b"\xff")):
                 one(data, name).close()
             stay.append(one(b"\x40\0\0", name))                     # half a frame
             stay.append(one(b"", name))                             # silence
@@ -189,7 +197,8 @@ class BadClients(unittest.TestCase):
         self.assertEqual(self.daemon.stop(), 0)
 
     def record_among_them(self):
-        """The longest time without a sample while the clients are at it and after that, and how long they were at it."""
+        """The longest time without a sample while the clients are at it and after that, and how
+        long they were at it."""
         trace = pathlib.Path(self.daemon.dir.name) / "trace"
         config = pathlib.Path(self.daemon.dir.name) / "config"
         config.write_text(BUFFERED)
@@ -200,7 +209,8 @@ class BadClients(unittest.TestCase):
         begin = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         stay = self.spoil()
         lasted = (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - begin) / 1e9
-        time.sleep(GAP_S)  # a session that takes no more samples has a gap of this length at its end
+        # a session that takes no more samples has a gap of this length at its end
+        time.sleep(GAP_S)
         end = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         recording.send_signal(signal.SIGINT)
         self.assertEqual(recording.wait(60), 0, recording.stderr.read())
@@ -258,7 +268,8 @@ class Months(unittest.TestCase):
 
     N_CYCLES = int(os.environ.get("MMTRACE_CYCLES", "600"))
     CLONE_SNAPSHOT = 4
-    ENABLE, DISABLE, READ, FREE, FLUSH, STATS, STATE, CLONE, DETACH, ATTACH, OBSERVE = 1, 2, 3, 4, 5, 10, 12, 15, 8, 9, 11
+    ENABLE, DISABLE, READ, FREE, FLUSH, STATS, STATE, CLONE, DETACH, ATTACH, OBSERVE = (
+        1, 2, 3, 4, 5, 10, 12, 15, 8, 9, 11)
     INITIALIZE, ACTIVATE = 1, 10
 
     def config(self, name, source=b"linux.sys_stats", in_file=False):
@@ -272,14 +283,16 @@ class Months(unittest.TestCase):
         name = b"session %d" % (number % 3)
         first, second, third = (Client(daemon) for _ in range(3))
         producer = Client(daemon, daemon.producer, b"ProducerPort")
-        source = b"linux.ftrace" if number % 50 == 0 and os.access(lib.TRACEFS / "instances", os.W_OK) else b"linux.sys_stats"
+        source = b"linux.ftrace" if number % 50 == 0 and os.access(
+            lib.TRACEFS / "instances", os.W_OK) else b"linux.sys_stats"
         first.send(self.OBSERVE, field(1, 1) + field(1, 4))
         in_file = number % 2  # then snapshots go into files, too
         file.truncate(0)
         first.send(self.ENABLE, field(1, self.config(name, source, in_file)), [file.fileno()])
         self.assertIsNotNone(first.call(self.FLUSH), daemon.log_path.read_text())
         self.assertIsNotNone(producer.call(self.INITIALIZE, field(3, b"somebody")))
-        self.assertIsNotNone(producer.call(self.ACTIVATE, field(1, b"now") * 20))  # more than may wait
+        # more than may wait
+        self.assertIsNotNone(producer.call(self.ACTIVATE, field(1, b"now") * 20))
         self.assertIn(b"unique_session_name", second.call(self.ENABLE, field(1, self.config(name))))
         answer = fields(second.call(self.CLONE, field(4, name)))
         self.assertEqual(answer[1], 1 - in_file)
@@ -311,7 +324,8 @@ class Months(unittest.TestCase):
             print(f"{self.N_CYCLES} cycles: {own_kb} kB -> {daemon.own_kb()} kB")
         self.assertEqual(daemon.settled_n_fds(), n_fds)
         if not lib.is_sanitized():
-            self.assertLess(daemon.own_kb() - own_kb, 128 + self.N_CYCLES // 20)  # 50 bytes a cycle are none
+            # 50 bytes a cycle are none
+            self.assertLess(daemon.own_kb() - own_kb, 128 + self.N_CYCLES // 20)
         self.assertEqual(daemon.stop(), 0)
 
 
@@ -326,10 +340,12 @@ class Memory(unittest.TestCase):
         before, rss_kb = daemon.status_kb("VmLck"), daemon.rss_kb()
         client = Client(daemon)
         self.addCleanup(client.close)
-        client.send(1, field(1, field(1, field(1, 16384)) + field(2, field(1, field(1, b"linux.sys_stats")))))
+        client.send(1, field(1, field(1, field(1, 16384))
+                             + field(2, field(1, field(1, b"linux.sys_stats")))))
         self.assertIsNotNone(client.call(FLUSH))
         self.assertGreaterEqual(daemon.status_kb("VmLck") - before, 16384)
-        self.assertLess(daemon.rss_kb() - rss_kb, 8192 + 4096)  # 8 MiB are taken beforehand, the rest as it fills
+        # 8 MiB are taken beforehand, the rest as it fills
+        self.assertLess(daemon.rss_kb() - rss_kb, 8192 + 4096)
 
 
 class Sockets(unittest.TestCase):
@@ -346,7 +362,8 @@ class Sockets(unittest.TestCase):
 
     def start(self, *options, **popen):
         popen.setdefault("env", self.env)
-        process = subprocess.Popen([*self.argv, *options], stderr=subprocess.PIPE, text=True, **popen)
+        process = subprocess.Popen([*self.argv, *options], stderr=subprocess.PIPE, text=True,
+                                   **popen)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
@@ -390,7 +407,8 @@ class Sockets(unittest.TestCase):
         self.start("--consumer-group", "12345")
         self.wait_for_sockets()
         os.chmod(self.dir, 0o755)
-        os.chmod(self.dir / "consumer", 0o666)  # as a careless unit file would: the daemon still looks
+        # as a careless unit file would: the daemon still looks
+        os.chmod(self.dir / "consumer", 0o666)
         script = "import os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(54321)\n" \
                  "s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])\n" \
                  "try: s.sendall(bytes.fromhex(sys.argv[2])); print(len(s.recv(4096)))\n" \
@@ -409,7 +427,8 @@ class Sockets(unittest.TestCase):
         os.chmod(self.dir, 0o755)
         config = self.dir / "config"
         config.write_text(BUFFERED + 'unique_session_name: "a secret" duration_ms: 20000')
-        recording = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", self.dir / "trace", "--quiet"], env=self.env)
+        recording = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", self.dir / "trace",
+                                      "--quiet"], env=self.env)
         self.addCleanup(recording.wait)
         self.addCleanup(recording.kill)
         script = "import os, socket, sys; os.setgroups([]); os.setgid(12345); os.setuid(int(sys.argv[3]))\n" \
@@ -418,7 +437,8 @@ class Sockets(unittest.TestCase):
         request = invoke(1, QUERY_STATE, field(1, 1))
 
         def told(uid):
-            return bytes.fromhex(lib.run("python3", "-c", script, self.dir / "consumer", request.hex(), uid).stdout)
+            return bytes.fromhex(lib.run("python3", "-c", script, self.dir / "consumer",
+                                         request.hex(), uid).stdout)
 
         lib.wait_for(lambda: b"a secret" in told(0), "the session")
         answer = told(54321)
@@ -441,10 +461,12 @@ class Sockets(unittest.TestCase):
 
         self.argv = ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *self.argv]
         daemon = self.start(preexec_fn=pass_them, close_fds=False,
-                            env={**self.env, "LISTEN_FDS": "2", "LISTEN_FDNAMES": "consumer:producer"})
+                            env={**self.env, "LISTEN_FDS": "2",
+                                 "LISTEN_FDNAMES": "consumer:producer"})
         # A client that connects before the daemon serves waits for the daemon.
         self.assertIn(b"EnableTracing", self.answers(self.dir / "passed-consumer", bind()))
-        self.assertIn(b"ActivateTriggers", self.answers(self.dir / "passed-producer", bind(b"ProducerPort")))
+        self.assertIn(b"ActivateTriggers",
+                      self.answers(self.dir / "passed-producer", bind(b"ProducerPort")))
         self.assertFalse((self.dir / "consumer").exists())
         daemon.terminate()
         self.assertEqual(daemon.wait(60), 0)
@@ -527,7 +549,8 @@ class PerfettoClient(unittest.TestCase):
     def test_background_clone_and_bugreport(self):
         text = BUFFERED + 'duration_ms: 60000 unique_session_name: "e2e" bugreport_score: 5'
         begin = time.monotonic()
-        pid = int(self.perfetto(*self.config(text), "-o", self.inside("bg"), "--background-wait").stdout)
+        pid = int(self.perfetto(*self.config(text), "-o", self.inside("bg"),
+                                "--background-wait").stdout)
         try:
             self.assertLess(time.monotonic() - begin, 50)
             self.assertIn("e2e", self.perfetto("--query").stdout)
@@ -550,7 +573,8 @@ class PerfettoClient(unittest.TestCase):
             os.kill(pid, signal.SIGTERM)
         self.daemon.until(lambda: (self.dir / "bg").stat().st_size > 0, "data in the trace")
         self.daemon.until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or
-                          pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z", "the client does not end")
+                          pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z",
+                          "the client does not end")
         self.assertGreater(len(self.stats_of("bg")), len(self.stats_of("clone")))
 
     def test_triggers(self):
@@ -558,23 +582,27 @@ class PerfettoClient(unittest.TestCase):
             triggers { name: "e2e_trigger" stop_delay_ms: 300 } }"""
         for mode in ("START_TRACING", "STOP_TRACING"):
             (self.dir / "armed").write_text(text.replace("MODE", mode))
-            waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside(mode)],
+            waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o",
+                                        self.inside(mode)],
                                        env=self.daemon.env, stderr=subprocess.DEVNULL)
             self.daemon.until(lambda: self.sessions("waits"), "the session")
             self.perfetto(*self.config('activate_triggers: "e2e_trigger"'))
             self.assertEqual(waiting.wait(60), 0)
             packets = lib.decode(self.dir / mode)
-            self.assertEqual([p.one("trigger", "trigger_name") for p in lib.of_kind(packets, "trigger")],
-                             ["e2e_trigger"])
+            self.assertEqual(
+                [p.one("trigger", "trigger_name") for p in lib.of_kind(packets, "trigger")],
+                ["e2e_trigger"])
             [came] = [p.one("timestamp") for p in lib.of_kind(packets, "trigger")]
             first = min(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
-            self.assertEqual(first >= came, mode == "START_TRACING", f"{mode}: {first}, trigger {came}")
+            self.assertEqual(first >= came, mode == "START_TRACING",
+                             f"{mode}: {first}, trigger {came}")
 
     def test_snapshot_trigger(self):
         text = BUFFERED + """unique_session_name: "ring" trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 120000
             triggers { name: "e2e_snapshot" stop_delay_ms: 100 } }"""
         (self.dir / "armed").write_text(text)
-        waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o", self.inside("snapshot")],
+        waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o",
+                                    self.inside("snapshot")],
                                    env=self.daemon.env, stderr=subprocess.DEVNULL)
         try:
             self.daemon.until(lambda: self.sessions("ring"), "the session")
@@ -586,13 +614,16 @@ class PerfettoClient(unittest.TestCase):
             waiting.wait(60)
 
     def test_a_killed_client_takes_its_session_along(self):
-        done = self.perfetto(*self.config(BUFFERED + 'duration_ms: 60000 unique_session_name: "kept"'),
-                             "-o", self.inside("kept"), "--background-wait")
+        done = self.perfetto(
+            *self.config(BUFFERED + 'duration_ms: 60000 unique_session_name: "kept"'),
+            "-o", self.inside("kept"), "--background-wait")
         self.addCleanup(os.kill, int(done.stdout), signal.SIGKILL)
         kept = self.sessions("kept")
         for how in (signal.SIGKILL, signal.SIGSTOP):
-            (self.dir / "killed").write_text(BUFFERED + 'duration_ms: 60000 unique_session_name: "killed"\n')
-            client = subprocess.Popen([*self.argv, "-c", self.inside("killed"), "--txt", "-o", self.inside("dead")],
+            (self.dir / "killed").write_text(
+                BUFFERED + 'duration_ms: 60000 unique_session_name: "killed"\n')
+            client = subprocess.Popen([*self.argv, "-c", self.inside("killed"), "--txt", "-o",
+                                       self.inside("dead")],
                                       env=self.daemon.env, stderr=subprocess.DEVNULL)
             self.daemon.until(lambda: self.sessions("killed"), "the recording")
             client.send_signal(how)
@@ -612,9 +643,11 @@ class PerfettoClient(unittest.TestCase):
         if not os.access(self.root / program[1:], os.X_OK):
             self.skipTest("needs traced_probes")
         with open(self.dir / "probes", "wb") as log:
-            probes = subprocess.Popen([*self.argv[:-1], program], env=self.daemon.env, stdout=log, stderr=log)
+            probes = subprocess.Popen([*self.argv[:-1], program], env=self.daemon.env, stdout=log,
+                                      stderr=log)
         try:
-            self.daemon.until(lambda: "Connected" in (self.dir / "probes").read_text(), "the connection of traced_probes")
+            self.daemon.until(lambda: "Connected" in (self.dir / "probes").read_text(),
+                              "the connection of traced_probes")
             self.perfetto(*self.config(BUFFERED + "duration_ms: 1000"), "-o", self.inside("beside"))
             self.assertGreaterEqual(len(self.stats_of("beside")), 2)
             self.assertIsNone(probes.poll())
@@ -632,7 +665,8 @@ class PerfettoClient(unittest.TestCase):
 
         def one(i):
             (self.dir / f"config{i}").write_text(BUFFERED + "duration_ms: 1500\n")
-            done = lib.run(*self.argv, "-c", self.inside(f"config{i}"), "--txt", "-o", self.inside(f"many{i}"),
+            done = lib.run(*self.argv, "-c", self.inside(f"config{i}"), "--txt", "-o",
+                           self.inside(f"many{i}"),
                            env=self.daemon.env)
             if done.returncode or len(self.stats_of(f"many{i}")) < 2:
                 errors.append(done.stderr)

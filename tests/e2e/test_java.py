@@ -132,7 +132,8 @@ class Java(unittest.TestCase):
     def setUpClass(cls):
         cls.home = jdk()
         if not cls.home:
-            raise unittest.SkipTest("needs javac, which scripts/install-deps installs (default-jdk-headless)")
+            raise unittest.SkipTest(
+                "needs javac, which scripts/install-deps installs (default-jdk-headless)")
         cls.folder = tempfile.TemporaryDirectory(prefix="mmtrace-java-")
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
@@ -175,15 +176,18 @@ class Java(unittest.TestCase):
                          ["run(II)V"] + ["deep(I)V"] * 4 + ["alpha()V"])
 
     def test_counts_where_the_vm_skips(self):
-        """From rate 64 on HotSpot draws by bytes, but each allocation has the same chance, whatever its size."""
+        """From rate 64 on HotSpot draws by bytes, but each allocation has the same chance, whatever
+        its size."""
         log = self.log("100,50,log", "Known", 200000, 1, 2, "worker")
         self.check_known(log, 400000, 100)
         log = self.log("1000,50,log", "-XX:+UseSerialGC", "Known", 500000, 1, 1, "worker")
         self.check_known(log, 500000, 1000)
         # The smallest objects: without fields, from Java 25 on also with half the header.
-        for flag in ["-XX:-UseCompactObjectHeaders", "-XX:+UseCompactObjectHeaders"][:1 + (jdk_version(self.home) >= 25)]:
+        for flag in ["-XX:-UseCompactObjectHeaders",
+                     "-XX:+UseCompactObjectHeaders"][:1 + (jdk_version(self.home) >= 25)]:
             log = self.log("100,50,log", "-XX:+IgnoreUnrecognizedVMOptions", flag, "Tiny", 1000000)
-            self.assertAlmostEqual(log.by_innermost()["LTiny;::tiny()V"], 10000, delta=500, msg=flag)
+            self.assertAlmostEqual(log.by_innermost()["LTiny;::tiny()V"], 10000, delta=500,
+                                   msg=flag)
 
     def test_every_allocation(self):
         log = self.log("1,4,log", "Known", 1000, 9, 1, "worker")
@@ -225,7 +229,8 @@ class Java(unittest.TestCase):
         made = run(MMSQL, "convert", self.path / "log", "-o", self.path / "odd.db")
         self.assertEqual(made.returncode, 0, made.stderr)
         with sqlite3.connect(self.path / "odd.db") as db:
-            threads = [row[0] for row in db.execute("select distinct thread_name from alloc_log_record")]
+            threads = [row[0]
+                       for row in db.execute("select distinct thread_name from alloc_log_record")]
         self.assertIn("x?+1,y; ], jclass[z], size[5, hex: 0x5]0", threads)
 
     def test_classes_that_come_and_go(self):
@@ -288,7 +293,8 @@ class Java(unittest.TestCase):
         self.assertIn("LKnown;::run(II)V", names)
         self.assertIn("Interpreter", names)
         said = [line.split() for line in times.read_text().splitlines()]
-        # Each line of the map has its time, in the same order; lines from before the start have none.
+        # Each line of the map has its time, in the same order; lines from before the start have
+        # none.
         self.assertEqual([line[1:] for line in said if len(line) == 3], [row[:2] for row in rows])
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.assertTrue(all(int(line[0]) == 0 or now - 100e9 < int(line[0]) < now for line in said))
@@ -313,17 +319,20 @@ class Java(unittest.TestCase):
 
     def test_perf_map_has_a_limit(self):
         vm, (lines, times) = self.perf_map_run("perfmap=16k")
-        self.assertEqual(vm.stderr.read(), f"tiallocsample: /tmp/perf-{vm.pid}.map has reached 16384 "
-                                           "bytes with its times; it ends here\n")
+        self.assertEqual(vm.stderr.read(),
+                         f"tiallocsample: /tmp/perf-{vm.pid}.map has reached 16384 "
+                         "bytes with its times; it ends here\n")
         self.assertTrue(100 < len(lines) <= len(times))
         self.assertLessEqual(sum(len(line) + 1 for line in lines + times), 16384)
 
     def test_perf_map_on_a_full_disk(self):
         vm, (lines, times) = self.perf_map_run("perfmap", preexec_fn=lambda:
-                                               resource.setrlimit(resource.RLIMIT_FSIZE, (9999, 9999)))
+                                               resource.setrlimit(resource.RLIMIT_FSIZE,
+                                                                  (9999, 9999)))
         said = [line for line in vm.stderr.read().splitlines() if "perf-" in line]
-        self.assertEqual(said, [f"tiallocsample: /tmp/perf-{vm.pid}.map cannot be written any more; "
-                                "it ends here: File too large"])
+        self.assertEqual(said,
+                         [f"tiallocsample: /tmp/perf-{vm.pid}.map cannot be written any more; "
+                          "it ends here: File too large"])
         self.assertGreater(min(len(lines), len(times)), 50)
 
     def test_perf_map_that_cannot_be_written(self):
@@ -336,8 +345,9 @@ class Java(unittest.TestCase):
         self.assertEqual(vm.wait(60), 0)
         path = pathlib.Path(f"/tmp/perf-{vm.pid}.map")
         self.addCleanup(path.rmdir)
-        self.assertEqual(vm.stderr.read(), f"tiallocsample: {path}: Is a directory; compiled code is "
-                                           "not recorded\n")
+        self.assertEqual(vm.stderr.read(),
+                         f"tiallocsample: {path}: Is a directory; compiled code is "
+                         "not recorded\n")
         self.assertGreater(len(Log(self.path / "log").samples), 0)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Java agent: exact counts, objects still in use, attaching, and faults that must not disturb the program."""
+"""The Java agent: exact counts, objects still in use, attaching, and faults that must not disturb
+the program."""
 import contextlib
 import math
 import os
@@ -35,17 +36,21 @@ def java_version(home):
 
 def newest_jdk():
     """A second VM, where one with virtual threads is installed."""
-    homes = [home for home in pathlib.Path("/usr/lib/jvm").glob("*") if (home / "bin" / "java").exists()]
+    homes = [home for home in pathlib.Path("/usr/lib/jvm").glob("*")
+             if (home / "bin" / "java").exists()]
     return max(homes, key=java_version, default=JDK)
 
 
-@unittest.skipUnless(AGENT.exists() and JDK, "the Java agent is not in this build: needs a JDK, which scripts/install-deps installs, and a new configuration")
+@unittest.skipUnless(AGENT.exists() and JDK,
+                     "the Java agent is not in this build: needs a JDK, which scripts/install-deps "
+                     "installs, and a new configuration")
 class JavaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.classes = pathlib.Path(tempfile.mkdtemp(prefix="java-"))
         cls.addClassCleanup(shutil.rmtree, cls.classes, ignore_errors=True)
-        built = run(JDK / "bin" / "javac", "--release", "17", "-d", cls.classes, *SOURCES.glob("*.java"))
+        built = run(JDK / "bin" / "javac", "--release", "17", "-d", cls.classes,
+                    *SOURCES.glob("*.java"))
         if built.returncode != 0:
             raise RuntimeError(built.stderr)
 
@@ -56,10 +61,12 @@ class JavaTest(unittest.TestCase):
 
     def java(self, options, *program, flags=(), home=JDK):
         agent = f"-agentpath:{AGENT}={options}" if options is not None else "-Dnone"
-        command = [home / "bin" / "java", agent, *flags, "-Xmx256m", "-cp", self.classes, "Allocations", *program]
+        command = [home / "bin" / "java", agent, *flags, "-Xmx256m", "-cp", self.classes,
+                   "Allocations", *program]
         with lib.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as vm:
             for suffix in ("map", "map.times"):
-                self.addCleanup(pathlib.Path(f"/tmp/perf-{vm.pid}.{suffix}").unlink, missing_ok=True)
+                self.addCleanup(pathlib.Path(f"/tmp/perf-{vm.pid}.{suffix}").unlink,
+                                missing_ok=True)
             said, errors = vm.communicate(timeout=60)
         return subprocess.CompletedProcess(command, vm.returncode, said, errors)
 
@@ -95,7 +102,8 @@ class Counts(JavaTest):
     def test_one_in_ten(self):
         self.java(f"10,50,{self.log}", "both", "50000")
         rows = self.samples()
-        # A block of ten has one sample; other allocations of the thread share the blocks at the borders.
+        # A block of ten has one sample; other allocations of the thread share the blocks at the
+        # borders.
         self.assertAlmostEqual(self.count(rows, 416), 5000, delta=5)
         self.assertAlmostEqual(self.count(rows, 1016, "LAllocations;::bytes(I)V"), 10000, delta=5)
 
@@ -123,14 +131,16 @@ class Counts(JavaTest):
             else:
                 self.assertLessEqual(int(line), keys)
         self.assertRegex(self.log.read_text(), re.compile(
-            r"^\+\d+,jthread\[main\], jclass\[\[I file: <UNKNOWN_FILE>\], size\[416, hex: 0x1a0\]$", re.MULTILINE))
+            r"^\+\d+,jthread\[main\], jclass\[\[I file: <UNKNOWN_FILE>\], size\[416, hex: 0x1a0\]$",
+            re.MULTILINE))
 
 
 class Vms(JavaTest):
     """The agent does not disturb the program, whatever the VM does."""
 
     def test_flags(self):
-        for flag in ("-Xint", "-Xcheck:jni", "-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC", "-XX:+UseZGC"):
+        for flag in ("-Xint", "-Xcheck:jni", "-XX:+UseSerialGC", "-XX:+UseParallelGC",
+                     "-XX:+UseG1GC", "-XX:+UseZGC"):
             with self.subTest(flag):
                 result = self.java(f"7,50,{self.log},live,perfmap", "both", "7000", flags=[flag])
                 self.assertEqual((result.returncode, result.stdout), (0, "done\n"), result.stderr)
@@ -157,7 +167,8 @@ class Vms(JavaTest):
         self.assertEqual(self.count(self.samples(), 416), 1000)
 
     def test_a_killed_vm_leaves_a_log_that_can_be_read(self):
-        with lib.Popen([JDK / "bin/java", f"-agentpath:{AGENT}=1,50,{self.log}", "-cp", self.classes,
+        with lib.Popen([JDK / "bin/java", f"-agentpath:{AGENT}=1,50,{self.log}", "-cp",
+                        self.classes,
                                "Allocations", "forever", "0"], stdout=subprocess.PIPE) as vm:
             vm.stdout.readline()
             self.wait_log(self.log, 300000)
@@ -188,7 +199,8 @@ class Vms(JavaTest):
         self.assertEqual(self.count(self.samples(), 416), 100)
 
     def test_wrong_options(self):
-        for options in ("ten", "0", "10,0", "10,50,x,bites=5", "1,9999", "bytes=-1", "bytes=99999999999"):
+        for options in ("ten", "0", "10,0", "10,50,x,bites=5", "1,9999", "bytes=-1",
+                        "bytes=99999999999"):
             with self.subTest(options):
                 result = self.java(options, "both", "10")
                 self.assertEqual((result.returncode, result.stdout), (0, "done\n"))
@@ -197,7 +209,8 @@ class Vms(JavaTest):
 
 class Attach(JavaTest):
     def start(self, *flags, home=JDK):
-        vm = subprocess.Popen([home / "bin/java", *flags, "-cp", self.classes, "Allocations", "forever", "0"],
+        vm = subprocess.Popen([home / "bin/java", *flags, "-cp", self.classes, "Allocations",
+                               "forever", "0"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(vm.stderr.close)
         self.addCleanup(vm.stdout.close)
@@ -209,7 +222,8 @@ class Attach(JavaTest):
         return run(MMTRACE, "java", vm.pid, *options)
 
     def sample(self, pid, log, *options):
-        """Samples until the log has 10,000 bytes, more than 500 samples. Returns the first lines of the output."""
+        """Samples until the log has 10,000 bytes, more than 500 samples. Returns the first lines of
+        the output."""
         begun = run(MMTRACE, "java", pid, *options)
         self.assertEqual(begun.returncode, 0, begun.stderr)
         self.wait_log(log, 10000)
@@ -224,7 +238,8 @@ class Attach(JavaTest):
         self.assertGreater(n, 100)
         states.wait_for_cpu(vm.pid, 0.2)
         self.assertEqual(self.count(self.samples(), 416), n)
-        self.assertGreater(self.count(self.samples(f"{self.log}.live"), 416, "LAllocations;::keep(I)V"), 0)
+        self.assertGreater(self.count(self.samples(f"{self.log}.live"), 416,
+                                      "LAllocations;::keep(I)V"), 0)
         self.assertIsNone(vm.poll())
         self.assertFalse(list(pathlib.Path("/tmp").glob(f".attach_pid{vm.pid}")))
 
@@ -238,7 +253,8 @@ class Attach(JavaTest):
 
     def test_the_program_ends_before_its_time(self):
         vm = self.start()
-        recorder = subprocess.Popen([MMTRACE, "java", str(vm.pid), "-t", "2m", "-r", "10", "-o", self.log],
+        recorder = subprocess.Popen([MMTRACE, "java", str(vm.pid), "-t", "2m", "-r", "10", "-o",
+                                     self.log],
                                     stderr=subprocess.PIPE, text=True)
         self.addCleanup(recorder.kill)
         self.assertIn("samples go to", recorder.stderr.readline())
@@ -304,12 +320,14 @@ class Attach(JavaTest):
         self.addCleanup(outer.wait)
         self.addCleanup(outer.kill)
         outer.stdout.readline()
-        return int(pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0]), tmp
+        return int(pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[
+            0]), tmp
 
     @needs_namespaces
     @hides_tmp
     def test_a_container(self):
-        """The VM sees neither the library nor the recorder's network. It keeps one agent, however often it is asked."""
+        """The VM sees neither the library nor the recorder's network. It keeps one agent, however
+        often it is asked."""
         pid, tmp = self.contained("-n", hidden=AGENT.parent)
         for i in range(2):
             said = self.sample(pid, tmp / f"{i}.log", "-b", "1k", "-o", f"/tmp/{i}.log")
@@ -317,17 +335,20 @@ class Attach(JavaTest):
             self.assertGreater(sum(row[4] for row in self.samples(tmp / f"{i}.log")), 10)
         for i in range(2):
             trace = self.dir / f"{i}.pftrace"
-            with lib.Popen([MMTRACE, "heap", "-i", "4k", "--heaps", "com.android.art", "-o", str(trace), "--pid", str(pid)]) as recorder:
+            with lib.Popen([MMTRACE, "heap", "-i", "4k", "--heaps", "com.android.art", "-o",
+                            str(trace), "--pid", str(pid)]) as recorder:
                 states.wait_for_text(pid, "maps", "/memfd:mmheap")
                 states.wait_for_rounds(pid, 20)
                 recorder.send_signal(signal.SIGINT)
                 self.assertEqual(recorder.wait(60), 0)
-            lib.wait_for(lambda: "/memfd:mmheap" not in states.proc_text(pid, "maps"), f"the profile of {pid} has ended")
+            lib.wait_for(lambda: "/memfd:mmheap" not in states.proc_text(pid, "maps"),
+                         f"the profile of {pid} has ended")
             self.assertGreater(trace.stat().st_size, 1000)
         maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
         self.assertEqual(len(set(re.findall(r"/libtiallocsample\S*", maps))), 1)
         left = {f.name for f in tmp.iterdir()}
-        self.assertEqual(left, {"classes", "0.log", "1.log", ".java_pid1", "hsperfdata_root"} & left)
+        self.assertEqual(left,
+                         {"classes", "0.log", "1.log", ".java_pid1", "hsperfdata_root"} & left)
 
     @needs_namespaces
     @hides_tmp

@@ -27,7 +27,9 @@ duration_ms: {}
 """
 
 
-@unittest.skipUnless(AGENT.exists() and shutil.which("javac"), "the Java agent is not in this build: needs a JDK, which scripts/install-deps installs, and a new configuration")
+@unittest.skipUnless(AGENT.exists() and shutil.which("javac"),
+                     "the Java agent is not in this build: needs a JDK, which scripts/install-deps "
+                     "installs, and a new configuration")
 class JavaTrace(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -44,13 +46,15 @@ class JavaTrace(unittest.TestCase):
         self.environment = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
 
     def start(self, *args):
-        process = subprocess.Popen([str(arg) for arg in args], env=self.environment, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([str(arg) for arg in args], env=self.environment,
+                                   stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         return process
 
     def java(self, *flags, name="java"):
-        process = self.start(name, *flags, "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
+        process = self.start(name, *flags, "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations",
+                             "forever", "1")
         self.addCleanup(end_vm, process)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
@@ -74,21 +78,24 @@ class JavaTrace(unittest.TestCase):
         return wait_for(ring, f"process {java.pid} samples")
 
     def wait_sampled(self, java, other_than=None):
-        """Until a VM's samples go to a recorder, and it has allocated some 25 MB since: three times its young heap."""
+        """Until a VM's samples go to a recorder, and it has allocated some 25 MB since: three times
+        its young heap."""
         self.wait_ring(java, other_than)
         states.wait_for_rounds(java.pid, 300)
 
     def profile(self, java, *options):
         """A profile of a VM that runs, for as long as the VM takes."""
-        recorder = self.start(MMTRACE, "heap", "-i", "4k", *options, "-o", self.trace, "--pid", java.pid)
+        recorder = self.start(MMTRACE, "heap", "-i", "4k", *options, "-o", self.trace, "--pid",
+                              java.pid)
         self.wait_sampled(java)
         recorder.send_signal(signal.SIGINT)
         self.assertEqual(recorder.wait(60), 0)
 
     def allocated(self):
         """Bytes by pid."""
-        return dict(self.query("select pid, sum(max(size, 0)) from heap_profile_allocation join process using (upid) "
-                               "where heap_name = 'com.android.art' group by 1"))
+        return dict(self.query(
+            "select pid, sum(max(size, 0)) from heap_profile_allocation join process using (upid) "
+            "where heap_name = 'com.android.art' group by 1"))
 
     def query(self, sql):
         database = self.dir / "t.db"
@@ -103,20 +110,24 @@ class JavaTrace(unittest.TestCase):
                                "group by heap_name order by 1"))
 
     def test_both_heaps_of_a_program(self):
-        result = run(MMTRACE, "heap", "-i", "4k", "--heaps", "libc.malloc,com.android.art", "-o", self.trace, "--",
+        result = run(MMTRACE, "heap", "-i", "4k", "--heaps", "libc.malloc,com.android.art", "-o",
+                     self.trace, "--",
                      "java", "-cp", self.classes, "Allocations", "keep", "50000")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(set(self.heaps()), {"com.android.art", "libc.malloc"})
-        self.assertEqual(self.query("select count(distinct upid) from heap_profile_allocation"), [(1,)])
+        self.assertEqual(self.query("select count(distinct upid) from heap_profile_allocation"),
+                         [(1,)])
         sizes = dict(self.query("""
             select f.name, sum(a.size) from heap_profile_allocation a
             join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id
             where heap_name = 'com.android.art' and a.size > 0 group by 1"""))
         # 50,000 arrays of 50 longs.
-        self.assertAlmostEqual(sizes["Allocations.keep"], 50000 * 416, delta=5 * (50000 * 416 * 4096) ** 0.5)
+        self.assertAlmostEqual(sizes["Allocations.keep"], 50000 * 416,
+                               delta=5 * (50000 * 416 * 4096) ** 0.5)
         if TRACE_PROCESSOR:
             sql = self.dir / "sql"
-            sql.write_text("select 'heap=' || heap_name from heap_profile_allocation group by heap_name;")
+            sql.write_text(
+                "select 'heap=' || heap_name from heap_profile_allocation group by heap_name;")
             read = run(TRACE_PROCESSOR, "-q", sql, self.trace)
             self.assertIn("heap=com.android.art", read.stdout)
             self.assertIn("heap=libc.malloc", read.stdout)
@@ -125,13 +136,15 @@ class JavaTrace(unittest.TestCase):
         """Attached to; garbage is freed; the VM goes on."""
         java = self.java()
         self.profile(java, "--heaps", "com.android.art")
-        (allocated, kept), = self.query("select sum(max(size, 0)), sum(size) from heap_profile_allocation")
+        (allocated,
+         kept), = self.query("select sum(max(size, 0)), sum(size) from heap_profile_allocation")
         self.assertGreater(allocated, 10000000)
         self.assertLess(kept, allocated / 2)
         self.assertIsNone(java.poll())
 
     def test_killed_recorder_and_killed_vm(self):
-        """The VM does not wait for a recorder and finds the next one; if the VM is killed, its profile is whole."""
+        """The VM does not wait for a recorder and finds the next one; if the VM is killed, its
+        profile is whole."""
         java = self.java(f"-agentpath:{AGENT}=trace")
         first = self.record(f"pid: {java.pid}", 600000)
         old = self.wait_ring(java)
@@ -147,7 +160,8 @@ class JavaTrace(unittest.TestCase):
         self.assertGreater(self.heaps()["com.android.art"], 1000000)
 
     def test_a_config_names_vms(self):
-        """A VM that runs and one that starts later; neither was prepared. No file is left where the VMs were asked."""
+        """A VM that runs and one that starts later; neither was prepared. No file is left where the
+        VMs were asked."""
         name = self.named()
         before = self.java(name=name)
         recorder = self.record(f'process_cmdline: "{name.name}"', 120000, "android.heapprofd")
@@ -163,20 +177,25 @@ class JavaTrace(unittest.TestCase):
         self.assertEqual(list(pathlib.Path("/tmp").glob(f".attach_pid{before.pid}")), [])
 
     def test_a_vm_that_is_still_starting(self):
-        """A VM takes requests before it gives JVMTI to agents. An agent of its own holds it there for three seconds."""
+        """A VM takes requests before it gives JVMTI to agents. An agent of its own holds it there
+        for three seconds."""
         source, agent = self.dir / "slow.c", self.dir / "libslow.so"
         source.write_text("#include <jvmti.h>\n#include <stdio.h>\n#include <unistd.h>\n"
                           "static void JNICALL on_start(jvmtiEnv *jvmti, JNIEnv *jni)\n"
                           '{\n    puts("starting");\n    fflush(stdout);\n    sleep(3);\n}\n'
-                          "jint Agent_OnLoad(JavaVM *vm, char *options, void *reserved)\n{\n    jvmtiEnv *jvmti;\n"
+                          "jint Agent_OnLoad(JavaVM *vm, char *options, void *reserved)\n{\n    "
+                          "jvmtiEnv *jvmti;\n"
                           "    jvmtiEventCallbacks callbacks = {.VMStart = on_start};\n"
                           "    (*vm)->GetEnv(vm, (void **)&jvmti, JVMTI_VERSION_1_2);\n"
                           "    (*jvmti)->SetEventCallbacks(jvmti, &callbacks, sizeof(callbacks));\n"
-                          "    return (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_START, NULL);\n}\n")
+                          "    return (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, "
+                          "JVMTI_EVENT_VM_START, NULL);\n}\n")
         include = pathlib.Path(shutil.which("javac")).resolve().parent.parent / "include"
-        built = run(os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-I{include}", f"-I{include}/linux", source, "-o", agent)
+        built = run(os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-I{include}",
+                    f"-I{include}/linux", source, "-o", agent)
         self.assertEqual(built.returncode, 0, built.stderr)
-        vm = self.start("java", f"-agentpath:{agent}", "-Xmx256m", "-Xmn8m", "-cp", self.classes, "Allocations", "forever", "1")
+        vm = self.start("java", f"-agentpath:{agent}", "-Xmx256m", "-Xmn8m", "-cp", self.classes,
+                        "Allocations", "forever", "1")
         self.addCleanup(end_vm, vm)
         self.assertEqual(vm.stdout.readline(), "starting\n")
         recorder = self.record(f"pid: {vm.pid}", 120000, "android.heapprofd")
@@ -188,7 +207,8 @@ class JavaTrace(unittest.TestCase):
 
     def test_only_those_that_run_or_only_those_that_start(self):
         """VMs with the agent connect by themselves at any time; other VMs are asked."""
-        for field, of_before, of_later in (("no_running", False, True), ("no_startup", True, False)):
+        for field, of_before, of_later in (("no_running", False, True),
+                                           ("no_startup", True, False)):
             with self.subTest(field), contextlib.ExitStack() as stack:
                 name = self.named()
                 stack.callback(name.unlink)
@@ -197,7 +217,8 @@ class JavaTrace(unittest.TestCase):
                 wait_for((self.dir / "heap.sock.java").exists, "the recorder waits for programs")
                 states.wait_for_reads(recorder.pid, 30)  # has seen those that run
                 later = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
-                expected = {vm.pid for vm in (before if of_before else []) + (later if of_later else [])}
+                expected = {vm.pid
+                            for vm in (before if of_before else []) + (later if of_later else [])}
                 for vm in before + later:
                     if vm.pid in expected:
                         self.wait_sampled(vm)
@@ -211,14 +232,17 @@ class JavaTrace(unittest.TestCase):
                 (self.dir / "t.db").unlink()
 
     def test_collectors(self):
-        """Each collector tells of garbage in its own way. One never collects, so all objects are in use."""
+        """Each collector tells of garbage in its own way. One never collects, so all objects are in
+        use."""
         for flag in ("Serial", "Parallel", "G1", "Z", "Shenandoah", "Epsilon"):
             flags = ["-XX:+UnlockExperimentalVMOptions", f"-XX:+Use{flag}GC", "-Xmx400m"]
             if run("java", *flags, "-version").returncode != 0:
                 continue
             with self.subTest(flag):
-                result = run(MMTRACE, "heap", "-q", "-i", "16k", "--heaps", "com.android.art", "-o", self.trace, "--",
-                             "java", *flags, "-cp", self.classes, "Allocations", "garbage", "100000")
+                result = run(MMTRACE, "heap", "-q", "-i", "16k", "--heaps", "com.android.art", "-o",
+                             self.trace, "--",
+                             "java", *flags, "-cp", self.classes, "Allocations", "garbage",
+                             "100000")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 (self.dir / "t.db").unlink(missing_ok=True)
                 (allocated, kept), = self.query("""
@@ -226,7 +250,8 @@ class JavaTrace(unittest.TestCase):
                     join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id
                     where f.name = 'Allocations.ints'""")
                 size = 100000 * 416
-                # The deviation of a sum of samples is the root of what it would be of and the interval.
+                # The deviation of a sum of samples is the root of what it would be of and the
+                # interval.
                 deviation = (size * 16384) ** 0.5
                 self.assertAlmostEqual(allocated, size, delta=5 * deviation)
                 if flag == "Epsilon":

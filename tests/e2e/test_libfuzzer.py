@@ -15,19 +15,24 @@ def runtime():
     if not shutil.which("clang"):
         return None
     name = f"libclang_rt.fuzzer-{os.uname().machine}.a"
-    path = subprocess.run(["clang", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    path = subprocess.run(["clang", f"-print-file-name={name}"], capture_output=True, text=True,
+                          check=True).stdout.strip()
     return path if os.path.exists(path) else None
 
 
 @lib.needs_program("clang", "meson", "ninja")
-@unittest.skipUnless(runtime(), "needs the runtime of clang's sanitizers (libclang-rt), which scripts/install-deps installs")
+@unittest.skipUnless(runtime(),
+                     "needs the runtime of clang's sanitizers (libclang-rt), which "
+                     "scripts/install-deps installs")
 class LibFuzzer(unittest.TestCase):
     def test_it_links_and_runs(self):
         """A target that needs no program, so that little has to be built."""
         build = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-libfuzzer-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, build)
-        options = ["-Dlibfuzzer=enabled", "-Db_lundef=false", *(f"-D{name}=disabled" for name in ("producer", "converter", "java"))]
-        done = lib.run("meson", "setup", build, lib.ROOT, *options, env={**os.environ, "CC": "clang"}, timeout_s=300)
+        options = ["-Dlibfuzzer=enabled", "-Db_lundef=false",
+                   *(f"-D{name}=disabled" for name in ("producer", "converter", "java"))]
+        done = lib.run("meson", "setup", build, lib.ROOT, *options,
+                       env={**os.environ, "CC": "clang"}, timeout_s=300)
         self.assertEqual(done.returncode, 0, done.stdout[-2000:])
         done = lib.run("ninja", "-C", build, "tests/fuzz/libfuzzer_wire", timeout_s=300)
         self.assertEqual(done.returncode, 0, done.stdout[-2000:])

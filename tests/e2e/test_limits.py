@@ -30,13 +30,15 @@ class Limits(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def convert(self, output=None, **options):
-        """The exit code is 0 or 1. A conversion that failed has printed one line and left no file."""
+        """The exit code is 0 or 1. A conversion that failed has printed one line and left no
+        file."""
         output = output or self.dir / "out.db"
         folder = pathlib.Path(options.pop("folder", self.dir))
         done = lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", output, **options)
         self.assertIn(done.returncode, (0, 1), done)
         self.assertEqual(done.stderr.count("\n"), done.returncode, done.stderr)
-        self.assertEqual(sorted(os.listdir(folder)), ["out.db"] if done.returncode == 0 else [], done.stderr)
+        self.assertEqual(sorted(os.listdir(folder)), ["out.db"] if done.returncode == 0 else [],
+                         done.stderr)
         return done
 
 
@@ -61,7 +63,8 @@ class AddressSpace(Limits):
             with self.subTest(mib=mib):
                 done = self.limited(mib)
                 if done.returncode:
-                    self.assertIn(f"limited to {mib} MiB, ulimit -v; 64 MiB and four times", done.stderr)
+                    self.assertIn(f"limited to {mib} MiB, ulimit -v; 64 MiB and four times",
+                                  done.stderr)
                 else:
                     (self.dir / "out.db").unlink()
 
@@ -81,9 +84,11 @@ class Resources(Limits):
         self.addCleanup(os.close, at)
         for size in (4060, 4065, 4066, 4067, 4068, 4070, 4072, 4078, 4090, 4096, 5000):
             with self.subTest(size=size):
-                done = self.convert(f"{folder}/{'x' * (size - len(str(folder)) - 1)}", folder=f"/proc/self/fd/{at}")
+                done = self.convert(f"{folder}/{'x' * (size - len(str(folder)) - 1)}",
+                                    folder=f"/proc/self/fd/{at}")
                 self.assertEqual(done.returncode, 1)
-                self.assertRegex(done.stderr, ": (File name too long|unable to open database file)$")
+                self.assertRegex(done.stderr,
+                                 ": (File name too long|unable to open database file)$")
 
     @lib.needs_root
     def test_no_thread(self):
@@ -97,7 +102,9 @@ class Resources(Limits):
         except OSError:
             runs = False
         if not runs:
-            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
+            self.skipTest(
+                "another user cannot run the build: it is in a folder that only its owner may "
+                "enter")
         done = self.convert(preexec_fn=alone)
         self.assertEqual(done.returncode, 1, "a thread was started in spite of the limit")
         self.assertIn("no thread can be started: Resource temporarily unavailable", done.stderr)
@@ -107,14 +114,17 @@ class Resources(Limits):
         """The file system has a few more free inodes each time, until the conversion succeeds."""
         codes = []
         for free in (0, 1, 2, 3, 4, 6, 9, 200):
-            script = (f"mount -t tmpfs -o size=64m,nr_inodes={free + 1} tmpfs {self.dir} && cd {self.dir} && "
-                      f"{lib.MMSQL} convert -q {TRACE} -o out.db; code=$?; echo; ls -A; exit $code")
+            script = (
+                f"mount -t tmpfs -o size=64m,nr_inodes={free + 1} tmpfs {self.dir} "
+                f"&& cd {self.dir} && {lib.MMSQL} convert -q {TRACE} -o out.db; code=$?; echo; "
+                "ls -A; exit $code")
             done = lib.run("unshare", "--mount", "sh", "-c", script)
             codes.append(done.returncode)
             with self.subTest(free=free):
                 left = done.stdout.split()
                 if done.returncode and left:  # a part of the trace needs fewer temporary files
-                    self.assertRegex(done.stderr, r"\(what is free\), is reached: .*; the rest is converted")
+                    self.assertRegex(done.stderr,
+                                     r"\(what is free\), is reached: .*; the rest is converted")
                 elif done.returncode:
                     self.assertIn("no space left", done.stderr.lower())
                 self.assertEqual(left, ["out.db"] if left or done.returncode == 0 else [])
@@ -128,15 +138,17 @@ class FullDisk(Limits):
     @lib.needs_namespaces
     def test_the_old_file_stays(self):
         """Each verb that writes a file, where the disk is full but for one page."""
-        for number, argv in enumerate((("convert", "-q", TRACE), ("convert", "-q", "--append", TRACE),
+        for number, argv in enumerate((("convert", "-q", TRACE),
+                                       ("convert", "-q", "--append", TRACE),
                                        ("pprof", self.HEAP), ("flamegraph", self.HEAP))):
             with self.subTest(argv=argv[:2]):
                 old = self.dir / f"old{number}"
                 lib.run(lib.MMSQL, "convert", "-q", self.HEAP, "-o", old)
-                script = (f"mount -t tmpfs -o size=16m tmpfs {self.dir}/disk && cp {old} {self.dir}/disk/old && "
-                          f"head -c 64m /dev/zero >{self.dir}/disk/fill; "
-                          f"{lib.MMSQL} {' '.join(map(str, argv))} -o {self.dir}/disk/old; echo $?; "
-                          f"cmp {old} {self.dir}/disk/old && ls -A {self.dir}/disk")
+                script = (
+                    f"mount -t tmpfs -o size=16m tmpfs {self.dir}/disk && cp {old} "
+                    f"{self.dir}/disk/old && head -c 64m /dev/zero >{self.dir}/disk/fill; "
+                    f"{lib.MMSQL} {' '.join(map(str, argv))} -o {self.dir}/disk/old; echo $?; "
+                    f"cmp {old} {self.dir}/disk/old && ls -A {self.dir}/disk")
                 (self.dir / "disk").mkdir(exist_ok=True)
                 done = lib.run("unshare", "--mount", "sh", "-c", script)
                 self.assertEqual(done.stdout.split(), ["1", "fill", "old"], done.stderr)
@@ -144,7 +156,8 @@ class FullDisk(Limits):
 
 
 class Budgets(Limits):
-    """Memory and output of a conversion end at --max-memory and --max-output; rows read until then are kept."""
+    """Memory and output of a conversion end at --max-memory and --max-output; rows read until then
+    are kept."""
 
     def setUp(self):
         super().setUp()
@@ -186,15 +199,20 @@ class Budgets(Limits):
 
     @unittest.skipIf(lib.is_sanitized(), "sanitizers take memory themselves")
     def test_memory(self):
-        """Each kind of growth: state of sequences, names, tracks, threads. None may pass the limit."""
+        """Each kind of growth: state of sequences, names, tracks, threads. None may pass the
+        limit."""
         n = 200000
         state = text(12, text(2, number(1, 1) + text(2, b"x")))
         kinds = {
-            "clears": (text(1, number(8, 1) + number(10, 1) + number(13, 3) + state) for _ in range(n)),
-            "sequences": (text(1, number(8, 1) + number(10, i + 2) + number(13, 1) + state) for i in range(n)),
-            "names": (packet(12, text(2, number(1, i) + text(2, b"n%d" % i))) for i in range(2 * n)),
+            "clears": (text(1, number(8, 1) + number(10, 1) + number(13, 3) + state)
+                       for _ in range(n)),
+            "sequences": (text(1, number(8, 1) + number(10, i + 2) + number(13, 1) + state)
+                          for i in range(n)),
+            "names": (packet(12, text(2, number(1, i) + text(2, b"n%d" % i)))
+                      for i in range(2 * n)),
             "tracks": (packet(60, number(1, i + 1) + text(2, b"t")) for i in range(n)),
-            "threads": (packet(2, text(2, number(1, i + 10) + number(2, 1) + number(3, 7))) for i in range(n)),
+            "threads": (packet(2, text(2, number(1, i + 10) + number(2, 1) + number(3, 7)))
+                        for i in range(n)),
         }
         for name, packets in kinds.items():
             with self.subTest(name):
@@ -221,7 +239,8 @@ class Budgets(Limits):
         self.kept(padding, 2, said, "output")
 
     def test_small_outputs(self):
-        """The working files meet the limit in the middle of the conversion: it begins again with less."""
+        """The working files meet the limit in the middle of the conversion: it begins again with
+        less."""
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                           [packet(11, event, ts=2000 + i) for i in range(100000)])
@@ -235,7 +254,8 @@ class Budgets(Limits):
                 self.db.unlink()
 
     def test_verbs_that_convert(self):
-        """The commands work on the part within the limit, and end with 1; an old file is replaced."""
+        """The commands work on the part within the limit, and end with 1; an old file is
+        replaced."""
         heap = (lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace").read_bytes()
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [heap, packet(60, number(1, 1) + text(2, b"t"))] +
@@ -245,8 +265,10 @@ class Budgets(Limits):
             for limit in ("2m", "100m"):
                 with self.subTest(verb=verb[0], limit=limit):
                     out.write_text("old")
-                    sql = ["SELECT count(*) FROM heap_profile_allocation"] if verb[0] == "query" else []
-                    done = lib.run(lib.MMSQL, *verb, "--max-output", limit, "--max-memory", "256m", path, *sql,
+                    sql = ["SELECT count(*) FROM heap_profile_allocation"] if verb[
+                        0] == "query" else []
+                    done = lib.run(lib.MMSQL, *verb, "--max-output", limit, "--max-memory", "256m",
+                                   path, *sql,
                                    text=False)
                     self.assertEqual(done.returncode, int(limit == "2m"), done.stderr)
                     said = b"events.gz: --max-output, 2 MiB, is reached"
@@ -262,7 +284,8 @@ class Budgets(Limits):
         """Joined traces count, too; a file that no room is left for is named."""
         event = number(9, 3) + number(11, 1)
         traces = [self.write(f"{name}.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
-                             [packet(11, event + text(23, name.encode()), ts=2000 + i) for i in range(20000)])
+                             [packet(11, event + text(23, name.encode()), ts=2000 + i)
+                              for i in range(20000)])
                   for name in "abcdef"]
         argv = ["--max-output", "3m", *traces]
         _, said = self.limited(argv.pop(), *argv)
@@ -273,15 +296,18 @@ class Budgets(Limits):
         self.assertIn(self.query("SELECT count(*) FROM trace")[0][0], range(2, 7))
         self.assertGreater(self.query("SELECT count(*) FROM slice")[0][0], 20000)
         whole = self.db.read_bytes()
-        done = lib.run(lib.MMSQL, "convert", "-q", "--append", "--max-output", "1m", traces[5], "-o", self.db)
+        done = lib.run(lib.MMSQL, "convert", "-q", "--append", "--max-output", "1m", traces[5],
+                       "-o", self.db)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("out.db: --max-output, 1 MiB, is reached by what it has already (give more)", done.stderr)
+        self.assertIn("out.db: --max-output, 1 MiB, is reached by what it has already (give more)",
+                      done.stderr)
         self.assertEqual(self.db.read_bytes(), whole)
 
     def test_the_same_each_time(self):
         """The progress of the writing thread does not decide which rows are kept."""
         maps = self.dir / "perf-7.map"
-        maps.write_text("".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(50000)))
+        maps.write_text(
+            "".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(50000)))
         kept = set()
         for _ in range(12):
             _, said = self.limited(TRACE, "--max-output", "1m", "--perf-map", maps)
@@ -291,12 +317,15 @@ class Budgets(Limits):
 
     def test_small_outputs_of_other_files(self):
         maps = self.dir / "perf-7.map"
-        maps.write_text("".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(200000)))
+        maps.write_text(
+            "".join(f"{4096 + 16 * i:x} 10 function_with_a_long_name_{i}\n" for i in range(200000)))
         for argv in (("--perf-map",), (TRACE, "--perf-map")):
             for mib in (1, 2, 6):
                 with self.subTest(argv=argv, mib=mib):
                     _, said = self.limited(maps, "--max-output", f"{mib}m", *argv)
-                    self.assertRegex(said, f"perf(-7.|[ ])map: --max-output, {mib} MiB, is reached; (left out|converted)")
+                    self.assertRegex(said,
+                                     f"perf(-7.|[ ])map: --max-output, {mib} MiB, is reached; "
+                                     "(left out|converted)")
                     self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
                     self.assertLessEqual(self.db.stat().st_size, mib * MIB)
                     self.db.unlink()
@@ -307,14 +336,17 @@ class Budgets(Limits):
     def test_the_confined_verdict(self):
         """Conversions on behalf of root have little memory, and end in the same way."""
         state = text(12, text(2, number(1, 1) + text(2, b"x")))
-        path = self.write("clears.gz", [text(1, number(8, 1) + number(10, 1) + number(13, 3) + state)] * 1000000)
+        path = self.write("clears.gz",
+                          [text(1, number(8, 1) + number(10, 1) + number(13, 3) + state)] * 1000000)
         with open(path, "rb") as trace:
             done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"--max-memory, \d+ MiB, is reached")  # 448 where there is as much
+        # 448 where there is as much
+        self.assertRegex(done.stderr, r"--max-memory, \d+ MiB, is reached")
 
     def test_options(self):
-        for option, value in (("--max-memory", "1m"), ("--max-memory", "x"), ("--max-output", "-1"), ("--max-output", "9")):
+        for option, value in (("--max-memory", "1m"), ("--max-memory", "x"), ("--max-output", "-1"),
+                              ("--max-output", "9")):
             done = lib.run(lib.MMSQL, "convert", TRACE, "-o", self.db, option, value)
             self.assertEqual(done.returncode, 2)
             self.assertIn("not a size", done.stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets of a daemon without a free descriptor: no client is served, the daemon rests, and later serves all clients."""
+"""Sockets of a daemon without a free descriptor: no client is served, the daemon rests, and later
+serves all clients."""
 import os
 import resource
 import select
@@ -50,7 +51,8 @@ class WithoutDescriptors(unittest.TestCase):
         return bool(select.select([client], [], [], 0)[0])
 
     def take_descriptors(self):
-        """Lowers the daemon's limit to the descriptors that it has, once it has closed those of former clients."""
+        """Lowers the daemon's limit to the descriptors that it has, once it has closed those of
+        former clients."""
         hard, seen = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)[1], []
 
         def is_at_rest():
@@ -68,7 +70,8 @@ class WithoutDescriptors(unittest.TestCase):
             self.assertFalse(any(self.is_served(client) for client in clients))
         finally:
             resource.prlimit(self.pid, resource.RLIMIT_NOFILE, limits)
-        lib.wait_for(lambda: all(self.is_served(client) for client in clients), "an answer for those who waited")
+        lib.wait_for(lambda: all(self.is_served(client) for client in clients),
+                     "an answer for those who waited")
         self.daemon.status()
 
     def test_consumer_and_producer(self):
@@ -80,7 +83,8 @@ class WithoutDescriptors(unittest.TestCase):
     def test_heap(self):
         config = self.daemon.root / "config"
         config.write_text(HEAP)
-        recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", self.daemon.root / "trace"], env=self.daemon.env)
+        recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o",
+                                     self.daemon.root / "trace"], env=self.daemon.env)
         self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
         sockets = [self.daemon.run_dir / "heap.sock", self.daemon.run_dir / "heap.sock.java"]

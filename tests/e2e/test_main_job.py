@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, end to end: real memory pressure, recorded with the sources of configs/mm_events.cfg, read by
-protoc, converted, and queried. The kernel's own counters are the judge.
+"""The main job, end to end: real memory pressure, recorded with the sources of
+configs/mm_events.cfg, read by protoc, converted, and queried. The kernel's own counters are the
+judge.
 """
 import collections
 import os
@@ -68,9 +69,11 @@ class MainJob(unittest.TestCase):
         # Room for every event, however often a busy machine reclaims: they are counted below.
         text = text.replace("size_kb: 512\n", "size_kb: 16384\n")
         # Exits are read for names in any case. The kernel counts them, so they are recorded, too.
-        text = text.replace("ftrace_config {", 'ftrace_config { ftrace_events: "sched/sched_process_exit"', 1)
+        text = text.replace("ftrace_config {",
+                            'ftrace_config { ftrace_events: "sched/sched_process_exit"', 1)
         config.write_text(text + RESIDENCY % (out / "halves"))
-        argv = [lib.MMTRACE, "record", "-q", "-c", config, "-t", f"{LIMIT_S}s", "-o", out / "trace.pftrace"]
+        argv = [lib.MMTRACE, "record", "-q", "-c", config, "-t", f"{LIMIT_S}s", "-o",
+                out / "trace.pftrace"]
         before = vmstat()
         recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.PIPE, text=True)
         cls.recorder_pid = recorder.pid
@@ -90,13 +93,16 @@ class MainJob(unittest.TestCase):
 
     @classmethod
     def wait_recording(cls, recorder):
-        """Until the recorder's tracefs instance, which is set up last, is switched on with our clock."""
+        """Until the recorder's tracefs instance, which is set up last, is switched on with our
+        clock."""
         end = time.monotonic() + 60
         while time.monotonic() < end and recorder.poll() is None:
             for path in (lib.TRACEFS / "instances").glob(f"mmtrace-{recorder.pid}-*"):
                 if (lib.tracefs_text(path, "tracing_on") == "1\n"
                         and "[boot]" in lib.tracefs_text(path, "trace_clock")
-                        and lib.tracefs_text(path, "events/vmscan/mm_vmscan_direct_reclaim_begin/enable") == "1\n"):
+                        and lib.tracefs_text(path,
+                                             "events/vmscan/mm_vmscan_direct_reclaim_begin/enable")
+                    == "1\n"):
                     time.sleep(1)
                     return
             time.sleep(0.05)
@@ -104,7 +110,8 @@ class MainJob(unittest.TestCase):
 
     @classmethod
     def evict_half_by_half(cls):
-        """Keeps the whole file, then half of it, half of the rest, ... and notes the answer of mincore() each time."""
+        """Keeps the whole file, then half of it, half of the rest, ... and notes the answer of
+        mincore() each time."""
         watched, left = cls.watched, cls.watched.pages
         watched.bring_in(0, left)
         while left:
@@ -126,13 +133,15 @@ class MainJob(unittest.TestCase):
         names = self.events()
         for name in EVENTS:
             self.assertGreater(names[name], 0, f"{name}: {names}")
-        self.assertEqual(names["mm_vmscan_direct_reclaim_begin"], names["mm_vmscan_direct_reclaim_end"])
+        self.assertEqual(names["mm_vmscan_direct_reclaim_begin"],
+                         names["mm_vmscan_direct_reclaim_end"])
 
     def test_as_many_as_the_kernel_counted(self):
-        stalls = sum(value for name, value in self.counted.items() if name.startswith("allocstall_"))
+        stalls = sum(value for name, value in self.counted.items()
+                     if name.startswith("allocstall_"))
         self.assertGreater(stalls, 0)
-        # The kernel's counters were read a moment before and after the recording, and count a reclaim
-        # that is tried again once more: they are a bound.
+        # The kernel's counters were read a moment before and after the recording, and count a
+        # reclaim that is tried again once more: they are a bound.
         self.assertLessEqual(self.events()["mm_vmscan_direct_reclaim_begin"], stalls)
 
     def test_every_event_of_the_kernel_buffers_is_there(self):
@@ -149,12 +158,14 @@ class MainJob(unittest.TestCase):
         counts = dict(self.db.execute("SELECT name, count(*) FROM ftrace_event GROUP BY name"))
         self.assertEqual({name: counts.get(name, 0) for name in EVENTS}, dict(self.events()))
         slices = dict(self.db.execute("SELECT name, count(*) FROM slice GROUP BY name"))
-        self.assertEqual(slices.get("mm_vmscan_direct_reclaim"), counts["mm_vmscan_direct_reclaim_end"])
+        self.assertEqual(slices.get("mm_vmscan_direct_reclaim"),
+                         counts["mm_vmscan_direct_reclaim_end"])
 
     def test_processes_that_reclaimed(self):
         names = self.db.execute(
             "SELECT DISTINCT thread.name, process.name FROM ftrace_event JOIN thread USING (utid) "
-            "JOIN process USING (upid) WHERE ftrace_event.name = 'mm_vmscan_direct_reclaim_begin' AND tid IN (?, ?)",
+            "JOIN process USING (upid) WHERE ftrace_event.name = 'mm_vmscan_direct_reclaim_begin' "
+            "AND tid IN (?, ?)",
             self.reclaimers).fetchall()
         own = pathlib.Path("/proc/self")
         argv0 = (own / "cmdline").read_bytes().split(b"\0")[0].decode()
@@ -175,8 +186,8 @@ class MainJob(unittest.TestCase):
     def test_vmstat_counts_what_the_kernel_counted(self):
         for name in ("pgsteal_kswapd", "pgsteal_direct", "compact_migrate_scanned"):
             low, high = self.db.execute(
-                "SELECT min(c.value), max(c.value) FROM counter c JOIN counter_track t ON c.track_id = t.id "
-                "WHERE t.name = ?", (name,)).fetchone()
+                "SELECT min(c.value), max(c.value) FROM counter c JOIN counter_track t ON "
+                "c.track_id = t.id WHERE t.name = ?", (name,)).fetchone()
             self.assertGreater(high - low, 0, name)
             self.assertLessEqual(high - low, self.counted[name], name)
 
@@ -202,16 +213,20 @@ class MainJob(unittest.TestCase):
         def state_at(when):
             bits = bytearray(self.watched.pages)
             for start, end in self.db.execute(
-                    "SELECT r.start_page, r.end_page FROM page_residency_range r WHERE r.sample_id = ("
-                    "SELECT s.id FROM page_residency_sample s JOIN page_residency_file f ON s.file_id = f.id "
-                    "WHERE f.path = ? AND s.ts + s.dur <= ? ORDER BY s.ts DESC LIMIT 1)",
+                    "SELECT r.start_page, r.end_page FROM page_residency_range r "
+                    "WHERE r.sample_id = ("
+                    "SELECT s.id FROM page_residency_sample s JOIN page_residency_file f ON "
+                    "s.file_id = f.id WHERE f.path = ? AND s.ts + s.dur <= ? ORDER BY s.ts DESC "
+                    "LIMIT 1)",
                     (str(self.watched.path), when)):
                 bits[start:end] = b"\1" * (end - start)
             return bytes(bits)
-        self.check_states(state_at, self.db.execute("SELECT ts, ts + dur FROM page_residency_round").fetchall())
+        self.check_states(
+            state_at, self.db.execute("SELECT ts, ts + dur FROM page_residency_round").fetchall())
 
     def test_nothing_is_left_behind(self):
-        left = [path.name for path in (lib.TRACEFS / "instances").iterdir() if path.name.startswith(f"mmtrace-{self.recorder_pid}-")]
+        left = [path.name for path in (lib.TRACEFS / "instances").iterdir()
+                if path.name.startswith(f"mmtrace-{self.recorder_pid}-")]
         self.assertEqual(left, [])
 
 

@@ -52,14 +52,17 @@ class Memory(Service):
         self.assertGreater(rows["process", "files"], MIB)
         with open(f"/proc/{target.pid}/status", encoding="ascii") as status:
             resident = int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
-        without = rows["process", "resident"] - rows["process", "profiler"]  # the profiler has given this back since
+        # the profiler has given this back since
+        without = rows["process", "resident"] - rows["process", "profiler"]
         self.assertAlmostEqual(without, resident, delta=resident * 0.05)
         swap = rows.get(("process", "swap"), 0)
         missing = sum(size for (layer, _), size in rows.items() if layer == "difference")
-        self.assertAlmostEqual(missing, private + swap - rows["profile", "libc.malloc"], delta=max(swap, 1) + MIB)
+        self.assertAlmostEqual(missing, private + swap - rows["profile", "libc.malloc"],
+                               delta=max(swap, 1) + MIB)
         done = run(MMSQL, "memory", "--pid", target.pid, self.trace)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for text in (f"({target.pid})", "What the profile has seen", "malloc arenas", "The difference"):
+        for text in (f"({target.pid})", "What the profile has seen", "malloc arenas",
+                     "The difference"):
             self.assertIn(text, done.stdout)
         self.assertLess(max(map(len, done.stdout.splitlines())), 110)
 
@@ -84,7 +87,9 @@ class Memory(Service):
             with contextlib.suppress(ProcessLookupError):  # the recorder has ended the helper
                 os.kill(helper, signal.SIGCONT)
         recorder.communicate(timeout=60)
-        self.assertIn(("process",), self.query(f"select distinct layer from memory_account where pid = {target.pid}"))
+        self.assertIn(("process",),
+                      self.query(
+                          f"select distinct layer from memory_account where pid = {target.pid}"))
 
     def test_the_parts_add_up(self):
         """Known numbers: a profile of 65,536 bytes at its first dump, 45,056 at its second."""
@@ -97,29 +102,37 @@ class Memory(Service):
         db = self.dir / f"known{ns}.db"
         run(MMSQL, "convert", "-q", ROOT / "tests" / "golden" / "heap_continuous.pftrace", "-o", db)
         with contextlib.closing(sqlite3.connect(db)) as handle, handle:
-            (upid, ts), = handle.execute(f"select upid, max(ts) + {ns} from heap_profile_allocation group by upid")
+            (upid, ts), = handle.execute(
+                f"select upid, max(ts) + {ns} from heap_profile_allocation group by upid")
             handle.executemany(
                 "insert into profiler_smaps(upid, ts, path, size_kb, rss_kb, swap_kb)"
                 f" values ({upid}, {ts}, ?, 1000, ?, ?)",
-                [("[heap]", 200, 50), ("[anon:malloc arena]", 30, 0), ("[anon]", 70, 0), ("[anon:thread stack]", 8, 0),
-                 ("[stack]", 4, 0), ("/usr/lib/libc.so.6", 90, 0), ("/dev/shm/x", 5, 2), ("[anon:libmmheap.so]", 3, 0),
+                [("[heap]", 200, 50), ("[anon:malloc arena]", 30, 0), ("[anon]", 70, 0),
+                 ("[anon:thread stack]", 8, 0),
+                 ("[stack]", 4, 0), ("/usr/lib/libc.so.6", 90, 0), ("/dev/shm/x", 5, 2),
+                 ("[anon:libmmheap.so]", 3, 0),
                  ("[vdso]", 1, 0)])
-            handle.execute("insert into _malloc_arena(upid, ts, arena, system_bytes, free_bytes, fast_bytes)"
-                           f" values ({upid}, {ts} - {ns} + 500, 0, 240000, 100000, 40000),"
-                           f" ({upid}, {ts} - {ns} + 500, NULL, 60000, 0, 0)")
+            handle.execute(
+                "insert into _malloc_arena(upid, ts, arena, system_bytes, free_bytes, fast_bytes)"
+                f" values ({upid}, {ts} - {ns} + 500, 0, 240000, 100000, 40000),"
+                f" ({upid}, {ts} - {ns} + 500, NULL, 60000, 0, 0)")
         with contextlib.closing(sqlite3.connect(db)) as handle:
             rows = handle.execute("select layer, part, bytes from memory_account").fetchall()
             with handle:
                 handle.execute("delete from _malloc_arena")
-            without = dict(handle.execute("select part, bytes from memory_account where layer = 'difference'"))
+            without = dict(
+                handle.execute("select part, bytes from memory_account where layer = 'difference'"))
         private = (200 + 50 + 30 + 70) * 1024
         self.assertEqual(rows, [
             ("profile", "libc.malloc", 45056),
-            ("allocator", "in use", 160000), ("allocator", "free", 140000), ("allocator", "held", 300000),
+            ("allocator", "in use", 160000), ("allocator", "free", 140000),
+            ("allocator", "held", 300000),
             ("process", "heap", 200 * 1024), ("process", "malloc arenas", 30 * 1024),
             ("process", "anonymous", 70 * 1024),
-            ("process", "stacks", 12 * 1024), ("process", "files", 90 * 1024), ("process", "shared memory", 5 * 1024),
-            ("process", "profiler", 3 * 1024), ("process", "others", 1024), ("process", "resident", 411 * 1024),
+            ("process", "stacks", 12 * 1024), ("process", "files", 90 * 1024),
+            ("process", "shared memory", 5 * 1024),
+            ("process", "profiler", 3 * 1024), ("process", "others", 1024),
+            ("process", "resident", 411 * 1024),
             ("process", "swap", 52 * 1024),
             ("difference", "not profiled", 160000 - 45056), ("difference", "fragmentation", 140000),
             ("difference", "other mappings", private - 300000)])
@@ -127,12 +140,15 @@ class Memory(Service):
 
     def test_what_is_not_there(self):
         target = self.start("sleep", "30")
-        self.assertEqual(run(MMTRACE, "heap", "-q", "-o", self.trace, "-d", "300", "-p", target.pid).returncode, 0)
+        self.assertEqual(run(MMTRACE, "heap", "-q", "-o", self.trace, "-d", "300", "-p",
+                             target.pid).returncode, 0)
         self.assertNotIn("not known", run(MMSQL, "memory", self.trace).stdout)
         run(MMTRACE, "heap", "-q", "-i", "1", "-o", self.dir / "ended", "--", "sleep", "0.1")
-        self.assertIn("the trace has no look at it", run(MMSQL, "memory", self.dir / "ended").stdout)
+        self.assertIn("the trace has no look at it",
+                      run(MMSQL, "memory", self.dir / "ended").stdout)
         for argv, code, text in ((["--pid", "1", self.trace], 1, "no heap profile that matches"),
-                                 (["--pid", "x", self.trace], 2, "not a number"), ([], 2, "one database")):
+                                 (["--pid", "x", self.trace], 2, "not a number"),
+                                 ([], 2, "one database")):
             done = run(MMSQL, "memory", *argv)
             self.assertEqual((done.returncode, text in done.stderr), (code, True), done.stderr)
 

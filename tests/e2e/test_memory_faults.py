@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each verb with one request for memory refused, any of them: the work is done, or an error and no half-written file.
+"""Each verb with one request for memory refused, any of them: the work is done, or an error and no
+half-written file.
 
-A short run tries the first requests and some others. ./check --long tries each stack that asks for memory.
+A short run tries the first requests and some others. ./check --long tries each stack that asks for
+memory.
 """
 import unittest
 
@@ -40,7 +42,8 @@ class OneIsRefused(Refusals):
     def test_some_of_each_verb(self):
         for verb in faults_verbs.VERBS:
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
-                self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_QUICK, verb.name))
+                self.try_all(stage,
+                             faults.sample(range(1, stage.n_requests() + 1), N_QUICK, verb.name))
 
     @lib.needs_root
     def test_some_of_daemons_and_their_clients(self):
@@ -50,11 +53,13 @@ class OneIsRefused(Refusals):
                 self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), n, verb.name))
 
     @lib.needs_root
-    @unittest.skipUnless(faults_verbs.HAS_JAVA, "needs a JDK (javac), and a build with the Java agent")
+    @unittest.skipUnless(faults_verbs.HAS_JAVA,
+                         "needs a JDK (javac), and a build with the Java agent")
     def test_some_of_java(self):
         [verb] = faults_verbs.JAVA_VERBS
         with faults.Stage(verb) as stage:
-            self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), N_CLIENTS, verb.name))
+            self.try_all(stage,
+                         faults.sample(range(1, stage.n_requests() + 1), N_CLIENTS, verb.name))
 
     @lib.long_test
     def test_each_stack_of_each_verb(self):
@@ -64,13 +69,15 @@ class OneIsRefused(Refusals):
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
                 every, without_sqlite = stage.stacks()
                 chosen = every if verb.every_stack else without_sqlite
-                print(f"{verb}: {stage.n_requests()} requests, {len(every)} stacks, {len(chosen)} tried:",
+                print(f"{verb}: {stage.n_requests()} requests, {len(every)} stacks, {len(chosen)} "
+                      "tried:",
                       self.try_all(stage, chosen), flush=True)
 
 
 @needs_library
 class AllAreRefused(Refusals):
-    """All requests from one on are refused, as at a limit: the code that reports the error gets no memory either."""
+    """All requests from one on are refused, as at a limit: the code that reports the error gets no
+    memory either."""
 
     def test_some_of_each_verb(self):
         for verb in faults_verbs.VERBS:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql and Perfetto's trace_processor_shell make the same tables of each kind of recording, row by row.
+"""mmsql and Perfetto's trace_processor_shell make the same tables of each kind of recording, row by
+row.
 
-The test records in every way that mmtrace has, and with Perfetto's own services and our configs. The
-peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares the tables;
-one_truth.csv lists the differences that are meant.
+The test records in every way that mmtrace has, and with Perfetto's own services and our configs.
+The peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares
+the tables; one_truth.csv lists the differences that are meant.
 """
 import json
 import os
@@ -79,7 +80,9 @@ data_sources { config { name: "linux.heap" heapprofd_config { sampling_interval_
 """
 RING = "buffers { size_kb: %d fill_policy: RING_BUFFER }\n"
 DISCARD = "buffers { size_kb: %d fill_policy: DISCARD }\n"
-TRIGGERS = 'trigger_config { trigger_mode: %s trigger_timeout_ms: 20000 triggers { name: "go" stop_delay_ms: 400 } }\n'
+TRIGGERS = (
+    'trigger_config { trigger_mode: %s trigger_timeout_ms: 20000 triggers { name: "go" '
+    'stop_delay_ms: 400 } }\n')
 
 
 def needs_ftrace(test):
@@ -119,17 +122,20 @@ class OneTruth(unittest.TestCase):
         recording = name or self.id().rpartition(".test_")[2]
 
         def compare():
-            return self.comparison.compare(recording, trace or self.trace, self.dir, filled=filled, **more)
+            return self.comparison.compare(recording, trace or self.trace, self.dir, filled=filled,
+                                           **more)
         said = compare()
         # On a busy machine a short recording may have no rows of a source.
         for factor in (4, 16):
-            if said and self.record_longer and not trace and all(line.endswith(": empty") for line in said):
+            if said and self.record_longer and not trace and all(
+                    line.endswith(": empty") for line in said):
                 self.record_longer(factor)
                 said = compare()
         self.assertEqual(said, [], "\n" + "\n".join(said))
 
     def start(self, *argv, **options):
-        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True,
                                    env=self.env, **options)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -157,8 +163,10 @@ class OneTruth(unittest.TestCase):
     def record(self, text, *options):
         """Records while the load runs."""
         def record(factor):
-            longer = re.sub(r"duration_ms: (\d+)", lambda ms: f"duration_ms: {factor * int(ms[1])}", text)
-            recorder = self.start(lib.MMTRACE, "record", "-c", self.config(longer), "-o", self.trace, *options)
+            longer = re.sub(r"duration_ms: (\d+)", lambda ms: f"duration_ms: {factor * int(ms[1])}",
+                            text)
+            recorder = self.start(lib.MMTRACE, "record", "-c", self.config(longer), "-o",
+                                  self.trace, *options)
             time.sleep(0.3)
             self.load()
             return self.finish(recorder)
@@ -189,22 +197,28 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_all_sources(self):
         target = self.start(TRUTH, "1", "50000000")
-        self.record("duration_ms: 1500\n" + DISCARD % 8192 + QUIET_FTRACE + COUNTERS + PROCESSES + RESIDENCY
-                    + 'data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "*" } } }\n'
+        self.record("duration_ms: 1500\n" + DISCARD
+                    % 8192 + QUIET_FTRACE + COUNTERS + PROCESSES + RESIDENCY
+                    + 'data_sources { config { name: "linux.perf_map" perf_map_config '
+                      '{ process_cmdlines: "*" } } }\n'
                     + HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 400 }"))
-        # At the stop the maps of all processes are read for three seconds: a busy machine does not read all of them.
-        self.agree("ftrace_event", "counter", "process", "cpu", "heap_profile_allocation", "filedescriptor",
+        # At the stop the maps of all processes are read for three seconds: a busy machine does not
+        # read all of them.
+        self.agree("ftrace_event", "counter", "process", "cpu", "heap_profile_allocation",
+                   "filedescriptor",
                    losses=("mmsql_perf_map_*",))
 
     @needs_ftrace
     def test_all_of_compact_scheduling(self):
-        self.record("duration_ms: 900\n" + RING % 512 + FTRACE % "compact_sched { enabled: true } symbolize_ksyms: true"
+        self.record("duration_ms: 900\n" + RING % 512 + FTRACE
+                    % "compact_sched { enabled: true } symbolize_ksyms: true"
                     + PROCESSES)
         self.agree("sched_slice", "thread_state")
 
     @needs_ftrace
     def test_ring_wrapped(self):
-        self.record("duration_ms: 1200\n" + RING % 512 + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
+        self.record("duration_ms: 1200\n" + RING % 512 + FTRACE % "drain_period_ms: 100"
+                    + PROCESSES + COUNTERS)
         self.agree("ftrace_event", "process", "counter", "sched_slice")
 
     @needs_ftrace
@@ -212,24 +226,29 @@ class OneTruth(unittest.TestCase):
         target = self.start(TRUTH, "1", "50000000")
         # A buffer of its own: the events of a busy machine push all dumps out of theirs.
         heap = HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 100 }")
-        self.record("duration_ms: 1500\n" + RING % 512 + RING % 128 + FTRACE % "drain_period_ms: 100" + RESIDENCY + PROCESSES
+        self.record("duration_ms: 1500\n" + RING % 512 + RING % 128 + FTRACE
+                    % "drain_period_ms: 100" + RESIDENCY + PROCESSES
                     + heap.replace("config {", "config { target_buffer: 1 ", 1))
         self.agree("heap_profile_allocation", losses=("heapprofd_missing_packet",))
 
     @needs_ftrace
     def test_compressed(self):
-        self.record("duration_ms: 900\ncompression_type: COMPRESSION_TYPE_DEFLATE\n" + RING % 512 + FTRACE % "" + PROCESSES
+        self.record("duration_ms: 900\ncompression_type: COMPRESSION_TYPE_DEFLATE\n" + RING
+                    % 512 + FTRACE % "" + PROCESSES
                     + COUNTERS)
         self.agree("ftrace_event", "process", "counter")
 
     @needs_ftrace
     def test_streamed(self):
-        self.record("duration_ms: 1200\nwrite_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n" + RING % 512
-                    + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
+        self.record(
+            "duration_ms: 1200\nwrite_into_file: true file_write_period_ms: 100 flush_period_ms: "
+            "200\n" + RING % 512
+            + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
         self.agree("ftrace_event", "process", "counter")
 
     def test_streamed_without_a_flush_period(self):
-        self.record("duration_ms: 700\nwrite_into_file: true file_write_period_ms: 100\n" + RING % 512 + COUNTERS)
+        self.record("duration_ms: 700\nwrite_into_file: true file_write_period_ms: 100\n" + RING
+                    % 512 + COUNTERS)
         self.agree("counter")
 
     @needs_ftrace
@@ -241,7 +260,8 @@ class OneTruth(unittest.TestCase):
 
     @needs_ftrace
     def test_state_cleared_again_and_again(self):
-        self.record("duration_ms: 1200\nincremental_state_config { clear_period_ms: 200 }\n" + RING % 512
+        self.record("duration_ms: 1200\nincremental_state_config { clear_period_ms: 200 }\n" + RING
+                    % 512
                     + FTRACE % "symbolize_ksyms: true" + PROCESSES + COUNTERS + RESIDENCY)
         self.agree("ftrace_event", "process", "counter")
 
@@ -250,19 +270,24 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_storm_that_overruns_the_kernel_buffer(self):
         self.record("duration_ms: 900\n" + RING % 512
-                    + FTRACE % 'buffer_size_kb: 4 drain_period_ms: 400 ftrace_events: "raw_syscalls/*"' + PROCESSES)
-        self.agree("ftrace_event", losses=("ftrace_cpu_has_data_loss", "ftrace_cpu_overrun*", "ftrace_setup_errors"))
+                    + FTRACE
+                    % 'buffer_size_kb: 4 drain_period_ms: 400 ftrace_events: "raw_syscalls/*"'
+                    + PROCESSES)
+        self.agree("ftrace_event", losses=("ftrace_cpu_has_data_loss", "ftrace_cpu_overrun*",
+                                           "ftrace_setup_errors"))
 
     @needs_ftrace
     def test_storm_that_fills_the_buffer(self):
-        self.record("duration_ms: 900\n" + DISCARD % 128 + FTRACE % 'ftrace_events: "raw_syscalls/*"' + PROCESSES + COUNTERS)
+        self.record("duration_ms: 900\n" + DISCARD % 128 + FTRACE
+                    % 'ftrace_events: "raw_syscalls/*"' + PROCESSES + COUNTERS)
         self.agree("process", losses=("traced_buf_*", "ftrace_*", "packet_*"))
 
     # Sessions.
 
     def record_under_load(self, text):
         """A recorder that records through the daemon and goes on; the load has run meanwhile."""
-        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
+        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o",
+                              self.dir / "whole.pftrace")
         self.until(self.is_recording, "no session records")
         self.load()
         return recorder
@@ -270,7 +295,8 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_cloned(self):
         self.daemon()
-        text = "duration_ms: 20000\nunique_session_name: 'cloned'\n" + RING % 512 + FTRACE % "" + PROCESSES + COUNTERS
+        text = ("duration_ms: 20000\nunique_session_name: 'cloned'\n" + RING % 512 + FTRACE % ""
+                + PROCESSES + COUNTERS)
         recorder = self.record_under_load(text)
         self.command("clone", "cloned", "-o", self.trace)
         recorder.send_signal(signal.SIGTERM)
@@ -281,7 +307,8 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_cloned_of_streamed(self):
         self.daemon()
-        text = ("duration_ms: 20000\nunique_session_name: 'cloned'\nwrite_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n"
+        text = ("duration_ms: 20000\nunique_session_name: 'cloned'\nwrite_into_file: true "
+                "file_write_period_ms: 100 flush_period_ms: 200\n"
                 + RING % 512 + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
         recorder = self.record_under_load(text)
         self.command("clone", "cloned", "-o", self.trace)
@@ -292,7 +319,8 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_bugreport(self):
         self.daemon()
-        text = "duration_ms: 20000\nbugreport_score: 5\n" + RING % 512 + FTRACE % "" + PROCESSES + COUNTERS
+        text = ("duration_ms: 20000\nbugreport_score: 5\n" + RING % 512 + FTRACE % ""
+                + PROCESSES + COUNTERS)
         recorder = self.record_under_load(text)
         report = self.dir / "report.zip"
         self.command("bugreport", "-o", report)
@@ -305,7 +333,8 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_detached(self):
         self.daemon()
-        text = ("write_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n" + RING % 512
+        text = ("write_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n" + RING
+                % 512
                 + FTRACE % "drain_period_ms: 100" + PROCESSES + COUNTERS)
         self.command("record", "-c", self.config(text), "-o", self.trace, "--detach=key")
         self.until(self.is_recording, "no session records")
@@ -334,7 +363,8 @@ class OneTruth(unittest.TestCase):
     def test_trigger_starts(self):
         """The ring keeps both ends, and counts the data between them as lost."""
         self.triggered("START_TRACING")
-        self.agree("ftrace_event", "process", "counter", losses=("traced_buf_trace_writer_packet_loss",))
+        self.agree("ftrace_event", "process", "counter",
+                   losses=("traced_buf_trace_writer_packet_loss",))
 
     @needs_ftrace
     def test_trigger_stops(self):
@@ -354,7 +384,8 @@ class OneTruth(unittest.TestCase):
         recorder = self.start(lib.MMTRACE, "heap", "-o", self.trace, "-p", target.pid, *options,
                               *([] if do else ["-d", ms]))
         if do:
-            self.until(lambda: lib.run(lib.MMTRACE, "heap", "--snapshot", "-p", target.pid, env=self.env).returncode == 0,
+            self.until(lambda: lib.run(lib.MMTRACE, "heap", "--snapshot", "-p", target.pid,
+                                       env=self.env).returncode == 0,
                        "no session records")
             do(recorder, target)
             time.sleep(0.2)
@@ -397,7 +428,8 @@ class OneTruth(unittest.TestCase):
     @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
     def test_heap_from_the_beginning(self):
         self.command("heap", "-q", "-c", "100", "-o", self.trace, "--", sys.executable, "-c",
-                     "import time\nk = []\nfor i in range(12): k.append([bytes(5000) for _ in range(500)]); time.sleep(0.05)")
+                     "import time\nk = []\nfor i in range(12): k.append([bytes(5000) for _ in "
+                     "range(500)]); time.sleep(0.05)")
         self.agree("heap_profile_allocation")
 
     @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
@@ -406,7 +438,9 @@ class OneTruth(unittest.TestCase):
         heap = HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 50 }")
         self.record("duration_ms: 2500\n" + RING % 64 + heap)
         self.agree("heap_profile_allocation", losses=("heapprofd_missing_packet",))
-        self.record("duration_ms: 1500\nwrite_into_file: true file_write_period_ms: 100 flush_period_ms: 200\n" + RING % 512 + heap)
+        self.record(
+            "duration_ms: 1500\nwrite_into_file: true file_write_period_ms: 100 flush_period_ms: "
+            "200\n" + RING % 512 + heap)
         self.agree("heap_profile_allocation", name="heap_streamed")
 
     @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
@@ -416,9 +450,11 @@ class OneTruth(unittest.TestCase):
         targets = [self.start(TRUTH, "1", "50000000") for _ in range(2)]
         text = ("duration_ms: 20000\nunique_session_name: 'heap'\n" + RING % 512 + PROCESSES
                 + HEAP % (targets[0].pid, f"pid: {targets[1].pid}"))
-        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o", self.dir / "whole.pftrace")
+        recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o",
+                              self.dir / "whole.pftrace")
         for target in targets:
-            self.until(lambda t=target: lib.run(lib.MMTRACE, "heap", "--snapshot", "-p", t.pid, env=self.env).returncode == 0,
+            self.until(lambda t=target: lib.run(lib.MMTRACE, "heap", "--snapshot", "-p", t.pid,
+                                                env=self.env).returncode == 0,
                        "no profile")
         for _ in range(2):
             time.sleep(0.2)
@@ -427,23 +463,29 @@ class OneTruth(unittest.TestCase):
         recorder.send_signal(signal.SIGTERM)
         self.finish(recorder)
         self.agree("heap_profile_allocation", "process")
-        self.agree("heap_profile_allocation", trace=self.dir / "whole.pftrace", name="heap_of_the_daemon_whole")
+        self.agree("heap_profile_allocation", trace=self.dir / "whole.pftrace",
+                   name="heap_of_the_daemon_whole")
 
     # Runtimes.
 
     @lib.needs_program("javac")
     def test_java(self):
-        self.assertEqual(lib.run("javac", "--release", "17", "-d", self.dir, *JAVA.glob("*.java")).returncode, 0)
-        self.command("heap", "-q", "-i", "4k", "-c", "300", "--heaps", "libc.malloc,com.android.art", "-o", self.trace, "--",
+        self.assertEqual(lib.run("javac", "--release", "17", "-d", self.dir,
+                                 *JAVA.glob("*.java")).returncode, 0)
+        self.command("heap", "-q", "-i", "4k", "-c", "300", "--heaps",
+                     "libc.malloc,com.android.art", "-o", self.trace, "--",
                      "java", "-cp", self.dir, "Allocations", "keep", "50000")
         self.agree("heap_profile_allocation")
 
     @lib.needs_program("node")
     def test_perf_maps(self):
         app = self.dir / "app.js"
-        app.write_text("const kept = [];\nfunction hungry(i) { kept.push(Buffer.allocUnsafeSlow(100000 + i)); }\n"
-                       "for (let i = 0; i < 300; i++) hungry(i % 10);\n")
-        self.command("heap", "-q", "-c", "100", "-i", "4096", "-o", self.trace, "--", "node", "--perf-basic-prof",
+        app.write_text(
+            "const kept = [];\nfunction hungry(i) { kept.push(Buffer.allocUnsafeSlow(100000 + i)); "
+            "}\n"
+            "for (let i = 0; i < 300; i++) hungry(i % 10);\n")
+        self.command("heap", "-q", "-c", "100", "-i", "4096", "-o", self.trace, "--", "node",
+                     "--perf-basic-prof",
                      "--interpreted-frames-native-stack", app, cwd=self.dir)
         for path in set(re.findall(rb"/tmp/perf-\d+\.map", self.trace.read_bytes())):
             pathlib.Path(path.decode()).unlink(missing_ok=True)
@@ -451,7 +493,8 @@ class OneTruth(unittest.TestCase):
 
     # Perfetto's own recordings, with our configs.
 
-    @unittest.skipUnless(peers.find_perfetto(), "Perfetto is not here: neither in PATH nor in PERFETTO_ROOT")
+    @unittest.skipUnless(peers.find_perfetto(),
+                         "Perfetto is not here: neither in PATH nor in PERFETTO_ROOT")
     @needs_ftrace
     def test_recordings_by_perfetto(self):
         with peers.Traced(*peers.find_perfetto()) as traced:
@@ -460,22 +503,26 @@ class OneTruth(unittest.TestCase):
                 with self.subTest(config=name):
                     text = without_our_sources((CONFIGS / f"{name}.cfg").read_text())
                     if duration:
-                        text = text.replace(duration, "duration_ms: 700").replace("write_into_file: true", "")
+                        text = text.replace(duration,
+                                            "duration_ms: 700").replace("write_into_file: true", "")
                     else:
                         text = text.replace("stop_delay_ms: 360000", "stop_delay_ms: 1200")
                     out = traced.dir / f"{name}.pftrace"
                     (traced.dir / f"{name}.cfg").write_text(text)
-                    client = self.start(*traced.argv("perfetto", "--txt", "-c", traced.dir / f"{name}.cfg", "-o", out))
+                    client = self.start(*traced.argv("perfetto", "--txt", "-c",
+                                                     traced.dir / f"{name}.cfg", "-o", out))
                     if duration is None:
                         self.until(self.sessions, "no session is armed")
                         time.sleep(0.3)
                         self.command("trigger", "kmem_activity")
                     self.load()
                     self.finish(client)
-                    self.agree("counter", trace=out, name=f"by_perfetto_{name}", losses=("ftrace_*", "invalid_clock_snapshots"))
+                    self.agree("counter", trace=out, name=f"by_perfetto_{name}",
+                               losses=("ftrace_*", "invalid_clock_snapshots"))
 
     def test_zz_the_list_of_differences_is_needed(self):
-        """Runs last: each entry of one_truth.csv made a difference in a recording that it is about."""
+        """Runs last: each entry of one_truth.csv made a difference in a recording that it is
+        about."""
         self.assertEqual(self.comparison.needless(), [])
 
 

@@ -71,8 +71,10 @@ class Node(Case):
     def test_heap_profile_names_javascript(self):
         app = self.dir / "app.js"
         app.write_text(APP)
-        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "node", "--perf-basic-prof",
-                   "--interpreted-frames-native-stack", app, cwd=self.dir)  # node leaves a log there
+        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "node",
+                   "--perf-basic-prof",
+                   # node leaves a log there
+                   "--interpreted-frames-native-stack", app, cwd=self.dir)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.convert()
         [(path, n_bad)] = self.query("SELECT path, n_bad_lines FROM perf_map")
@@ -91,54 +93,67 @@ class Node(Case):
         self.assertTrue(any("outer_loop" in name for name in allocated), allocated)
         folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
         stacks = [line for line in folded.splitlines() if "inner_hungry" in line]
-        self.assertTrue(any(re.search(r"outer_loop [^;]*app\.js:4[:\d]*;[^;]*inner_hungry [^;]*app\.js:3[:\d]*;", line)
+        self.assertTrue(any(re.search(
+            r"outer_loop [^;]*app\.js:4[:\d]*;[^;]*inner_hungry [^;]*app\.js:3[:\d]*;", line)
                             for line in stacks), stacks[:1])
 
 
-@unittest.skipUnless(LIBRARY.exists() and AGENT.exists(), "libmmheap.so or libtiallocsample.so is not in this build")
+@unittest.skipUnless(LIBRARY.exists() and AGENT.exists(),
+                     "libmmheap.so or libtiallocsample.so is not in this build")
 @lib.needs_program("javac")
 class Jvm(Case):
-    """A real VM whose agent writes the map: native allocations have the Java methods that made them."""
+    """A real VM whose agent writes the map: native allocations have the Java methods that made
+    them."""
 
     def test_heap_profile_names_java(self):
         (self.dir / "Native.java").write_text(JAVA)
         self.assertEqual(run("javac", "Native.java", cwd=self.dir).returncode, 0)
-        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp", "-XX:-Inline", "-XX:+PreserveFramePointer",
+        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp",
+                   "-XX:-Inline", "-XX:+PreserveFramePointer",
                    "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Native::*",
                    f"-agentpath:{AGENT}=1000000,50,{self.dir}/log,perfmap", "Native", cwd=self.dir)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.convert()
-        [(path, n_bad, n_times)] = self.query("SELECT path, n_bad_lines, (SELECT count(*) FROM perf_map_code) FROM perf_map")
+        [(path, n_bad, n_times)] = self.query(
+            "SELECT path, n_bad_lines, (SELECT count(*) FROM perf_map_code) FROM perf_map")
         pathlib.Path(path).unlink()
         pathlib.Path(path + ".times").unlink()
         self.assertEqual(n_bad, 0)
         self.assertGreater(n_times, 0)
-        [(count, early)] = self.query("SELECT count(*), sum(first_ts < (SELECT end_ts FROM trace_bounds)) FROM perf_map_symbol "
-                                      "WHERE name = 'LNative;::hungry(I)V'")
+        [(count, early)] = self.query(
+            "SELECT count(*), sum(first_ts < (SELECT end_ts FROM trace_bounds)) "
+            "FROM perf_map_symbol WHERE name = 'LNative;::hungry(I)V'")
         self.assertEqual(count, early)
         self.assertGreater(count, 0)
-        [(size,)] = self.query("SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.size > 0 AND id IN (SELECT sample_id FROM "
-                               "call_stack_frame WHERE kind = 'heap profile' AND source = 'perf map' AND function = 'LNative;::hungry(I)V')")
+        [(size,)] = self.query(
+            "SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.size > 0 "
+            "AND id IN (SELECT sample_id FROM call_stack_frame WHERE kind = 'heap profile' "
+            "AND source = 'perf map' AND function = 'LNative;::hungry(I)V')")
         self.assertTrue(600 * 260e3 < size < 600 * 290e3, size)
         folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
         self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
 
     def test_methods_that_were_inlined(self):
-        """The map names an inlined method behind the method around it, and flame graphs have a frame for each."""
+        """The map names an inlined method behind the method around it, and flame graphs have a
+        frame for each."""
         (self.dir / "Native.java").write_text(JAVA)
         self.assertEqual(run("javac", "Native.java", cwd=self.dir).returncode, 0)
-        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp", "-XX:+PreserveFramePointer",
+        done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "java", "-Xcomp",
+                   "-XX:+PreserveFramePointer",
                    "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Native::*",
-                   f"-agentpath:{AGENT}=1000000,50,{self.dir}/log,perfmap,inlined", "Native", cwd=self.dir)
+                   f"-agentpath:{AGENT}=1000000,50,{self.dir}/log,perfmap,inlined", "Native",
+                   cwd=self.dir)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.convert()
         [(path, n_bad)] = self.query("SELECT path, n_bad_lines FROM perf_map")
         pathlib.Path(path).unlink()
         pathlib.Path(path + ".times").unlink()
         self.assertEqual(n_bad, 0)
-        [(size,)] = self.query("SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.size > 0 AND id IN (SELECT sample_id FROM "
-                               "call_stack_frame WHERE kind = 'heap profile' AND source = 'perf map' "
-                               "AND function GLOB '*LNative;::outer(I)V->LNative;::hungry(I)V')")
+        [(size,)] = self.query(
+            "SELECT sum(h.size) FROM heap_profile_allocation h WHERE h.size > 0 "
+            "AND id IN (SELECT sample_id FROM call_stack_frame WHERE kind = 'heap profile' "
+            "AND source = 'perf map' AND function GLOB '*LNative;::outer(I)V->LNative;"
+            "::hungry(I)V')")
         self.assertTrue(600 * 260e3 < size < 600 * 290e3, size)
         folded = run(MMSQL, "flamegraph", "--folded", "--total", self.db).stdout
         self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
@@ -147,13 +162,15 @@ class Jvm(Case):
 
 @needs_root
 class Source(Case):
-    CONFIG = ('buffers { size_kb: 4096 } duration_ms: 60000 data_sources { config { name: "linux.perf_map" perf_map_config { '
-              'process_cmdlines: "%s" period_ms: 50 } } }')
+    CONFIG = (
+        'buffers { size_kb: 4096 } duration_ms: 60000 data_sources { config '
+        '{ name: "linux.perf_map" perf_map_config { process_cmdlines: "%s" period_ms: 50 } } }')
 
     def record(self, name):
         config = self.dir / "config"
         config.write_text(self.CONFIG % name)
-        recorder = subprocess.Popen([MMTRACE, "record", "-c", config, "--txt", "-o", self.trace], stderr=subprocess.PIPE, text=True)
+        recorder = subprocess.Popen([MMTRACE, "record", "-c", config, "--txt", "-o", self.trace],
+                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
         return recorder
@@ -180,13 +197,18 @@ class Source(Case):
         recorder = self.record(name)
         states.wait_for_text(child.pid, "cmdline", "writer")
         map_file = pathlib.Path(f"/tmp/perf-{child.pid}.map")
-        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 10, "the whole map")
+        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 10,
+                 "the whole map")
         states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
-        [(path, n, n_bad, pid)] = self.query("SELECT path, n_symbols, n_bad_lines, p.pid FROM perf_map m JOIN process p USING (upid)")
+        [(path, n, n_bad,
+          pid)] = self.query(
+              "SELECT path, n_symbols, n_bad_lines, p.pid FROM perf_map m JOIN process p "
+              "USING (upid)")
         self.assertEqual((path, n, n_bad, pid), (f"/tmp/perf-{child.pid}.map", 10, 0, child.pid))
         rows = self.query("SELECT start, size, name, first_ts FROM perf_map_symbol ORDER BY id")
-        self.assertEqual([r[:3] for r in rows], [(4096 + 16 * i, 16, f"function {i}") for i in range(10)])
+        self.assertEqual([r[:3] for r in rows],
+                         [(4096 + 16 * i, 16, f"function {i}") for i in range(10)])
         self.assertGreater(rows[-1][3] - rows[0][3], 200_000_000)
 
     @needs_namespaces
@@ -200,7 +222,8 @@ class Source(Case):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="perf-map-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, folder)
         self.dir = folder  # /tmp is hidden in there
-        child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "-", lines=5, stay=2)
+        child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                              script, "-", lines=5, stay=2)
         self.assertEqual(child.wait(timeout=60), 0)
         states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
@@ -208,7 +231,8 @@ class Source(Case):
         self.assertEqual((path, n), ("/tmp/perf-1.map", 5))
 
     def test_another_root(self):
-        """Like a standalone program of Android: the map is at Android's place, and grows while it is read."""
+        """Like a standalone program of Android: the map is at Android's place, and grows while it
+        is read."""
         root = self.dir / "root"
         (root / "data/local/tmp").mkdir(parents=True)
         recorder = self.record(f"writer{os.getpid()}")
@@ -216,16 +240,21 @@ class Source(Case):
         states.wait_for_turns(recorder.pid, 2)
         name = self.dir / f"writer{os.getpid()}"
         name.symlink_to(os.path.realpath(sys.executable))
-        script = WRITER.replace('with open(f"/tmp/', f'os.chroot("{root}")\nwith open(f"/data/local/tmp/')
+        script = WRITER.replace('with open(f"/tmp/',
+                                f'os.chroot("{root}")\nwith open(f"/data/local/tmp/')
         child = subprocess.Popen([name, "-c", script, "8", "600"])
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
         map_file = root / f"data/local/tmp/perf-{child.pid}.map"
-        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 8, "the whole map")
+        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 8,
+                 "the whole map")
         states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
-        rows = self.query("SELECT m.path, s.name, s.first_ts FROM perf_map m JOIN perf_map_symbol s ON s.perf_map_id = m.id ORDER BY s.id")
-        self.assertEqual([row[:2] for row in rows], [(f"/data/local/tmp/perf-{child.pid}.map", f"function {i}") for i in range(8)])
+        rows = self.query(
+            "SELECT m.path, s.name, s.first_ts FROM perf_map m JOIN perf_map_symbol s ON "
+            "s.perf_map_id = m.id ORDER BY s.id")
+        self.assertEqual([row[:2] for row in rows], [(f"/data/local/tmp/perf-{child.pid}.map",
+                                                      f"function {i}") for i in range(8)])
         self.assertGreater(rows[-1][2] - rows[0][2], 200_000_000)
 
 

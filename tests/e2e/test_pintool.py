@@ -26,7 +26,8 @@ GIB = 1 << 30
 NOBODY = 65534
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
-LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                      ctypes.c_long]
 LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
 
@@ -76,7 +77,8 @@ def runs(pages, size):
 
 
 def ranges(text, words=("file_offset", "total_bytes")):
-    return [tuple(map(int, m)) for m in re.findall(rf"\b{words[0]}=(\d+) {words[1]}=(\d+)$", text, re.M)]
+    return [tuple(map(int, m))
+            for m in re.findall(rf"\b{words[0]}=(\d+) {words[1]}=(\d+)$", text, re.M)]
 
 
 def local_header(name, size, extra=b"", method=0, zip64=False):
@@ -88,8 +90,10 @@ def local_header(name, size, extra=b"", method=0, zip64=False):
 
 
 def directory_entry(name, size, offset, method=0, zip64=False):
-    shown, extra = (0xFFFFFFFF, struct.pack("<HHQQQ", 1, 24, size, size, offset)) if zip64 else (size, b"")
-    return struct.pack("<IHHHHIIIIHHHHHII", 0x02014B50, 45, 45, 0, method, 0, 7, shown, shown, len(name),
+    shown, extra = (0xFFFFFFFF,
+                    struct.pack("<HHQQQ", 1, 24, size, size, offset)) if zip64 else (size, b"")
+    return struct.pack("<IHHHHIIIIHHHHHII", 0x02014B50, 45, 45, 0, method, 0, 7, shown, shown,
+                       len(name),
                        len(extra), 0, 0, 0, 0, 0xFFFFFFFF if zip64 else offset) + name + extra
 
 
@@ -141,10 +145,12 @@ class Probe(Case):
                 want = runs(resident(path), path.stat().st_size)
                 done = self.pintool("file", path, "--gen-probe", "--dump")
                 self.assertEqual(ranges(done.stdout), want)
-                head = re.search(r" size\(B\)=(\d+) resident\(B\)=(\d+) resident\(%\)=(\S+)$", done.stdout, re.M)
+                head = re.search(r" size\(B\)=(\d+) resident\(B\)=(\d+) resident\(%\)=(\S+)$",
+                                 done.stdout, re.M)
                 total = sum(n for _, n in want)
                 self.assertEqual(head.groups()[:2], (str(path.stat().st_size), str(total)))
-                self.assertAlmostEqual(float(head[3]), 100 * total / path.stat().st_size, delta=1e-3)
+                self.assertAlmostEqual(float(head[3]), 100 * total / path.stat().st_size,
+                                       delta=1e-3)
 
     def test_touched_mapping(self):
         path = self.file("mapped.so", 64 * PAGE)
@@ -183,7 +189,8 @@ class Probe(Case):
     def test_standard_output_that_is_full(self):
         path = self.file("a.so", PAGE)
         with open("/dev/full", "w", encoding="ascii") as full:
-            done = subprocess.run([lib.PINTOOL, "file", path, "--gen-probe"], stdout=full, stderr=subprocess.PIPE,
+            done = subprocess.run([lib.PINTOOL, "file", path, "--gen-probe"], stdout=full,
+                                  stderr=subprocess.PIPE,
                                   text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output: No space left", done.stderr)
@@ -191,7 +198,8 @@ class Probe(Case):
 
 @lib.needs_root
 class Unknown(Case):
-    """mincore(2) calls every page resident if the caller neither owns the file nor may write to it."""
+    """mincore(2) calls every page resident if the caller neither owns the file nor may write to
+    it."""
 
     def setUp(self):
         super().setUp()
@@ -211,7 +219,8 @@ class Unknown(Case):
 
     def test_never_all(self):
         done = self.as_nobody("file", "secret.so", "--gen-probe", "--dump", code=1)
-        self.assertRegex(done.stdout, r"^secret.so size\(B\)=\d+ resident\(B\)=unknown resident\(%\)=unknown\n")
+        self.assertRegex(done.stdout,
+                         r"^secret.so size\(B\)=\d+ resident\(B\)=unknown resident\(%\)=unknown\n")
         self.assertNotIn("total_bytes=", done.stdout)
         self.assertIn("unknown", done.stderr)
         said = json.loads(self.as_nobody("file", "secret.so", "--json", code=1).stdout)["files"][0]
@@ -253,7 +262,8 @@ class Zip(Case):
             library = zipfile.ZipInfo("lib/arm64-v8a/libapp.so")
             library.extra = bytes(4 * PAGE - app.fp.tell() - 30 - len(library.filename))
             app.writestr(library, os.urandom(20 * PAGE))
-            app.writestr("classes.dex", os.urandom(9 * PAGE).hex(), compress_type=zipfile.ZIP_DEFLATED)
+            app.writestr("classes.dex", os.urandom(9 * PAGE).hex(),
+                         compress_type=zipfile.ZIP_DEFLATED)
             app.writestr("classes2.dex", os.urandom(PAGE), compress_type=zipfile.ZIP_LZMA)
             with app.open("big", "w", force_zip64=True) as big:
                 big.write(os.urandom(5 * PAGE))
@@ -264,27 +274,32 @@ class Zip(Case):
         return path
 
     def entries(self, path):
-        """name -> (offset of its data, size), as Python's zipfile and the local headers have them."""
+        """name -> (offset of its data, size), as Python's zipfile and the local headers have
+        them."""
         found = {}
         with zipfile.ZipFile(path) as app, open(path, "rb") as file:
             for info in app.infolist():
                 file.seek(info.header_offset + 26)
                 n_name, n_extra = struct.unpack("<HH", file.read(4))
-                found[info.filename] = (info.header_offset + 30 + n_name + n_extra, info.compress_size)
+                found[info.filename] = (info.header_offset + 30 + n_name + n_extra,
+                                        info.compress_size)
         return found
 
     def test_places_of_data(self):
         for prefix in (b"", b"#!/bin/sh\nexit 0\n" * 300):
             path = self.app(prefix=prefix)
-            said = json.loads(self.pintool("file", path, "--zip", "--json").stdout)["files"][0]["entries"]
-            self.assertEqual({e["name"]: (e["zip_offset"], e["size_bytes"]) for e in said}, self.entries(path))
+            said = json.loads(self.pintool("file", path, "--zip",
+                                           "--json").stdout)["files"][0]["entries"]
+            self.assertEqual({e["name"]: (e["zip_offset"], e["size_bytes"]) for e in said},
+                             self.entries(path))
             self.assertTrue(all(e["resident_bytes"] == e["size_bytes"] for e in said))
 
     def test_coverage(self):
         path = self.app()
         keep(path, [0, 4, 5, 9, 24, 26, 30])
         pages = resident(path)
-        said = json.loads(self.pintool("file", path, "--zip", "--gen-probe", "--json").stdout)["files"][0]
+        said = json.loads(self.pintool("file", path, "--zip", "--gen-probe",
+                                       "--json").stdout)["files"][0]
         for entry in said["entries"]:
             start, end = entry["zip_offset"], entry["zip_offset"] + entry["size_bytes"]
             want = []
@@ -308,11 +323,13 @@ class Zip(Case):
         path = self.app()
         keep(path, [1, 2, 4, 5, 9, 24, 26, 30])
         (self.dir / "pins.txt").write_text('file libapp.so offset 0 len 4100\nfile "classes.dex"\n')
-        self.pintool("file", path, "--zip", "--gen-probe", "--pinconfig", "pins.txt", "-o", "pinlist.meta")
+        self.pintool("file", path, "--zip", "--gen-probe", "--pinconfig", "pins.txt", "-o",
+                     "pinlist.meta")
         raw = (self.dir / "pinlist.meta").read_bytes()
         pairs = [struct.unpack_from(">II", raw, at) for at in range(0, len(raw), 8)]
         self.assertEqual(pairs[0], (4 * PAGE, 4100))
-        self.assertEqual(ranges(self.pintool("pinlist", "pinlist.meta", "--dump").stdout, ("start", "bytes")), pairs)
+        self.assertEqual(ranges(self.pintool("pinlist", "pinlist.meta", "--dump").stdout,
+                                ("start", "bytes")), pairs)
         self.assertEqual(pairs, sorted(pairs))
         self.assertTrue(all(offset % PAGE == 0 for offset, _ in pairs))
         again = self.pintool("file", path, "--zip", "--use-probe", "pinlist.meta", "--dump").stdout
@@ -323,8 +340,10 @@ class Zip(Case):
             for i, size in enumerate((PAGE, 5 * PAGE, 100)):
                 app.writestr(f"{i}.so", bytes(size))
         (self.dir / "pins.txt").write_text("file .so\n")
-        said = json.loads(self.pintool("file", "a.zip", "--zip", "--pinconfig", "pins.txt", "--json").stdout)
-        self.assertEqual([e["resident_bytes"] for e in said["files"][0]["filtered"]], [PAGE, 5 * PAGE, 100])
+        said = json.loads(self.pintool("file", "a.zip", "--zip", "--pinconfig", "pins.txt",
+                                       "--json").stdout)
+        self.assertEqual([e["resident_bytes"] for e in said["files"][0]["filtered"]],
+                         [PAGE, 5 * PAGE, 100])
 
     def test_directory_of_zips(self):
         (self.dir / "apps").mkdir()
@@ -333,7 +352,8 @@ class Zip(Case):
         (self.dir / "apps" / "note.txt").write_text("no zip")
         done = self.pintool("file", "apps", "--zip", "--gen-probe", "--dump")
         self.assertEqual(done.stdout.count("----Unfiltered file coverages----"), 2)
-        self.assertIn("1 files could not be looked at; the first: apps/note.txt: not a zip", done.stderr)
+        self.assertIn("1 files could not be looked at; the first: apps/note.txt: not a zip",
+                      done.stderr)
 
 
 class HostileZip(Case):
@@ -341,7 +361,8 @@ class HostileZip(Case):
         path = self.dir / "hostile.zip"
         path.write_bytes(data)
         before = time.monotonic()
-        done = self.pintool("file", path, "--zip", "--gen-probe", "--dump", "-o", "out.meta", code=code)
+        done = self.pintool("file", path, "--zip", "--gen-probe", "--dump", "-o", "out.meta",
+                            code=code)
         self.assertLess(time.monotonic() - before, 50)
         if code:
             self.assertFalse((self.dir / "out.meta").exists())
@@ -352,16 +373,19 @@ class HostileZip(Case):
         body = b"".join(local_header(name, 4) + b"data" for name in names)
         each = 30 + 7 + 4
         directory = b"".join(directory_entry(name, 4, i * each) for i, name in enumerate(names))
-        done = self.run_zip(body + directory + end_records(len(names), len(directory), len(body), zip64=True), 0)
+        done = self.run_zip(
+            body + directory + end_records(len(names), len(directory), len(body), zip64=True), 0)
         self.assertEqual(done.stdout.count(" size(B)=4 "), len(names))
         self.assertIn(f"\n0999999 size(B)=4 resident(B)=4 resident(%)=100\nfile resident ranges\n"
-                      f"zip_offset={999_999 * each + 37} file_offset=0 total_bytes=4\n", done.stdout)
+                      f"zip_offset={999_999 * each + 37} file_offset=0 total_bytes=4\n",
+                      done.stdout)
         self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 512 * 1024)
 
     def test_a_million_names_for_the_same_bytes(self):
         body = local_header(b"x", 100_000) + bytes(100_000)
         directory = directory_entry(b"x", 100_000, 0) * 1_000_000
-        done = self.run_zip(body + directory + end_records(1_000_000, len(directory), len(body), zip64=True), 1)
+        done = self.run_zip(
+            body + directory + end_records(1_000_000, len(directory), len(body), zip64=True), 1)
         self.assertEqual(done.stdout.count("x size(B)=100000 "), 1)
         self.assertIn('(999999); the first: "x" overlaps another entry', done.stderr)
 
@@ -391,10 +415,12 @@ class HostileZip(Case):
         body = local_header(b"a", 100) + bytes(100)
         directory = directory_entry(b"a", 100, 0)
         good = body + directory
-        for end in (end_records(2, len(directory), len(body)), end_records(1, len(directory) - 1, len(body)),
+        for end in (end_records(2, len(directory), len(body)),
+                    end_records(1, len(directory) - 1, len(body)),
                     end_records(1, 1 << 30, 0), end_records(1, len(directory), 1 << 30),
-                    end_records(1, 1 << 62, 1 << 62, zip64=True), end_records(1 << 63, len(directory), len(body),
-                                                                              zip64=True)):
+                    end_records(1, 1 << 62, 1 << 62, zip64=True),
+                    end_records(1 << 63, len(directory), len(body),
+                                zip64=True)):
             self.assertIn("directory of the zip", self.run_zip(good + end, 1).stderr)
 
     def test_every_cut_of_a_zip(self):
@@ -441,20 +467,24 @@ class Beyond4GiB(Case):
         directory += directory_entry(b"huge.bin", huge_size, len(low), zip64=True)
         directory += directory_entry(b"high.so", 3 * PAGE, high_at, zip64=True)
         end = end_records(3, len(directory), directory_at, zip64=True)
-        path = self.sparse("large.apk", [(0, low + huge), (high_at, high), (directory_at, directory + end)],
+        path = self.sparse("large.apk",
+                           [(0, low + huge), (high_at, high), (directory_at, directory + end)],
                            directory_at + len(directory + end))
         keep(path, [1, 2, high_at // PAGE + 1])
-        said = json.loads(self.pintool("file", path, "--zip", "--gen-probe", "--json").stdout)["files"][0]
+        said = json.loads(self.pintool("file", path, "--zip", "--gen-probe",
+                                       "--json").stdout)["files"][0]
         self.assertEqual([(e["name"], e["zip_offset"], e["size_bytes"], e["resident_bytes"])
                           for e in said["entries"]],
-                         [("low.so", 36, 10 * PAGE, 2 * PAGE), ("huge.bin", len(low + huge), huge_size, 0),
+                         [("low.so", 36, 10 * PAGE, 2 * PAGE),
+                          ("huge.bin", len(low + huge), huge_size, 0),
                           ("high.so", high_at + 37, 3 * PAGE, PAGE)])
         done = self.pintool("file", path, "--zip", "--gen-probe", "-o", "out.meta", code=1)
         self.assertIn("32 bits", done.stderr)
         self.assertFalse((self.dir / "out.meta").exists())
         (self.dir / "pins.txt").write_text("file low.so\n")
         self.pintool("file", path, "--zip", "--pinconfig", "pins.txt", "-o", "out.meta")
-        self.assertEqual((self.dir / "out.meta").read_bytes(), struct.pack(">II", 0, 36 + 10 * PAGE))
+        self.assertEqual((self.dir / "out.meta").read_bytes(),
+                         struct.pack(">II", 0, 36 + 10 * PAGE))
 
 
 class Output(Case):
@@ -518,7 +548,9 @@ class Output(Case):
         svg = "{http://www.w3.org/2000/svg}"
         self.assertEqual(tree.getroot().tag, svg + "svg")
         titles = [title.text for title in tree.iter(svg + "title")]
-        self.assertEqual(titles[0], f"app.apk, {(self.dir / 'app.apk').stat().st_size} bytes, {2 * PAGE} resident")
+        self.assertEqual(titles[0],
+                         f"app.apk, {(self.dir / 'app.apk').stat().st_size} bytes, {2 * PAGE} "
+                         "resident")
         self.assertEqual(titles[1], f"a<b>&.so, {8 * PAGE} bytes, {2 * PAGE} resident")
         self.assertEqual(titles[2], "none.so, 0 bytes, 0 resident")
         # A quarter of the entry's bar is full: 600 cells, 8 pages and a header in front of them.
@@ -562,8 +594,9 @@ class Process(Case):
         self.assertEqual(line, f"{path} size(B)={40 * PAGE} resident(B)={4 * PAGE} resident(%)=10 "
                                f"mapped(B)={8 * PAGE} mapped_resident(B)={2 * PAGE}")
         _, text = self.line_of(process, path, "--dump")
-        self.assertIn(f"{line}\nfile mapped ranges\nfile_offset={16 * PAGE} total_bytes={8 * PAGE}\n"
-                      f"file resident ranges\nfile_offset=0 total_bytes={PAGE}\n", text)
+        self.assertIn(
+            f"{line}\nfile mapped ranges\nfile_offset={16 * PAGE} total_bytes={8 * PAGE}\n"
+            f"file resident ranges\nfile_offset=0 total_bytes={PAGE}\n", text)
         said = json.loads(self.pintool("file", "--pid", process.pid, "--json").stdout)["files"]
         mine = next(file for file in said if file["path"] == str(path))
         self.assertEqual(mine["mapped_bytes"], 8 * PAGE)
@@ -589,7 +622,8 @@ class Process(Case):
 
 class Watch(Case):
     def watch(self, *argv):
-        process = subprocess.Popen([lib.PINTOOL, "file", *argv, "--watch", "0.1"], cwd=self.dir, text=True,
+        process = subprocess.Popen([lib.PINTOOL, "file", *argv, "--watch", "0.1"], cwd=self.dir,
+                                   text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -612,7 +646,8 @@ class Watch(Case):
             touch(file.fileno(), [9])
             self.assertRegex(process.stdout.readline(),
                              rf"^{head}resident\(B\)={3 * PAGE} came\(B\)={PAGE} went\(B\)=0$")
-            self.assertEqual(process.stdout.readline(), f"came file_offset={9 * PAGE} total_bytes={PAGE}\n")
+            self.assertEqual(process.stdout.readline(),
+                             f"came file_offset={9 * PAGE} total_bytes={PAGE}\n")
             os.posix_fadvise(file.fileno(), 0, 2 * PAGE, os.POSIX_FADV_DONTNEED)
         self.assertRegex(process.stdout.readline(),
                          rf"^{head}resident\(B\)={2 * PAGE} came\(B\)=0 went\(B\)={PAGE}$")
@@ -620,7 +655,8 @@ class Watch(Case):
         path.unlink()
         self.assertRegex(process.stdout.readline(), rf"^{head}gone$")
         self.file("a.so", 5 * PAGE)
-        self.assertRegex(process.stdout.readline(), rf"^{head}resident\(B\)=\d+ came\(B\)=0 went\(B\)=0$")
+        self.assertRegex(process.stdout.readline(),
+                         rf"^{head}resident\(B\)=\d+ came\(B\)=0 went\(B\)=0$")
         self.end(process, signal.SIGINT)
 
     def test_entries_as_json(self):
@@ -630,13 +666,16 @@ class Watch(Case):
         keep(self.dir / "app.apk")
         process = self.watch("app.apk", "--zip", "--json")
         first = json.loads(process.stdout.readline())
-        self.assertEqual((first["path"], first["resident_bytes"], first["came"]), ("app.apk", 0, []))
+        self.assertEqual((first["path"], first["resident_bytes"], first["came"]),
+                         ("app.apk", 0, []))
         with open(self.dir / "app.apk", "rb") as file:
             touch(file.fileno(), [3])
             second = json.loads(process.stdout.readline())
-        self.assertEqual((second["resident_bytes"], second["came_bytes"], second["went"]), (PAGE, PAGE, []))
+        self.assertEqual((second["resident_bytes"], second["came_bytes"], second["went"]),
+                         (PAGE, PAGE, []))
         self.assertEqual([r["name"] for r in second["came"]], ["one", "two"])
-        self.assertEqual(sum(r["bytes"] for r in second["came"]), PAGE - 33)  # the second one's header
+        # the second one's header
+        self.assertEqual(sum(r["bytes"] for r in second["came"]), PAGE - 33)
         self.end(process, signal.SIGTERM)
 
     def test_files_that_are_new(self):
@@ -658,7 +697,8 @@ class Watch(Case):
         done = self.pintool("file", "apps", "--zip", "--watch", "0.1", "--times", "2")
         self.assertEqual(done.stdout.count("\n"), 1)
         self.assertIn(" apps/a.apk resident(B)=", done.stdout)
-        self.assertIn("not a zip", self.pintool("file", "apps/note.txt", "--zip", "--watch", "1", code=1).stderr)
+        self.assertIn("not a zip",
+                      self.pintool("file", "apps/note.txt", "--zip", "--watch", "1", code=1).stderr)
 
     def test_process_that_ends(self):
         path = self.file("mapped.bin", 4 * PAGE)
@@ -687,7 +727,8 @@ class Watch(Case):
             touch(file.fileno(), [7])
             while not (line := process.stdout.readline()).startswith("came zip_offset="):
                 pass
-        self.assertRegex(line, rf"^came zip_offset={7 * PAGE} file_offset=\d+ total_bytes={PAGE} name=second$")
+        self.assertRegex(
+            line, rf"^came zip_offset={7 * PAGE} file_offset=\d+ total_bytes={PAGE} name=second$")
         self.end(process, signal.SIGINT)
 
     def test_file_that_is_no_zip_for_a_while(self):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`pintool lock`, `preload` and `measure`: their effect on the page cache, as the kernel shows it."""
+"""`pintool lock`, `preload` and `measure`: their effect on the page cache, as the kernel shows
+it."""
 import os
 import pathlib
 import select
@@ -117,13 +118,15 @@ class HoldTest(FileTest):
         self.assertIn("resident(B)=0 ", done.stdout)
         self.assertIn("sh: exit code 3", done.stderr)
         self.assertEqual(lib.run(PINTOOL, "measure", self.file, "--", "/nonexistent").returncode, 1)
-        for wrong in (["measure", self.file], ["measure", self.file, "--"], ["measure", "--", "true"]):
+        for wrong in (["measure", self.file], ["measure", self.file, "--"],
+                      ["measure", "--", "true"]):
             self.assertEqual(lib.run(PINTOOL, *wrong).returncode, 2, wrong)
 
 
 @lib.needs_root
 class ReadAheadTest(FileTest):
-    """Read-ahead is a setting of the whole machine. The test restores the old value even if pintool does not."""
+    """Read-ahead is a setting of the whole machine. The test restores the old value even if pintool
+    does not."""
 
     def setUp(self):
         super().setUp()

@@ -54,7 +54,8 @@ class SuggestTest(unittest.TestCase):
         os.posix_fadvise(self.fd, first * PAGE, n * PAGE, os.POSIX_FADV_DONTNEED)
 
     def record(self, more=""):
-        """Pages 40..59 go and come back five times, 300..309 once; 100..119 stay; 200..219 go for ever."""
+        """Pages 40..59 go and come back five times, 300..309 once; 100..119 stay; 200..219 go for
+        ever."""
         config, trace = self.dir / "config", self.dir / "trace"
         config.write_text(SAMPLES.format(path=self.file) + more)
         recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-o", trace, "-t", "60s"],
@@ -63,7 +64,8 @@ class SuggestTest(unittest.TestCase):
         self.addCleanup(recorder.kill)
 
         def rounds(n=4):
-            """Until the recorder has looked n times more. Shares of time need some time to pass as well."""
+            """Until the recorder has looked n times more. Shares of time need some time to pass as
+            well."""
             time.sleep(2 * PERIOD_S)
             states.wait_for_turns(recorder.pid, n)
 
@@ -92,7 +94,8 @@ class SuggestTest(unittest.TestCase):
 
     def chosen(self):
         pairs = struct.iter_unpack(">II", self.list.read_bytes())
-        return {i for start, size in pairs for i in range(start // PAGE, -(-(start + size) // PAGE))}
+        return {i for start, size in pairs
+                for i in range(start // PAGE, -(-(start + size) // PAGE))}
 
     def check(self, trace):
         done = self.suggest(trace, 20, "--explain")
@@ -112,7 +115,8 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual((said["path"], said["pinlist"]), (str(self.file), str(self.list)))
         self.assertEqual((said["total_bytes"], len(said["ranges"])), (20 * PAGE, 1))
         one = said["ranges"][0]
-        self.assertEqual((one["file_offset"], one["bytes"], one["entry"]), (40 * PAGE, 20 * PAGE, "lib/hot.so"))
+        self.assertEqual((one["file_offset"], one["bytes"], one["entry"]),
+                         (40 * PAGE, 20 * PAGE, "lib/hot.so"))
         for times in ("times_evicted", "times_read_back"):
             self.assertTrue(5 <= one[times] < 6, one)
         self.assertEqual(one["reads"], said["reads"])
@@ -124,7 +128,8 @@ class SuggestTest(unittest.TestCase):
         with zipfile.ZipFile(self.file) as archive:
             start = 30 + len("lib/hot.so")
             self.assertEqual(archive.getinfo("lib/hot.so").header_offset, 0)
-        self.assertEqual(pins.read_text(), f"file lib/hot.so\noffset {40 * PAGE - start}\nlen {20 * PAGE}\n")
+        self.assertEqual(pins.read_text(),
+                         f"file lib/hot.so\noffset {40 * PAGE - start}\nlen {20 * PAGE}\n")
 
         # A database serves as well as the trace. Pages that never came back are never chosen.
         db = self.dir / "db"
@@ -158,9 +163,11 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nonexistent/mmsql", done.stderr)
         self.assertEqual(lib.run(PINTOOL, *base, "--file", self.dir / "none").returncode, 1)
-        self.assertEqual(lib.run(PINTOOL, "suggest", other, *base[2:], "--file", self.file).returncode, 1)
+        self.assertEqual(lib.run(PINTOOL, "suggest", other, *base[2:], "--file",
+                                 self.file).returncode, 1)
         self.assertFalse(self.list.exists())
-        for wrong in (base, ["suggest", "--file", self.file], [*base, "--file", self.file, "--quota", "x"]):
+        for wrong in (base, ["suggest", "--file", self.file],
+                      [*base, "--file", self.file, "--quota", "x"]):
             self.assertEqual(lib.run(PINTOOL, *wrong).returncode, 2, wrong)
 
         # The file may have had another name in the recording.

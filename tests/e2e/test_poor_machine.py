@@ -23,7 +23,8 @@ duration_ms: 100
 
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+    return {str(path.relative_to(folder)): path.is_file() and path.read_bytes()
+            for path in folder.rglob("*")}
 
 
 class Poor(unittest.TestCase):
@@ -40,11 +41,15 @@ class Poor(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.verbs = {
             "convert": (lib.MMSQL, "convert", "-q", TRACE, "-o", self.out / "db"),
-            "query of a database": (lib.MMSQL, "query", "-q", self.db, "SELECT count(*) FROM thread"),
+            "query of a database": (lib.MMSQL, "query", "-q", self.db,
+                                    "SELECT count(*) FROM thread"),
             "query of a trace": (lib.MMSQL, "query", "-q", TRACE, "SELECT count(*) FROM thread"),
-            "record": (lib.MMTRACE, "record", "--no-daemon", "-c", self.dir / "config", "-o", self.out / "trace"),
-            "record into a file": (lib.MMTRACE, "record", "-q", "--no-daemon", "-c", self.dir / "long", "-o", self.out / "long"),
-            "bugreport": (lib.MMTRACE, "bugreport", "-q", "--traces", self.dir, "-o", self.out / "zip"),
+            "record": (lib.MMTRACE, "record", "--no-daemon", "-c", self.dir / "config", "-o",
+                       self.out / "trace"),
+            "record into a file": (lib.MMTRACE, "record", "-q", "--no-daemon", "-c",
+                                   self.dir / "long", "-o", self.out / "long"),
+            "bugreport": (lib.MMTRACE, "bugreport", "-q", "--traces", self.dir, "-o",
+                          self.out / "zip"),
         }
 
     def whole(self, path):
@@ -55,7 +60,8 @@ class Poor(unittest.TestCase):
             with zipfile.ZipFile(path) as archive:
                 self.assertIsNone(archive.testzip())
         else:
-            self.assertEqual(lib.run(lib.MMSQL, "query", "-q", path, "PRAGMA integrity_check").returncode, 0)
+            self.assertEqual(lib.run(lib.MMSQL, "query", "-q", path,
+                                     "PRAGMA integrity_check").returncode, 0)
 
 
 class NoProcesses(Poor):
@@ -76,7 +82,9 @@ class NoProcesses(Poor):
         except OSError:
             runs = False
         if not runs:
-            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
+            self.skipTest(
+                "another user cannot run the build: it is in a folder that only its owner may "
+                "enter")
 
     @lib.needs_root
     def test_each_program(self):
@@ -90,8 +98,9 @@ class NoProcesses(Poor):
                     for path in self.out.iterdir():
                         self.whole(path)
                     if done.returncode:
-                        self.assertRegex(done.stderr, "^mm(sql|trace): .*no (thread|process) can be started: Resource "
-                                                      "temporarily unavailable")
+                        self.assertRegex(done.stderr,
+                                         "^mm(sql|trace): .*no (thread|process) can be "
+                                         "started: Resource temporarily unavailable")
                         self.assertEqual(list(self.out.iterdir()), [])
                     for path in self.out.iterdir():
                         path.unlink()
@@ -106,19 +115,24 @@ class NoProcesses(Poor):
             with self.subTest(n=n):
                 log = self.dir / f"log{n}"
                 with open(log, "wb") as stderr:
-                    daemon = subprocess.Popen([lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events", "none", "--psi", "none",
-                                               "--no-perfetto-sockets", "--state-dir", self.out / "state", "--run-dir",
-                                               self.out / f"run{n}"], stderr=stderr, preexec_fn=self.alone(n))
+                    daemon = subprocess.Popen([lib.MMTRACE, "daemon", "--armed", "none",
+                                               "--kmem-events", "none", "--psi", "none",
+                                               "--no-perfetto-sockets", "--state-dir",
+                                               self.out / "state", "--run-dir",
+                                               self.out / f"run{n}"], stderr=stderr,
+                                              preexec_fn=self.alone(n))
                 try:
                     lib.wait_for(lambda: daemon.poll() is not None or lib.run(
                         lib.MMTRACE, "status", "--socket", self.out / f"run{n}",
-                        env={**os.environ, "MMTRACE_SERVER_UID": str(FREE_UID)}).returncode == 0, log.read_text)
+                        env={**os.environ, "MMTRACE_SERVER_UID": str(FREE_UID)}).returncode == 0,
+                                 log.read_text)
                     if daemon.poll() is None:
                         daemon.send_signal(signal.SIGTERM)
                         self.assertEqual(daemon.wait(30), 0, log.read_text())
                     else:
                         self.assertEqual(daemon.returncode, 1)
-                        self.assertRegex(log.read_text(), "(?m)^mmtrace: .*Resource temporarily unavailable")
+                        self.assertRegex(log.read_text(),
+                                         "(?m)^mmtrace: .*Resource temporarily unavailable")
                 finally:
                     daemon.kill()
                     daemon.wait()
@@ -128,8 +142,11 @@ class NoProcesses(Poor):
 class ReadOnly(Poor):
     def read_only(self, *argv, tmp=None):
         """Runs a program where self.out and `tmp` are read-only."""
-        script = 'for folder in $FOLDERS; do mount --bind $folder $folder && mount -o remount,bind,ro $folder || exit 99; done; exec "$@"'
-        env = {**os.environ, "FOLDERS": f"{self.out} {tmp or ''}", **({"TMPDIR": str(tmp), "SQLITE_TMPDIR": str(tmp)} if tmp else {})}
+        script = (
+            'for folder in $FOLDERS; do mount --bind $folder $folder && mount -o remount,bind,ro '
+            '$folder || exit 99; done; exec "$@"')
+        env = {**os.environ, "FOLDERS": f"{self.out} {tmp or ''}",
+               **({"TMPDIR": str(tmp), "SQLITE_TMPDIR": str(tmp)} if tmp else {})}
         done = lib.run("unshare", "--mount", "sh", "-c", script, "sh", *argv, env=env, timeout_s=60)
         if done.returncode == 99:
             self.skipTest(f"no folder can be mounted read-only: {done.stderr}")
@@ -147,7 +164,9 @@ class ReadOnly(Poor):
                         self.assertEqual(done.returncode, 0, done.stderr)
                     else:
                         self.assertEqual(done.returncode, 1, done.stderr)
-                        self.assertRegex(done.stderr, f"(?m)^mm(sql|trace): {argv[-1]}[^ ]*: Read-only file system")
+                        self.assertRegex(done.stderr,
+                                         f"(?m)^mm(sql|trace): {argv[-1]}[^ ]*: Read-only file "
+                                         "system")
                         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                     self.assertEqual(contents(self.out), before)
 
@@ -156,8 +175,10 @@ class ReadOnly(Poor):
         for path in (TRACE, self.db, self.dir / "config"):
             shutil.copy(path, self.out)
         for name in ("query of a database", "query of a trace", "convert", "record"):
-            argv = [str(word).replace(str(self.dir / "in.db"), str(self.out / "in.db")).replace(str(TRACE), str(self.out / TRACE.name))
-                    .replace(str(self.out / "db"), str(self.dir / "made")).replace(str(self.out / "trace"), str(self.dir / "made"))
+            argv = [str(word).replace(str(self.dir / "in.db"), str(self.out / "in.db")).replace(
+                str(TRACE), str(self.out / TRACE.name))
+                    .replace(str(self.out / "db"), str(self.dir / "made")).replace(
+                        str(self.out / "trace"), str(self.dir / "made"))
                     for word in self.verbs[name]]
             with self.subTest(verb=name):
                 done = self.read_only(*argv)
@@ -177,11 +198,15 @@ class ReadOnly(Poor):
     def test_daemon(self):
         for option in ("--state-dir", "--run-dir"):
             with self.subTest(option):
-                other = {"--state-dir": self.dir / "state", "--run-dir": self.dir / "run", option: self.out / "folder"}
-                done = self.read_only(lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events", "none", "--psi", "none",
-                                      "--no-perfetto-sockets", *(word for pair in other.items() for word in pair))
+                other = {"--state-dir": self.dir / "state", "--run-dir": self.dir / "run",
+                         option: self.out / "folder"}
+                done = self.read_only(lib.MMTRACE, "daemon", "--armed", "none", "--kmem-events",
+                                      "none", "--psi", "none",
+                                      "--no-perfetto-sockets",
+                                      *(word for pair in other.items() for word in pair))
                 self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertRegex(done.stderr, f"(?m)^mmtrace: .*{self.out / 'folder'}.*: Read-only file system")
+                self.assertRegex(done.stderr,
+                                 f"(?m)^mmtrace: .*{self.out / 'folder'}.*: Read-only file system")
                 self.assertEqual(contents(self.out), {})
 
 

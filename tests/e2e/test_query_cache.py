@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of converted traces: when its database answers, when the trace is converted again, its bound, and whom it trusts.
+"""The cache of converted traces: when its database answers, when the trace is converted again, its
+bound, and whom it trusts.
 
-A test sees where an answer comes from: it takes all slices out of the databases in the cache (mark()), so that a question
-that such a database answers counts none.
+A test sees where an answer comes from: it takes all slices out of the databases in the cache
+(mark()), so that a question that such a database answers counts none.
 """
 import os
 import pathlib
@@ -47,7 +48,8 @@ class Case(unittest.TestCase):
     @staticmethod
     def settle(path):
         changed = path.stat().st_ctime_ns
-        lib.wait_for(lambda: time.clock_gettime_ns(COARSE) > changed, "the next tick of the file system's clock")
+        lib.wait_for(lambda: time.clock_gettime_ns(COARSE) > changed,
+                     "the next tick of the file system's clock")
 
     def ask(self, trace=None, *options, sql=COUNT, program=lib.MMSQL, **settings):
         settings.setdefault("env", self.env)
@@ -70,7 +72,9 @@ class Case(unittest.TestCase):
             before = (entry / "database").stat().st_size
             with sqlite3.connect(entry / "database") as db:
                 db.execute("PRAGMA journal_mode = MEMORY")
-                table = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('slice', '_slice')").fetchone()[0]
+                table = db.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('slice', "
+                    "'_slice')").fetchone()[0]
                 db.execute(f"DELETE FROM {table}")
             db.close()
             self.assertEqual((entry / "database").stat().st_size, before)
@@ -119,13 +123,15 @@ class Answers(Case):
         trace = self.made("torn", PRESSURE.read_bytes()[:-100])
         first, second = self.ask(trace), self.ask(trace)
         self.assertIn("the trace ends or breaks at offset", first.stderr)
-        self.assertEqual((first.returncode, first.stdout, first.stderr), (second.returncode, second.stdout, second.stderr))
+        self.assertEqual((first.returncode, first.stdout, first.stderr),
+                         (second.returncode, second.stdout, second.stderr))
         self.mark()
         third = self.ask(trace)
         self.assertEqual((third.stdout.split()[-1], third.stderr), (CACHED, first.stderr))
 
     def test_losses_come_again(self):
-        lost = field(1, field(35, field(1, field(18, 7))))  # trace_stats: buffer_stats: chunks_discarded
+        # trace_stats: buffer_stats: chunks_discarded
+        lost = field(1, field(35, field(1, field(18, 7))))
         trace = self.made("trace", PRESSURE.read_bytes() + lost)
         first, second = self.ask(trace), self.ask(trace)
         self.assertRegex(first.stderr, "(?m)^mmsql: .*trace: ")
@@ -137,8 +143,10 @@ class Answers(Case):
     def test_only_the_user_reads_it(self):
         self.answer(umask=0)
         entry, = self.entries()
-        modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (self.folder, entry, *entry.iterdir())}
-        self.assertEqual(modes, {"mmtrace": "0o700", entry.name: "0o700", "database": "0o600", "note": "0o600"})
+        modes = {path.name: oct(path.stat().st_mode & 0o777)
+                 for path in (self.folder, entry, *entry.iterdir())}
+        self.assertEqual(modes, {"mmtrace": "0o700", entry.name: "0o700", "database": "0o600",
+                                 "note": "0o600"})
 
     def test_the_database_is_opened_for_reading(self):
         self.fill()
@@ -151,7 +159,8 @@ class Answers(Case):
             self.assertEqual(self.answer("-", stdin=trace), CONVERTED)
         pipe = self.dir / "pipe"
         os.mkfifo(pipe)
-        with lib.Popen([lib.MMSQL, "query", "--csv", pipe, COUNT], env=self.env, stdout=subprocess.PIPE, text=True) as process:
+        with lib.Popen([lib.MMSQL, "query", "--csv", pipe, COUNT], env=self.env,
+                       stdout=subprocess.PIPE, text=True) as process:
             pipe.write_bytes(PRESSURE.read_bytes())
             self.assertEqual(process.communicate(timeout=60)[0].splitlines()[-1], CONVERTED)
         self.assertEqual(self.entries(self.home), [])
@@ -160,7 +169,8 @@ class Answers(Case):
         self.assertEqual(self.answer(db), CONVERTED)
         self.assertEqual(self.entries(), [])
         self.home.chmod(0o777)
-        self.assertEqual(self.ask(db).stderr, self.ask(db, "--no-cache").stderr, "no word about a cache")
+        self.assertEqual(self.ask(db).stderr, self.ask(db, "--no-cache").stderr,
+                         "no word about a cache")
 
     def test_without_cache(self):
         self.assertEqual(self.answer(None, "--no-cache"), CONVERTED)
@@ -235,7 +245,8 @@ class Keys(Case):
         self.assertEqual(len(self.entries()), n + 1)
 
     def test_a_file_that_may_still_change_unseen(self):
-        """The clock stands still between two writes for as long as a tick; here until the time comes that the file has."""
+        """The clock stands still between two writes for as long as a tick; here until the time
+        comes that the file has."""
         later = time.time_ns() + 3600 * 10**9
         os.utime(self.trace, ns=(later, later))
         for _ in range(2):
@@ -302,20 +313,23 @@ class Damage(Case):
         self.assertEqual(self.answer(), CACHED, "the entry is replaced")
 
     def test_a_database_that_lost_its_end(self):
-        self.damaged(lambda entry: os.truncate(entry / "database", (entry / "database").stat().st_size - 4096))
+        self.damaged(lambda entry: os.truncate(entry / "database",
+                                               (entry / "database").stat().st_size - 4096))
 
     def test_no_database(self):
         self.damaged(lambda entry: (entry / "database").unlink())
 
     def test_a_database_that_is_none(self):
-        self.damaged(lambda entry: (entry / "database").write_bytes(b"x" * (entry / "database").stat().st_size))
+        self.damaged(lambda entry: (entry / "database").write_bytes(
+            b"x" * (entry / "database").stat().st_size))
 
     def test_a_note_that_lost_its_end(self):
         self.damaged(lambda entry: os.truncate(entry / "note", 40))
 
     def test_a_note_of_another_key(self):
         """As after two keys with the same hash."""
-        self.damaged(lambda entry: (entry / "note").write_bytes((entry / "note").read_bytes().replace(b"crop 0", b"crop 1")))
+        self.damaged(lambda entry: (entry / "note").write_bytes(
+            (entry / "note").read_bytes().replace(b"crop 0", b"crop 1")))
 
     def test_a_part_of_the_trace_is_not_kept(self):
         trace = self.made("large", PRESSURE.read_bytes() * 20)
@@ -342,7 +356,8 @@ class Meanwhile(Case):
     def stopped(self):
         """A question that stands still while its database is half made."""
         for _ in range(100):
-            process = subprocess.Popen([lib.MMSQL, "query", "--csv", "--max-memory", "1g", self.large, COUNT], env=self.env,
+            process = subprocess.Popen([lib.MMSQL, "query", "--csv", "--max-memory", "1g",
+                                        self.large, COUNT], env=self.env,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             while process.poll() is None and not list(self.folder.glob("new.*")):
                 pass
@@ -392,7 +407,8 @@ class Meanwhile(Case):
         self.assertEqual(len(self.entries()), 2, "the folder of a living process stays")
 
     def test_many_at_once(self):
-        questions = [subprocess.Popen([lib.MMSQL, "query", "--csv", self.large, COUNT], env=self.env, stdout=subprocess.PIPE,
+        questions = [subprocess.Popen([lib.MMSQL, "query", "--csv", self.large, COUNT],
+                                      env=self.env, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, text=True) for _ in range(6)]
         said = [question.communicate(timeout=120) for question in questions]
         self.assertEqual({question.returncode for question in questions}, {0}, said)
@@ -403,7 +419,8 @@ class Meanwhile(Case):
 
     def test_a_removed_entry_answers_to_the_end(self):
         self.answer()
-        with subprocess.Popen([lib.MMSQL, "query", "--csv", self.trace], env=self.env, text=True, stdin=subprocess.PIPE,
+        with subprocess.Popen([lib.MMSQL, "query", "--csv", self.trace], env=self.env, text=True,
+                              stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdin.write(COUNT + ";\n")
             process.stdin.flush()
@@ -418,12 +435,14 @@ class Folders(Case):
     def refused(self, why, **settings):
         """The answer is right, a line says why there is no cache, and nothing is written."""
         done = self.ask(**settings)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, CONVERTED), done.stderr)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, CONVERTED),
+                         done.stderr)
         self.assertIn(f"no cache of traces, because this folder {why}", done.stderr)
 
     def test_home(self):
         env = {k: v for k, v in self.env.items() if k != "XDG_CACHE_HOME"}
-        for home, made in (({"HOME": str(self.home)}, True), ({"HOME": "/nonexistent/home"}, False), ({"HOME": ""}, False),
+        for home, made in (({"HOME": str(self.home)}, True), ({"HOME": "/nonexistent/home"}, False),
+                           ({"HOME": ""}, False),
                            ({"HOME": "relative"}, False), ({}, False)):
             with self.subTest(home):
                 own = {k: v for k, v in env.items() if k != "HOME"}
@@ -433,7 +452,8 @@ class Folders(Case):
         self.assertFalse((self.dir / "relative").exists())
         relative = {**env, "HOME": str(self.home), "XDG_CACHE_HOME": "relative"}
         self.assertEqual(self.answer(env=relative, cwd=self.dir), CONVERTED)
-        self.assertTrue((self.home / ".cache/mmtrace").exists(), "a relative XDG_CACHE_HOME counts as none")
+        self.assertTrue((self.home / ".cache/mmtrace").exists(),
+                        "a relative XDG_CACHE_HOME counts as none")
 
     def test_a_link_to_the_folder_is_not_followed(self):
         aside = self.dir / "aside"
@@ -448,7 +468,8 @@ class Folders(Case):
         entry.rename(self.dir / "aside")
         entry.symlink_to(self.dir / "aside")
         self.assertEqual(self.answer(), CONVERTED)
-        self.assertTrue((self.dir / "aside/database").exists(), "nothing behind the link is removed")
+        self.assertTrue((self.dir / "aside/database").exists(),
+                        "nothing behind the link is removed")
 
     def test_a_link_to_a_database_is_not_followed(self):
         self.fill()
@@ -510,7 +531,9 @@ class Folders(Case):
         try:
             done = self.ask(preexec_fn=become)
         except OSError:
-            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
+            self.skipTest(
+                "another user cannot run the build: it is in a folder that only its owner may "
+                "enter")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.splitlines()[-1], CONVERTED)
         own = self.dir / "own"
@@ -524,9 +547,13 @@ class Folders(Case):
 
 class Disks(Case):
     def mounted(self, command, options, sql=COUNT):
-        """The outcome of a question after `command`, where a small file system lies below the cache's folder."""
-        script = f'mount -t tmpfs -o {options} tmpfs "$1" && {command} && exec "$2" query --csv "$3" "$4"'
-        return lib.run("unshare", "--mount", "sh", "-c", script, "sh", self.home, lib.MMSQL, self.trace, sql, env=self.env)
+        """The outcome of a question after `command`, where a small file system lies below the
+        cache's folder."""
+        script = (
+            f'mount -t tmpfs -o {options} tmpfs "$1" && {command} && exec "$2" query --csv "$3" '
+            '"$4"')
+        return lib.run("unshare", "--mount", "sh", "-c", script, "sh", self.home, lib.MMSQL,
+                       self.trace, sql, env=self.env)
 
     def test_no_room(self):
         self.check_without(self.mounted("true", "size=600k"))
@@ -540,7 +567,8 @@ class Disks(Case):
         self.check_without(done)
 
     def check_without(self, done):
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, [CONVERTED]), done.stderr)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, [CONVERTED]),
+                         done.stderr)
         self.assertEqual(done.stderr, self.ask(None, "--no-cache").stderr)
 
     def test_a_file_system_for_reading(self):
@@ -548,9 +576,13 @@ class Disks(Case):
 
     def test_a_full_cache_for_reading(self):
         self.fill()
-        script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" query --csv "$3" "$4"'
-        done = lib.run("unshare", "--mount", "sh", "-c", script, "sh", self.home, lib.MMSQL, self.trace, COUNT, env=self.env)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, [CACHED]), done.stderr)
+        script = (
+            'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" query --csv "$3" '
+            '"$4"')
+        done = lib.run("unshare", "--mount", "sh", "-c", script, "sh", self.home, lib.MMSQL,
+                       self.trace, COUNT, env=self.env)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, [CACHED]),
+                         done.stderr)
 
 
 Disks = lib.needs_namespaces(Disks)

@@ -118,14 +118,16 @@ class Pressure(unittest.TestCase):
         self.check_signal(signal.SIGKILL)
 
     def test_time_limit(self):
-        with self.assertRaisesRegex(OSError, r"read in 0.2 s, too few .*; the load of the machine is \d"):
+        with self.assertRaisesRegex(OSError,
+                                    r"read in 0.2 s, too few .*; the load of the machine is \d"):
             load.pressure(self.folder, limit_s=0.2, n_wanted=1 << 40)
         self.assertEqual(readers(self.folder), set())
 
     def test_file_system_without_pages_of_holes(self):
         lib.run("mount", "-t", "tmpfs", "tmpfs", self.folder)
         self.addCleanup(lib.run, "umount", self.folder)
-        with mock.patch.object(load, "BEYOND", 0.05), self.assertRaisesRegex(OSError, "a tmpfs keeps no"):
+        with mock.patch.object(load, "BEYOND",
+                               0.05), self.assertRaisesRegex(OSError, "a tmpfs keeps no"):
             load.pressure(self.folder, n_wanted=1 << 40)
 
     def test_no_room_for_a_name(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmtrace record: how recordings begin and end, where they are written, and the messages of failures.
+"""mmtrace record: how recordings begin and end, where they are written, and the messages of
+failures.
 
 The data source is linux.sys_stats throughout: it needs no root, and at a period of 1 ms it makes
 about 1 MB a second.
@@ -70,13 +71,15 @@ class RecordCase(unittest.TestCase):
         return child
 
     def assert_lasted(self, summary, seconds):
-        """The duration is at least as asked for, and no other limit ended the recording, whatever the load."""
+        """The duration is at least as asked for, and no other limit ended the recording, whatever
+        the load."""
         lasted = float(re.search(r": (\d+\.\d) s, ", summary)[1])
         self.assertGreaterEqual(lasted, seconds)
         self.assertLess(lasted, seconds + 20)
 
     def wait_recording(self, child, n_samples=5):
-        """Until the child has taken so many samples. Each is one or two reads; some reads come before the first sample."""
+        """Until the child has taken so many samples. Each is one or two reads; some reads come
+        before the first sample."""
         states.wait_for_recorder(child.pid, 2 * n_samples + 2)
 
     def interrupt(self, child):
@@ -93,7 +96,8 @@ class RecordCase(unittest.TestCase):
         """Until the file has grown so often."""
         for _ in range(n_times):
             size = self.trace.stat().st_size if self.trace.exists() else 0
-            lib.wait_for(lambda: self.trace.exists() and self.trace.stat().st_size > size, "the file grows")
+            lib.wait_for(lambda: self.trace.exists() and self.trace.stat().st_size > size,
+                         "the file grows")
 
 
 class Ending(RecordCase):
@@ -105,13 +109,15 @@ class Ending(RecordCase):
         self.assertGreater(elapsed, 0.7)
         self.assertLess(elapsed, 60)
         summary = re.fullmatch(r"mmtrace: \S+/trace\.pftrace: (\d+\.\d) s, (\d+) events, "
-                               r"\S+ (?:bytes|KB), (nothing|\d+) (?:events )?lost\n(?:  .*\n)*", done.stderr)
+                               r"\S+ (?:bytes|KB), (nothing|\d+) (?:events )?lost\n(?:  .*\n)*",
+                               done.stderr)
         self.assertTrue(summary, done.stderr)
         packets = lib.decode(self.trace)
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
         self.assertEqual(len(times), int(summary[2]))
         # A busy machine makes the recorder late; what it then misses is counted.
-        due, would_be = len(times) + int(summary[3].replace("nothing", "0")), (times[-1] - times[0]) / 50e6
+        due, would_be = len(times) + int(summary[3].replace("nothing", "0")), (
+            times[-1] - times[0]) / 50e6
         self.assertLessEqual(due, would_be + 2)
         self.assertGreater(due, would_be - 10)
         self.assertEqual(events_of(packets), [
@@ -196,7 +202,8 @@ class Ending(RecordCase):
         os.close(writer)
         self.wait_recording(child, 300)  # more than the pipe takes
         child.send_signal(signal.SIGINT)
-        lib.wait_for(lambda: fcntl.ioctl(reader, termios.FIONREAD, bytes(4)) != bytes(4), "bytes in the pipe")
+        lib.wait_for(lambda: fcntl.ioctl(reader, termios.FIONREAD, bytes(4)) != bytes(4),
+                     "bytes in the pipe")
         self.assertIsNone(child.poll())  # nobody reads
 
         def ends():  # a signal right behind the first one counts as its repetition
@@ -557,15 +564,18 @@ class CommandLine(RecordCase):
 
     def test_names_are_printable(self):
         out = self.dir / "\x1b[31mred"
-        done = lib.run(lib.MMTRACE, "record", "-o", out, "-c", self.write_config(config(duration_ms=100)))
-        self.assertEqual(done.returncode, 0, done.stderr)  # there may be no time for a verdict, which is printable, too
+        done = lib.run(lib.MMTRACE, "record", "-o", out, "-c",
+                       self.write_config(config(duration_ms=100)))
+        # there may be no time for a verdict, which is printable, too
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(out.exists())
         self.assertIn("?[31mred: ", done.stderr)
         self.assertNotIn("\x1b", done.stderr)
 
     def test_a_source_without_anything_to_read_is_named_once(self):
         done = lib.run(lib.MMTRACE, "record", "-o", self.trace, "-c", self.write_config(
-            'buffers { size_kb: 64 } duration_ms: 100 data_sources { config { name: "linux.sys_stats" '
+            'buffers { size_kb: 64 } duration_ms: 100 data_sources { config '
+            '{ name: "linux.sys_stats" '
             "sys_stats_config { gpufreq_period_ms: 100 } } }"))
         if done.returncode == 0:
             self.skipTest("this machine has a GPU that tells its frequency")
@@ -674,12 +684,16 @@ class Unprivileged(RecordCase):
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
     def test_a_left_out_source_fails_the_command(self):
-        """The trace has the other sources; the exit code and the last line tell of the missing one."""
-        text = config() + 'data_sources { config { name: "linux.ftrace"\nftrace_config { ftrace_events: "sched/sched_switch" } } }'
+        """The trace has the other sources; the exit code and the last line tell of the missing
+        one."""
+        text = (config()
+                + 'data_sources { config { name: "linux.ftrace"\nftrace_config { ftrace_events: '
+                  '"sched/sched_switch" } } }')
         why = r"linux\.ftrace is not recorded: .*Permission denied \(run as root, .+\)"
         done = self.record(text)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, fr"^mmtrace: {why}\nmmtrace: .*nothing lost\n(  .+\n)*mmtrace: {why}\n$")
+        self.assertRegex(done.stderr,
+                         fr"^mmtrace: {why}\nmmtrace: .*nothing lost\n(  .+\n)*mmtrace: {why}\n$")
         self.assertGreater(len(lib.of_kind(lib.decode(self.trace), "sys_stats")), 0)
         done = self.record(text, "--quiet", "--no-daemon")
         self.assertEqual(done.returncode, 1)
@@ -708,7 +722,8 @@ class KernelEvents(RecordCase):
             self.assertTrue(lib.of_kind(packets, kind), kind)
 
     def test_two_at_once(self):
-        """Each recording has its own events, and the end of the shorter one does not affect the longer one."""
+        """Each recording has its own events, and the end of the shorter one does not affect the
+        longer one."""
         def start(name, event, duration):
             child = subprocess.Popen([lib.MMTRACE, "record", "-t", duration, "-o",
                                       self.dir / name, event], stderr=subprocess.PIPE, text=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""linux.page_residency, end to end: the states of a file in a recording, read by protoc and put together by
-the rules of protos/trace/page_residency.proto, against mincore() at the time.
+"""linux.page_residency, end to end: the states of a file in a recording, read by protoc and put
+together by the rules of protos/trace/page_residency.proto, against mincore() at the time.
 """
 import ctypes
 import json
@@ -21,7 +21,8 @@ PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
-LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                      ctypes.c_long]
 LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
 
@@ -126,7 +127,8 @@ class Reader:
         self.states.setdefault(path, []).append((end, bytes(state), first))
 
     def state_between(self, path, begin, end):
-        """The file's pages as a look between the two times found them; None if there was no look, or only counts."""
+        """The file's pages as a look between the two times found them; None if there was no look,
+        or only counts."""
         if not any(begin <= start and stop <= end for start, stop in self.rounds):
             return None
         known = [state for timestamp, state, _ in self.states[str(path)] if timestamp <= end]
@@ -147,7 +149,8 @@ class Residency(unittest.TestCase):
             f"buffers {{ size_kb: {size_kb} fill_policy: RING_BUFFER }}\n"
             'data_sources { config { name: "linux.page_residency" page_residency_config {\n'
             f"  {what} period_ms: {period_ms}\n}} }} }}\n")
-        child = subprocess.Popen([str(lib.MMTRACE), "record", "-q", "-c", str(config), "-o", str(self.trace),
+        child = subprocess.Popen([str(lib.MMTRACE), "record", "-q", "-c", str(config), "-o",
+                                  str(self.trace),
                                   "-t", "60s"], stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
@@ -163,7 +166,8 @@ class Residency(unittest.TestCase):
         return lib.decode(self.trace)
 
     def hold(self, file, n_rounds=4):
-        """Lets some rounds of the recorder pass while nothing changes: (begin, mincore, end), or None if pages moved by themselves."""
+        """Lets some rounds of the recorder pass while nothing changes: (begin, mincore, end), or
+        None if pages moved by themselves."""
         before, begin = file.mincore(), boot_ns()
         states.wait_for_turns(self.child.pid, n_rounds)
         end = boot_ns()
@@ -200,7 +204,8 @@ class Residency(unittest.TestCase):
 
         info = next(iter(reader.files.values()))
         st = os.stat(file.path)
-        self.assertEqual((info.one("path"), info.one("device"), info.one("inode"), info.one("page_size_bytes")),
+        self.assertEqual((info.one("path"), info.one("device"), info.one("inode"),
+                          info.one("page_size_bytes")),
                          (str(file.path), st.st_dev, st.st_ino, PAGE))
         self.check_counter_track(packets, file, reader)
         self.check_database(file, steps, reader)
@@ -245,9 +250,12 @@ class Residency(unittest.TestCase):
                     now[page] = change["came"]
             self.assertEqual(now, states[sample["id"]])
         over_time = self.query("SELECT * FROM page_residency_over_time ORDER BY ts")
-        self.assertEqual([row["resident_bytes"] for row in over_time], [s["resident_bytes"] for s in samples])
-        self.assertTrue(all(row["dur"] >= 0 and row["size_bytes"] == file.pages * PAGE for row in over_time))
-        directions = self.query("SELECT direction, sum(n_pages) AS n FROM page_residency_changes GROUP BY 1")
+        self.assertEqual([row["resident_bytes"] for row in over_time],
+                         [s["resident_bytes"] for s in samples])
+        self.assertTrue(
+            all(row["dur"] >= 0 and row["size_bytes"] == file.pages * PAGE for row in over_time))
+        directions = self.query(
+            "SELECT direction, sum(n_pages) AS n FROM page_residency_changes GROUP BY 1")
         self.assertEqual({row["direction"] for row in directions}, {"in", "out"})
 
     def check_counter_track(self, packets, file, reader):
@@ -257,9 +265,11 @@ class Residency(unittest.TestCase):
         values = []
         for packet in lib.of_kind(packets, "track_event"):
             event = packet.one("track_event")
-            self.assertEqual((event.one("type"), event.one("track_uuid")), ("TYPE_COUNTER", tracks[0].one("uuid")))
+            self.assertEqual((event.one("type"), event.one("track_uuid")),
+                             ("TYPE_COUNTER", tracks[0].one("uuid")))
             values.append(event.one("counter_value"))
-        counts = [sample.one("resident_pages") * PAGE for _, _, sample in reader.states[str(file.path)]]
+        counts = [sample.one("resident_pages") * PAGE
+                  for _, _, sample in reader.states[str(file.path)]]
         self.assertEqual(values, [n for i, n in enumerate(counts) if i == 0 or n != counts[i - 1]])
 
     def test_a_tiny_wrapped_ring_still_tells_the_end(self):
@@ -281,7 +291,8 @@ class Residency(unittest.TestCase):
         self.check_tracks_are_introduced(packets)
 
     def check_tracks_are_introduced(self, packets):
-        known = {p.one("track_descriptor", "uuid") for p in lib.of_kind(packets, "track_descriptor")}
+        known = {p.one("track_descriptor", "uuid")
+                 for p in lib.of_kind(packets, "track_descriptor")}
         used = {p.one("track_event", "track_uuid") for p in lib.of_kind(packets, "track_event")}
         self.assertTrue(used and used <= known)
 
@@ -289,9 +300,12 @@ class Residency(unittest.TestCase):
         mapped = WatchedFile(self.dir / "mapped.bin", 64)
         self.addCleanup(mapped.close)
         mapped.bring_in(10, 5)
-        program = ("import mmap,sys;f=open(sys.argv[1],'rb');m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ);"
-                   "print('ready',flush=True);sys.stdin.read()")
-        process = subprocess.Popen(["python3", "-c", program, str(mapped.path)], stdin=subprocess.PIPE,
+        program = (
+            "import mmap,sys;f=open(sys.argv[1],'rb');m=mmap.mmap(f.fileno(),0,"
+            "prot=mmap.PROT_READ);"
+            "print('ready',flush=True);sys.stdin.read()")
+        process = subprocess.Popen(["python3", "-c", program, str(mapped.path)],
+                                   stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.stdout.close)

@@ -34,7 +34,8 @@ def as_nobody(limit_bytes):
 
 class Recorder(unittest.TestCase):
     def setUp(self):
-        nice = os.getpriority(os.PRIO_PROCESS, 0)  # the priority of the suite is not a choice for the recorder
+        # the priority of the suite is not a choice for the recorder
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
         if nice != 0 and os.geteuid() == 0:
             os.setpriority(os.PRIO_PROCESS, 0, 0)
             self.addCleanup(os.setpriority, os.PRIO_PROCESS, 0, nice)
@@ -46,7 +47,8 @@ class Recorder(unittest.TestCase):
         (self.folder / "config").chmod(0o644)
 
     def start(self, *argv, **options):
-        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.DEVNULL, **options)
+        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.DEVNULL,
+                                    **options)
         self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
         return pathlib.Path(f"/proc/{recorder.pid}")
@@ -55,11 +57,13 @@ class Recorder(unittest.TestCase):
         """A recorder that records: it has written a zero byte."""
         done, tell = os.pipe()
         self.addCleanup(os.close, done)
-        proc = self.start(*prefix, lib.MMTRACE, "record", "--no-daemon", "-c", self.folder / "config", "--notify-fd", tell,
+        proc = self.start(*prefix, lib.MMTRACE, "record", "--no-daemon", "-c",
+                          self.folder / "config", "--notify-fd", tell,
                           "-o", self.folder / "trace", pass_fds=[tell], **options)
         os.close(tell)
         self.assertEqual(os.read(done, 1), b"\0")
-        lib.wait_for(lambda: self.locked_kb(proc) > 0 or not has_capability(CAP_IPC_LOCK), "locked memory")
+        lib.wait_for(lambda: self.locked_kb(proc) > 0 or not has_capability(CAP_IPC_LOCK),
+                     "locked memory")
         return proc
 
     @staticmethod
@@ -76,7 +80,8 @@ class Recorder(unittest.TestCase):
         if has_capability(CAP_SYS_NICE):
             lib.wait_for(lambda: self.nice(proc) == -10, "priority")
             if (proc / "autogroup").exists():
-                lib.wait_for(lambda: (proc / "autogroup").read_text().split()[-1] == "-10", "priority of the session")
+                lib.wait_for(lambda: (proc / "autogroup").read_text().split()[-1] == "-10",
+                             "priority of the session")
         score = "-900" if has_capability(CAP_SYS_RESOURCE) else "0"
         self.assertEqual((proc / "oom_score_adj").read_text().strip(), score)
         rollup = (proc / "smaps_rollup").read_text()
@@ -85,13 +90,16 @@ class Recorder(unittest.TestCase):
 
     @lib.needs_root
     def test_children_do_not_share_it(self):
-        """The child that makes the verdict is in another session, without the priority and the locked memory."""
+        """The child that makes the verdict is in another session, without the priority and the
+        locked memory."""
         if not has_capability(CAP_SYS_NICE):
             self.skipTest("needs CAP_SYS_NICE")
         (self.folder / "armed").mkdir()
         (self.folder / "armed" / "short.cfg").write_text(CONFIG + "duration_ms: 300\n")
-        proc = self.start(lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.folder / "armed", "--kmem-events", "none",
-                          "--psi", "none", "--state-dir", self.folder / "state", "--run-dir", self.folder / "run",
+        proc = self.start(lib.MMTRACE, "daemon", "--no-ipc", "--armed", self.folder / "armed",
+                          "--kmem-events", "none",
+                          "--psi", "none", "--state-dir", self.folder / "state", "--run-dir",
+                          self.folder / "run",
                           start_new_session=True)
         end = time.monotonic() + 60
         found = None
@@ -102,9 +110,11 @@ class Recorder(unittest.TestCase):
                     for pid in task.read_text().split():
                         child = pathlib.Path("/proc", pid)
                         # Until it is another program, it has the memory of its parent.
-                        if os.readlink(child / "exe") != os.readlink(proc / "exe") and os.getsid(int(pid)) == int(pid):
+                        if os.readlink(child / "exe") != os.readlink(proc / "exe") and os.getsid(
+                                int(pid)) == int(pid):
                             group = child / "autogroup"
-                            found = (group.read_text().split()[-1] if group.exists() else "0", self.nice(child) >= 0,
+                            found = (group.read_text().split()[-1] if group.exists() else "0",
+                                     self.nice(child) >= 0,
                                      self.locked_kb(child))
         self.assertEqual(self.nice(proc), -10)
         self.assertEqual(found, ("0", True, 0))
@@ -124,8 +134,11 @@ class Recorder(unittest.TestCase):
 
     @lib.needs_root
     def test_a_budget_goes_to_the_program_first(self):
-        if not os.access(lib.MMTRACE, os.X_OK) or lib.run("setpriv", "--reuid", "65534", "test", "-x", lib.MMTRACE).returncode:
-            self.skipTest("another user cannot run the build: it is in a folder that only its owner may enter")
+        if not os.access(lib.MMTRACE, os.X_OK) or lib.run(
+                "setpriv", "--reuid", "65534", "test", "-x", lib.MMTRACE).returncode:
+            self.skipTest(
+                "another user cannot run the build: it is in a folder that only its owner may "
+                "enter")
         proc = self.record(preexec_fn=as_nobody(4 << 20))
         self.assertIn(self.nice(proc), range(0, 20))
         lib.wait_for(lambda: 0 < self.locked_kb(proc) <= 4096, "locked memory within its budget")
@@ -134,16 +147,19 @@ class Recorder(unittest.TestCase):
 
     @lib.needs_root
     def test_status_says_what_is_locked(self):
-        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind) for kind in ("CONSUMER", "PRODUCER")}
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind)
+                   for kind in ("CONSUMER", "PRODUCER")}
         env = {**os.environ, **sockets}
         (self.folder / "armed").mkdir()
-        self.start(lib.MMTRACE, "daemon", "--armed", self.folder / "armed", "--state-dir", self.folder / "state",
+        self.start(lib.MMTRACE, "daemon", "--armed", self.folder / "armed", "--state-dir",
+                   self.folder / "state",
                    "--run-dir", self.folder / "run", env=env)
         status = lambda: lib.run(lib.MMTRACE, "status", env=env).stdout  # noqa: E731
         if has_capability(CAP_IPC_LOCK):
             lib.wait_for(lambda: "locked in memory" in status(), "the line of status")
         else:
-            lib.wait_for(lambda: re.search(r" of [\d.]+ MB locked in memory", status()), "the line of status")
+            lib.wait_for(lambda: re.search(r" of [\d.]+ MB locked in memory", status()),
+                         "the line of status")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import unittest
 import lib
 import soak
 
-ALONE = "its pressure is that of the whole machine, and its figures are those of a daemon that nobody else disturbs"
+ALONE = ("its pressure is that of the whole machine, and its figures are those of a daemon that "
+         "nobody else disturbs")
 QUICK_S = 25
 LONG_S = 3600
 
@@ -29,7 +30,8 @@ class Soak(unittest.TestCase):
         """The pressure is inside the group: the kernel reclaims there."""
         with lib.memory_cgroup(256 << 20):
             pass  # or skipped
-        done = lib.run(sys.executable, "-B", soak.__file__, "--memory-limit", "2048", "25", timeout_s=300)
+        done = lib.run(sys.executable, "-B", soak.__file__, "--memory-limit", "2048", "25",
+                       timeout_s=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r" [1-9]\d* times pressure")
 
@@ -46,11 +48,14 @@ class Groups(unittest.TestCase):
     @lib.needs_root
     @lib.needs_namespaces
     def test_the_newer_version_alone(self):
-        """v2, which has the memory controller only where v1 has not: a limited group, or a message that says so."""
+        """v2, which has the memory controller only where v1 has not: a limited group, or a message
+        that says so."""
         look = ("import sys; sys.path.insert(0, sys.argv[1]); import soak, lib\n"
                 "print(soak.n_group_reclaims())\n"
-                "with lib.memory_cgroup(64 << 20) as enter: enter(); print(soak.n_group_reclaims())")
-        only = 'umount -l /sys/fs/cgroup 2> /dev/null; mount -t cgroup2 none /sys/fs/cgroup || exit 99; cat /sys/fs/cgroup/cgroup.controllers; exec "$@"'
+                "with lib.memory_cgroup(64 << 20) as enter: enter(); "
+                "print(soak.n_group_reclaims())")
+        only = ('umount -l /sys/fs/cgroup 2> /dev/null; mount -t cgroup2 none /sys/fs/cgroup || '
+                'exit 99; cat /sys/fs/cgroup/cgroup.controllers; exec "$@"')
         inside = ("unshare", "--mount", "sh", "-c", only, "sh", sys.executable, "-B")
         here = pathlib.Path(soak.__file__).parent
         done = lib.run(*inside, "-c", look, here)
@@ -62,7 +67,9 @@ class Groups(unittest.TestCase):
         self.assertEqual(done.stdout.split("\n")[1:], ["None", ""], done.stderr)
         done = lib.run(*inside, soak.__file__, "--memory-limit", "512", "1")
         self.assertEqual((done.returncode, done.stderr.strip()),
-                         (1, "soak: --memory-limit: needs root and a memory cgroup that can be made: v1, or v2 with its memory controller"))
+                         (1,
+                          "soak: --memory-limit: needs root and a memory cgroup that can be "
+                          "made: v1, or v2 with its memory controller"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'-' behind -o is standard output, '-' as an input is standard input: every verb of every program."""
+"""'-' behind -o is standard output, '-' as an input is standard input: every verb of every
+program."""
 import gzip
 import io
 import os
@@ -34,7 +35,8 @@ class Case(unittest.TestCase):
     def run_bytes(self, program, *argv, code=0, stdin=b"", **options):
         """Bytes in, bytes out; and no file called '-' appears."""
         options.setdefault("cwd", self.dir)
-        done = subprocess.run([str(arg) for arg in (program, *argv)], input=stdin, capture_output=True, timeout=60,
+        done = subprocess.run([str(arg) for arg in (program, *argv)], input=stdin,
+                              capture_output=True, timeout=60,
                               check=False, **options)
         self.assertEqual(done.returncode, code, f"{argv}: {done.stderr.decode()}")
         self.assertFalse((self.dir / "-").exists(), f"{argv} made a file called '-'")
@@ -60,13 +62,16 @@ class Mmtrace(Case):
         armed.mkdir()
         (armed / "s.cfg").write_text(f'''{CONFIG} unique_session_name: "s" bugreport_score: 9 trigger_config {{
             trigger_mode: STOP_TRACING trigger_timeout_ms: 60000 triggers {{ name: "t" stop_delay_ms: 1 }} }}''')
-        daemon = subprocess.Popen([lib.MMTRACE, "daemon", "-a", armed, "-o", self.dir / "traces", "--state-dir",
-                                   self.dir / "state", "--run-dir", self.dir / "run", "--kmem-events", "none"],
+        daemon = subprocess.Popen([lib.MMTRACE, "daemon", "-a", armed, "-o", self.dir / "traces",
+                                   "--state-dir",
+                                   self.dir / "state", "--run-dir", self.dir / "run",
+                                   "--kmem-events", "none"],
                                   env=env, stderr=subprocess.DEVNULL)
         self.addCleanup(daemon.wait, 60)
         self.addCleanup(daemon.terminate)
         lib.wait_for(lambda: daemon.poll() is not None or
-                     '"STARTED"' in lib.run(lib.MMTRACE, "status", "--json", env=env).stdout, "the session starts")
+                     '"STARTED"' in lib.run(lib.MMTRACE, "status", "--json", env=env).stdout,
+                     "the session starts")
         self.assertIsNone(daemon.poll(), "the service has ended")
         return env
 
@@ -92,7 +97,8 @@ class Mmtrace(Case):
 
     @unittest.skipUnless(HEAP_LIBRARY.exists(), "libmmheap.so is not in this build")
     def test_heap(self):
-        done = self.mmtrace("heap", "-o", "-", "--", "sh", "-c", "echo seen $((40 + 2)); ls / > /dev/null",
+        done = self.mmtrace("heap", "-o", "-", "--", "sh", "-c",
+                            "echo seen $((40 + 2)); ls / > /dev/null",
                             env=dict(os.environ, TMPDIR=str(self.dir)))
         self.assertIn(b"seen 42", done.stderr)
         self.assertIn(b"Not freed:", done.stderr)
@@ -114,7 +120,8 @@ class Mmsql(Case):
         return (self.dir / "t.db").read_bytes()
 
     def test_convert_from_and_to_a_pipe(self):
-        done = self.mmsql("convert", "-", "-o", "-", stdin=TRACE.read_bytes(), env={"TMPDIR": str(self.dir)})
+        done = self.mmsql("convert", "-", "-o", "-", stdin=TRACE.read_bytes(),
+                          env={"TMPDIR": str(self.dir)})
         self.assertEqual(done.stdout[:15], b"SQLite format 3")
         self.assertIn(b"standard output: ", done.stderr)
         self.assertEqual(list(self.dir.iterdir()), [], "something temporary stayed")
@@ -132,7 +139,8 @@ class Mmsql(Case):
         self.refuse(lib.MMSQL, "convert", "-", "-", "-o", "x.db", because="once only")
         self.refuse(lib.MMSQL, "convert", TRACE, "-a", "-o", "-", because="--append needs a file")
         with open("/dev/full", "w", encoding="ascii") as full:
-            done = subprocess.run([lib.MMSQL, "convert", TRACE, "-o", "-"], stdout=full, stderr=subprocess.PIPE,
+            done = subprocess.run([lib.MMSQL, "convert", TRACE, "-o", "-"], stdout=full,
+                                  stderr=subprocess.PIPE,
                                   timeout=60, check=False, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output: No space left", done.stderr)
@@ -145,13 +153,15 @@ class Mmsql(Case):
             self.assertEqual(done.stdout, want)
         for name in (TRACE, self.dir / "t.db"):
             with open(name, "rb") as file:
-                done = subprocess.run([lib.MMSQL, "query", "--csv", "-", "SELECT count(*) FROM counter"], stdin=file,
+                done = subprocess.run([lib.MMSQL, "query", "--csv", "-",
+                                       "SELECT count(*) FROM counter"], stdin=file,
                                       capture_output=True, timeout=60, check=True)
             self.assertEqual(done.stdout, want)
 
     def test_database_whose_begin_comes_in_pieces(self):
         database = self.database()
-        process = subprocess.Popen([lib.MMSQL, "query", "--csv", "-", "SELECT 7 AS n"], stdin=subprocess.PIPE,
+        process = subprocess.Popen([lib.MMSQL, "query", "--csv", "-", "SELECT 7 AS n"],
+                                   stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
         process.stdin.write(database[:5])
         process.stdin.flush()
@@ -162,14 +172,16 @@ class Mmsql(Case):
     def test_sql_from_standard_input(self):
         self.database()
         for argv in (("t.db", "-"), ("t.db", "-f", "-"), ("t.db",)):
-            self.assertEqual(self.mmsql("query", "--csv", *argv, stdin=b"SELECT 7 AS n").stdout, b"n\n7\n")
+            self.assertEqual(self.mmsql("query", "--csv", *argv, stdin=b"SELECT 7 AS n").stdout,
+                             b"n\n7\n")
         self.refuse(lib.MMSQL, "query", "-", "-", because="once only")
         self.refuse(lib.MMSQL, "query", "-", "-f", "-", because="once only")
         self.refuse(lib.MMSQL, "query", "-", because="SQL is needed")
 
     def test_other_questions(self):
         heap = HEAP.read_bytes()
-        for argv in (("flamegraph", "-o", "-"), ("flamegraph", "--folded", "-o", "-"), ("pprof", "-o", "-"), ("memory",)):
+        for argv in (("flamegraph", "-o", "-"), ("flamegraph", "--folded", "-o", "-"),
+                     ("pprof", "-o", "-"), ("memory",)):
             with self.subTest(argv):
                 from_pipe = self.mmsql(*argv, "-", stdin=heap)
                 self.assertEqual(from_pipe.stdout, self.mmsql(*argv, HEAP).stdout)
@@ -188,7 +200,8 @@ class Mmsql(Case):
                 self.mmsql(verb, HEAP, "-o", "link")
                 self.assertTrue((self.dir / "link").is_symlink())
                 self.assertEqual(old.read_bytes(), self.mmsql(verb, HEAP).stdout)
-                self.assertIn(b"No space left", self.mmsql(verb, HEAP, "-o", "/dev/full", code=1).stderr)
+                self.assertIn(b"No space left",
+                              self.mmsql(verb, HEAP, "-o", "/dev/full", code=1).stderr)
                 self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["link", "old"])
 
 
@@ -212,21 +225,28 @@ class Pintool(Case):
         self.assertIn(b"file resident ranges", done.stderr)
         self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["app.apk"])
         self.assertEqual(self.pintool("file", "app.apk", "--json", "-o", "-").stdout, LIST)
-        self.assertEqual(self.pintool("file", "app.apk", "--gen-probe", "--svg", "-").stdout[:4], b"<svg")
-        emitted = self.pintool("file", "app.apk", "--zip", "--use-probe", "-", "--emit-pinconfig", "-", stdin=LIST)
+        self.assertEqual(self.pintool("file", "app.apk", "--gen-probe", "--svg", "-").stdout[:4],
+                         b"<svg")
+        emitted = self.pintool("file", "app.apk", "--zip", "--use-probe", "-", "--emit-pinconfig",
+                               "-", stdin=LIST)
         self.assertTrue(emitted.stdout.startswith(b"file lib/a.so\noffset "), emitted.stdout)
-        again = self.pintool("file", "app.apk", "--zip", "--pinconfig", "-", "-o", "-", stdin=emitted.stdout)
+        again = self.pintool("file", "app.apk", "--zip", "--pinconfig", "-", "-o", "-",
+                             stdin=emitted.stdout)
         self.assertEqual(again.stdout, LIST)
 
     def test_file_refuses(self):
         zipped = ("file", "app.apk", "--zip")
         self.refuse(lib.PINTOOL, "file", "-", "--gen-probe", because="./- is one of this name")
-        self.refuse(lib.PINTOOL, *zipped, "--use-probe", "-", "--pinconfig", "-", because="once only")
-        self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", "--svg", "-", because="'-' is there twice")
+        self.refuse(lib.PINTOOL, *zipped, "--use-probe", "-", "--pinconfig", "-",
+                    because="once only")
+        self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", "--svg", "-",
+                    because="'-' is there twice")
         keep(self.app)
-        self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", because="would be empty", code=1)
+        self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", because="would be empty",
+                    code=1)
         with open("/dev/full", "w", encoding="ascii") as full:
-            done = subprocess.run([lib.PINTOOL, *zipped, "-o", "-"], cwd=self.dir, stdout=full, stderr=subprocess.PIPE,
+            done = subprocess.run([lib.PINTOOL, *zipped, "-o", "-"], cwd=self.dir, stdout=full,
+                                  stderr=subprocess.PIPE,
                                   timeout=60, check=False, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output: No space left", done.stderr)
@@ -244,33 +264,41 @@ class Pintool(Case):
         self.assertIn(b'"total_bytes": %d' % PAGE, text)
         self.assertEqual(self.pintool("pinlist", "-", stdin=self.app.read_bytes()).stdout,
                          self.pintool("pinlist", "app.apk").stdout)
-        self.assertIn(b"ranges=1 ", self.pintool("lock", "-", "app.apk", "-t", "0.01s", stdin=LIST).stdout)
+        self.assertIn(b"ranges=1 ",
+                      self.pintool("lock", "-", "app.apk", "-t", "0.01s", stdin=LIST).stdout)
         self.assertIn(b"ranges=1 ", self.pintool("preload", "-", "app.apk", stdin=LIST).stdout)
         for verb in ("lock", "preload"):
             self.refuse(lib.PINTOOL, verb, "app.apk", "-", because="./- is one of this name")
             self.refuse(lib.PINTOOL, verb, "-", because="a file is needed")
 
     def test_suggest(self):
-        """The list of a recording that says nothing of the file is empty: nothing goes to standard output."""
+        """The list of a recording that says nothing of the file is empty: nothing goes to standard
+        output."""
         argv = ("--file", "app.apk", "--quota", "1MB")
-        self.refuse(lib.PINTOOL, "suggest", "-", *argv, "-o", "-", stdin=TRACE.read_bytes(), code=1, because="app.apk")
-        self.refuse(lib.PINTOOL, "suggest", TRACE, "--file", "-", "--quota", "1MB", "-o", "-", because="name the file")
+        self.refuse(lib.PINTOOL, "suggest", "-", *argv, "-o", "-", stdin=TRACE.read_bytes(), code=1,
+                    because="app.apk")
+        self.refuse(lib.PINTOOL, "suggest", TRACE, "--file", "-", "--quota", "1MB", "-o", "-",
+                    because="name the file")
 
 
-# The meaning of '-' for each verb: (behind -o, as an input). None: the verb has no -o; "refused": a clear error.
+# The meaning of '-' for each verb: (behind -o, as an input). None: the verb has no -o; "refused": a
+# clear error.
 STREAMS = {
     lib.MMTRACE: {
         "record": ("stream", "the config"), "heap": ("stream", None), "java": ("refused", None),
-        "daemon": ("refused", None), "trigger": (None, None), "clone": ("stream", None), "status": (None, None),
+        "daemon": ("refused", None), "trigger": (None, None), "clone": ("stream", None),
+        "status": (None, None),
         "bugreport": ("stream", None), "sources": (None, None),
     },
     lib.MMSQL: {
-        "convert": ("stream", "traces"), "query": (None, "a trace, a database, SQL"), "tables": (None, None),
+        "convert": ("stream", "traces"), "query": (None, "a trace, a database, SQL"),
+        "tables": (None, None),
         "flamegraph": ("stream", "a trace, a database"), "memory": (None, "a trace, a database"),
         "pprof": ("stream", "a trace, a database"), "verdict": (None, "a trace"),
     },
     lib.PINTOOL: {
-        "file": ("stream", "a probe, a pinconfig"), "pinlist": (None, "a list"), "measure": (None, None),
+        "file": ("stream", "a probe, a pinconfig"), "pinlist": (None, "a list"),
+        "measure": (None, None),
         "suggest": ("stream", "a trace"), "lock": (None, "a list"), "preload": (None, "a list"),
     },
 }
@@ -282,33 +310,41 @@ class EveryVerb(Case):
     def test_table_has_all_verbs_and_outputs(self):
         for program, verbs in STREAMS.items():
             overview = lib.run(program, "--help").stdout
-            names = set(re.findall(rf"^  (?:{program.name} )?([a-z]+)\b(?=  |$| [A-Z\[-])", overview, re.MULTILINE))
+            names = set(re.findall(rf"^  (?:{program.name} )?([a-z]+)\b(?=  |$| [A-Z\[-])",
+                                   overview, re.MULTILINE))
             self.assertEqual(names - {program.name}, set(verbs))
             for verb, (output, _) in verbs.items():
                 text = lib.run(program, verb, "--help").stdout
-                self.assertEqual(bool(re.search(r"^\s+-o\b", text, re.MULTILINE)), output is not None, verb)
+                self.assertEqual(bool(re.search(r"^\s+-o\b", text, re.MULTILINE)),
+                                 output is not None, verb)
 
     def test_no_output_is_a_file_called_dash(self):
         """Even where the rest of the command line is wrong or the work fails."""
         for program, verbs in STREAMS.items():
             for verb, (output, _) in verbs.items():
                 if output == "refused":
-                    self.refuse(program, verb, *(["1"] if verb == "java" else []), "-o", "-", because="-o -: ")
+                    self.refuse(program, verb, *(["1"] if verb == "java" else []), "-o", "-",
+                                because="-o -: ")
                 elif output:
                     with self.subTest(f"{program.name} {verb}"):
-                        subprocess.run([program, verb, "-o", "-", "nothing-of-this-name"], cwd=self.dir, timeout=60,
+                        subprocess.run([program, verb, "-o", "-", "nothing-of-this-name"],
+                                       cwd=self.dir, timeout=60,
                                        stdin=subprocess.DEVNULL, capture_output=True, check=False)
                         self.assertEqual(list(self.dir.iterdir()), [])
 
     def test_input_is_never_a_file_called_dash(self):
         """The message says that standard input is empty, not that a file is missing."""
         inputs = {
-            (lib.MMTRACE, "record"): ("-c", "-", "-o", "x"), (lib.MMSQL, "convert"): ("-", "-o", "x"),
-            (lib.MMSQL, "query"): ("-", "SELECT 1"), (lib.MMSQL, "flamegraph"): ("-",), (lib.MMSQL, "memory"): ("-",),
+            (lib.MMTRACE, "record"): ("-c", "-", "-o", "x"),
+            (lib.MMSQL, "convert"): ("-", "-o", "x"),
+            (lib.MMSQL, "query"): ("-", "SELECT 1"), (lib.MMSQL, "flamegraph"): ("-",),
+            (lib.MMSQL, "memory"): ("-",),
             (lib.MMSQL, "pprof"): ("-", "-o", "x"), (lib.MMSQL, "verdict"): ("-",),
-            (lib.PINTOOL, "file"): ("app.apk", "--zip", "--use-probe", "-"), (lib.PINTOOL, "pinlist"): ("-",),
+            (lib.PINTOOL, "file"): ("app.apk", "--zip", "--use-probe", "-"),
+            (lib.PINTOOL, "pinlist"): ("-",),
             (lib.PINTOOL, "suggest"): ("-", "--file", "app.apk", "--quota", "1M", "-o", "x"),
-            (lib.PINTOOL, "lock"): ("-", "app.apk", "-t", "0.01s"), (lib.PINTOOL, "preload"): ("-", "app.apk"),
+            (lib.PINTOOL, "lock"): ("-", "app.apk", "-t", "0.01s"),
+            (lib.PINTOOL, "preload"): ("-", "app.apk"),
         }
         with zipfile.ZipFile(self.dir / "app.apk", "w") as app:
             app.writestr("a", b"a")
@@ -316,7 +352,8 @@ class EveryVerb(Case):
                                        for verb, (_, given) in verbs.items() if given})
         for (program, verb), argv in inputs.items():
             with self.subTest(f"{program.name} {verb}"):
-                done = subprocess.run([program, verb, *argv], cwd=self.dir, stdin=subprocess.DEVNULL, timeout=60,
+                done = subprocess.run([program, verb, *argv], cwd=self.dir,
+                                      stdin=subprocess.DEVNULL, timeout=60,
                                       capture_output=True, text=True, check=False)
                 self.assertNotIn("No such file", done.stderr)
                 self.assertIn(done.returncode, (0, 1), done.stderr)

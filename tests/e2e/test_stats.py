@@ -58,11 +58,13 @@ class StatsCase(unittest.TestCase):
         return lib.decode(trace), done.stderr
 
     def record_during(self, config, work):
-        """The packets of a recording that lasts as long as `work`, which gets the pid of the recorder."""
+        """The packets of a recording that lasts as long as `work`, which gets the pid of the
+        recorder."""
         (self.dir / "config.cfg").write_text(config)
         trace = self.dir / "trace.pftrace"
         told, tell = os.pipe()
-        with lib.Popen([lib.MMTRACE, "record", "-c", self.dir / "config.cfg", "-o", trace, "--quiet", "--notify-fd",
+        with lib.Popen([lib.MMTRACE, "record", "-c", self.dir / "config.cfg", "-o", trace,
+                        "--quiet", "--notify-fd",
                         str(tell)], pass_fds=[tell], stderr=subprocess.PIPE, text=True) as recorder:
             os.close(tell)
             with open(told, "rb") as stream:
@@ -98,11 +100,12 @@ class SysStats(StatsCase):
             "buffers { size_kb: 8192 }\nduration_ms: 3000\n" +
             source("linux.sys_stats", "sys_stats_config { vmstat_period_ms: 7 "
                    "meminfo_period_ms: 250 stat_period_ms: 1000 }"))
-        lost = sum(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:events? lost|readings? left out)", said))
+        lost = sum(int(n.replace(",", ""))
+                   for n in re.findall(r"([\d,]+) (?:events? lost|readings? left out)", said))
         vmstat, meminfo = counters(packets, "vmstat"), counters(packets, "meminfo")
         stat = [p for p in lib.of_kind(packets, "sys_stats") if p.one("sys_stats", "cpu_stat")]
-        # Each grid point has its sample, or is counted as lost or late: some 429, 13 and 4 of them. A few of
-        # the end may be due when a busy machine comes to stop the source.
+        # Each grid point has its sample, or is counted as lost or late: some 429, 13 and 4 of them.
+        # A few of the end may be due when a busy machine comes to stop the source.
         start, end = ([p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                        if p.one("service_event", name)][0]
                       for name in ("tracing_started", "tracing_disabled"))
@@ -170,7 +173,8 @@ class SysStats(StatsCase):
         def psi(name):
             return {words[0]: 1000 * int(words[-1].split("=")[1])
                     for words in map(str.split,
-                                     pathlib.Path(f"/proc/pressure/{name}").read_text().splitlines())}
+                                     pathlib.Path(
+                                         f"/proc/pressure/{name}").read_text().splitlines())}
 
         def disks():
             return {w[2]: int(w[9]) for w in
@@ -244,7 +248,8 @@ def all_processes():
 
 class ProcessStats(StatsCase):
     def start_long_command(self):
-        """A process with line breaks in its command line, which is far longer than the part that is recorded."""
+        """A process with line breaks in its command line, which is far longer than the part that is
+        recorded."""
         argv = ["sh", "-c", "read line", "long", "line\n" * 100 + "é" * 12000, "last"]
         child = subprocess.Popen(argv, stdin=subprocess.PIPE)
         self.addCleanup(child.communicate)
@@ -306,7 +311,8 @@ class ProcessStats(StatsCase):
         with lib.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as child:
             tid = int(child.stdout.readline())
-            time.sleep(0.5)  # some periods of 50 and 100 ms; then a recorder that is late gets its turns
+            # some periods of 50 and 100 ms; then a recorder that is late gets its turns
+            time.sleep(0.5)
             states.wait_for_turns(recorder, 30)
             status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
             child.communicate("\n")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped config in a storm of reclaim: the trace has counters, names and both ends of the flood, and counts the loss.
+"""The shipped config in a storm of reclaim: the trace has counters, names and both ends of the
+flood, and counts the loss.
 
-In a storm, processes in a memory cgroup read a sparse file that is much larger than the group. Each half
-megabyte is a reclaim, with an event at its begin and one at its end.
+In a storm, processes in a memory cgroup read a sparse file that is much larger than the group. Each
+half megabyte is a reclaim, with an event at its begin and one at its end.
 """
 import contextlib
 import os
@@ -50,12 +51,14 @@ def storm(folder, pause_s=0.0):
         enter = stack.enter_context(lib.memory_cgroup(24 * MIB))
         readers = []
         for _ in range(N_READERS):
-            reader = subprocess.Popen([sys.executable, "-c", READER, str(path), str(pause_s), str(PIECE)],
+            reader = subprocess.Popen([sys.executable, "-c", READER, str(path), str(pause_s),
+                                       str(PIECE)],
                                       preexec_fn=enter)
             stack.callback(reader.wait)
             stack.callback(reader.kill)
             readers.append(reader.pid)
-        shell = subprocess.Popen(["sh", "-c", BRIEF, path], preexec_fn=enter, start_new_session=True)
+        shell = subprocess.Popen(["sh", "-c", BRIEF, path], preexec_fn=enter,
+                                 start_new_session=True)
         stack.callback(shell.wait)
         stack.callback(os.killpg, shell.pid, signal.SIGKILL)
         yield readers
@@ -73,7 +76,8 @@ class Capture:
     def __init__(self, folder, events_kb, stop_delay_ms, pause_s=0.0):
         self.folder = pathlib.Path(folder)
         self.stop_delay_ms = stop_delay_ms
-        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind) for kind in ("CONSUMER", "PRODUCER")}
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind)
+                   for kind in ("CONSUMER", "PRODUCER")}
         self.env = {**os.environ, **sockets}
         (self.folder / "armed").mkdir()
         (self.folder / "armed" / "mm_events.cfg").write_text(config(events_kb, stop_delay_ms))
@@ -125,13 +129,16 @@ class Checks:
 
     def test_both_ends_of_the_flood_are_there(self):
         start, end = (int(self.capture.query(
-            f"SELECT {what}(c.ts) FROM counter c JOIN counter_track t ON t.id = c.track_id WHERE t.type = 'vmstat'")[0][0])
+            f"SELECT {what}(c.ts) FROM counter c JOIN counter_track t ON t.id = c.track_id "
+            "WHERE t.type = 'vmstat'")[0][0])
             for what in ("min", "max"))
-        first, last = (self.capture.number(f"SELECT {what}(ts) FROM ftrace_event") for what in ("min", "max"))
+        first, last = (self.capture.number(f"SELECT {what}(ts) FROM ftrace_event")
+                       for what in ("min", "max"))
         self.assertLess(abs(first - start) / 1e9, 1)
         self.assertGreater((last - end) / 1e9, -1)
         # The middle is missing: the gap is longer than any that the readers make by themselves.
-        gap = self.capture.number("SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
+        gap = self.capture.number(
+            "SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
         self.assertGreater(gap / 1e6, self.capture.stop_delay_ms / 10)
 
     def test_everybody_has_a_name(self):
@@ -139,16 +146,19 @@ class Checks:
         for row in rows:
             self.assertNotIn("", row[:3])
         self.assertEqual([row for row in rows if row[3] == ""], [])
-        pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim" and "python" in name}
+        pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim"
+                and "python" in name}
         self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
         self.assertIn("head", {row[3] for row in rows})
 
     def test_the_loss_is_told_everywhere(self):
         self.assertGreater(self.lost(), 1000)
-        columns, session = (re.split(r"  +", line) for line in self.capture.status.splitlines()[-2:])
+        columns, session = (re.split(r"  +", line)
+                            for line in self.capture.status.splitlines()[-2:])
         self.assertGreater(int(session[columns.index("LOST")]), 0)
-        losses = self.capture.query("SELECT idx, severity, value FROM stats WHERE severity = 'data_loss' AND value > 0 "
-                                    "AND name GLOB 'traced_buf*'")
+        losses = self.capture.query(
+            "SELECT idx, severity, value FROM stats WHERE severity = 'data_loss' AND value > 0 "
+            "AND name GLOB 'traced_buf*'")
         self.assertEqual([row[:2] for row in losses], [["2", "data_loss"]])
 
     def test_sums_say_who_lost_what(self):
@@ -158,14 +168,16 @@ class Checks:
             "LEFT JOIN args t ON t.arg_set_id = s.arg_set_id AND t.key = 'debug.tid' "
             "WHERE s.name GLOB '* events not kept'")
         lost = {int(tid): int(n) for tid, n in rows}
-        # The packets that the statistics and sums at the end of the trace push out come after the sums: one or two.
+        # The packets that the statistics and sums at the end of the trace push out come after the
+        # sums: one or two.
         self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50 + self.lost() // 50)
         # In a small buffer those who lost less than others are summed up together.
         self.assertGreater(max(lost.get(reader, 0) for reader in self.capture.readers), 100)
 
     def test_no_span_bridges_what_is_missing(self):
         longest = self.capture.number("SELECT max(dur) FROM slice WHERE name GLOB 'mm_vmscan_*'")
-        gap = self.capture.number("SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
+        gap = self.capture.number(
+            "SELECT max(d) FROM (SELECT ts - lag(ts) OVER (ORDER BY ts) AS d FROM ftrace_event)")
         self.assertLess(longest, gap / 2)
 
     def test_what_went_in_is_there_or_counted(self):

@@ -63,7 +63,8 @@ class Triggers(unittest.TestCase):
                 client.recv(65536)
 
     def test_evidence_stays(self):
-        """Traces of root's triggers stay, those from before the attack and those made during the attack."""
+        """Traces of root's triggers stay, those from before the attack and those made during the
+        attack."""
         for i in range(self.KEEP):
             self.trigger()
             lib.wait_for(lambda: len(self.traces()) == i + 1, self.daemon.said)
@@ -77,19 +78,25 @@ class Triggers(unittest.TestCase):
             self.daemon.status()
         finally:
             longest, median = others.stop()
-        strangers.figure(self, f"status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        strangers.figure(self,
+                         f"status of root while under attack: {longest * 1e3:.0f} ms at most, "
+                         f"{median * 1e3:.0f} ms median")
         self.assertEqual(others.errors, [])
         self.assertEqual([path for path in before if not path.exists()], [])
         self.assertEqual(self.trigger(), "")
-        lib.wait_for(lambda: any(p not in before and not p.stat().st_mode & 0o1000 for p in self.traces()), self.daemon.said)
+        lib.wait_for(lambda: any(p not in before and not p.stat().st_mode & 0o1000
+                                 for p in self.traces()), self.daemon.said)
         self.assertIn(f"of user {strangers.UID} is held back: ", self.daemon.said())
 
     def test_no_core_is_kept_busy(self):
-        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock", b"nobody waits for it", 1200)
+        stranger = strangers.Stranger(self.fire, self.daemon.run_dir / "producer.sock",
+                                      b"nobody waits for it", 1200)
         self.addCleanup(stranger.end)
         self.assertEqual(stranger.hear(), "fired")
-        # The stranger sleeps whenever the socket is full: the daemon has more to read than it reads.
-        share = states.wait_for_rest(self.daemon.process.pid, 0.15, lambda: states.wait_for_turns(stranger.pid, 150))
+        # The stranger sleeps whenever the socket is full: the daemon has more to read than it
+        # reads.
+        share = states.wait_for_rest(self.daemon.process.pid, 0.15,
+                                     lambda: states.wait_for_turns(stranger.pid, 150))
         self.daemon.status()
         strangers.figure(self, f"the daemon takes {share * 100:.1f} % of a processor")
 
@@ -116,8 +123,9 @@ class Budgets(unittest.TestCase):
             self.daemon.status()
         finally:
             longest, median = others.stop()
-        strangers.figure(self, f"status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median, "
-                              f"the daemon has {self.daemon.rss_kb()} kB")
+        strangers.figure(self,
+                         f"status of root while under attack: {longest * 1e3:.0f} ms at most, "
+                         f"{median * 1e3:.0f} ms median, the daemon has {self.daemon.rss_kb()} kB")
         self.assertEqual(others.errors, [])
         self.assertLess(longest, SERVED_S)
 
@@ -158,7 +166,8 @@ class Budgets(unittest.TestCase):
         with contextlib.suppress(TimeoutError):
             while True:
                 answers += client.recv(65536)
-        voice.say("done" if b"requests for sessions" in answers else f"no limit in {answers[-200:]}")
+        voice.say("done" if b"requests for sessions" in answers
+                  else f"no limit in {answers[-200:]}")
         voice.stay()
 
     def test_refused_sessions(self):
@@ -173,13 +182,17 @@ class Expressions(unittest.TestCase):
 
     def setUp(self):
         limit = 4 << 30  # so that a successful attack does not exhaust the machine
-        self.daemon = Daemon(self, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).ready()
+        self.daemon = Daemon(
+            self, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).ready()
 
     def enable(self, *expressions):
-        """The daemon's answer to a config with a trigger for each expression, sent without the client's own checks."""
+        """The daemon's answer to a config with a trigger for each expression, sent without the
+        client's own checks."""
         source = field(2, field(1, field(1, b"linux.sys_stats")))
-        triggers = b"".join(field(2, field(1, b"x%d" % i) + field(2, text) + field(3, 1)) for i, text in enumerate(expressions))
-        config = field(1, field(1, 64)) + source + field(17, field(1, 2) + triggers + field(3, 600000))
+        triggers = b"".join(field(2, field(1, b"x%d" % i) + field(2, text) + field(3, 1))
+                            for i, text in enumerate(expressions))
+        config = field(1,
+                       field(1, 64)) + source + field(17, field(1, 2) + triggers + field(3, 600000))
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)
             client.connect(str(self.daemon.run_dir / "consumer.sock"))

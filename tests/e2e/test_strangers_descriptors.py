@@ -31,8 +31,10 @@ class PassedDescriptors(unittest.TestCase):
         self.daemon.status()
 
     def served(self, act, *arguments, **options):
-        """Runs the stranger while root asks for the status; then ends the daemon. Returns the stranger's last line."""
-        stranger = strangers.Stranger(act, *arguments, **options)  # before there are threads, which a fork lacks
+        """Runs the stranger while root asks for the status; then ends the daemon. Returns the
+        stranger's last line."""
+        # before there are threads, which a fork lacks
+        stranger = strangers.Stranger(act, *arguments, **options)
         self.addCleanup(stranger.end)
         others = strangers.Timed(self.daemon.status)
         try:
@@ -45,13 +47,16 @@ class PassedDescriptors(unittest.TestCase):
             longest, median = others.stop()
         self.assertEqual(others.errors, [])
         self.assertLess(longest, SERVED_S)
-        strangers.figure(self, f"status of root while under attack: {longest * 1e3:.0f} ms at most, {median * 1e3:.0f} ms median")
+        strangers.figure(self,
+                         f"status of root while under attack: {longest * 1e3:.0f} ms at most, "
+                         f"{median * 1e3:.0f} ms median")
         self.assertEqual(self.daemon.end(), 0)
         return heard
 
     @staticmethod
     def pass_lingering(voice, path, port):
-        """TCP connections with bytes that nobody reads: close() by the last holder of a connection waits for them."""
+        """TCP connections with bytes that nobody reads: close() by the last holder of a connection
+        waits for them."""
         passed, tell = os.pipe()
         for _ in range(N_LINGERING):
             tcp = socket.socket()
@@ -74,7 +79,8 @@ class PassedDescriptors(unittest.TestCase):
             client = socket.socket(socket.AF_UNIX)
             client.connect(str(path))
             with contextlib.suppress(OSError):  # the kernel may refuse the descriptor
-                client.sendmsg([frame(field(2, 1))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tcp.fileno()]))])
+                client.sendmsg([frame(field(2, 1))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                                       array.array("i", [tcp.fileno()]))])
             os.write(tell, b"x")
             os.close(tcp.detach())  # before the daemon has received the descriptor, mostly
             time.sleep(60)
@@ -88,39 +94,48 @@ class PassedDescriptors(unittest.TestCase):
         device = strangers.fuse_device(self.daemon.root)
         mount_on = self.daemon.root / "mounted"
         mount_on.touch()
-        return self.served(strangers.pass_fuse, device, mount_on, path, service, request, deaf, **options)
+        return self.served(strangers.pass_fuse, device, mount_on, path, service, request, deaf,
+                           **options)
 
     def test_fuse_file_for_a_producer(self):
-        self.fuse(self.daemon.run_dir / "producer.sock", b"ProducerPort", invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,))
+        self.fuse(self.daemon.run_dir / "producer.sock", b"ProducerPort",
+                  invoke(2, INITIALIZE, field(3, b"x")), (strangers.FLUSH,))
 
     def test_fuse_file_for_the_recording_of_a_member(self):
         """Members of the consumer group may pass an output file on any file system."""
         source = field(2, field(1, field(1, b"linux.sys_stats")))
         config = field(1, field(1, 64)) + source + field(8, 1) + field(9, 100)
-        self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort", invoke(2, ENABLE, field(1, config)),
+        self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort",
+                  invoke(2, ENABLE, field(1, config)),
                   (strangers.FLUSH, strangers.WRITE))
 
     def test_fuse_file_that_nobody_wanted(self):
-        self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort", invoke(2, QUERY_STATE), (strangers.FLUSH, strangers.GETATTR))
+        self.fuse(self.daemon.run_dir / "consumer.sock", b"ConsumerPort", invoke(2, QUERY_STATE),
+                  (strangers.FLUSH, strangers.GETATTR))
 
     def test_socket_that_lingers(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            self.served(self.pass_lingering, self.daemon.run_dir / "producer.sock", listener.getsockname()[1])
+            self.served(self.pass_lingering, self.daemon.run_dir / "producer.sock",
+                        listener.getsockname()[1])
 
     def test_file_of_a_member(self):
         """The whole trace is in the member's file when the command ends."""
         config, out = self.daemon.root / "config", self.daemon.root / "out"
-        config.write_text(CONFIG + "duration_ms: 1500 write_into_file: true file_write_period_ms: 200\n")
+        config.write_text(
+            CONFIG + "duration_ms: 1500 write_into_file: true file_write_period_ms: 200\n")
         out.mkdir()
         os.chown(out, strangers.UID, strangers.UID)
         for _ in range(3):
-            done = lib.run(lib.MMTRACE, "record", "-c", config, "-o", out / "trace", env=self.daemon.env, user=strangers.UID,
+            done = lib.run(lib.MMTRACE, "record", "-c", config, "-o", out / "trace",
+                           env=self.daemon.env, user=strangers.UID,
                            group=strangers.UID, extra_groups=[])
-            self.assertEqual((done.returncode, done.stderr.count("in this process")), (0, 0), done.stderr)
+            self.assertEqual((done.returncode, done.stderr.count("in this process")), (0, 0),
+                             done.stderr)
             packets = lib.decode(out / "trace")
             self.assertGreater(len(lib.of_kind(packets, "sys_stats")), 15)
-            self.assertTrue([p for p in lib.of_kind(packets, "service_event") if "tracing_disabled" in p.one("service_event")])
+            self.assertTrue([p for p in lib.of_kind(packets, "service_event")
+                             if "tracing_disabled" in p.one("service_event")])
             self.assertEqual((out / "trace").stat().st_uid, strangers.UID)
 
 
@@ -154,7 +169,8 @@ class PassedDescriptorsBefore616(PassedDescriptors):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-old-"))
         self.addCleanup(shutil.rmtree, folder)
         (folder / "old.c").write_text(OLD_KERNEL)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "old.so", folder / "old.c"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "old.so", folder / "old.c"],
+                       check=True)
         os.environ["LD_PRELOAD"] = str(folder / "old.so")
         try:
             self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
@@ -165,11 +181,13 @@ class PassedDescriptorsBefore616(PassedDescriptors):
     test_file_of_a_member = None
 
     def test_triggers_arrive(self):
-        done = lib.run(lib.MMTRACE, "trigger", "--optional", "x", env=self.daemon.env, user=strangers.UID, group=strangers.UID,
+        done = lib.run(lib.MMTRACE, "trigger", "--optional", "x", env=self.daemon.env,
+                       user=strangers.UID, group=strangers.UID,
                        extra_groups=[])
         self.assertEqual(done.returncode, 0, done.stderr)
-        lib.wait_for(lambda: not list(pathlib.Path(f"/proc/{self.daemon.process.pid}/task/{self.daemon.process.pid}/children")
-                                      .read_text().split()), "the end of the relay")
+        lib.wait_for(lambda: not list(
+            pathlib.Path(f"/proc/{self.daemon.process.pid}/task/{self.daemon.process.pid}/children")
+            .read_text().split()), "the end of the relay")
 
     def test_crowd(self):
         """Connections beyond what one user may have are refused, and root is served."""
@@ -183,10 +201,12 @@ class PassedDescriptorsBefore616(PassedDescriptors):
         stranger = strangers.Stranger(come, self.daemon.run_dir / "producer.sock")
         self.addCleanup(stranger.end)
         self.assertEqual(stranger.hear(), "there")
-        lib.wait_for(lambda: "a connection was refused: relays of user" in self.daemon.said(), self.daemon.said)
+        lib.wait_for(lambda: "a connection was refused: relays of user" in self.daemon.said(),
+                     self.daemon.said)
         self.daemon.status()
         # Consumers have relays of their own, also those of the same user.
-        done = lib.run(lib.MMTRACE, "status", env=self.daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
+        done = lib.run(lib.MMTRACE, "status", env=self.daemon.env, user=strangers.UID,
+                       group=strangers.UID, extra_groups=[])
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

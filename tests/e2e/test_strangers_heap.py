@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a user without rights that turn root's look-ups in their files against root: sockets in their
-folders, perf maps, files of symbols, clients of the heap's socket. tests/tools/stranger.c is the program."""
+"""Programs of a user without rights that turn root's look-ups in their files against root: sockets
+in their folders, perf maps, files of symbols, clients of the heap's socket. tests/tools/stranger.c
+is the program."""
 import contextlib
 import os
 import pathlib
@@ -55,7 +56,8 @@ def children(pid):
 @needs_root
 class Strangers(unittest.TestCase):
     def setUp(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="strangers-", dir="/var/tmp"))  # theirs hide /tmp
+        # theirs hide /tmp
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="strangers-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.dir.chmod(0o755)
         self.trace, self.run_dir = self.dir / "trace", self.dir / "run"
@@ -65,7 +67,8 @@ class Strangers(unittest.TestCase):
         self.env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
 
     def start(self, *argv, **more):
-        more = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "env": self.env, **more}
+        more = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True,
+                "env": self.env, **more}
         process = subprocess.Popen([str(a) for a in argv], **more)
         for stream in (process.stdout, process.stderr):
             if stream:
@@ -90,7 +93,8 @@ class Strangers(unittest.TestCase):
         return line
 
     def deaf(self, prefix, *command):
-        """A process whose /tmp never answers for names with this beginning, and the pid of the command that it runs."""
+        """A process whose /tmp never answers for names with this beginning, and the pid of the
+        command that it runs."""
         strangers.fuse_device(self.dir)
         process = self.stranger("deaf", self.theirs, "/tmp", prefix, *command)
         if not command:
@@ -113,7 +117,9 @@ class Strangers(unittest.TestCase):
             said = recorder.communicate(timeout=within_s)[1]
             strangers.figure(self, f"the recorder ends in {time.monotonic() - began:.1f} s")
         except subprocess.TimeoutExpired:
-            self.fail(f"the recorder does not end within {within_s} s, in state {states.proc_text(recorder.pid, 'stat')[:40]}")
+            self.fail(
+                f"the recorder does not end within {within_s} "
+                f"s, in state {states.proc_text(recorder.pid, 'stat')[:40]}")
         self.assertEqual(recorder.returncode, code, said)
         return said
 
@@ -140,7 +146,8 @@ class PerfMaps(Strangers):
     def maps(self):
         """The names that the trace has so far, by process."""
         with contextlib.suppress(OSError, ValueError):
-            return {p.one("perfMap", "pid", default=0): p for p in of_kind(decode(self.trace), "perf_map")}
+            return {p.one("perfMap", "pid", default=0): p
+                    for p in of_kind(decode(self.trace), "perf_map")}
         return {}
 
     def test_a_tmp_that_never_answers(self):
@@ -151,7 +158,8 @@ class PerfMaps(Strangers):
         self.hear(thief, f"asked for perf-{pid}.map")
         said = self.end(recorder)
         self.assertIn(f"a file of user {UID} did not answer within {DEAF_S} s", said)
-        self.assertEqual(self.query("SELECT pid, name FROM perf_map JOIN perf_map_symbol s ON s.perf_map_id = perf_map.id"),
+        self.assertEqual(self.query(
+            "SELECT pid, name FROM perf_map JOIN perf_map_symbol s ON s.perf_map_id = perf_map.id"),
                          [(honest, "honest")])
 
 
@@ -179,20 +187,27 @@ class Summons(Strangers):
 
 class Residency(Strangers):
     def test_mapped_files_that_never_answer(self):
-        """No file is looked up in a process with mounts of its own; files of other processes are."""
+        """No file is looked up in a process with mounts of its own; files of other processes
+        are."""
         strangers.fuse_device(self.dir)
         thief = self.stranger("map", self.theirs)
         honest = self.start("sleep", "60")
-        config = ('buffers { size_kb: 4096 } data_sources { config { name: "linux.page_residency" page_residency_config '
-                  f"{{ pids: {thief.pid} pids: {honest.pid} period_ms: 100 }} }} }}")
+        config = (
+            'buffers { size_kb: 4096 } data_sources { config { name: "linux.page_residency" '
+            'page_residency_config '
+            f"{{ pids: {thief.pid} pids: {honest.pid} period_ms: 100 }} }} }}")
         said = self.end(self.record(config))
-        self.assertIn(f"process {thief.pid}: its files are left out: a user who is not root makes its mounts", said)
-        self.assertNotEqual(self.query("SELECT 1 FROM page_residency_file WHERE path LIKE '%/libc%'"), [])
+        self.assertIn(
+            f"process {thief.pid}: its files are left out: a user who is not root makes its mounts",
+            said)
+        self.assertNotEqual(
+            self.query("SELECT 1 FROM page_residency_file WHERE path LIKE '%/libc%'"), [])
 
 
 class Attaches(Strangers):
     def test_a_root_that_never_answers(self):
-        """The helper that attaches hangs at its look-up of the library; the recorder ends all the same."""
+        """The helper that attaches hangs at its look-up of the library; the recorder ends all the
+        same."""
         strangers.fuse_device(self.dir)
         thief = self.stranger("deaf", self.theirs, BUILD / "producer", "agents", "/bin/sleep", "60")
         wait_for(lambda: children(thief.pid), "the command")
@@ -222,17 +237,21 @@ class Clients(Strangers):
         program = self.start(TRUTH, "1", "200000", user=UID + 1, group=UID + 1, extra_groups=[],
                              env={**self.env, "LD_PRELOAD": str(LIBRARY)})
         self.assertEqual(program.wait(60), 0)
-        strangers.figure(self, f"another user's program with 200,000 allocations takes {time.monotonic() - began:.1f} s")
+        strangers.figure(self,
+                         "another user's program with 200,000 allocations takes "
+                         f"{time.monotonic() - began:.1f} s")
 
     def elf(self, path, table_bytes):
         """A file of 4 KiB on the disk whose table of symbols claims `size` bytes."""
         import struct
-        head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 3, 0)
+        head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 0, 64, 0, 64,
+                           0, 0, 64, 3, 0)
         names_at = 64 + 3 * 64
         symbols_at = 4096
         def section(kind, offset, size, link):
             return struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, offset, size, link, 0, 1, 24)
-        sections = section(0, 0, 0, 0) + section(2, symbols_at, table_bytes, 2) + section(3, names_at, table_bytes, 0)
+        sections = section(0, 0, 0, 0) + section(2, symbols_at, table_bytes,
+                                                 2) + section(3, names_at, table_bytes, 0)
         with open(path, "wb") as file:
             file.write(head + sections)
             file.truncate(symbols_at + table_bytes + 4096)
@@ -272,7 +291,8 @@ class Clients(Strangers):
         os.mkfifo(fifo, 0o666)
         os.chown(fifo, UID, UID)
         recorder = self.profile()
-        thief = self.stranger("client", self.dir / "heap.sock", "name", "1", fifo, "/dev/ptmx", "/proc/kmsg")
+        thief = self.stranger("client", self.dir / "heap.sock", "name", "1", fifo, "/dev/ptmx",
+                              "/proc/kmsg")
         self.hear(thief, "read")
         opened = []
 
@@ -284,7 +304,8 @@ class Clients(Strangers):
         writer.start()
         self.end(recorder)
         self.assertEqual(opened, [])
-        with open(fifo, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)):
+        with open(fifo, "rb", buffering=0,
+                  opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)):
             writer.join()
 
     def test_files_of_the_host_are_not_those_of_a_container(self):
@@ -297,24 +318,28 @@ class Clients(Strangers):
         recorder = self.profile()
         # "deaf" has a /tmp of its own, where the file is not.
         strangers.fuse_device(self.dir)
-        thief = self.stranger("deaf", self.theirs, "/tmp", "never", strangers.PROGRAM, "client", self.dir / "heap.sock", "at",
+        thief = self.stranger("deaf", self.theirs, "/tmp", "never", strangers.PROGRAM, "client",
+                              self.dir / "heap.sock", "at",
                               at, path, until=None)
         heard = {strangers.hear_program(thief).strip() for _ in range(3)}
         self.assertEqual(heard, {"ready", "read"}, heard)
         self.end(recorder)
-        self.assertEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+        self.assertEqual(
+            self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_symbol_file_that_never_answers(self):
         """Names of others come meanwhile, and the recording ends when it is told to."""
         strangers.fuse_device(self.dir)
         recorder = self.profile()
-        thief = self.stranger("deaf", self.theirs, "/tmp", "lib", strangers.PROGRAM, "client", self.dir / "heap.sock", "name",
+        thief = self.stranger("deaf", self.theirs, "/tmp", "lib", strangers.PROGRAM, "client",
+                              self.dir / "heap.sock", "name",
                               "3", "/tmp/lib1.so", "/tmp/lib2.so", until=None)
         self.honest()
         while "read" not in strangers.hear_program(thief):
             pass
         self.end(recorder)
-        self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+        self.assertNotEqual(
+            self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_crowd(self):
         """The profiles of one user are limited; other users get theirs, and the log stays short."""
@@ -328,16 +353,21 @@ class Clients(Strangers):
         n_attached = said.count(": attached, ")
         self.assertLessEqual(n, 512)
         self.assertGreaterEqual(n + n_attached, 512, said)
-        self.assertRegex(said, "process .* is not profiled: the limit of 512 profiles of running processes of one user")
+        self.assertRegex(said,
+                         "process .* is not profiled: the limit of 512 profiles of running "
+                         "processes of one user")
         self.assertRegex(said, "[0-9]+ processes are not profiled because of limits")
         self.assertLess(said.count("\n") - n_attached, 20)
-        self.assertNotEqual(self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+        self.assertNotEqual(
+            self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_few_descriptors(self):
-        """Profiles of others leave a recorder half of its descriptors; those that are refused do not keep it busy."""
+        """Profiles of others leave a recorder half of its descriptors; those that are refused do
+        not keep it busy."""
         path = self.dir / "config"
         path.write_text(HEAP)
-        recorder = self.start("prlimit", "--nofile=60", MMTRACE, "record", "-c", path, "-o", self.trace)
+        recorder = self.start("prlimit", "--nofile=60", MMTRACE, "record", "-c", path, "-o",
+                              self.trace)
         states.wait_for_recorder(recorder.pid)
         wait_for((self.dir / "heap.sock").exists, "the socket")
         crowd = self.stranger("crowd", self.dir / "heap.sock", "100", until=None)
@@ -346,7 +376,8 @@ class Clients(Strangers):
         states.wait_for_rest(recorder.pid, 0.2, lambda: time.sleep(1))
         # None of the five begins its profile, so the limit is the command's error.
         self.assertRegex(self.end(recorder, code=1).splitlines()[-1],
-                         "^mmtrace: linux.heap: process .* is not profiled: the limit of 5 profiles of running processes of one user")
+                         "^mmtrace: linux.heap: process .* is not profiled: the limit of 5 "
+                         "profiles of running processes of one user")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of members of the consumer group, and which of root's rights the daemon keeps (docs/threat-model.md)."""
+"""The view of members of the consumer group, and which of root's rights the daemon keeps
+(docs/threat-model.md)."""
 import ctypes
 import os
 import pathlib
@@ -33,7 +34,8 @@ class MembersSee(unittest.TestCase):
         """The packets of a recording by a member."""
         path = self.dir / "config"
         path.write_text("buffers { size_kb: 1024 } duration_ms: 1200 " + config)
-        done = lib.run(lib.MMTRACE, "record", "-c", path, "-o", self.dir / "out" / "trace", env=self.daemon.env, user=strangers.UID,
+        done = lib.run(lib.MMTRACE, "record", "-c", path, "-o", self.dir / "out" / "trace",
+                       env=self.daemon.env, user=strangers.UID,
                        group=strangers.UID, extra_groups=[])
         self.assertNotIn("in this process", done.stderr)
         return done, lib.decode(self.dir / "out" / "trace")
@@ -53,13 +55,15 @@ class MembersSee(unittest.TestCase):
         return process.pid
 
     def test_files(self):
-        secret, hidden, open_to_all, own = (self.dir / name for name in ("secret", "closed/hidden", "open", "own"))
+        secret, hidden, open_to_all, own = (self.dir / name
+                                            for name in ("secret", "closed/hidden", "open", "own"))
         (self.dir / "closed").mkdir(0o700)
         for path, mode in ((secret, 0o600), (hidden, 0o644), (open_to_all, 0o644), (own, 0o600)):
             path.write_bytes(bytes(100000))
             path.chmod(mode)
         os.chown(own, strangers.UID, strangers.UID)
-        paths = " ".join(f'paths: "{path}"' for path in (secret, hidden, open_to_all, own, self.dir / "closed", "/etc/shadow"))
+        paths = " ".join(f'paths: "{path}"' for path
+                         in (secret, hidden, open_to_all, own, self.dir / "closed", "/etc/shadow"))
         _, packets = self.record(f"""data_sources {{ config {{ name: "linux.page_residency"
             page_residency_config {{ {paths} period_ms: 300 }} }} }}""")
         seen = self.files(packets)
@@ -89,10 +93,12 @@ class MembersSee(unittest.TestCase):
     def test_heaps(self):
         """A program of root's is not attached to, and the member is told."""
         pid = self.sleeper(0)
-        done, packets = self.record(f'data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ pid: {pid} '
-                                    'sampling_interval_bytes: 4096 } } }')
+        done, packets = self.record(
+            f'data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ pid: {pid} '
+            'sampling_interval_bytes: 4096 } } }')
         self.assertEqual(lib.of_kind(packets, "profile_packet"), [])
-        self.assertIn(f"user {strangers.UID}, who asked for the recording, may not trace it", self.daemon.said())
+        self.assertIn(f"user {strangers.UID}, who asked for the recording, may not trace it",
+                      self.daemon.said())
         self.assertNotIn("libmmheap", states.proc_text(pid, "maps"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(f"process {pid} is not profiled", done.stderr)
@@ -108,7 +114,8 @@ class Rights(unittest.TestCase):
     def rights(self, process):
         text = states.proc_text(process, "status")
         return {name: int(re.search(rf"{name}:\s*(\w+)", text)[1], 16)
-                for name in ("CapPrm", "CapEff", "CapInh", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")}
+                for name in ("CapPrm", "CapEff", "CapInh", "CapBnd", "CapAmb", "NoNewPrivs",
+                             "Seccomp")}
 
     def test_rights_that_are_kept(self):
         daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
@@ -119,14 +126,17 @@ class Rights(unittest.TestCase):
             self.assertEqual(rights["CapPrm"] & ~sum(self.KEPT), 0, rights)
             self.assertEqual((rights["CapInh"], rights["CapAmb"]), (0, 0))
             self.assertEqual((rights["NoNewPrivs"], rights["Seccomp"]), (1, 2))
-            for lost in (self.SYS_ADMIN, self.SYS_MODULE, self.DAC_OVERRIDE, self.CHOWN, self.NET_ADMIN):
+            for lost in (self.SYS_ADMIN, self.SYS_MODULE, self.DAC_OVERRIDE, self.CHOWN,
+                         self.NET_ADMIN):
                 self.assertFalse(rights["CapBnd"] & lost, rights)
         # The step before still works: the group of the socket.
         self.assertEqual((daemon.run_dir / "consumer.sock").stat().st_gid, strangers.UID)
 
     def unit_capabilities(self, *files):
-        names = " ".join(re.findall(r"(?m)^CapabilityBoundingSet=(.*)$", "".join(path.read_text() for path in files))).split()
-        header = dict(re.findall(r"#define (CAP_\w+)\s+(\d+)", pathlib.Path("/usr/include/linux/capability.h").read_text()))
+        names = " ".join(re.findall(r"(?m)^CapabilityBoundingSet=(.*)$",
+                                    "".join(path.read_text() for path in files))).split()
+        header = dict(re.findall(r"#define (CAP_\w+)\s+(\d+)",
+                                 pathlib.Path("/usr/include/linux/capability.h").read_text()))
         return {int(header[name]) for name in names}
 
     @staticmethod
@@ -137,24 +147,33 @@ class Rights(unittest.TestCase):
                 libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
 
     def start_with(self, capabilities, **popen):
-        """A daemon that root starts with no more than these capabilities, as a service manager does."""
-        return Daemon(self, "--consumer-group", str(strangers.UID), preexec_fn=lambda: self.bound(capabilities),
+        """A daemon that root starts with no more than these capabilities, as a service manager
+        does."""
+        return Daemon(self, "--consumer-group", str(strangers.UID),
+                      preexec_fn=lambda: self.bound(capabilities),
                       **popen).ready()
 
     def record_heap(self, daemon):
         """A profile of a running program of another user."""
-        process = subprocess.Popen(["sleep", "60"], user=strangers.UID, group=strangers.UID, extra_groups=[])
+        process = subprocess.Popen(["sleep", "60"], user=strangers.UID, group=strangers.UID,
+                                   extra_groups=[])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         states.wait_for_program(process.pid, "sleep")
         config = daemon.root / "config"
-        config.write_text(f'buffers {{ size_kb: 1024 }} duration_ms: 2000 data_sources {{ config {{ name: "linux.heap" '
-                          f'heapprofd_config {{ pid: {process.pid} sampling_interval_bytes: 4096 }} }} }}')
-        return lib.run(lib.MMTRACE, "record", "-c", config, "-o", daemon.root / "trace", env=daemon.env)
+        config.write_text(
+            f'buffers {{ size_kb: 1024 }} duration_ms: 2000 data_sources {{ config '
+            f'{{ name: "linux.heap" heapprofd_config {{ pid: {process.pid} '
+            f'sampling_interval_bytes: 4096 }} }} }}')
+        return lib.run(lib.MMTRACE, "record", "-c", config, "-o", daemon.root / "trace",
+                       env=daemon.env)
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"),
+                         "needs the kernel's headers (linux-libc-dev), which scripts/install-deps "
+                         "installs with libc6-dev")
     def test_shipped_unit(self):
-        """M9: the command reports what a source cannot do under the shipped unit; the rest is recorded."""
+        """M9: the command reports what a source cannot do under the shipped unit; the rest is
+        recorded."""
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
         done = self.record_heap(daemon)
         if "attached, one thread stood still" not in daemon.said():
@@ -162,34 +181,47 @@ class Rights(unittest.TestCase):
             self.assertIn("is not profiled: ", done.stderr)
         config = daemon.root / "config"
         config.write_text((lib.ROOT / "configs" / "full.cfg").read_text())
-        done = lib.run(lib.MMTRACE, "record", "-c", config, "-t", "1s", "-o", daemon.root / "trace", env=daemon.env)
+        done = lib.run(lib.MMTRACE, "record", "-c", config, "-t", "1s", "-o", daemon.root / "trace",
+                       env=daemon.env)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"),
+                         "needs the kernel's headers (linux-libc-dev), which scripts/install-deps "
+                         "installs with libc6-dev")
     def test_group_of_the_socket(self):
-        """If the socket cannot be given to the group, only its owner may use it, and the log says so."""
+        """If the socket cannot be given to the group, only its owner may use it, and the log says
+        so."""
         capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
-        for groups, mode, gid, code in (([], 0o600, 0, 1), ([strangers.UID], 0o660, strangers.UID, 0)):
+        for groups, mode, gid, code in (([], 0o600, 0, 1),
+                                        ([strangers.UID], 0o660, strangers.UID, 0)):
             with self.subTest(groups):
                 daemon = self.start_with(capabilities, extra_groups=groups)
                 status = (daemon.run_dir / "consumer.sock").stat()
                 self.assertEqual((status.st_mode & 0o777, status.st_gid), (mode, gid))
-                line = f"consumer.sock': it cannot be given to group {strangers.UID}: its owner alone may connect (run the daemon with this group"
+                line = (f"consumer.sock': it cannot be given to group {strangers.UID}: its owner "
+                        "alone may connect (run the daemon with this group")
                 self.assertEqual(line in daemon.said(), mode == 0o600, daemon.said())
-                done = lib.run(lib.MMTRACE, "status", env=daemon.env, user=strangers.UID, group=strangers.UID, extra_groups=[])
+                done = lib.run(lib.MMTRACE, "status", env=daemon.env, user=strangers.UID,
+                               group=strangers.UID, extra_groups=[])
                 self.assertEqual(done.returncode, code, done.stderr)
                 daemon.status()
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"),
+                         "needs the kernel's headers (linux-libc-dev), which scripts/install-deps "
+                         "installs with libc6-dev")
     def test_unit_with_its_addition(self):
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service",
-                                                        lib.ROOT / "configs" / "systemd" / "heap.conf"))
+                                                        lib.ROOT / "configs" / "systemd"
+                                                        / "heap.conf"))
         done = self.record_heap(daemon)
         self.assertEqual(done.returncode, 0, done.stderr + daemon.said())
 
     def record_map(self, daemon):
-        """A program of another user with a perf map; what `record` says, and the packets about it."""
-        process = subprocess.Popen(["sh", "-c", "echo 10 8 compiled > /tmp/perf-$$.map; exec sleep 600"], user=strangers.UID, group=strangers.UID, extra_groups=[])
+        """A program of another user with a perf map; what `record` says, and the packets about
+        it."""
+        process = subprocess.Popen(["sh", "-c",
+                                    "echo 10 8 compiled > /tmp/perf-$$.map; exec sleep 600"],
+                                   user=strangers.UID, group=strangers.UID, extra_groups=[])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
@@ -204,27 +236,36 @@ class Rights(unittest.TestCase):
         maps = [packet.one("perf_map") for packet in lib.of_kind(lib.decode(trace), "perf_map")]
         return process.pid, done, maps
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"),
+                         "needs the kernel's headers (linux-libc-dev), which scripts/install-deps "
+                         "installs with libc6-dev")
     def test_maps_under_the_shipped_unit(self):
         """The map is left out, and the log, the exit code and the trace say so."""
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service"))
         pid, done, maps = self.record_map(daemon)
-        why = f"linux.perf_map: process {pid} of user {strangers.UID}: the recorder may not look at its files"
+        why = (f"linux.perf_map: process {pid} of user {strangers.UID}: the recorder may not look "
+               "at its files")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(why, done.stderr)
         self.assertEqual(daemon.said().count(why), 1, daemon.said())
         self.assertIn("heap.conf", daemon.said())
         self.assertEqual([(m.one("pid"), m.one("refused")) for m in maps], [(pid, True)])
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"),
+                         "needs the kernel's headers (linux-libc-dev), which scripts/install-deps "
+                         "installs with libc6-dev")
     def test_maps_with_the_addition(self):
         daemon = self.start_with(self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service",
-                                                        lib.ROOT / "configs" / "systemd" / "heap.conf"))
+                                                        lib.ROOT / "configs" / "systemd"
+                                                        / "heap.conf"))
         pid, done, maps = self.record_map(daemon)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([(m.one("pid"), m.one("text")) for m in maps], [(pid, "10 8 compiled\n")], maps)
+        self.assertEqual([(m.one("pid"), m.one("text")) for m in maps], [(pid, "10 8 compiled\n")],
+                         maps)
 
-    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"), "needs the kernel's headers (linux-libc-dev), which scripts/install-deps installs with libc6-dev")
+    @unittest.skipUnless(os.path.exists("/usr/include/linux/capability.h"),
+                         "needs the kernel's headers (linux-libc-dev), which scripts/install-deps "
+                         "installs with libc6-dev")
     @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
     def test_names_under_the_shipped_unit(self):
         """Functions of another user's program have no names then; the log and the trace say so."""
@@ -237,22 +278,28 @@ class Rights(unittest.TestCase):
         env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(root / "heap.sock")}
         capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
         with open(root / "log", "wb") as log:
-            recorder = subprocess.Popen([lib.MMTRACE, "record", "--no-daemon", "--no-verdict", "-c", root / "config", "-o", root / "trace"],
-                                        stderr=log, env=env, preexec_fn=lambda: self.bound(capabilities))
+            recorder = subprocess.Popen([lib.MMTRACE, "record", "--no-daemon", "--no-verdict", "-c",
+                                         root / "config", "-o", root / "trace"],
+                                        stderr=log, env=env,
+                                        preexec_fn=lambda: self.bound(capabilities))
         self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
         states.wait_for_recorder(recorder.pid)
         lib.wait_for((root / "heap.sock").exists, "the recorder's socket")
-        process = subprocess.Popen([program, "1", "200000000"], env={**env, "LD_PRELOAD": str(LIBRARY)}, stdout=subprocess.DEVNULL,
+        process = subprocess.Popen([program, "1", "200000000"],
+                                   env={**env, "LD_PRELOAD": str(LIBRARY)},
+                                   stdout=subprocess.DEVNULL,
                                    user=strangers.UID, group=strangers.UID, extra_groups=[])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        why = f"linux.heap: process {process.pid} of user {strangers.UID}: the recorder may not look at its files"
+        why = (f"linux.heap: process {process.pid} of user {strangers.UID}: the recorder may not "
+               "look at its files")
         lib.wait_for(lambda: why in (root / "log").read_text(), "the line about names")
         recorder.send_signal(signal.SIGTERM)
         self.assertEqual(recorder.wait(60), 0, (root / "log").read_text())
         self.assertEqual((root / "log").read_text().count("may not look at its files"), 1)
-        stats = [dump.one("stats") for packet in lib.of_kind(lib.decode(root / "trace"), "profile_packet")
+        stats = [dump.one("stats")
+                 for packet in lib.of_kind(lib.decode(root / "trace"), "profile_packet")
                  for dump in packet.all("profile_packet", "process_dumps")]
         self.assertEqual({s.one("names_refused") for s in stats}, {1}, stats)
 

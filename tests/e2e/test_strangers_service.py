@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's files, the services that clients trust, and a daemon that hangs (docs/threat-model.md)."""
+"""The daemon's files, the services that clients trust, and a daemon that hangs
+(docs/threat-model.md)."""
 import array
 import contextlib
 import fcntl
@@ -53,14 +54,16 @@ class Files(unittest.TestCase):
         self.addCleanup(stranger.end)
         heard = stranger.hear()
         daemon.start()
-        lib.wait_for(lambda: daemon.answers() or daemon.process.poll() is not None, "the daemon's start or end")
+        lib.wait_for(lambda: daemon.answers() or daemon.process.poll() is not None,
+                     "the daemon's start or end")
         self.assertIsNone(daemon.process.poll(), f"{heard}: {daemon.said()}")
         self.assertEqual(heard, "refused")
         self.assertEqual(daemon.mode("run/daemon.lock"), 0o600)
 
     def test_folders_of_the_daemon(self):
         daemon = Daemon(self).ready()
-        self.assertEqual(daemon.mode("run"), 0o711)  # the sockets can be reached, and nothing can be listed
+        # the sockets can be reached, and nothing can be listed
+        self.assertEqual(daemon.mode("run"), 0o711)
         self.assertEqual(daemon.mode("state"), 0o700)
         daemon.end()
         os.chmod(daemon.run_dir, 0o777)  # as an older daemon, or a careless hand, left it
@@ -68,7 +71,8 @@ class Files(unittest.TestCase):
         self.assertEqual(daemon.mode("run"), 0o711)
 
     def test_folder_of_a_stranger(self):
-        """The daemon does not work in a folder whose owner can put other files in the place of its own."""
+        """The daemon does not work in a folder whose owner can put other files in the place of its
+        own."""
         daemon = Daemon(self).ready()
         daemon.end()
         os.chown(daemon.run_dir, strangers.UID, strangers.UID)
@@ -81,7 +85,8 @@ class Files(unittest.TestCase):
         daemon = Daemon(self).ready()
         for options, env in ((("--no-daemon",), os.environ), ((), daemon.env)):
             out = self.dir / f"trace{len(options)}"
-            done = lib.run(lib.MMTRACE, "record", *options, "-c", self.dir / "config", "-o", out, env=env)
+            done = lib.run(lib.MMTRACE, "record", *options, "-c", self.dir / "config", "-o", out,
+                           env=env)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(out.stat().st_mode & 0o777, 0o600)
 
@@ -93,7 +98,8 @@ class Files(unittest.TestCase):
         daemon = Daemon(self, armed=armed).ready()
         lib.wait_for(lambda: "armed/a.cfg: armed" in daemon.said(), daemon.said)
         self.assertEqual(lib.run(lib.MMTRACE, "trigger", "now", env=daemon.env).returncode, 0)
-        [trace] = lib.wait_for(lambda: list((daemon.state / "traces").glob("*.pftrace")), daemon.said)
+        [trace] = lib.wait_for(lambda: list((daemon.state / "traces").glob("*.pftrace")),
+                               daemon.said)
         self.assertEqual(trace.stat().st_mode & 0o777, 0o600)
         self.assertEqual(trace.parent.stat().st_mode & 0o777, 0o700)
 
@@ -107,19 +113,28 @@ class Files(unittest.TestCase):
         calls = self.dir / "calls"
         daemon = Daemon(self, armed=armed).ready()
         lib.wait_for(lambda: "armed/a.cfg: armed" in daemon.said(), daemon.said)
-        threads = [("-p", task.name) for task in pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()]
-        tracer = subprocess.Popen(["strace", "-y", "-o", calls, "-e", "trace=fsync,fdatasync,rename,renameat2",
-                                   *(word for option in threads for word in option)], stderr=subprocess.DEVNULL)
+        threads = [("-p", task.name)
+                   for task in pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()]
+        tracer = subprocess.Popen(["strace", "-y", "-o", calls, "-e",
+                                   "trace=fsync,fdatasync,rename,renameat2",
+                                   *(word for option in threads for word in option)],
+                                  stderr=subprocess.DEVNULL)
         self.addCleanup(tracer.wait)
         self.addCleanup(tracer.terminate)
         lib.wait_for(lambda: all("TracerPid:\t0" not in task.read_text() for task in
-                                 pathlib.Path(f"/proc/{daemon.process.pid}/task").glob("*/status")), "strace")
+                                 pathlib.Path(f"/proc/{daemon.process.pid}/task").glob("*/status")),
+                     "strace")
         self.assertEqual(lib.run(lib.MMTRACE, "trigger", "now", env=daemon.env).returncode, 0)
-        lines = lib.wait_for(lambda: (lambda t: t if re.search(r'trigger_history".* = 0', t) and re.search(r'\.pftrace".* = 0', t)
-                                      else "")(calls.read_text()), lambda: calls.read_text() + daemon.said()).splitlines()
-        for name, while_synced in ((r"trigger_history\.new", r"trigger_history\.new"), (r"\.pftrace\.part", r"/traces/[^>]+")):
-            [renamed] = [i for i, line in enumerate(lines) if re.search(rf'rename\w*\(.*{name}"', line)]
-            synced = [i for i, line in enumerate(lines) if re.search(rf"f(data)?sync\(.*{while_synced}>", line)]
+        lines = lib.wait_for(lambda: (lambda t: t if re.search(r'trigger_history".* = 0', t)
+                                      and re.search(r'\.pftrace".* = 0', t)
+                                      else "")(calls.read_text()),
+                             lambda: calls.read_text() + daemon.said()).splitlines()
+        for name, while_synced in ((r"trigger_history\.new", r"trigger_history\.new"),
+                                   (r"\.pftrace\.part", r"/traces/[^>]+")):
+            [renamed] = [i for i, line in enumerate(lines)
+                         if re.search(rf'rename\w*\(.*{name}"', line)]
+            synced = [i for i, line in enumerate(lines)
+                      if re.search(rf"f(data)?sync\(.*{while_synced}>", line)]
             self.assertTrue(any(i < renamed for i in synced), "\n".join(lines))
 
 
@@ -138,9 +153,12 @@ class Impostor(unittest.TestCase):
 
     @staticmethod
     def serve(voice, path):
-        """Speaks Perfetto's protocol until it has the descriptor of the output file; then writes into the file."""
-        methods = ("EnableTracing DisableTracing ReadBuffers FreeBuffers Flush StartTracing ChangeTraceConfig Detach Attach "
-                   "GetTraceStats ObserveEvents QueryServiceState QueryCapabilities SaveTraceForBugreport CloneSession").split()
+        """Speaks Perfetto's protocol until it has the descriptor of the output file; then writes
+        into the file."""
+        methods = (
+            "EnableTracing DisableTracing ReadBuffers FreeBuffers Flush StartTracing "
+            "ChangeTraceConfig Detach Attach GetTraceStats ObserveEvents QueryServiceState "
+            "QueryCapabilities SaveTraceForBugreport CloneSession").split()
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(path))
         listener.listen()
@@ -163,19 +181,25 @@ class Impostor(unittest.TestCase):
             fds = []
             with contextlib.suppress(ConnectionError, OSError), client:
                 while True:
-                    request = fields(exactly(client, struct.unpack("<I", exactly(client, 4, fds))[0], fds))
+                    request = fields(exactly(client,
+                                             struct.unpack("<I", exactly(client, 4, fds))[0], fds))
                     number = request.get(2, 0)
                     if 3 in request:
-                        names = b"".join(field(3, field(1, i + 1) + field(2, n.encode())) for i, n in enumerate(methods))
-                        client.sendall(frame(field(2, number) + field(4, field(1, 1) + field(2, 1) + names)))
+                        names = b"".join(field(3, field(1, i + 1) + field(2, n.encode()))
+                                         for i, n in enumerate(methods))
+                        client.sendall(
+                            frame(field(2, number) + field(4, field(1, 1) + field(2, 1) + names)))
                         continue
                     method = fields(request.get(5, b"")).get(2, 0)
-                    sources = b"".join(field(2, field(1, field(1, n))) for n in (b"linux.sys_stats",))
-                    answer = field(1, sources) if method == QUERY_STATE else field(1, 1) if method == ENABLE else b""
+                    sources = b"".join(field(2, field(1, field(1, n)))
+                                       for n in (b"linux.sys_stats",))
+                    answer = field(1, sources) if method == QUERY_STATE else field(
+                        1, 1) if method == ENABLE else b""
                     if fds:
                         os.write(fds[0], b"a stranger was here")
                         voice.say("wrote")
-                    client.sendall(frame(field(2, number) + field(6, field(1, 1) + field(2, 0) + field(3, answer))))
+                    client.sendall(frame(field(2, number)
+                                         + field(6, field(1, 1) + field(2, 0) + field(3, answer))))
 
     def test_no_descriptor_for_a_stranger(self):
         stranger = strangers.Stranger(self.serve, self.dir / "consumer")
@@ -192,7 +216,8 @@ class Impostor(unittest.TestCase):
         stranger = strangers.Stranger(self.serve, self.dir / "consumer")
         self.addCleanup(stranger.end)
         stranger.hear()
-        for argv in (("status",), ("clone", "x", "-o", self.dir / "clone"), ("record", "--is_detached", "x")):
+        for argv in (("status",), ("clone", "x", "-o", self.dir / "clone"),
+                     ("record", "--is_detached", "x")):
             done = lib.run(lib.MMTRACE, *argv, env=self.env)
             self.assertEqual(done.returncode, 1, (argv, done.stdout, done.stderr))
             self.assertIn(f"user {strangers.UID} serves it", done.stderr)
@@ -202,7 +227,8 @@ class Impostor(unittest.TestCase):
         stranger = strangers.Stranger(self.serve, self.dir / "consumer")
         self.addCleanup(stranger.end)
         stranger.hear()
-        done = lib.run(lib.MMTRACE, "status", env={**self.env, "MMTRACE_SERVER_UID": str(strangers.UID)})
+        done = lib.run(lib.MMTRACE, "status",
+                       env={**self.env, "MMTRACE_SERVER_UID": str(strangers.UID)})
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
@@ -235,8 +261,10 @@ class Watchdog(unittest.TestCase):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-watchdog-"))
         self.addCleanup(shutil.rmtree, folder)
         (folder / "hang.c").write_text(HANGS)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "hang.so", folder / "hang.c"], check=True)
-        os.environ["LD_PRELOAD"], os.environ["HANG_AT"] = str(folder / "hang.so"), str(folder / "now")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "hang.so", folder / "hang.c"],
+                       check=True)
+        os.environ["LD_PRELOAD"], os.environ["HANG_AT"] = str(folder / "hang.so"), str(
+            folder / "now")
         try:
             daemon = Daemon(self).ready()
         finally:
@@ -275,7 +303,8 @@ class Watchdog(unittest.TestCase):
     def test_idle(self):
         """None of the threads wakes up while nothing happens."""
         daemon = Daemon(self).ready()
-        lib.wait_for(lambda: states.sleeps(daemon.process.pid, 2), "two seconds without a wake-up", 20)
+        lib.wait_for(lambda: states.sleeps(daemon.process.pid, 2), "two seconds without a wake-up",
+                     20)
         daemon.status()
 
 

@@ -52,7 +52,8 @@ class Case(unittest.TestCase):
         self.root = pathlib.Path(tmp.name)
         (self.root / "armed").mkdir()
         name = f"@mmtrace-survival-{os.getpid()}-{n_started}"
-        self.sockets = {f"PERFETTO_{kind}_SOCK_NAME": f"{name}-{kind}" for kind in ("CONSUMER", "PRODUCER")}
+        self.sockets = {f"PERFETTO_{kind}_SOCK_NAME": f"{name}-{kind}"
+                        for kind in ("CONSUMER", "PRODUCER")}
         self.env = {**os.environ, **self.sockets}
 
     def arm(self, name, text):
@@ -62,7 +63,8 @@ class Case(unittest.TestCase):
         """A running daemon, as a context; it answers when this returns."""
         @contextlib.contextmanager
         def running():
-            with test_daemon.running(self.root, "--kmem-events", "none", *options, env=self.sockets, ipc=True) as daemon:
+            with test_daemon.running(self.root, "--kmem-events", "none", *options, env=self.sockets,
+                                     ipc=True) as daemon:
                 daemon.wait(lambda: self.command("status").returncode == 0)
                 yield daemon
         return running()
@@ -84,17 +86,20 @@ class Case(unittest.TestCase):
     def record(self, out, text, *options, **popen):
         config = self.root / f"{out}.txt"
         config.write_text(text)
-        return self.client([lib.MMTRACE, "record", "-c", config, "-o", self.root / out, *options], **popen)
+        return self.client([lib.MMTRACE, "record", "-c", config, "-o", self.root / out, *options],
+                           **popen)
 
     def sessions(self, *activities):
-        """The sessions that `mmtrace status` tells of; only those that do one of these things, if any are named."""
+        """The sessions that `mmtrace status` tells of; only those that do one of these things, if
+        any are named."""
         done = self.command("status", "--json")
         told = json.loads(done.stdout)["sessions"] if done.returncode == 0 else []
         return [session for session in told if not activities or session["activity"] in activities]
 
     def wait_recording(self, n=1, n_events=10):
         """Until n sessions record, and each has recorded so many events; a sample is one."""
-        wait_for(lambda: [s["events"] >= n_events for s in self.sessions("recording")] == [True] * n,
+        wait_for(lambda: [s["events"] >= n_events for s in self.sessions("recording")] == [True]
+                 * n,
                  lambda: f"{n} sessions with {n_events} events: {self.sessions()}")
 
 
@@ -111,8 +116,11 @@ class SigtermWithClients(Case):
                 self.assertGreater(len(samples(self.root / f"{i}.pftrace")), 5)
 
     def test_large_recording_is_read_to_its_end(self):
-        text = COUNTERS.replace("1024", "65536").replace("meminfo_period_ms: 50", "meminfo_period_ms: 5 vmstat_period_ms: 5")
-        events = 'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "sched/sched_switch" } } }\n'
+        text = COUNTERS.replace("1024", "65536").replace(
+            "meminfo_period_ms: 50", "meminfo_period_ms: 5 vmstat_period_ms: 5")
+        events = (
+            'data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: '
+            '"sched/sched_switch" } } }\n')
         with self.daemon() as daemon:
             client = self.record("large.pftrace", text + events)
             self.wait_recording(n_events=2000)
@@ -154,7 +162,8 @@ class SigtermWithClients(Case):
             self.assertEqual(late.returncode, 1)
             self.assertIn("the tracing service ends", stderr)
 
-    @unittest.skipUnless(test_ipc.find_perfetto(), "needs Perfetto's client, in PATH or below PERFETTO_ROOT")
+    @unittest.skipUnless(test_ipc.find_perfetto(),
+                         "needs Perfetto's client, in PATH or below PERFETTO_ROOT")
     def test_perfettos_client_gets_its_trace(self):
         argv, root = test_ipc.find_perfetto()
         with tempfile.TemporaryDirectory(dir=root / "tmp") as folder, self.daemon() as daemon:
@@ -187,11 +196,15 @@ class ServiceKilled(Case):
             daemon.end(signal.SIGKILL)
             _, stderr = client.communicate(timeout=20)
             self.assertEqual(client.returncode, 1)
-            self.assertRegex(stderr, r"kept.pftrace: the tracing service died; the \d+ bytes .* are a readable trace")
+            self.assertRegex(stderr,
+                             r"kept.pftrace: the tracing service died; the \d+ bytes .* are a "
+                             r"readable trace")
         self.assertGreater(len(samples(self.root / "kept.pftrace")), 3)
         database = self.root / "kept.db"
-        self.assertEqual(lib.run(lib.MMSQL, "convert", self.root / "kept.pftrace", "-o", database).returncode, 0)
-        asked = lib.run(lib.MMSQL, "query", database, "SELECT value FROM stats WHERE name = 'mmsql_recording_cut'")
+        self.assertEqual(lib.run(lib.MMSQL, "convert", self.root / "kept.pftrace", "-o",
+                                 database).returncode, 0)
+        asked = lib.run(lib.MMSQL, "query", database,
+                        "SELECT value FROM stats WHERE name = 'mmsql_recording_cut'")
         self.assertIn("1", asked.stdout)
 
 
@@ -221,7 +234,8 @@ class ClientKilled(Case):
 
     def test_detached(self):
         with self.daemon():
-            done = self.record("detached.pftrace", INTO_FILE + "duration_ms: 2000\n", "--detach=key")
+            done = self.record("detached.pftrace", INTO_FILE + "duration_ms: 2000\n",
+                               "--detach=key")
             _, stderr = done.communicate(timeout=20)
             self.assertEqual(done.returncode, 0, stderr)
             self.wait_recording(n_events=1)
@@ -231,7 +245,8 @@ class ClientKilled(Case):
 
 
 class Armed(Case):
-    """A config without write_into_file, kept armed; a trigger begins a recording, and a fault happens meanwhile."""
+    """A config without write_into_file, kept armed; a trigger begins a recording, and a fault
+    happens meanwhile."""
 
     def setUp(self):
         super().setUp()
@@ -239,9 +254,11 @@ class Armed(Case):
 
     def start(self, *options):
         """A daemon that ends with the test at the latest."""
-        daemon = test_daemon.Daemon(self.root, "--kmem-events", "none", *options, env=self.sockets, ipc=True)
+        daemon = test_daemon.Daemon(self.root, "--kmem-events", "none", *options, env=self.sockets,
+                                    ipc=True)
         self.addCleanup(daemon.end, signal.SIGKILL)
-        daemon.wait(lambda: "armed/one.cfg: armed" in daemon.said() and self.command("status").returncode == 0)
+        daemon.wait(lambda: "armed/one.cfg: armed" in daemon.said()
+                    and self.command("status").returncode == 0)
         return daemon
 
     def trigger(self):
@@ -266,7 +283,8 @@ class Armed(Case):
         """The trace that the next daemon recovers."""
         log_size = len(daemon.said())
         with self.daemon(*options) as daemon:
-            said = daemon.wait(lambda: "recovered " in daemon.said()[log_size:] and daemon.said()[log_size:])
+            said = daemon.wait(lambda: "recovered " in daemon.said()[log_size:]
+                               and daemon.said()[log_size:])
             self.assertEqual(self.parts(), [])
             [trace] = self.finished()
             self.assertIn(f"recovered {trace}: ", said)
@@ -290,7 +308,8 @@ class ArmedAndKilled(Armed):
     def test_parent_does_not_reap(self):
         daemon = self.record_part()
         daemon.process.send_signal(signal.SIGKILL)
-        wait_for(lambda: pathlib.Path(f"/proc/{daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z",
+        wait_for(lambda: pathlib.Path(f"/proc/{daemon.pid}/stat").read_text().rsplit(")", 1)[
+            1].split()[0] == "Z",
                  "a daemon that is a zombie")
         self.assertGreater(len(samples(self.recover(daemon))), 20)
 
@@ -306,7 +325,8 @@ class ArmedAndKilled(Armed):
         part.write_bytes(whole[:ends[-2] + 5] + bytes(3000))
         trace = self.recover(daemon)
         self.assertEqual(trace.read_bytes()[:ends[-2]], whole[:ends[-2]])
-        [cut] = [packet.one("recording_cut") for packet in lib.of_kind(lib.decode(trace), "recording_cut")]
+        [cut] = [packet.one("recording_cut")
+                 for packet in lib.of_kind(lib.decode(trace), "recording_cut")]
         self.assertEqual(cut.one("cut_bytes"), 3005)
         self.assertLess(abs(cut.one("found_realtime_ns") / 1e9 - time.time()), 60)
 
@@ -318,13 +338,16 @@ class ArmedAndKilled(Armed):
         shutil.copy(living, orphan)
         other = self.root / "other"
         (other / "armed").mkdir(parents=True)
-        options = ["--no-ipc", "--kmem-events", "none", "--armed", other / "armed", "--state-dir", other / "state",
+        options = ["--no-ipc", "--kmem-events", "none", "--armed", other / "armed", "--state-dir",
+                   other / "state",
                    "--run-dir", other / "run", "--output-dir", self.traces]
         with open(other / "log", "w") as log:
-            second = subprocess.Popen([str(arg) for arg in (lib.MMTRACE, "daemon", *options)], stderr=log)
+            second = subprocess.Popen([str(arg) for arg in (lib.MMTRACE, "daemon", *options)],
+                                      stderr=log)
         self.addCleanup(second.wait)
         self.addCleanup(second.kill)
-        wait_for(lambda: f"recovered {orphan.with_suffix('')}: " in (other / "log").read_text(), "the orphan")
+        wait_for(lambda: f"recovered {orphan.with_suffix('')}: " in (other / "log").read_text(),
+                 "the orphan")
         second.terminate()
         self.assertEqual(second.wait(20), 0)
         self.assertEqual((other / "log").read_text().count("recovered"), 1)
@@ -337,12 +360,14 @@ class ArmedAndKilled(Armed):
         (self.traces / "one-20260101T000000Z.pftrace.part").symlink_to(target)
         (self.traces / "notes.pftrace.part").write_bytes(b"notes")
         (self.traces / "two-20260101T000000Z.pftrace.part").write_bytes(b"")
-        # A second name of a file, a pipe, a device, a file of another user, and somebody's own hidden file.
+        # A second name of a file, a pipe, a device, a file of another user, and somebody's own
+        # hidden file.
         linked = self.root / "linked"
         linked.write_bytes(b"not a trace either")
         os.link(linked, self.traces / "linked-20260101T000000Z.pftrace.part")
         os.mkfifo(self.traces / "pipe-20260101T000000Z.pftrace.part")
-        os.mknod(self.traces / "device-20260101T000000Z.pftrace.part", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        os.mknod(self.traces / "device-20260101T000000Z.pftrace.part", stat.S_IFCHR | 0o600,
+                 os.makedev(1, 3))
         (self.traces / "other-20260101T000000Z.pftrace.part").write_bytes(b"another user's")
         os.chown(self.traces / "other-20260101T000000Z.pftrace.part", 65534, 65534)
         (self.traces / ".download.part").write_bytes(b"hidden")
@@ -352,11 +377,14 @@ class ArmedAndKilled(Armed):
         self.start().end()
         self.assertEqual(target.read_bytes(), b"not a trace")
         self.assertEqual(linked.read_bytes(), b"not a trace either")
-        names = {path.name.removesuffix("-20260101T000000Z.pftrace.part") for path in self.traces.iterdir()}
-        self.assertEqual(names, {"notes.pftrace.part", "one", "linked", "pipe", "device", "other", ".download.part"})
+        names = {path.name.removesuffix("-20260101T000000Z.pftrace.part")
+                 for path in self.traces.iterdir()}
+        self.assertEqual(names, {"notes.pftrace.part", "one", "linked", "pipe", "device", "other",
+                                 ".download.part"})
 
     def test_into_a_file(self):
-        daemon = self.record_part((TRIGGERED % 60000) + "write_into_file: true file_write_period_ms: 200\n")
+        daemon = self.record_part((TRIGGERED % 60000)
+                                  + "write_into_file: true file_write_period_ms: 200\n")
         daemon.end(signal.SIGKILL)
         self.assertGreater(len(samples(self.recover(daemon))), 20)
 
@@ -381,7 +409,9 @@ class ArmedAndEnded(Armed):
     def test_source_that_is_left_out(self):
         """The log names the config, status shows the reason, and the rest is recorded."""
         why = "linux.perf_map is not recorded: period_ms is less than 10"
-        text = TRIGGERED % 60000 + 'data_sources { config { name: "linux.perf_map" perf_map_config { period_ms: 1 } } }'
+        text = (TRIGGERED
+                % 60000 + 'data_sources { config { name: "linux.perf_map" perf_map_config '
+                          '{ period_ms: 1 } } }')
         daemon = self.record_part(text)
         self.assertIn(f"armed/one.cfg: {why}\n", daemon.said())
         self.assertIn(f": {why}\n", self.command("status").stdout)
@@ -395,7 +425,8 @@ class ArmedAndEnded(Armed):
             with self.subTest(name):
                 shutil.rmtree(self.traces, ignore_errors=True)
                 daemon = self.record_part('unique_session_name: "named"\n' +
-                                          (TRIGGERED % 60000).replace("size_kb: 1024", f"size_kb: 1024 {name}: true"))
+                                          (TRIGGERED % 60000).replace(
+                                              "size_kb: 1024", f"size_kb: 1024 {name}: true"))
                 cloned = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 done = self.command("clone", "named", "-o", self.root / "snapshot.pftrace")
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -414,7 +445,8 @@ class ArmedAndEnded(Armed):
         daemon = self.start()
         calls = self.root / "calls"
         strace = subprocess.Popen(["strace", "-f", "-p", str(daemon.pid), "-o", calls, "-e",
-                                   "trace=fsync,fdatasync,rename,renameat2,write", "-s", "200"], stderr=subprocess.PIPE)
+                                   "trace=fsync,fdatasync,rename,renameat2,write", "-s", "200"],
+                                  stderr=subprocess.PIPE)
         self.addCleanup(strace.communicate)
         strace.stderr.readline()  # attached
         self.trigger()
@@ -434,7 +466,8 @@ class ArmedAndEnded(Armed):
         daemon = self.start()
         daemon.wait(lambda: daemon.said().count(".cfg: armed") == 4)
         # The part of a recording is written each second, and each second has 20 samples.
-        wait_for(lambda: sum(session["events"] > 50 for session in self.sessions()) == 2, self.sessions)
+        wait_for(lambda: sum(session["events"] > 50 for session in self.sessions()) == 2,
+                 self.sessions)
         self.assertEqual(self.parts() + self.finished(), [])
         self.trigger()
         daemon.wait(lambda: daemon.said().count(": wrote ") == 4)
@@ -442,9 +475,11 @@ class ArmedAndEnded(Armed):
         self.assertEqual(len(self.finished()), 4)
 
     def test_ring(self):
-        """The part is bounded while the ring records; the finished trace has the contents of the ring."""
+        """The part is bounded while the ring records; the finished trace has the contents of the
+        ring."""
         text = (TRIGGERED % 9000).replace("size_kb: 1024", "size_kb: 64 fill_policy: RING_BUFFER")
-        self.arm("one", text.replace("meminfo_period_ms: 50", "meminfo_period_ms: 1 vmstat_period_ms: 1"))
+        self.arm("one",
+                 text.replace("meminfo_period_ms: 50", "meminfo_period_ms: 1 vmstat_period_ms: 1"))
         daemon = self.start()
         self.trigger()
         largest = 0
@@ -463,7 +498,8 @@ class ArmedAndEnded(Armed):
         """SIGTERM does not wait for the rest of its delay."""
         self.arm("one", (TRIGGERED % 3600000).replace("START_TRACING", "CLONE_SNAPSHOT"))
         daemon = self.start()
-        wait_for(lambda: [session["events"] > 10 for session in self.sessions()] == [True], self.sessions)
+        wait_for(lambda: [session["events"] > 10 for session in self.sessions()] == [True],
+                 self.sessions)
         self.trigger()
         self.assertEqual(daemon.end(), 0)
         [trace] = self.finished()
@@ -473,7 +509,8 @@ class ArmedAndEnded(Armed):
 
 @lib.needs_root
 class RecordAlone(Case):
-    """Recordings without a daemon; test_record.py has those into a file (test_kill_leaves_a_readable_prefix)."""
+    """Recordings without a daemon; test_record.py has those into a file
+    (test_kill_leaves_a_readable_prefix)."""
 
     def test_kill_in_memory(self):
         client = self.record("lost.pftrace", COUNTERS, "--no-daemon")
@@ -491,7 +528,8 @@ class RecordAlone(Case):
         for through in ("--no-daemon", None):
             out = small / f"out{through}.pftrace"
             with self.daemon() if not through else contextlib.nullcontext():
-                client = self.record("config", text + "duration_ms: 1500\n", "-o", out, *([through] if through else []))
+                client = self.record("config", text + "duration_ms: 1500\n", "-o", out,
+                                     *([through] if through else []))
                 _, stderr = client.communicate(timeout=30)
             self.assertEqual(client.returncode, 1)
             self.assertIn(f"{out}: No space left on device", stderr)
@@ -537,7 +575,8 @@ class Reset(Armed):
 
 @lib.needs_root
 class NoRoom(Armed):
-    FAST = (TRIGGERED % 1500).replace("meminfo_period_ms: 50", "meminfo_period_ms: 5 vmstat_period_ms: 5")
+    FAST = (TRIGGERED % 1500).replace("meminfo_period_ms: 50",
+                                      "meminfo_period_ms: 5 vmstat_period_ms: 5")
 
     def setUp(self):
         super().setUp()
@@ -572,7 +611,8 @@ class NoRoom(Armed):
         daemon = self.start("--output-dir", self.traces)
         self.trigger()
         daemon.wait(lambda: "wrote " in daemon.said() or "stay in memory" in daemon.said())
-        self.assertIn(f"removed {self.traces}/one-20200102T000000Z.pftrace, the oldest trace", daemon.said())
+        self.assertIn(f"removed {self.traces}/one-20200102T000000Z.pftrace, the oldest trace",
+                      daemon.said())
         left = {path.name for path in self.traces.iterdir()}
         self.assertIn("theirs-20190101T000000Z.pftrace", left)
         self.assertIn("one-20200101T000000Z.pftrace", left)  # it would free nothing
@@ -583,8 +623,9 @@ class NoRoom(Armed):
         daemon = self.start("--output-dir", self.traces)
         self.trigger()
         said = daemon.wait(lambda: "stay in memory" in daemon.said() and daemon.said())
-        self.assertRegex(said, rf"armed/one.cfg: {self.traces}/one-\d+T\d+Z.pftrace.part: No space left on device: "
-                               r"\d+ bytes more .*make room there")
+        self.assertRegex(said,
+                         rf"armed/one.cfg: {self.traces}/one-\d+T\d+Z.pftrace.part: No space left "
+                         r"on device: \d+ bytes more .*make room there")
         # It is armed again, and a second recording waits, too; the first one is given up for it.
         daemon.wait(lambda: self.sessions("armed"))
         self.trigger()
@@ -593,7 +634,8 @@ class NoRoom(Armed):
         if not lib.is_sanitized():
             self.assertLess(rss_kb, 12 << 10)
         filler.unlink()
-        daemon.wait(lambda: ": wrote " in daemon.said().rpartition("older recording is lost")[2], 60)
+        daemon.wait(lambda: ": wrote " in daemon.said().rpartition("older recording is lost")[2],
+                    60)
         self.assertGreater(len(samples(self.finished()[-1])), 100)
         self.assertEqual(daemon.end(), 0)
 
@@ -613,7 +655,8 @@ class NoRoom(Armed):
         self.start_small("2m")
         lib.run("mount", "-o", "remount,ro", self.traces)
         daemon = self.start("--output-dir", self.traces)
-        self.assertIn(f"recordings stay in memory for now: {self.traces}: Read-only file system", daemon.said())
+        self.assertIn(f"recordings stay in memory for now: {self.traces}: Read-only file system",
+                      daemon.said())
         self.trigger()
         daemon.wait(lambda: "is written later" in daemon.said())
         lib.run("mount", "-o", "remount,rw", self.traces)
@@ -634,7 +677,8 @@ class NoRoom(Armed):
         resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
         self.trigger()
         daemon.wait(lambda: "File too large" in daemon.said() and "stay in memory" in daemon.said())
-        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE,
+                         (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         daemon.wait(lambda: ": wrote " in daemon.said(), 60)
         self.assertGreater(len(samples(self.finished()[-1])), 100)
 
@@ -649,7 +693,8 @@ def mount(test, *arguments):
 
 def memory_cgroup(test):
     """A new memory cgroup of either version, that goes with the test; and the name of its limit."""
-    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                        ("/sys/fs/cgroup", "memory.max")):
         path = pathlib.Path(base, f"mmtrace-test-{os.getpid()}")
         try:
             path.mkdir()
@@ -658,7 +703,8 @@ def memory_cgroup(test):
         test.addCleanup(lambda: wait_for(lambda: remove_folder(path), "the end of the cgroup"))
         if (path / limit).exists():
             return path, path / limit
-    return test.skipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
+    return test.skipTest(
+        "needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
 
 
 def remove_folder(path):
@@ -668,7 +714,8 @@ def remove_folder(path):
 
 
 def out_of_memory(test, daemon):
-    """The kernel kills the daemon, which shares a limit with one that must not be killed and takes more and more."""
+    """The kernel kills the daemon, which shares a limit with one that must not be killed and takes
+    more and more."""
     path, limit = memory_cgroup(test)
     pathlib.Path(f"/proc/{daemon.pid}/oom_score_adj").write_text("1000")
     (path / "cgroup.procs").write_text(str(daemon.pid))
@@ -678,7 +725,8 @@ def out_of_memory(test, daemon):
             f"open('{path}/cgroup.procs', 'w').write(str(os.getpid()))\n"
             "fd = os.memfd_create('taken')\n"
             "while sys.stdin.readline(): os.write(fd, bytes(1 << 20))")
-    # Without a buffer: the kernel may end this process, too, and a line that is left would fail at the close.
+    # Without a buffer: the kernel may end this process, too, and a line that is left would fail at
+    # the close.
     with lib.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, bufsize=0) as hog:
         with contextlib.suppress(BrokenPipeError):
             for _ in range(60):

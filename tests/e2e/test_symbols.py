@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbols of frames from real ELF files: by build id, by path, stripped, with inlined functions, and wrong ones."""
+"""Symbols of frames from real ELF files: by build id, by path, stripped, with inlined functions,
+and wrong ones."""
 import gzip
 import os
 import pathlib
@@ -25,7 +26,8 @@ extern "C" void plain(int n) { app::Cache c; c.grow(n); sink = n; }
 INLINED_LINE = 3  # of leaf()'s body
 
 
-@unittest.skipUnless("libdw" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout,
+@unittest.skipUnless("libdw" in subprocess.run(["ldd", lib.MMSQL], capture_output=True,
+                                               text=True).stdout,
                      "mmsql is built without libdw")
 @lib.needs_program("g++", "objcopy")
 class Symbols(unittest.TestCase):
@@ -35,7 +37,8 @@ class Symbols(unittest.TestCase):
         (self.dir / "app.cc").write_text(SOURCE)
         self.lib = self.dir / "build" / "libapp.so"
         self.lib.parent.mkdir()
-        self.tool("g++", "-g", "-O2", "-shared", "-fPIC", "-Wl,--build-id", "-o", self.lib, self.dir / "app.cc")
+        self.tool("g++", "-g", "-O2", "-shared", "-fPIC", "-Wl,--build-id", "-o", self.lib,
+                  self.dir / "app.cc")
         self.build_id = re.search(r"Build ID: (\w+)", self.tool("readelf", "-n", self.lib))[1]
         self.addresses = {name: int(at, 16) for at, name in
                           re.findall(r"^(\w+) \w (\w+)$", self.tool("nm", self.lib), re.M)}
@@ -44,10 +47,13 @@ class Symbols(unittest.TestCase):
         self.db = self.dir / "out.db"
 
     def tool(self, *argv):
-        return subprocess.run([str(a) for a in argv], check=True, capture_output=True, text=True).stdout
+        return subprocess.run([str(a) for a in argv], check=True, capture_output=True,
+                              text=True).stdout
 
-    def convert(self, *options, build_id=None, path="data/app/libapp.so", names=("", "", ""), code=0):
-        """A heap profile with frames at plain(), at grow(), and in the body of leaf() that is inlined there."""
+    def convert(self, *options, build_id=None, path="data/app/libapp.so", names=("", "", ""),
+                code=0):
+        """A heap profile with frames at plain(), at grow(), and in the body of leaf() that is
+        inlined there."""
         grow = self.addresses["_ZN3app5Cache4growEi"]
         inlined = grow
         for at in range(grow, grow + 64):
@@ -56,16 +62,23 @@ class Symbols(unittest.TestCase):
                 inlined = at
                 break
         pcs = (self.addresses["plain"], grow, inlined)
-        octets = "".join(f"\\x{octet:02x}" for octet in bytes.fromhex(self.build_id if build_id is None else build_id))
-        frames = " ".join(f"function_names {{ iid: {i} str: '{name}' }} frames {{ iid: {i} mapping_id: 1 rel_pc: {pc} "
-                          f"function_name_id: {i} }} callstacks {{ iid: {i} frame_ids: {i} }}"
-                          for i, (pc, name) in enumerate(zip(pcs, names), 1))
-        text = ("packet { clock_snapshot { clocks { clock_id: 6 timestamp: 1 } clocks { clock_id: 4 timestamp: 1 } } }\n"
-                "packet { trusted_packet_sequence_id: 2 timestamp: 2000 sequence_flags: 1 interned_data { "
+        octets = "".join(f"\\x{octet:02x}" for octet
+                         in bytes.fromhex(self.build_id if build_id is None else build_id))
+        frames = " ".join(
+            f"function_names {{ iid: {i} str: '{name}' }} frames {{ iid: {i} mapping_id: 1 "
+            f"rel_pc: {pc} function_name_id: {i} }} callstacks {{ iid: {i} frame_ids: {i} }}"
+            for i, (pc, name) in enumerate(zip(pcs, names), 1))
+        text = ("packet { clock_snapshot { clocks { clock_id: 6 timestamp: 1 } "
+                "clocks { clock_id: 4 timestamp: 1 } } }\n"
+                "packet { trusted_packet_sequence_id: 2 timestamp: 2000 sequence_flags: 1 "
+                "interned_data { "
                 f"mapping_paths {{ iid: 1 str: '{path}' }} build_ids {{ iid: 1 str: '{octets}' }} "
-                f"mappings {{ iid: 1 build_id: 1 start: 4096 end: 1048576 path_string_ids: 1 }} {frames} }} }}\n"
-                "packet { trusted_packet_sequence_id: 2 timestamp: 3000 sequence_flags: 2 profile_packet { process_dumps { "
-                "pid: 9 timestamp: 2500 " + " ".join(f"samples {{ callstack_id: {i} self_allocated: 8 alloc_count: 1 }}" for i in (1, 2, 3))
+                f"mappings {{ iid: 1 build_id: 1 start: 4096 end: 1048576 path_string_ids: 1 }} "
+                f"{frames} }} }}\n"
+                "packet { trusted_packet_sequence_id: 2 timestamp: 3000 sequence_flags: 2 "
+                "profile_packet { process_dumps { pid: 9 timestamp: 2500 "
+                + " ".join(f"samples {{ callstack_id: {i} self_allocated: 8 alloc_count: 1 }}"
+                           for i in (1, 2, 3))
                 + " } } }\n")
         (self.dir / "trace").write_bytes(lib.encode(text))
         done = lib.run(lib.MMSQL, "convert", "-q", *options, self.dir / "trace", "-o", self.db)
@@ -88,12 +101,15 @@ class Symbols(unittest.TestCase):
         self.convert("--symbol-path", self.lib.parent)
         grow = self.demangled("_ZN3app5Cache4growEi")
         self.assertEqual(self.names(), ["plain", grow, grow])
-        rows = self.query("SELECT f.rel_pc, s.name, s.line_number, s.inlined, s.source_file FROM stack_profile_frame f "
-                          "JOIN stack_profile_symbol s USING (symbol_set_id) ORDER BY f.id, s.id")
+        rows = self.query(
+            "SELECT f.rel_pc, s.name, s.line_number, s.inlined, s.source_file "
+            "FROM stack_profile_frame f JOIN stack_profile_symbol s USING (symbol_set_id) "
+            "ORDER BY f.id, s.id")
         self.assertTrue(all(source.endswith("app.cc") for *_, source in rows))
         self.assertEqual([(name, line, inlined) for _, name, line, inlined, _ in rows[-2:]],
                          [("leaf", INLINED_LINE, 1), (grow, 7, 0)])
-        self.assertEqual(self.query("SELECT function, source FROM stack_frame WHERE frame_id = 0"), [("plain", "symbols")])
+        self.assertEqual(self.query("SELECT function, source FROM stack_frame WHERE frame_id = 0"),
+                         [("plain", "symbols")])
 
     def test_by_path_below_a_folder(self):
         target = self.dir / "root" / "data" / "app" / "libapp.so"
@@ -141,7 +157,8 @@ class Symbols(unittest.TestCase):
     def test_recorded_names_stay(self):
         self.convert("--symbol-path", self.lib.parent, names=("mine", "", ""))
         self.assertEqual(self.names()[0], "mine")
-        self.assertEqual(self.query("SELECT function FROM stack_frame WHERE frame_id = 0"), [("plain",)])
+        self.assertEqual(self.query("SELECT function FROM stack_frame WHERE frame_id = 0"),
+                         [("plain",)])
 
     def test_damaged_files(self):
         whole = self.lib.read_bytes()
@@ -157,11 +174,13 @@ class Symbols(unittest.TestCase):
             self.convert("--symbol-path", broken)
 
     def test_paths_do_not_lead_out(self):
-        self.convert("--symbol-path", self.lib.parent / "none", path="../../build/libapp.so", build_id="")
+        self.convert("--symbol-path", self.lib.parent / "none", path="../../build/libapp.so",
+                     build_id="")
         self.assertEqual(self.names()[0], "")
 
     def apart(self):
-        """Moves the debug data of the library into a file that the library names; returns the file."""
+        """Moves the debug data of the library into a file that the library names; returns the
+        file."""
         debug = self.lib.parent / "libapp.debug"
         self.tool("objcopy", "--only-keep-debug", self.lib, debug)
         self.tool("objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", self.lib)
@@ -174,10 +193,13 @@ class Symbols(unittest.TestCase):
             os.replace(debug, place)
             debug = place
             self.convert("--symbols", path=str(self.lib)[1:])
-            self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(1,)], place)
-        debug.write_bytes(debug.read_bytes().replace(bytes.fromhex(self.build_id), bytes(20)))  # of another file
+            self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"),
+                             [(1,)], place)
+        # of another file
+        debug.write_bytes(debug.read_bytes().replace(bytes.fromhex(self.build_id), bytes(20)))
         self.convert("--symbols", path=str(self.lib)[1:])
-        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(0,)])
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"),
+                         [(0,)])
 
     def test_nobody_waits_at_a_fifo(self):
         """A trace names the first, the file at that path the second and third."""
@@ -189,7 +211,8 @@ class Symbols(unittest.TestCase):
         debug.unlink()
         os.mkfifo(debug)
         self.convert("--symbols", path=str(self.lib)[1:])
-        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(0,)])
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"),
+                         [(0,)])
 
     def test_nobody_waits_at_a_fifo_that_debug_data_share(self):
         fifo, section = self.dir / "shared", self.dir / "section"
@@ -197,7 +220,8 @@ class Symbols(unittest.TestCase):
         section.write_bytes(bytes(fifo) + b"\0" + b"\1" * 20)
         self.tool("objcopy", f"--add-section=.gnu_debugaltlink={section}", self.lib)
         self.convert("--symbols", path=str(self.lib)[1:])
-        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"), [(1,)])
+        self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"),
+                         [(1,)])
 
     def test_a_packed_file_is_not_unpacked(self):
         packed = self.lib.parent / "packed"

@@ -19,7 +19,8 @@ import states
 import strangers
 from test_heap import HELPER
 
-SYSTEMD = next((path for path in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd") if os.path.exists(path)), None)
+SYSTEMD = next((path for path in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")
+                if os.path.exists(path)), None)
 TARGETS = ("sysinit", "basic", "shutdown", "sockets", "local-fs", "multi-user", "umount", "test")
 ARMED = """
 unique_session_name: "armed"
@@ -91,8 +92,10 @@ class Machine:
             (units / f"{name}.target").write_text("[Unit]\nDefaultDependencies=no\n")
         text = (lib.BUILD / "configs" / "mmtrace.service").read_text()
         (units / "mmtrace.service").write_text(
-            re.sub(r"(?m)^ExecStart=.*", f"ExecStart={lib.MMTRACE} daemon --armed {self.dir}/armed", text))
-        (units / "mmtrace.service.d" / "log.conf").write_text(f"[Service]\nStandardError=append:{self.dir}/daemon.log\n")
+            re.sub(r"(?m)^ExecStart=.*", f"ExecStart={lib.MMTRACE} daemon --armed {self.dir}/armed",
+                   text))
+        (units / "mmtrace.service.d" / "log.conf").write_text(
+            f"[Service]\nStandardError=append:{self.dir}/daemon.log\n")
         for unit in (lib.ROOT / "configs" / "systemd").glob("*.socket"):
             shutil.copy(unit, units)
         (self.dir / "armed").mkdir()
@@ -100,19 +103,23 @@ class Machine:
 
     def boot(self):
         with open(self.dir / "log", "wb") as log:
-            self.process = subprocess.Popen(["unshare", "--mount", "sh", "-c", MACHINE, "sh", self.dir, SYSTEMD], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen(["unshare", "--mount", "sh", "-c", MACHINE, "sh",
+                                             self.dir, SYSTEMD], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, start_new_session=True)
         lib.wait_for(lambda: self.process.poll() is not None or self.is_up(), self.said)
         if self.process.poll() is not None:
-            raise unittest.SkipTest(f"systemd cannot be process 1 of namespaces here: {self.said()[-300:]}")
+            raise unittest.SkipTest(
+                f"systemd cannot be process 1 of namespaces here: {self.said()[-300:]}")
 
     def is_up(self):
-        return self.manager() and self.run("systemctl", "is-active", "test.target").stdout == "active\n"
+        return self.manager() and self.run("systemctl", "is-active",
+                                           "test.target").stdout == "active\n"
 
     @staticmethod
     def children(pid):
         with contextlib.suppress(OSError):
-            return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            return [int(word) for word
+                    in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return []
 
     def manager(self):
@@ -133,15 +140,18 @@ class Machine:
 
     def run(self, *argv):
         """Runs a command inside."""
-        return lib.run("nsenter", "--target", str(self.manager()), "--all", *argv, env={"PATH": os.environ["PATH"]}, timeout_s=60)
+        return lib.run("nsenter", "--target", str(self.manager()), "--all", *argv,
+                       env={"PATH": os.environ["PATH"]}, timeout_s=60)
 
     def systemctl(self, *words):
         done = self.run("systemctl", *words)
-        why = self.run("systemctl", "show", "--property=Result,ExecMainStatus", "mmtrace.service").stdout
+        why = self.run("systemctl", "show", "--property=Result,ExecMainStatus",
+                       "mmtrace.service").stdout
         assert done.returncode == 0, f"systemctl {words}: {done.stderr}{why}{self.log()[-2000:]}"
 
     def property(self, name):
-        return self.run("systemctl", "show", "--property", name, "--value", "mmtrace.service").stdout.strip()
+        return self.run("systemctl", "show", "--property", name, "--value",
+                        "mmtrace.service").stdout.strip()
 
     def end(self):
         if self.process and self.process.poll() is None:
@@ -165,7 +175,8 @@ class Units(unittest.TestCase):
 
     def start(self, *units, addition=False):
         if addition:
-            shutil.copy(lib.ROOT / "configs" / "systemd" / "heap.conf", self.machine.dir / "units" / "mmtrace.service.d")
+            shutil.copy(lib.ROOT / "configs" / "systemd" / "heap.conf",
+                        self.machine.dir / "units" / "mmtrace.service.d")
         self.machine.boot()
         self.machine.systemctl("start", *(units or ["mmtrace.service"]))
 
@@ -173,50 +184,65 @@ class Units(unittest.TestCase):
         """The answer of `record` to the config in the service's machine, and the packets."""
         path = self.machine.dir / "config"
         path.write_text(config)
-        done = self.machine.run(lib.MMTRACE, "record", "--no-verdict", "-c", path, "-o", self.machine.dir / "trace")
+        done = self.machine.run(lib.MMTRACE, "record", "--no-verdict", "-c", path, "-o",
+                                self.machine.dir / "trace")
         self.assertNotIn("in this process", done.stderr)
         return done, lib.decode(self.machine.dir / "trace")
 
     def sleeper(self, uid):
         """The pids of a program of the user: inside, outside."""
-        process = subprocess.Popen(["nsenter", "--target", str(self.machine.manager()), "--all", "setpriv", f"--reuid={uid}", f"--regid={uid}",
+        process = subprocess.Popen(["nsenter", "--target", str(self.machine.manager()), "--all",
+                                    "setpriv", f"--reuid={uid}", f"--regid={uid}",
                                     "--clear-groups", "sleep", "60"])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        lib.wait_for(lambda: [pid for pid in self.machine.children(process.pid) if states.proc_text(pid, "comm") == "sleep\n"], "the program")
+        lib.wait_for(lambda: [pid for pid in self.machine.children(process.pid)
+                              if states.proc_text(pid, "comm") == "sleep\n"], "the program")
         [pid] = self.machine.children(process.pid)
-        return int(states.proc_text(pid, "status").split("NSpid:")[1].split("\n")[0].split()[-1]), pid
+        return int(states.proc_text(pid,
+                                    "status").split("NSpid:")[1].split("\n")[0].split()[-1]), pid
 
     def heap(self, uid, duration_ms):
         inside, outside = self.sleeper(uid)
-        done, _ = self.record(f'buffers {{ size_kb: 1024 }} duration_ms: {duration_ms} data_sources {{ config {{ name: "linux.heap" '
-                              f'heapprofd_config {{ pid: {inside} sampling_interval_bytes: 4096 }} }} }}')
+        done, _ = self.record(
+            f'buffers {{ size_kb: 1024 }} duration_ms: {duration_ms} data_sources {{ config '
+            f'{{ name: "linux.heap" heapprofd_config {{ pid: {inside} sampling_interval_bytes: '
+            f'4096 }} }} }}')
         return done, "libmmheap" in states.proc_text(outside, "maps")
 
     def traces(self):
         return self.machine.run("sh", "-c", "ls /var/lib/mmtrace/traces/*.pftrace").stdout.split()
 
     def test_what_the_unit_records(self):
-        """Every source but heaps and files of other users' programs; the daemon complains of nothing."""
+        """Every source but heaps and files of other users' programs; the daemon complains of
+        nothing."""
         self.start()
         data = self.machine.dir / "data"
         data.write_bytes(bytes(1 << 20))
         done, packets = self.record(RECORDED % data)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1), done.stderr)
         self.assertNotIn("events lost", done.stderr)
-        for kind in ("sys_stats", "process_tree", "process_stats", "ftrace_events", "page_residency", "cpu_info"):
+        for kind in ("sys_stats", "process_tree", "process_stats", "ftrace_events",
+                     "page_residency", "cpu_info"):
             self.assertTrue(lib.of_kind(packets, kind), kind)
-        smaps = [process for packet in lib.of_kind(packets, "process_stats") for process in packet.all("process_stats", "processes")
+        smaps = [process for packet in lib.of_kind(packets, "process_stats")
+                 for process in packet.all("process_stats", "processes")
                  if any(name.startswith("smr_") for name in process)]
         self.assertTrue(smaps)
         # Pressure of the machine, and what killed recorders left behind, are no complaints.
-        lines = [line for line in self.machine.log().splitlines() if not re.match("mmtrace: (ftrace: |kmem_activity: |oom_kill: )", line)]
-        self.assertEqual(lines, ["mmtrace: armed/armed.cfg: recording", "mmtrace: armed/armed.cfg: armed"])
-        done = self.machine.run("setpriv", f"--reuid={strangers.UID}", f"--regid={strangers.UID}", "--clear-groups", lib.MMTRACE, "trigger", "test")
+        lines = [line for line in self.machine.log().splitlines()
+                 if not re.match("mmtrace: (ftrace: |kmem_activity: |oom_kill: )", line)]
+        self.assertEqual(lines,
+                         ["mmtrace: armed/armed.cfg: recording", "mmtrace: armed/armed.cfg: armed"])
+        done = self.machine.run("setpriv", f"--reuid={strangers.UID}", f"--regid={strangers.UID}",
+                                "--clear-groups", lib.MMTRACE, "trigger", "test")
         self.assertEqual(done.returncode, 0, done.stderr)
-        lib.wait_for(lambda: self.traces() and "no verdict: " in self.machine.log(), self.machine.log)
-        self.assertRegex(self.machine.log(), "no verdict: mmsql: --confined: cannot give up rights: .*heap.conf")
-        done = self.machine.run(lib.MMTRACE, "bugreport", "-q", "-o", self.machine.dir / "report.zip")
+        lib.wait_for(lambda: self.traces() and "no verdict: " in self.machine.log(),
+                     self.machine.log)
+        self.assertRegex(self.machine.log(),
+                         "no verdict: mmsql: --confined: cannot give up rights: .*heap.conf")
+        done = self.machine.run(lib.MMTRACE, "bugreport", "-q", "-o",
+                                self.machine.dir / "report.zip")
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_heaps_take_more(self):
@@ -225,7 +251,9 @@ class Units(unittest.TestCase):
         for uid in (0, strangers.UID):
             done, is_profiled = self.heap(uid, 2000)
             self.assertEqual((done.returncode, is_profiled), (1, False), done.stderr)
-            self.assertRegex(done.stderr, r"process \d+ is not profiled: the recorder may not trace it \(.*heap\.conf of the systemd unit\)")
+            self.assertRegex(done.stderr,
+                             r"process \d+ is not profiled: the recorder may not trace it "
+                             r"\(.*heap\.conf of the systemd unit\)")
 
     @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
     def test_the_addition(self):
@@ -246,11 +274,13 @@ class Units(unittest.TestCase):
         self.machine.systemctl("reload", "mmtrace.service")
         self.assertEqual(self.machine.property("MainPID"), pid)
         self.machine.systemctl("kill", "--signal=KILL", "mmtrace.service")
-        lib.wait_for(lambda: self.machine.property("ActiveState") == "active" and self.machine.property("MainPID") not in ("0", pid),
+        lib.wait_for(lambda: self.machine.property("ActiveState") == "active"
+                     and self.machine.property("MainPID") not in ("0", pid),
                      self.machine.log, 30)
         self.assertEqual(self.machine.property("NRestarts"), "1")
         self.machine.systemctl("stop", "mmtrace.service")
-        self.assertEqual((self.machine.property("ActiveState"), self.machine.property("Result")), ("inactive", "success"))
+        self.assertEqual((self.machine.property("ActiveState"), self.machine.property("Result")),
+                         ("inactive", "success"))
 
     def test_sockets(self):
         """A first client starts the service."""
@@ -265,23 +295,28 @@ class Units(unittest.TestCase):
         """SocketGroup= and --consumer-group let a group record, and nobody else."""
         folder = self.machine.dir / "units" / "mmtrace.socket.d"
         folder.mkdir()
-        group = next(group for group in grp.getgrall() if group.gr_gid)  # systemd wants one that has a name
+        # systemd wants one that has a name
+        group = next(group for group in grp.getgrall() if group.gr_gid)
         (folder / "group.conf").write_text(f"[Socket]\nSocketGroup={group.gr_name}\n")
         (self.machine.dir / "units" / "mmtrace.service.d" / "group.conf").write_text(
-            f"[Service]\nExecStart=\nExecStart={lib.MMTRACE} daemon --armed none --consumer-group {group.gr_name}\n")
+            f"[Service]\nExecStart=\nExecStart={lib.MMTRACE} daemon --armed none --consumer-group "
+            f"{group.gr_name}\n")
         self.start("mmtrace.socket", "mmtrace.service")
         config, out = self.machine.dir / "config", self.machine.dir / "out"
         config.write_text("duration_ms: 300 buffers { size_kb: 64 } "
-                          'data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 100 } } }')
+                          'data_sources { config { name: "linux.sys_stats" sys_stats_config '
+                          '{ vmstat_period_ms: 100 } } }')
         out.mkdir()
         out.chmod(0o777)
-        for uid, gid, may in ((strangers.UID, group.gr_gid, True), (strangers.UID + 1, strangers.UID + 1, False)):
+        for uid, gid, may in ((strangers.UID, group.gr_gid, True),
+                              (strangers.UID + 1, strangers.UID + 1, False)):
             member = ("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups")
             done = self.machine.run(*member, lib.MMTRACE, "status")
             self.assertEqual(done.returncode == 0, may, done.stderr)
             if may:
                 self.assertIn(f"pid {self.machine.property('MainPID')}, ", done.stdout)
-            done = self.machine.run(*member, lib.MMTRACE, "record", "--no-verdict", "-c", config, "-o", out / f"{uid}")
+            done = self.machine.run(*member, lib.MMTRACE, "record", "--no-verdict", "-c", config,
+                                    "-o", out / f"{uid}")
             self.assertEqual("in this process" not in done.stderr, may, done.stderr)
             if may:
                 self.assertEqual(done.returncode, 0, done.stderr)

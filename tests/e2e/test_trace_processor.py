@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql and Perfetto's trace_processor_shell make the same tables of recordings of this machine, row by row.
+"""mmsql and Perfetto's trace_processor_shell make the same tables of recordings of this machine,
+row by row.
 
 The peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares.
 """
@@ -20,7 +21,8 @@ import states
 # A small buffer loses events, and the kernel's own buffers may lose some, too.
 LOSSES = ("traced_buf_*", "ftrace_*", "packet_*")
 
-# Processes and threads come and go while it runs, memory and files are used, a pipe makes one wait for another.
+# Processes and threads come and go while it runs, memory and files are used, a pipe makes one wait
+# for another.
 LOAD = """
 import mmap, os, subprocess, tempfile, threading, time
 end = time.monotonic() + 0.4
@@ -50,7 +52,8 @@ data_sources { config { name: "linux.process_stats" process_stats_config {
 
 def ftrace(*events, more=""):
     names = " ".join(f'ftrace_events: "{event}"' for event in events)
-    return f'data_sources {{ config {{ name: "linux.ftrace" ftrace_config {{ {names} {more} }} }} }}\n'
+    return (f'data_sources {{ config {{ name: "linux.ftrace" ftrace_config {{ {names} {more} }} }} '
+            f'}}\n')
 
 
 def trace_marker(*texts):
@@ -60,8 +63,10 @@ def trace_marker(*texts):
                 marker.write_text(text)
 
 
-SCHED = ("sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup_new", "sched/sched_process_exec",
-         "sched/sched_process_exit", "sched/sched_process_free", "task/task_newtask", "task/task_rename")
+SCHED = ("sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup_new",
+         "sched/sched_process_exec",
+         "sched/sched_process_exit", "sched/sched_process_free", "task/task_newtask",
+         "task/task_rename")
 
 
 @unittest.skipUnless(one_truth.SHELL, "trace_processor_shell is not here: nothing to compare")
@@ -77,12 +82,15 @@ class TraceProcessorTest(unittest.TestCase):
         path, trace = self.dir / "config.cfg", self.dir / "trace.pftrace"
         path.write_text(f"buffers {{ size_kb: {size_kb} fill_policy: DISCARD }}\n" + text)
         started, ready = os.pipe()
-        argv = (lib.MMTRACE, "record", "--no-verdict", "--notify-fd", ready, "-c", path, "-o", trace)
-        with lib.Popen([str(a) for a in argv], stderr=subprocess.PIPE, text=True, pass_fds=[ready]) as child:
+        argv = (lib.MMTRACE, "record", "--no-verdict", "--notify-fd", ready, "-c", path, "-o",
+                trace)
+        with lib.Popen([str(a) for a in argv], stderr=subprocess.PIPE, text=True,
+                       pass_fds=[ready]) as child:
             os.close(ready)
             with open(started, "rb") as pipe:
                 pipe.read(1)  # all sources have started
-            trace_marker("B|1|outer\n", "C|1|level|5\n", "S|1|async|7\n", "I|1|moment\n", "E|1\n", "F|1|async|7\n")
+            trace_marker("B|1|outer\n", "C|1|level|5\n", "S|1|async|7\n", "I|1|moment\n", "E|1\n",
+                         "F|1|async|7\n")
             subprocess.run([sys.executable, "-c", LOAD], check=True)
             states.wait_for_turns(child.pid, 1)
             child.send_signal(signal.SIGINT)
@@ -91,9 +99,11 @@ class TraceProcessorTest(unittest.TestCase):
         return trace
 
     def compare(self, text, *filled, losses=(), size_kb=32768):
-        """Records, and compares all tables; the tables in `filled` must have rows, or there is little to compare."""
+        """Records, and compares all tables; the tables in `filled` must have rows, or there is
+        little to compare."""
         name = self.id().rpartition(".")[2].removeprefix("test_")
-        self.assertEqual(one_truth.Comparison().compare(name, self.record(text, size_kb), self.dir, filled=filled, losses=losses), [])
+        self.assertEqual(one_truth.Comparison().compare(name, self.record(text, size_kb), self.dir,
+                                                        filled=filled, losses=losses), [])
 
     @lib.needs_root
     @lib.needs_tracefs
@@ -103,22 +113,28 @@ class TraceProcessorTest(unittest.TestCase):
     @lib.needs_root
     @lib.needs_tracefs
     def test_compact_scheduling(self):
-        self.compare(ftrace(*SCHED, more="compact_sched { enabled: true }") + PROCESSES, "sched_slice", "thread_state")
+        self.compare(ftrace(*SCHED, more="compact_sched { enabled: true }") + PROCESSES,
+                     "sched_slice", "thread_state")
 
     @lib.needs_root
     @lib.needs_tracefs
     def test_memory_events(self):
-        self.compare((lib.ROOT / "configs" / "mm_events.cfg").read_text().partition("buffers {")[0].partition(
-            "unique_session_name")[0] + ftrace("vmscan/*", "compaction/*", "oom/*", "kmem/rss_stat", "ftrace/print",
-                                               "kmem/mm_page_alloc", "kmem/mm_page_free") + PROCESSES,
+        self.compare((lib.ROOT / "configs"
+                      / "mm_events.cfg").read_text().partition("buffers {")[0].partition(
+                          "unique_session_name")[0]
+                     + ftrace("vmscan/*", "compaction/*", "oom/*", "kmem/rss_stat", "ftrace/print",
+                              "kmem/mm_page_alloc", "kmem/mm_page_free") + PROCESSES,
                      "ftrace_event", "counter")
 
     @lib.needs_root
     @lib.needs_tracefs
     def test_many_kinds_of_events(self):
-        # However much the machine does, the buffer bounds what there is to compare; it also shows what is lost.
-        self.compare(ftrace("raw_syscalls/*", "irq/*", "workqueue/*", "signal/*", "power/*", "block/*", "cgroup/*",
-                            "ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit", "writeback/*", "net/*", "sock/*",
+        # However much the machine does, the buffer bounds what there is to compare; it also shows
+        # what is lost.
+        self.compare(ftrace("raw_syscalls/*", "irq/*", "workqueue/*", "signal/*", "power/*",
+                            "block/*", "cgroup/*",
+                            "ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit", "writeback/*",
+                            "net/*", "sock/*",
                             "tcp/*", "cpuhp/*", "ftrace/print", "sched/*", "task/*"),
                      "ftrace_event", "slice", "thread_state", losses=LOSSES, size_kb=1024)
 

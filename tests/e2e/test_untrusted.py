@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql on hostile files that attack the program, the machine or the user by more than damaged bytes."""
+"""mmsql on hostile files that attack the program, the machine or the user by more than damaged
+bytes."""
 import contextlib
 import ctypes
 import os
@@ -55,22 +56,27 @@ class Databases(Untrusted):
 
     def test_the_schema_is_not_writable(self):
         self.assertIn("may not be modified", self.ask(
-            "CREATE TEMP TABLE t(a); PRAGMA writable_schema=ON; UPDATE temp.sqlite_master SET sql = 'x'", code=1))
+            "CREATE TEMP TABLE t(a); PRAGMA writable_schema=ON; UPDATE temp.sqlite_master SET sql "
+            "= 'x'", code=1))
 
     def test_a_query_writes_no_file(self):
-        """`query` writes no file anywhere, whether the SQL is an argument, in a file or typed at the prompt."""
+        """`query` writes no file anywhere, whether the SQL is an argument, in a file or typed at
+        the prompt."""
         other = self.dir / "other.db"
         shutil.copy(self.db, other)
         whole = self.db.read_bytes()
-        for place in (self.dir / "new", pathlib.Path(os.environ.get("TMPDIR", "/tmp"), f"new-{os.getpid()}")):
+        for place in (self.dir / "new",
+                      pathlib.Path(os.environ.get("TMPDIR", "/tmp"), f"new-{os.getpid()}")):
             for sql, why in ((f"VACUUM INTO '{place}'", "VACUUM: a query writes no files"),
-                             (f" ;; \ufeff/* */ vacuum main into '{place}'; SELECT 1", "VACUUM: a query writes no files"),
+                             (f" ;; \ufeff/* */ vacuum main into '{place}'; SELECT 1",
+                              "VACUUM: a query writes no files"),
                              (f"ATTACH '{place}' AS n; CREATE TABLE n.t(a)", "unable to open"),
                              (f"ATTACH '{other}' AS n; CREATE TABLE n.t(a)", "readonly|read-only")):
                 for env in (None, dict(os.environ, MMTRACE_SANDBOX="off")):
                     for argv, text in (([sql], ""), ([], sql + ";"), (["-f", "-"], sql)):
                         with self.subTest(sql=sql, argv=argv, env=env is None):
-                            done = lib.run(lib.MMSQL, "query", "-q", self.db, *argv, input=text, env=env)
+                            done = lib.run(lib.MMSQL, "query", "-q", self.db, *argv, input=text,
+                                           env=env)
                             self.assertEqual(done.returncode, 1, done)
                             self.assertRegex(done.stderr, why)
                             self.assertEqual(done.stdout, "")
@@ -80,7 +86,8 @@ class Databases(Untrusted):
 
     def test_no_extension_is_loaded(self):
         extension = lib.BUILD / "converter" / "mmsql_functions.so"
-        self.assertRegex(self.ask(f"SELECT load_extension('{extension}')", code=1), "not authorized|no such function")
+        self.assertRegex(self.ask(f"SELECT load_extension('{extension}')", code=1),
+                         "not authorized|no such function")
 
     def test_a_view_that_calls_a_function_that_reads_the_view(self):
         """Each call is a statement of its own, so only the stack would end the recursion."""
@@ -92,7 +99,8 @@ class Databases(Untrusted):
     def test_triggers_do_not_fire(self):
         """An old database that an append copies has triggers on what the append writes."""
         self.change("CREATE TABLE fired(what)",
-                    *(f"CREATE TRIGGER on_{t} AFTER INSERT ON {t} BEGIN INSERT INTO fired VALUES('{t}'); END"
+                    *(f"CREATE TRIGGER on_{t} AFTER INSERT ON {t} BEGIN INSERT INTO fired "
+                      f"VALUES('{t}'); END"
                       for t in ("input_file", "trace", "verdict")))
         self.convert("--append", lib.ROOT / "tests" / "golden" / "counters_tracks.pftrace")
         with contextlib.closing(sqlite3.connect(self.db)) as handle:
@@ -124,7 +132,8 @@ class TakenOver(Untrusted):
         env = dict(os.environ, LD_PRELOAD=str(TAKEN_OVER), TAKEN_OVER_SECRET=str(self.secret),
                    TAKEN_OVER_VICTIM=str(self.victim), TMPDIR=str(self.here), **more)
         done = lib.run(*argv, env=env, stdin=subprocess.DEVNULL)
-        told = dict(line.split(": ", 2)[1:] for line in done.stderr.splitlines() if line.startswith("taken over"))
+        told = dict(line.split(": ", 2)[1:] for line in done.stderr.splitlines()
+                    if line.startswith("taken over"))
         self.assertTrue(told, done.stderr)
         return told, done
 
@@ -141,7 +150,8 @@ class TakenOver(Untrusted):
                      ("convert", "-q", "--append", TRACE, "-o", self.db),
                      ("verdict", self.db), ("verdict", TRACE), ("verdict", "--confined", "-"),
                      ("memory", self.db), ("memory", TRACE),
-                     ("pprof", self.db, "-o", self.here / "p"), ("flamegraph", TRACE, "-o", self.here / "f")):
+                     ("pprof", self.db, "-o", self.here / "p"),
+                     ("flamegraph", TRACE, "-o", self.here / "f")):
             with self.subTest(argv=argv[:2]):
                 told, _ = self.attack(lib.MMSQL, *argv)
                 self.refused(told)
@@ -182,26 +192,31 @@ class TakenOver(Untrusted):
             if question:
                 self.refused(told, reads=True)
             else:
-                self.assertEqual((told["socket"], told["trace"], told["user"]), ("Operation not permitted",) * 3)
+                self.assertEqual((told["socket"], told["trace"], told["user"]),
+                                 ("Operation not permitted",) * 3)
 
     def test_symbols_are_read_anywhere(self):
-        told, _ = self.attack(lib.MMSQL, "convert", "-q", "--symbols", TRACE, "-o", self.here / "new.db")
+        told, _ = self.attack(lib.MMSQL, "convert", "-q", "--symbols", TRACE, "-o",
+                              self.here / "new.db")
         self.refused(told, reads=True)
 
     def test_pintool(self):
         if not lib.PINTOOL.exists():
             self.skipTest("this build has no pintool")
         (self.here / "pinlist.meta").write_bytes(bytes(8))
-        for argv in (("pinlist", self.here / "pinlist.meta"), ("pinlist", self.here / "pinlist.meta", "--json"),
+        for argv in (("pinlist", self.here / "pinlist.meta"),
+                     ("pinlist", self.here / "pinlist.meta", "--json"),
                      ("preload", self.here / "pinlist.meta", TRACE)):
             with self.subTest(argv=argv[0]):
                 told, _ = self.attack(lib.PINTOOL, *argv)
                 self.refused(told, reads=True, writes=True)
 
     def test_the_environment_switches_it_off(self):
-        told, done = self.attack(lib.MMSQL, "convert", "-q", TRACE, "-o", self.db, MMTRACE_SANDBOX="off")
+        told, done = self.attack(lib.MMSQL, "convert", "-q", TRACE, "-o", self.db,
+                                 MMTRACE_SANDBOX="off")
         self.assertEqual(done.returncode, 0)
-        self.assertEqual((told["run"], told["socket"], told["read"], told["write"]), ("worked",) * 4)
+        self.assertEqual((told["run"], told["socket"], told["read"], told["write"]),
+                         ("worked",) * 4)
 
 
 if __name__ == "__main__":

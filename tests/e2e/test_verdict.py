@@ -59,9 +59,12 @@ class Verdict(Case):
         done = lib.run(lib.MMSQL, "verdict", PRESSURE)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, *others = done.stdout.splitlines()
-        self.assertRegex(first, r"^Memory was short for 2\.1 s, from 1\.45 s \(2026-11-21 00:54:19 UTC\) to 3\.60 s")
-        self.assertRegex(others[0], r"^sh \(pid 25629\) compacted memory most: 44 ms in 3 runs, the longest 40 ms at "
-                                    r"3\.54 s")
+        self.assertRegex(first,
+                         r"^Memory was short for 2\.1 s, from 1\.45 s \(2026-11-21 00:54:19 UTC\) "
+                         r"to 3\.60 s")
+        self.assertRegex(others[0],
+                         r"^sh \(pid 25629\) compacted memory most: 44 ms in 3 runs, the longest "
+                         r"40 ms at 3\.54 s")
         self.assertLessEqual(len(others), 4)
 
     def test_table_and_summary_have_the_same(self):
@@ -75,10 +78,12 @@ class Verdict(Case):
             for _, query, trace in rows:
                 self.assertTrue(db.execute(query).fetchall())
                 self.assertEqual(trace, 0)
-        self.assertEqual(lib.run(lib.MMSQL, "verdict", self.dir / "t.db").stdout.splitlines(), lines)
+        self.assertEqual(lib.run(lib.MMSQL, "verdict", self.dir / "t.db").stdout.splitlines(),
+                         lines)
 
     def test_several_traces_are_named(self):
-        done = lib.run(lib.MMSQL, "convert", "-q", PRESSURE, GOLDEN / "sched_deflate.pftrace", "-o", self.dir / "t.db")
+        done = lib.run(lib.MMSQL, "convert", "-q", PRESSURE, GOLDEN / "sched_deflate.pftrace", "-o",
+                       self.dir / "t.db")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         both = lib.run(lib.MMSQL, "verdict", self.dir / "t.db").stdout
         for name in ("mm_pressure", "sched_deflate"):
@@ -121,7 +126,8 @@ class Verdict(Case):
             for n, size in enumerate((-5, -7, -5)):
                 zipped.writestr(f"FS/data/misc/perfetto-traces/{n}{name}", whole[:size])
             zipped.writestr("FS/proc/vmstat", "nr_free_pages 12\nno number\x1b[3m\n")
-        commands = (("convert", trace, trace, self.dir / f"other{name}", "-o", db), ("convert", archive, "-o", db),
+        commands = (("convert", trace, trace, self.dir / f"other{name}", "-o", db),
+                    ("convert", archive, "-o", db),
                     ("convert", trace, "-o", self.dir / f"{name}.db"), ("verdict", trace, archive),
                     ("query", trace, "SELECT 1"), ("query", archive, "SELECT 1"))
         for command in commands:
@@ -134,9 +140,9 @@ class Verdict(Case):
         most = (1 << 63) - 1
         lies = (f"UPDATE trace SET start_ts = {-most - 1}, end_ts = {most}",
                 f"UPDATE trace SET realtime_offset = {-most}, ts_shift = {most}",
-                "INSERT INTO stats(name, severity, source, value, trace_id) SELECT column1, 'data_loss', 'trace', "
-                f"{most}, 0 FROM (VALUES(char(27) || '[31m'), ('ftrace_cpu_overrun_delta'), "
-                "('ftrace_cpu_dropped_events_delta'), ('y'))",
+                "INSERT INTO stats(name, severity, source, value, trace_id) SELECT column1, "
+                f"'data_loss', 'trace', {most}, 0 FROM (VALUES(char(27) || '[31m'), "
+                "('ftrace_cpu_overrun_delta'), ('ftrace_cpu_dropped_events_delta'), ('y'))",
                 f"UPDATE stats SET value = {most} WHERE name GLOB 'traced_buf*'",
                 f"UPDATE _arg_set SET ts = {most} - id WHERE ts IS NOT NULL",
                 f"UPDATE _arg_set SET ts = (id % 2) * {most} WHERE ts IS NOT NULL",
@@ -151,7 +157,8 @@ class Verdict(Case):
                 for command in (("verdict", path), ("query", path, "SELECT 1")):
                     done = lib.run(lib.MMSQL, *command)
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    self.assertNotRegex(done.stdout + done.stderr, r"[\x1b\x07]|runtime error|-\d+ (kernel|packet)")
+                    self.assertNotRegex(done.stdout + done.stderr,
+                                        r"[\x1b\x07]|runtime error|-\d+ (kernel|packet)")
 
     def test_database_of_another_version(self):
         lib.run(lib.MMSQL, "convert", "-q", PRESSURE, "-o", self.dir / "t.db")
@@ -159,13 +166,17 @@ class Verdict(Case):
             db.execute("DROP TABLE stats")
         done = lib.run(lib.MMSQL, "verdict", self.dir / "t.db")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, r"t\.db: verdict: no such table: stats \(another version of mmsql may have made ")
+        self.assertRegex(done.stderr,
+                         r"t\.db: verdict: no such table: stats \(another version of mmsql may "
+                         r"have made ")
 
     def test_full_output(self):
         with open("/dev/full", "w") as full:
-            done = subprocess.run([lib.MMSQL, "verdict", PRESSURE], stdout=full, stderr=subprocess.PIPE, text=True,
+            done = subprocess.run([lib.MMSQL, "verdict", PRESSURE], stdout=full,
+                                  stderr=subprocess.PIPE, text=True,
                                   check=False)
-        self.assertEqual((done.returncode, done.stderr), (1, "mmsql: standard output: No space left on device\n"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "mmsql: standard output: No space left on device\n"))
 
 
 class Confined(Case):
@@ -184,12 +195,14 @@ class Confined(Case):
     def test_rights_and_limits(self):
         child = self.waiting()
         end = time.monotonic() + 30
-        while self.status(child.pid)["NoNewPrivs"] != ["1"] or self.status(child.pid)["Uid"][0] == "0":
+        while self.status(child.pid)["NoNewPrivs"] != ["1"] or self.status(child.pid)["Uid"][
+                0] == "0":
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
         status = self.status(child.pid)
         if os.geteuid() == 0:
-            self.assertEqual((status["Uid"], status["Gid"], status["Groups"]), (["65534"] * 4, ["65534"] * 4, []))
+            self.assertEqual((status["Uid"], status["Gid"], status["Groups"]),
+                             (["65534"] * 4, ["65534"] * 4, []))
         self.assertEqual((int(status["CapPrm"][0], 16), int(status["CapEff"][0], 16)), (0, 0))
         self.assertEqual(pathlib.Path(f"/proc/{child.pid}/oom_score_adj").read_text(), "1000\n")
         out, errors = child.communicate()
@@ -206,7 +219,8 @@ class Confined(Case):
         folder = self.dir / "tmp"
         folder.mkdir(mode=0o700)
         with open(PRESSURE) as trace:
-            done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace, env={**os.environ, "TMPDIR": str(folder)})
+            done = lib.run(lib.MMSQL, "verdict", "--confined", "-", stdin=trace,
+                           env={**os.environ, "TMPDIR": str(folder)})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("Memory was short", done.stdout)
 
@@ -223,7 +237,8 @@ class Confined(Case):
 class Health(Case):
     """Losses of the trace are told on standard error, unless --quiet; nothing else changes."""
 
-    SAID = ["1,234 kernel events were lost before they could be read", "77 packets did not fit into a full buffer",
+    SAID = ["1,234 kernel events were lost before they could be read",
+            "77 packets did not fit into a full buffer",
             "a source did not hand over its last data in time"]
 
     def setUp(self):
@@ -252,7 +267,8 @@ class Health(Case):
             done = lib.run(lib.MMSQL, "query", "--csv", path, "SELECT 1 AS one; SELECT 2 AS two")
             self.assert_said(done)
             self.assertEqual(done.stdout, "one\n1\n\ntwo\n2\n")
-            quiet = lib.run(lib.MMSQL, "query", "-q", "--csv", path, "SELECT 1 AS one; SELECT 2 AS two")
+            quiet = lib.run(lib.MMSQL, "query", "-q", "--csv", path,
+                            "SELECT 1 AS one; SELECT 2 AS two")
             self.assertEqual((quiet.returncode, quiet.stderr, quiet.stdout), (0, "", done.stdout))
 
     def test_prompt_says_it_once(self):
@@ -268,7 +284,8 @@ class Health(Case):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_cut_trace(self):
-        """Damage is told once: when the trace is read; for a database, when the database is opened."""
+        """Damage is told once: when the trace is read; for a database, when the database is
+        opened."""
         cut = self.dir / "cut"
         cut.write_bytes(PRESSURE.read_bytes()[:200000])
         done = lib.run(lib.MMSQL, "query", cut, "SELECT 1")
@@ -284,13 +301,15 @@ class Health(Case):
 class Record(Case):
     def record(self, *argv, mmtrace=lib.MMTRACE):
         (self.dir / "config").write_text(QUIET_CONFIG)
-        return lib.run(mmtrace, "record", "-c", self.dir / "config", "-o", self.dir / "trace", *argv)
+        return lib.run(mmtrace, "record", "-c", self.dir / "config", "-o", self.dir / "trace",
+                       *argv)
 
     def test_end(self):
         done = self.record()
         self.assertEqual(done.returncode, 0, done.stderr)
         verdict = lib.run(lib.MMSQL, "verdict", self.dir / "trace").stdout
-        self.assertEqual(done.stderr.split("\n", 1)[1], "".join(f"  {line}\n" for line in verdict.splitlines()))
+        self.assertEqual(done.stderr.split("\n", 1)[1],
+                         "".join(f"  {line}\n" for line in verdict.splitlines()))
 
     def test_quiet(self):
         self.assertEqual(self.record("--quiet").stderr, "")
@@ -300,7 +319,8 @@ class Record(Case):
         alone = shutil.copy(lib.MMTRACE, self.dir / "mmtrace")
         done = self.record(mmtrace=alone)
         self.assertEqual(done.returncode, 0)
-        if not any(pathlib.Path(folder, "mmsql").exists() for folder in ("/usr/bin", "/usr/local/bin")):
+        if not any(pathlib.Path(folder, "mmsql").exists()
+                   for folder in ("/usr/bin", "/usr/local/bin")):
             self.assertRegex(done.stderr, r"^mmtrace: \S+: .* lost\n$")
 
     @lib.needs_root
@@ -366,7 +386,8 @@ data_sources { config { name: "linux.process_stats" process_stats_config {
 
 def memory_group():
     """A new memory cgroup with a limit of HOG_LIMIT, or None."""
-    for parent, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+    for parent, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                          ("/sys/fs/cgroup", "memory.max")):
         group = pathlib.Path(parent, f"mmtrace-test-{os.getpid()}")
         with contextlib.suppress(OSError):
             group.mkdir()
@@ -385,7 +406,9 @@ class OutOfMemory(Case):
         super().setUp()
         group = memory_group()
         if not group:
-            self.skipTest("needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
+            self.skipTest(
+                "needs root and a memory cgroup that can be made: v1, or v2 with its memory "
+                "controller")
         self.addCleanup(group.rmdir)
         hog = subprocess.Popen([sys.executable, "-c", HOG], stdin=subprocess.PIPE)
         self.addCleanup(hog.stdin.close)
@@ -393,7 +416,8 @@ class OutOfMemory(Case):
         self.addCleanup(hog.kill)
         (group / "cgroup.procs").write_text(str(hog.pid))
         (self.dir / "config").write_text(OOM_CONFIG)
-        done = lib.run(lib.MMTRACE, "record", "--background-wait", "-c", self.dir / "config", "-o", self.dir / "trace")
+        done = lib.run(lib.MMTRACE, "record", "--background-wait", "-c", self.dir / "config", "-o",
+                       self.dir / "trace")
         self.assertEqual(done.returncode, 0, done.stderr)
         recorder = int(done.stdout)
         try:
@@ -406,23 +430,27 @@ class OutOfMemory(Case):
         end = time.monotonic() + SLOW_S
         while pathlib.Path(f"/proc/{recorder}").exists() and time.monotonic() < end:
             time.sleep(0.05)
-        self.lines = lib.run(lib.MMSQL, "convert", self.dir / "trace", "-o", self.dir / "t.db").stderr
+        self.lines = lib.run(lib.MMSQL, "convert", self.dir / "trace", "-o",
+                             self.dir / "t.db").stderr
 
     def test_sentences(self):
         name = r"[\w.-]+"
         with sqlite3.connect(self.dir / "t.db") as db:
             [(ts, killer, start)] = db.execute(
-                "SELECT e.ts, th.tid, (SELECT start_ts FROM trace) FROM ftrace_mark_victim e JOIN thread th USING (utid) "
-                f"WHERE e.pid = {self.pid}").fetchall()
-            [(n, dur, longest)] = db.execute("SELECT episodes, dur, max_dur FROM reclaim_by_process WHERE "
-                                             f"pid = {self.pid} AND kind = 'memcg reclaim'").fetchall()
-        self.assertRegex(self.lines, rf"  Out of memory, the kernel killed {name} \(pid {self.pid}\) at "
-                                     rf"{(ts - start) / 1e9:.2f} s \(")
+                "SELECT e.ts, th.tid, (SELECT start_ts FROM trace) FROM ftrace_mark_victim e "
+                f"JOIN thread th USING (utid) WHERE e.pid = {self.pid}").fetchall()
+            [(n, dur, longest)] = db.execute(
+                "SELECT episodes, dur, max_dur FROM reclaim_by_process WHERE "
+                f"pid = {self.pid} AND kind = 'memcg reclaim'").fetchall()
+        self.assertRegex(self.lines,
+                         rf"  Out of memory, the kernel killed {name} \(pid {self.pid}\) at "
+                         rf"{(ts - start) / 1e9:.2f} s \(")
         if killer == self.pid:
             self.assertIn("when it allocated memory itself.", self.lines)
         self.assertIn("A memory cgroup was at its limit", self.lines)
-        waited = re.search(rf"{name} \(pid {self.pid}\) waited most for memory: ([\d.]+) (ms|s) in ([\d,]+) waits?, the "
-                           r"longest ([\d.]+) (us|ms|s) in reclaim of its memory cgroup", self.lines)
+        waited = re.search(
+            rf"{name} \(pid {self.pid}\) waited most for memory: ([\d.]+) (ms|s) in ([\d,]+) "
+            r"waits?, the longest ([\d.]+) (us|ms|s) in reclaim of its memory cgroup", self.lines)
         if waited:  # others may have waited longer
             unit = {"us": 1e3, "ms": 1e6, "s": 1e9}
             self.assertEqual(int(waited[3].replace(",", "")), n)
@@ -434,10 +462,12 @@ class OutOfMemory(Case):
 class Daemon(Case):
     def setUp(self):
         super().setUp()
-        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.dir / kind) for kind in ("CONSUMER", "PRODUCER")}
+        sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.dir / kind)
+                   for kind in ("CONSUMER", "PRODUCER")}
         self.env = {**os.environ, **sockets}
         (self.dir / "armed").mkdir()
-        (self.dir / "armed" / "quiet.cfg").write_text(QUIET_CONFIG.replace("duration_ms: 300", "") + TRIGGER)
+        (self.dir / "armed" / "quiet.cfg").write_text(QUIET_CONFIG.replace("duration_ms: 300", "")
+                                                      + TRIGGER)
 
     def daemon(self):
         daemon = test_daemon.Daemon(self.dir, env=self.env, ipc=True)
@@ -456,8 +486,9 @@ class Daemon(Case):
         trace = daemon.files()[0]
         lines = lib.run(lib.MMSQL, "verdict", trace).stdout.splitlines()
         self.assertTrue(lines)
-        daemon.wait(lambda: all(f"mmtrace: {trace.name}: {line}\n" in daemon.said() for line in lines),
-                    SLOW_S)
+        daemon.wait(
+            lambda: all(f"mmtrace: {trace.name}: {line}\n" in daemon.said() for line in lines),
+            SLOW_S)
 
     def test_daemon_without_mmsql(self):
         with mock.patch("lib.MMTRACE", shutil.copy(lib.MMTRACE, self.dir)):
