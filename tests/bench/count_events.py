@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count the ftrace events of a trace of any recorder, without code of either project.
 
-Numbers are Perfetto's: Trace.packet 1, TracePacket.ftrace_events 1, FtraceEventBundle.event 2, .lost_events 3
-and .compact_sched 4 with its packed timestamps 1 and 7.
+Numbers are Perfetto's: Trace.packet 1, TracePacket.ftrace_events 1, FtraceEventBundle.event 2,
+.lost_events 3 and .compact_sched 4 with its packed timestamps 1 and 7.
 """
 import collections
 

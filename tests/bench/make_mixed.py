@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a trace with some of everything that people ask about: always the same bytes for the same N.
 
-usage: make_mixed.py N OUTPUT   about N kernel events (scheduling, markers, rss_stat), a track event with annotations
-                                to ten of them, vmstat every 10 ms, and a heap profile of 2000 call stacks
+usage: make_mixed.py N OUTPUT   about N kernel events (scheduling, markers, rss_stat), a track event
+with annotations
+                                to ten of them, vmstat every 10 ms, and a heap profile of 2000 call
+                                stacks
 """
 import random
 import sys
 
-from make_trace import (CLOCK_SNAPSHOT, CPUS, FTRACE_EVENTS, PACKET, PIDS, PROCESS_TREE, RSS_STAT, SEQUENCE, START_NS,
+from make_trace import (CLOCK_SNAPSHOT, CPUS, FTRACE_EVENTS, PACKET, PIDS, PROCESS_TREE, RSS_STAT,
+                        SEQUENCE, START_NS,
                         TIMESTAMP, TRACK_DESCRIPTOR, TRACK_EVENT, field)
 
 # Field numbers of Perfetto's schema.
@@ -18,7 +21,8 @@ THREADS = 4  # of a process
 VMSTAT_KEYS = (1, 4, 5, 31, 32, 33)
 VMSTAT_PERIOD_NS = 10_000_000
 N_FUNCTIONS, N_STACKS, N_DUMPS = 500, 2000, 5
-SLICES = [b"doFrame", b"inflate", b"binder transaction", b"GC", b"Choreographer", b"decodeBitmap", b"query", b"layout"]
+SLICES = [b"doFrame", b"inflate", b"binder transaction", b"GC", b"Choreographer", b"decodeBitmap",
+          b"query", b"layout"]
 
 
 def clocks():
@@ -42,12 +46,14 @@ def processes():
 
 
 class Cpu:
-    """One processor's events: threads that run in turn, wake others, open and close markers, grow and shrink."""
+    """One processor's events: threads that run in turn, wake others, open and close markers, grow
+    and shrink."""
 
     def __init__(self, rng, number_of_cpu):
         self.rng = rng
         self.now = START_NS + 1000 * number_of_cpu
-        self.threads = [(pid, pid * 10 + i if i else pid) for pid in PIDS[number_of_cpu::CPUS] for i in range(THREADS)]
+        self.threads = [(pid, pid * 10 + i if i else pid) for pid in PIDS[number_of_cpu::CPUS]
+                        for i in range(THREADS)]
         self.running = self.threads[0]
         self.open = {}
 
@@ -68,7 +74,8 @@ class Cpu:
             return event
         if what < 5:
             woken = rng.choice(self.threads)[1]
-            return self.event(SCHED_WAKING, field(1, comm(woken)) + field(2, woken) + field(3, 120) + field(4, 1))
+            return self.event(SCHED_WAKING,
+                              field(1, comm(woken)) + field(2, woken) + field(3, 120) + field(4, 1))
         if what < 8:
             depth = self.open.get(tid, 0)
             begins = depth == 0 or depth < 4 and rng.randrange(2)
@@ -76,7 +83,8 @@ class Cpu:
             text = b"B|%d|%s\n" % (pid, rng.choice(SLICES)) if begins else b"E|%d\n" % pid
             return self.event(PRINT, field(1, 0xffff0000) + field(2, text))
         size = rng.randrange(1 << 12, 1 << 28) & ~0xfff
-        return self.event(RSS_STAT, field(1, rng.randrange(3)) + field(2, size) + field(3, 1) + field(4, pid))
+        return self.event(RSS_STAT,
+                          field(1, rng.randrange(3)) + field(2, size) + field(3, 1) + field(4, pid))
 
 
 def annotated(i, now, rng):
@@ -85,24 +93,30 @@ def annotated(i, now, rng):
         return field(4, field(10, name) + value)
 
     begin = (field(9, 1) + field(11, 100 + i % 8) + field(22, b"net") + field(23, b"request")
-             + annotation(b"bytes", field(4, rng.randrange(1 << 20))) + annotation(b"host", field(6, b"h%d" % rng.randrange(50))))
+             + annotation(b"bytes", field(4, rng.randrange(1 << 20)))
+             + annotation(b"host", field(6, b"h%d" % rng.randrange(50))))
     return (field(TIMESTAMP, now) + field(TRACK_EVENT, begin),
-            field(TIMESTAMP, now + rng.randrange(100, 1000)) + field(TRACK_EVENT, field(9, 2) + field(11, 100 + i % 8)))
+            field(TIMESTAMP, now + rng.randrange(100, 1000))
+            + field(TRACK_EVENT, field(9, 2) + field(11, 100 + i % 8)))
 
 
 def vmstat(now, rng):
-    values = b"".join(field(2, field(1, key) + field(2, rng.randrange(1 << 30))) for key in VMSTAT_KEYS)
+    values = b"".join(field(2, field(1, key) + field(2, rng.randrange(1 << 30)))
+                      for key in VMSTAT_KEYS)
     return field(TIMESTAMP, now) + field(SYS_STATS, values)
 
 
 def heap_interned(rng):
-    body = bytearray(field(17, field(1, 1) + field(2, b"libapp.so")) + field(16, field(1, 1) + field(2, bytes(20))))
-    body += field(19, field(1, 1) + field(2, 1) + field(4, 1 << 30) + field(5, 1 << 31) + field(7, 1))
+    body = bytearray(field(17, field(1, 1) + field(2, b"libapp.so"))
+                     + field(16, field(1, 1) + field(2, bytes(20))))
+    body += field(19,
+                  field(1, 1) + field(2, 1) + field(4, 1 << 30) + field(5, 1 << 31) + field(7, 1))
     for i in range(1, N_FUNCTIONS + 1):
         body += field(5, field(1, i) + field(2, b"function_%d" % i))
         body += field(6, field(1, i) + field(2, i) + field(3, 1) + field(4, i * 64))
     for i in range(1, N_STACKS + 1):
-        frames = [1] + [rng.randrange(2, 2 + min(N_FUNCTIONS - 1, 4 ** depth)) for depth in range(1, rng.randrange(8, 24))]
+        frames = [1] + [rng.randrange(2, 2 + min(N_FUNCTIONS - 1, 4 ** depth))
+                        for depth in range(1, rng.randrange(8, 24))]
         body += field(7, field(1, i) + b"".join(field(2, frame) for frame in frames))
     return bytes(body)
 
@@ -114,7 +128,8 @@ def heap_dump(index):
         allocated = (index + 1) * (stack * 7919 % (1 << 20))
         samples += field(2, field(1, stack) + field(2, allocated) + field(3, allocated // 2)
                            + field(5, 2 * (index + 1)) + field(6, index + 1))
-    dump = field(1, PIDS[0]) + field(9, START_NS + (index + 1) * 10**8) + field(12, 4096) + field(11, b"malloc")
+    dump = field(1, PIDS[0]) + field(9, START_NS + (index + 1) * 10**8) + field(12, 4096) + field(
+        11, b"malloc")
     return field(7, index) + field(5, dump + bytes(samples))
 
 
@@ -138,9 +153,11 @@ def packets(n_events):
         while next_vmstat < cpus[0].now:
             yield 4, vmstat(next_vmstat, rng)
             next_vmstat += VMSTAT_PERIOD_NS
-    yield 5, field(SEQUENCE_FLAGS, 1) + field(INTERNED, heap_interned(rng)) + field(TIMESTAMP, START_NS)
+    yield 5, field(SEQUENCE_FLAGS, 1) + field(INTERNED,
+                                              heap_interned(rng)) + field(TIMESTAMP, START_NS)
     for index in range(N_DUMPS):
-        yield 5, field(SEQUENCE_FLAGS, 2) + field(TIMESTAMP, START_NS + index) + field(PROFILE, heap_dump(index))
+        yield 5, field(SEQUENCE_FLAGS,
+                       2) + field(TIMESTAMP, START_NS + index) + field(PROFILE, heap_dump(index))
 
 
 def make(n_events, path):

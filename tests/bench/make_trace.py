@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make a trace without recording one, for measuring the converter: always the same bytes for the same N.
+"""Make a trace without recording one, for measuring the converter: always the same bytes for the
+same N.
 
-usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixty processes, bundles of about
+usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixty processes, bundles
+of about
                                          a thousand events
-       make_trace.py --packets N OUTPUT  N packets of about twenty bytes: values of counters, from four
+       make_trace.py --packets N OUTPUT  N packets of about twenty bytes: values of counters, from
+       four
                                          sequences that are written in turn, each behind the others
 """
 import pathlib
@@ -63,7 +66,8 @@ def counters(n_packets, out):
 
     put(1, clocks())
     for track in range(1, TRACKS + 1):
-        put(1 + track, field(TRACK_DESCRIPTOR, field(1, track) + field(2, b"c%d" % track) + field(8, b"")))
+        put(1 + track,
+            field(TRACK_DESCRIPTOR, field(1, track) + field(2, b"c%d" % track) + field(8, b"")))
     each = 5000  # before the next sequence's turn
     for i in range(n_packets):
         track = i // each % TRACKS + 1
@@ -77,7 +81,8 @@ def make(n, path, packets=False):
         if packets:
             counters(n, out)
             return
-        for sequence, items in ((1, [clocks()]), (2, [processes()]), (3, bundles(n, random.Random(3)))):
+        for sequence, items in ((1, [clocks()]), (2, [processes()]),
+                                (3, bundles(n, random.Random(3)))):
             for packet in items:
                 out.write(field(PACKET, packet + field(SEQUENCE, sequence)))
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorders that tests/bench/run compares: how each is started, watched and stopped.
 
-A peer in a root file system of its own runs in a private mount namespace, so that nothing stays mounted.
+A peer in a root file system of its own runs in a private mount namespace, so that nothing stays
+mounted.
 """
 import collections
 import contextlib
@@ -68,7 +69,8 @@ Cost = collections.namedtuple("Cost", "seconds cpu_seconds peak_bytes")
 
 
 def peak_rss_bytes(pid):
-    """The highest RSS since the program was executed. (ru_maxrss also counts the process before execve().)"""
+    """The highest RSS since the program was executed. (ru_maxrss also counts the process before
+    execve().)"""
     with contextlib.suppress(OSError):
         for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -77,7 +79,8 @@ def peak_rss_bytes(pid):
 
 
 def measure(argv):
-    """The cost of a program that has to succeed; memory is its peak RSS, looked at until shortly before its end."""
+    """The cost of a program that has to succeed; memory is its peak RSS, looked at until shortly
+    before its end."""
     started = time.monotonic()
     child = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL)
     peak, pid = 0, 0
@@ -150,7 +153,8 @@ class Mmtrace:
         config_file, trace = self.tmp / "ours.cfg", self.tmp / f"ours-{name}.pftrace"
         config_file.write_text(text)
         trace.unlink(missing_ok=True)
-        child = subprocess.Popen([self.program, "record", "--quiet", "--no-daemon", "-c", config_file,
+        child = subprocess.Popen([self.program, "record", "--quiet", "--no-daemon", "-c",
+                                  config_file,
                                   "-o", trace])
         time.sleep(START_S)
         if child.poll() is not None:
@@ -159,7 +163,8 @@ class Mmtrace:
 
 
 def main_buffer():
-    """The settings of the kernel's main trace buffer that a recorder may change; sizes as they are, or as use would make them."""
+    """The settings of the kernel's main trace buffer that a recorder may change; sizes as they are,
+    or as use would make them."""
     found = {}
     for name in ("trace_clock", "buffer_size_kb", "tracing_on"):
         try:

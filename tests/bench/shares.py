@@ -7,15 +7,19 @@ import subprocess
 
 # The first pattern that fits a function's name says what it is for.
 GROUPS = (
-    ("ordering", re.compile(r"^(timeline|run_next|run_open|bundle|measure|event_ts|item_compare|open_run|heap|pieces?_"
-                            r"|items_sort|scratch|packets_walk|header_read|compact_next|event_next)")),
-    ("writing", re.compile(r"^(btree|record_|writer|pages?_|row_index|backlog|batch|leaf_|inner_|child_add|put_varint"
-                           r"|entries_|database_row|texts?_|held_add|chain_)")),
+    ("ordering",
+     re.compile(
+         r"^(timeline|run_next|run_open|bundle|measure|event_ts|item_compare|open_run|heap|pieces?_"
+         r"|items_sort|scratch|packets_walk|header_read|compact_next|event_next)")),
+    ("writing", re.compile(
+        r"^(btree|record_|writer|pages?_|row_index|backlog|batch|leaf_|inner_|child_add|put_varint"
+        r"|entries_|database_row|texts?_|held_add|chain_)")),
 )
 
 
 def shares(argv, tmp):
-    """{group: share of CPU samples}, or None without perf. Groups: parsing, ordering, writing, SQLite, kernel, libc."""
+    """{group: share of CPU samples}, or None without perf. Groups: parsing, ordering, writing,
+    SQLite, kernel, libc."""
     perf = shutil.which("perf")
     if not perf:
         return None
@@ -24,7 +28,8 @@ def shares(argv, tmp):
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
         return None
-    text = subprocess.run([perf, "report", "-i", data, "--stdio", "--sort", "dso,sym", "-F", "sample,dso,sym"],
+    text = subprocess.run([perf, "report", "-i", data, "--stdio", "--sort", "dso,sym", "-F",
+                           "sample,dso,sym"],
                           capture_output=True, text=True, check=False).stdout
     data.unlink()
     counts = collections.Counter()

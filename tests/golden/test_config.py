@@ -4,9 +4,9 @@
 
 usage: test_config.py CONFIG_TOOL PROTOC SOURCE_ROOT [--update]
 
-config/good/NAME.cfg loads; NAME.print is how it prints, NAME.warnings what its check says (absent: nothing).
-config/fail/NAME.cfg is refused with NAME.err on standard error. --update writes these files anew, to be read
-before they are committed. PROTOC may be empty, then its tests are skipped.
+config/good/NAME.cfg loads; NAME.print is how it prints, NAME.warnings what its check says (absent:
+nothing). config/fail/NAME.cfg is refused with NAME.err on standard error. --update writes these
+files anew, to be read before they are committed. PROTOC may be empty, then its tests are skipped.
 """
 import pathlib
 import re
@@ -28,7 +28,8 @@ def tool(verb, path):
 
 def protoc(mode, data):
     return run(
-        PROTOC, f"-I{SOURCE}", f"--{mode}=perfetto.protos.TraceConfig", "protos/config/trace_config.proto", input=data
+        PROTOC, f"-I{SOURCE}", f"--{mode}=perfetto.protos.TraceConfig",
+        "protos/config/trace_config.proto", input=data
     )
 
 

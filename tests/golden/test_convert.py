@@ -3,8 +3,8 @@
 
 usage: test_convert.py MMSQL
 
-fail/NAME.pftrace is converted; the messages must be fail/NAME.stderr (with TRACE in place of the trace's
-path), the exit code 1, and a database must be there unless nothing at all could be read.
+fail/NAME.pftrace is converted; the messages must be fail/NAME.stderr (with TRACE in place of the
+trace's path), the exit code 1, and a database must be there unless nothing at all could be read.
 """
 import gzip
 import json
@@ -55,12 +55,14 @@ class Case(unittest.TestCase):
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as db:
             # All but the source of the trace, and the time that the conversion took.
             sources = ('INSERT INTO "trace"', 'INSERT INTO "input_file"')
-            return "\n".join(line for line in db.iterdump() if not line.startswith(sources) and "parse_trace_duration_ns" not in line)
+            return "\n".join(line for line in db.iterdump() if not line.startswith(sources)
+                             and "parse_trace_duration_ns" not in line)
 
 
 class Bugreport(Case):
     """The files of a bugreport beside its traces, with a mistake in most of them."""
-    tables = ("proc_snapshot", "proc_vmstat", "proc_meminfo", "proc_zoneinfo", "proc_buddyinfo", "proc_slabinfo",
+    tables = ("proc_snapshot", "proc_vmstat", "proc_meminfo", "proc_zoneinfo", "proc_buddyinfo",
+              "proc_slabinfo",
               "proc_pressure", "proc_swap", "kernel_log")
 
     def pack(self, prefix=""):
@@ -72,23 +74,27 @@ class Bugreport(Case):
         return path
 
     def rows(self):
-        return "".join(f"# {table}\n" + "".join("|".join(map(str, row)) + "\n" for row in self.query(f"SELECT * FROM {table}"))
+        return "".join(f"# {table}\n" + "".join("|".join(map(str, row)) + "\n"
+                                                for row in self.query(f"SELECT * FROM {table}"))
                        for table in self.tables)
 
     def test_tables(self):
         path = self.pack()
         said = self.convert(path, code=1)
-        self.assertEqual((said + self.rows()).replace(str(path), "REPORT"), (HERE / "bugreport" / "expected").read_text())
+        self.assertEqual((said + self.rows()).replace(str(path), "REPORT"),
+                         (HERE / "bugreport" / "expected").read_text())
 
     def test_below_a_folder(self):
         """Like dumpstate's own folder in another archive: only FS/proc has the moment."""
         self.convert(self.pack("phone/"), code=1)
-        self.assertEqual(self.query("SELECT count(*), count(DISTINCT proc_snapshot_id) FROM proc_vmstat"), [(3, 1)])
+        self.assertEqual(self.query(
+            "SELECT count(*), count(DISTINCT proc_snapshot_id) FROM proc_vmstat"), [(3, 1)])
 
     def test_loose_files(self):
         folder = HERE / "bugreport" / "FS" / "proc"
         self.convert(folder / "vmstat", folder / "pressure" / "memory", code=1)
-        self.assertEqual(self.query("SELECT path, ts FROM proc_snapshot"), [(str(HERE / "bugreport"), None)], "as unpacked")
+        self.assertEqual(self.query("SELECT path, ts FROM proc_snapshot"),
+                         [(str(HERE / "bugreport"), None)], "as unpacked")
 
     def test_a_second_file_of_the_same_name(self):
         path = self.pack()
@@ -172,7 +178,8 @@ class Inputs(Case):
         self.db.unlink()
         packed = gzip.compress(b"")
         self.assertEqual(self.convert("-", input=packed, code=1), "mmsql: standard input: empty\n")
-        self.assertIn("gzip data ends or breaks at offset 15: truncated", self.convert("-", input=packed[:15], code=1))
+        self.assertIn("gzip data ends or breaks at offset 15: truncated",
+                      self.convert("-", input=packed[:15], code=1))
         self.assertFalse(self.db.exists())
 
     def test_packed_and_plain_one_behind_the_other(self):
@@ -217,7 +224,8 @@ class Hostile(Case):
         return field(1, field(10, 1) + field(1, field(1, 0) + field(2, event)))
 
     def cut(self):
-        return self.query("SELECT value FROM stats WHERE name = 'mmsql_debug_annotations_cut'")[0][0]
+        return self.query("SELECT value FROM stats WHERE name = 'mmsql_debug_annotations_cut'")[0][
+            0]
 
     def test_text_that_is_no_utf8_can_be_read(self):
         self.convert("-", input=self.START + self.instant(
@@ -244,7 +252,8 @@ class Hostile(Case):
         self.assertEqual(self.cut(), 1)
 
     def test_fields_of_another_type_are_no_values(self):
-        switch = field(1, b"from") + field(2, b"no number") + field(3, 7) + field(5, 8) + field(6, 9)
+        switch = field(1, b"from") + field(2,
+                                           b"no number") + field(3, 7) + field(5, 8) + field(6, 9)
         self.convert("-", input=self.ftrace(field(1, 100) + field(2, 5) + field(4, switch)))
         self.assertEqual(self.query("SELECT key, int_value, string_value FROM args"),
                          [("prev_comm", None, "from"), ("prev_prio", 7, None),
@@ -310,7 +319,8 @@ class Outputs(Case):
             self.assertIn(b"usage: mmsql", done.stdout)
 
     def test_every_public_column_is_there(self):
-        """Tables and views with the columns that Perfetto documents, in that order, also when empty."""
+        """Tables and views with the columns that Perfetto documents, in that order, also when
+        empty."""
         self.convert(HERE / "counters_tracks.pftrace")
         want = {}
         for line in (HERE / "public_columns.csv").read_text().splitlines()[1:]:
@@ -338,7 +348,8 @@ class Outputs(Case):
         self.assertRegex(said, rb"\rconverting \[#* *\] +\d+ %")
         self.assertIn(b"\r\x1b[K", said)  # wiped when it is through
         self.assertEqual(self.on_terminal("-q"), b"END")
-        self.assertNotIn(b"converting", run("convert", HERE / "mm_pressure.pftrace", "-o", self.db).stderr)
+        self.assertNotIn(b"converting",
+                         run("convert", HERE / "mm_pressure.pftrace", "-o", self.db).stderr)
 
     def test_tables_are_explained(self):
         done = run("tables", "ftrace_event")
@@ -364,7 +375,8 @@ class Selection(Case):
 
     def counts(self, *options):
         self.convert(HERE / "mm_pressure.pftrace", *options)
-        names = ("slice", "counter", "process", "args", "ftrace_event", "sched_slice", "stats", "trace_bounds")
+        names = ("slice", "counter", "process", "args", "ftrace_event", "sched_slice", "stats",
+                 "trace_bounds")
         return {name: self.query(f"SELECT count(*) FROM {name}")[0][0] for name in names}
 
     def setUp(self):
@@ -372,17 +384,20 @@ class Selection(Case):
         self.all = self.counts()
 
     def expect(self, options, kept):
-        self.assertEqual(self.counts(*options), {name: n if name in kept else 0 for name, n in self.all.items()})
+        self.assertEqual(self.counts(*options),
+                         {name: n if name in kept else 0 for name, n in self.all.items()})
 
     def test_tables_are_picked(self):
         self.expect(["--tables", "counter"], {"counter", "stats", "trace_bounds"})
-        self.expect(["--tables", "process,ftrace_event"], {"process", "ftrace_event", "stats", "trace_bounds"})
+        self.expect(["--tables", "process,ftrace_event"],
+                    {"process", "ftrace_event", "stats", "trace_bounds"})
 
     def test_everything_but(self):
         everything = set(self.all)
         self.expect(["--no-sched"], everything - {"sched_slice"})
         self.expect(["--no-args"], everything - {"args"})
-        self.assertEqual(self.query("SELECT count(*) FROM slice WHERE arg_set_id IS NOT NULL"), [(0,)])
+        self.assertEqual(self.query("SELECT count(*) FROM slice WHERE arg_set_id IS NOT NULL"),
+                         [(0,)])
         some = self.counts("--no-ftrace")
         self.assertEqual(some["ftrace_event"], 0)
         self.assertEqual(some["slice"], self.all["slice"])
@@ -399,7 +414,8 @@ class Selection(Case):
         self.assertEqual(self.query("SELECT count(*) FROM slice"), [(0,)])
 
     def test_misspelt_names_are_refused(self):
-        done = run("convert", str(HERE / "mm_pressure.pftrace"), "-o", str(self.db), "--tables", "counter,slise")
+        done = run("convert", str(HERE / "mm_pressure.pftrace"), "-o", str(self.db), "--tables",
+                   "counter,slise")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"did you mean 'slice'", done.stderr)
 
@@ -448,7 +464,8 @@ class Query(Case):
         self.assertEqual(self.ask("--csv", self.db, "-f", file), want)
         self.assertEqual(self.ask("--csv", self.db, "-", input=file.read_text()), want)
 
-    several = "SELECT 1 a UNION SELECT 2; CREATE TABLE x(y); SELECT y FROM x; SELECT 3 c; -- the end"
+    several = (
+        "SELECT 1 a UNION SELECT 2; CREATE TABLE x(y); SELECT y FROM x; SELECT 3 c; -- the end")
 
     def test_several_result_sets_are_apart(self):
         self.assertEqual(self.ask("--csv", self.db, self.several), "a\n1\n2\n\ny\n\nc\n3\n")
@@ -456,8 +473,10 @@ class Query(Case):
         self.assertEqual(self.ask("--csv", self.db, input=self.several), "a\n1\n2\n\ny\n\nc\n3\n")
 
     def test_several_result_sets_in_json(self):
-        self.assertEqual(json.loads(self.ask("--json", self.db, self.several)), [[{"a": 1}, {"a": 2}], [], [{"c": 3}]])
-        for alone in ("SELECT 1 a;; -- one", "SELECT 1 a; CREATE TABLE x(y)", "CREATE TABLE x(y); SELECT 1 a"):
+        self.assertEqual(json.loads(self.ask("--json", self.db, self.several)),
+                         [[{"a": 1}, {"a": 2}], [], [{"c": 3}]])
+        for alone in ("SELECT 1 a;; -- one", "SELECT 1 a; CREATE TABLE x(y)",
+                      "CREATE TABLE x(y); SELECT 1 a"):
             self.assertEqual(json.loads(self.ask("--json", self.db, alone)), [{"a": 1}], alone)
         large = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) " \
                 "SELECT printf('%01000d', i) v FROM n"
@@ -475,11 +494,13 @@ class Query(Case):
     def test_json_lines(self):
         said = self.ask("--json-lines", self.db, self.several)
         self.assertEqual(said, '{"a":1}\n{"a":2}\n\n\n{"c":3}\n')
-        rows = [json.loads(line) for line in self.ask("--json-lines", self.db, self.sql).splitlines()]
+        rows = [json.loads(line)
+                for line in self.ask("--json-lines", self.db, self.sql).splitlines()]
         self.assertEqual(rows, json.loads(self.ask("--json", self.db, self.sql)))
 
     def test_first_json_result_set_that_cannot_be_held_back(self):
-        done = run("query", "--json", self.db, self.several, text=True, env={"TMPDIR": "/nonexistent"})
+        done = run("query", "--json", self.db, self.several, text=True,
+                   env={"TMPDIR": "/nonexistent"})
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("temporary file in /nonexistent: No such file", done.stderr)
 

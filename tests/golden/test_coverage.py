@@ -4,8 +4,8 @@
 
 usage: test_coverage.py MMSQL SOURCE_ROOT
 
-A trace with an empty packet of every kind that tests/data/facts lists is converted. The kinds that the converter counts
-as left out must be those that docs/convert.md lists, by name and number.
+A trace with an empty packet of every kind that tests/data/facts lists is converted. The kinds that
+the converter counts as left out must be those that docs/convert.md lists, by name and number.
 """
 import csv
 import pathlib
@@ -29,7 +29,8 @@ def packet(number):
 
 def kinds():
     """The numbers of the fields of TracePacket that hold data, by name."""
-    with open(SOURCE / "tests/data/facts/perfetto-messages.csv", encoding="utf-8", newline="") as file:
+    with open(SOURCE / "tests/data/facts/perfetto-messages.csv", encoding="utf-8",
+              newline="") as file:
         return {
             row["field"]: int(row["number"])
             for row in csv.DictReader(file)
@@ -42,8 +43,10 @@ def left_out(numbers):
         trace, path = pathlib.Path(folder, "trace"), pathlib.Path(folder, "db")
         trace.write_bytes(b"".join(map(packet, numbers)))
         # Packets that cannot be empty make it a damaged trace; it is converted all the same.
-        subprocess.run([MMSQL, "convert", "-q", trace, "-o", path], check=False, stderr=subprocess.DEVNULL)
-        rows = sqlite3.connect(path).execute("SELECT idx, value FROM stats WHERE name = 'mmsql_packets_left_out'")
+        subprocess.run([MMSQL, "convert", "-q", trace, "-o", path], check=False,
+                       stderr=subprocess.DEVNULL)
+        rows = sqlite3.connect(path).execute(
+            "SELECT idx, value FROM stats WHERE name = 'mmsql_packets_left_out'")
         return dict(rows)
 
 
@@ -54,9 +57,11 @@ class CoverageTest(unittest.TestCase):
         known = kinds()
         self.assertGreater(len(known), 80)
         text = (SOURCE / "docs/convert.md").read_text(encoding="utf-8")
-        documented = {name: int(number) for name, number in re.findall(r"^\| (\w+) \| (\d+) \|", text, re.M)}
+        documented = {name: int(number)
+                      for name, number in re.findall(r"^\| (\w+) \| (\d+) \|", text, re.M)}
         counted = left_out(known.values())
-        self.assertEqual({name: number for name, number in known.items() if number in counted}, documented)
+        self.assertEqual({name: number for name, number in known.items() if number in counted},
+                         documented)
         self.assertEqual(set(counted.values()), {1})
 
     def test_numbers(self):

@@ -4,9 +4,10 @@
 
 usage: test_damage.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT
 
-For every message of protos/ that a packet can hold, at any depth, a packet is made in which this message breaks in the
-middle of a field, while all lengths around it are right. The converter has to count each of these packets, to name the
-first, and to end with 1. The messages come from protoc's view of the schema, so a new one needs nothing here.
+For every message of protos/ that a packet can hold, at any depth, a packet is made in which this
+message breaks in the middle of a field, while all lengths around it are right. The converter has to
+count each of these packets, to name the first, and to end with 1. The messages come from protoc's
+view of the schema, so a new one needs nothing here.
 """
 import pathlib
 import sqlite3
@@ -21,7 +22,9 @@ from protowire import field
 
 MMSQL = ""
 BROKEN = b"\x08"  # a number's tag without the number
-COUNTED = "SELECT sum(value) FROM stats WHERE name IN ('mmsql_packets_damaged', 'ftrace_bundle_tokenizer_errors')"
+COUNTED = (
+    "SELECT sum(value) FROM stats WHERE name IN ('mmsql_packets_damaged', "
+    "'ftrace_bundle_tokenizer_errors')")
 
 
 def resolve(messages, scope, name):
@@ -33,7 +36,8 @@ def resolve(messages, scope, name):
 
 
 def message_paths(messages):
-    """For every message below TracePacket: the shortest way there, as [(message, number of its field)]."""
+    """For every message below TracePacket: the shortest way there, as [(message, number of its
+    field)]."""
     ways, queue = {"TracePacket": []}, ["TracePacket"]
     for outer in queue:
         for number, _, kind in messages[outer].values():
@@ -59,7 +63,8 @@ class DamageTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.packets = {name: packet(way) for name, way in message_paths(test_schema.load_schema().messages).items()}
+        cls.packets = {name: packet(way)
+                       for name, way in message_paths(test_schema.load_schema().messages).items()}
 
     def convert(self, packets):
         """Exit code, messages, and how many packets are counted."""
@@ -68,14 +73,16 @@ class DamageTest(unittest.TestCase):
             trace.write_bytes(b"".join(packets))
             argv = [MMSQL, "convert", "-q", trace, "-o", path]
             done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, check=False)
-            return done.returncode, done.stderr, sqlite3.connect(path).execute(COUNTED).fetchone()[0]
+            return done.returncode, done.stderr, sqlite3.connect(path).execute(COUNTED).fetchone()[
+                0]
 
     def test_every_message(self):
         n = len(self.packets)
         self.assertGreater(n, 800)
         code, text, counted = self.convert(self.packets.values())
         if f"; {n} are damaged in all" not in text:
-            self.assertEqual([name for name, bytes in self.packets.items() if self.convert([bytes])[0] != 1], [])
+            self.assertEqual(
+                [name for name, bytes in self.packets.items() if self.convert([bytes])[0] != 1], [])
         self.assertIn("packet 0 at offset 0 is damaged", text)
         self.assertEqual(code, 1)
         self.assertGreaterEqual(counted, n)
@@ -85,8 +92,10 @@ class DamageTest(unittest.TestCase):
         whole = field(1, field(8, 1000))
         code, text, counted = self.convert([whole] * 3 + [self.packets["ProcessTree.Process"]])
         self.assertEqual((code, counted), (1, 1))
-        self.assertIn(f"packet 3 at offset {3 * len(whole)} is damaged: a message in it cannot be read to its end"
-                      " (field 2 of TracePacket); what could be read is converted", text)
+        self.assertIn(
+            f"packet 3 at offset {3 * len(whole)} is damaged: a message in it cannot be read to "
+            "its end"
+            " (field 2 of TracePacket); what could be read is converted", text)
 
     def test_rows_before_the_damage_stay(self):
         """The first of two processes in a packet is whole."""

@@ -5,10 +5,10 @@
 usage: test_imports.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT [NAME ...]
        test_imports.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT --print NAME
 
-imports/NAME.textproto is a trace in text form, made into bytes by protoc; the bytes of a line `#hex ...` follow behind
-them, for damaged and unknown fields. imports/NAME.sql has questions about the trace's
-database, imports/NAME.expected the answers: after each question its rows, values separated by bars. --print shows the
-answers as they are now.
+imports/NAME.textproto is a trace in text form, made into bytes by protoc; the bytes of a line `#hex
+...` follow behind them, for damaged and unknown fields. imports/NAME.sql has questions about the
+trace's database, imports/NAME.expected the answers: after each question its rows, values separated
+by bars. --print shows the answers as they are now.
 """
 import pathlib
 import sqlite3
@@ -23,7 +23,8 @@ def encode(protoc, source, build, path):
     text = path.read_bytes()
     schema = ["protos/trace/trace_packet.proto", "protos/trace/gpu_track_event.proto"]
     argv = [protoc, f"-I{source}", f"-I{build}", "--encode=perfetto.protos.Trace", *schema]
-    more = b"".join(bytes.fromhex(line[5:].decode()) for line in text.splitlines() if line.startswith(b"#hex "))
+    more = b"".join(bytes.fromhex(line[5:].decode()) for line in text.splitlines()
+                    if line.startswith(b"#hex "))
     done = subprocess.run(argv, input=text, capture_output=True, check=False)
     if done.returncode:
         sys.exit(f"{path}: protoc cannot encode it by protos/:\n{done.stderr.decode()}")
@@ -59,10 +60,12 @@ def main():
         return
     failed = 0
     for name in names or sorted({path.stem for path in (HERE / "imports").iterdir()}):
-        missing = [end for end in ("textproto", "sql", "expected") if not (HERE / f"imports/{name}.{end}").exists()]
+        missing = [end for end in ("textproto", "sql", "expected")
+                   if not (HERE / f"imports/{name}.{end}").exists()]
         if missing:
             failed += 1
-            print(f"FAILED {name}\nadd " + ", ".join(f"tests/golden/imports/{name}.{end}" for end in missing))
+            print(f"FAILED {name}\nadd "
+                  + ", ".join(f"tests/golden/imports/{name}.{end}" for end in missing))
             continue
         want, got = (HERE / f"imports/{name}.expected").read_text(), run(*tools, name)
         if want == got:
@@ -72,7 +75,8 @@ def main():
         print(f"FAILED {name}")
         want, got = want.splitlines(), got.splitlines()
         for n in range(max(len(want), len(got))):
-            pair = want[n] if n < len(want) else "(nothing)", got[n] if n < len(got) else "(nothing)"
+            pair = want[n] if n < len(want) else "(nothing)", got[n] if n < len(
+                got) else "(nothing)"
             if pair[0] != pair[1]:
                 print(f"line {n + 1}\n  want {pair[0]}\n  got  {pair[1]}")
                 break

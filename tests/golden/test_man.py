@@ -19,7 +19,8 @@ EVERYWHERE = {"-h", "--help", "--version"}
 
 def options_of_help(program, *verb):
     """The options in the help text's own lists: lines that begin with one, indented."""
-    text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True,
+                          text=True).stdout
     found = set()
     for line in text.splitlines():
         start = re.match(r" {2,6}(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
@@ -56,31 +57,38 @@ class ManPages(unittest.TestCase):
         for program in PROGRAMS:
             page = (FOLDER / f"{pathlib.Path(program).name}.1").read_text()
             for verb in [[], *(name.split(" or ")[:1] for name in verbs_of_page(page))]:
-                text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+                text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE,
+                                      check=True, text=True).stdout
                 self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
 
     def test_verbs_are_those_of_help(self):
         for program in PROGRAMS:
             name = pathlib.Path(program).name
-            text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
-            verbs = set(re.findall(rf"^  (?:{name} )?([a-z]+)\b(?=  |$| [A-Z\[-])", text, re.MULTILINE)) - {name}
+            text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, check=True,
+                                  text=True).stdout
+            verbs = set(re.findall(rf"^  (?:{name} )?([a-z]+)\b(?=  |$| [A-Z\[-])", text,
+                                   re.MULTILINE)) - {name}
             self.assertGreater(len(verbs), 3)
             self.assertEqual(set(verbs_of_page((FOLDER / f"{name}.1").read_text())), verbs)
 
-    @unittest.skipUnless(shutil.which("mandoc"), "needs mandoc, which scripts/install-deps installs")
+    @unittest.skipUnless(shutil.which("mandoc"),
+                         "needs mandoc, which scripts/install-deps installs")
     def test_pages_are_well_formed(self):
         for page in sorted(FOLDER.glob("*.1")):
             with self.subTest(page=page.name):
-                lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], stdout=subprocess.PIPE,
+                lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page],
+                                      stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, check=False, text=True)
                 self.assertEqual(lint.stdout, "")
 
-    @unittest.skipUnless(shutil.which("mandoc"), "needs mandoc, which scripts/install-deps installs")
+    @unittest.skipUnless(shutil.which("mandoc"),
+                         "needs mandoc, which scripts/install-deps installs")
     def test_each_form_stands_on_a_line_of_its_own(self):
         for program in map(pathlib.Path, PROGRAMS):
             with self.subTest(program=program.name):
                 page = FOLDER / f"{program.name}.1"
-                shown = subprocess.run(["mandoc", "-T", "ascii", "-O", "width=80", page], stdout=subprocess.PIPE,
+                shown = subprocess.run(["mandoc", "-T", "ascii", "-O", "width=80", page],
+                                       stdout=subprocess.PIPE,
                                        check=True).stdout.decode()
                 shown = re.sub(".\x08", "", shown)  # bold and underlined
                 forms = shown.split("SYNOPSIS\n")[1].split("\n\n")[0].splitlines()

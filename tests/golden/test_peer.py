@@ -5,9 +5,10 @@
 usage: test_peer.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT [TRACE ...]
 
 Compares every table of public_columns.csv on the golden traces, on those of imports/, and on
-TRACE (default: none). Rows are compared as sets: the ids of rows are each program's own, so a reference to a track or
-a set of args stands for the row behind it. TRACE_PROCESSOR_SHELL names the program, or PATH has it; without it there
-is nothing to compare, and the exit code is 77. DIFFERENT lists the differences that are meant, with reasons.
+TRACE (default: none). Rows are compared as sets: the ids of rows are each program's own, so a
+reference to a track or a set of args stands for the row behind it. TRACE_PROCESSOR_SHELL names the
+program, or PATH has it; without it there is nothing to compare, and the exit code is 77. DIFFERENT
+lists the differences that are meant, with reasons.
 """
 import collections
 import csv
@@ -29,23 +30,30 @@ DIFFERENT = {
     "*.id": "rows are numbered as each program makes them",
     "*.track_group_id": "the same",
     "*.description": "each has its own words",
-    "filedescriptor.ufd": "unique here, as its name says; the peer has the number of the descriptor once more",
+    "filedescriptor.ufd": "unique here, as its name says; the peer has the number of the "
+                          "descriptor once more",
     "stats.key": "each program's own number of a name",
 }
 # Tables that are no part of what Perfetto calls public, or that have more columns here.
 MORE = {
     "heap_graph": ("ts", "upid", "dump_reason", "heap_size"),
-    "heap_graph_class": ("name", "deobfuscated_name", "location", "superclass_id", "classloader_id", "kind"),
-    "heap_graph_object": ("upid", "graph_sample_ts", "self_size", "native_size", "reference_set_id", "reachable",
+    "heap_graph_class": ("name", "deobfuscated_name", "location", "superclass_id", "classloader_id",
+                         "kind"),
+    "heap_graph_object": ("upid", "graph_sample_ts", "self_size", "native_size", "reference_set_id",
+                          "reachable",
                           "heap_type", "type_id", "root_type", "root_distance", "object_data_id"),
-    "heap_graph_object_data": ("field_set_id", "value_string", "array_element_type", "array_element_count"),
+    "heap_graph_object_data": ("field_set_id", "value_string", "array_element_type",
+                               "array_element_count"),
     "heap_graph_primitive": ("field_set_id", "field_name", "field_type", "int_value", "long_value"),
-    "heap_graph_reference": ("reference_set_id", "owner_id", "owned_id", "field_name", "field_type_name",
+    "heap_graph_reference": ("reference_set_id", "owner_id", "owned_id", "field_name",
+                             "field_type_name",
                              "deobfuscated_field_name"),
     "heap_graph_thread_callsite": ("heap_graph_id", "utid", "callsite_id"),
     "linux_interrupt_mapping": ("irq_id", "name", "machine_id"),
-    "v8_isolate": ("v8_isolate_id", "upid", "internal_isolate_id", "embedded_blob_code_start_address",
-                   "embedded_blob_code_size", "code_range_base_address", "code_range_size", "shared_code_range",
+    "v8_isolate": ("v8_isolate_id", "upid", "internal_isolate_id",
+                   "embedded_blob_code_start_address",
+                   "embedded_blob_code_size", "code_range_base_address", "code_range_size",
+                   "shared_code_range",
                    "embedded_blob_code_copy_start_address"),
     "v8_js_function": ("name", "v8_js_script_id", "is_toplevel", "kind", "line", "col"),
     "v8_js_script": ("v8_isolate_id", "internal_script_id", "script_type", "name", "source"),
@@ -69,8 +77,10 @@ MODULES = {
 }
 # Columns that are NULL where the trace tells nothing, and 0 there in the peer.
 ZERO = {
-    "common_flags", "start_address", "module_timestamp", "protection_flags", "size_kb", "private_dirty_kb", "swap_kb",
-    "private_clean_resident_kb", "shared_dirty_resident_kb", "shared_clean_resident_kb", "locked_kb",
+    "common_flags", "start_address", "module_timestamp", "protection_flags", "size_kb",
+    "private_dirty_kb", "swap_kb",
+    "private_clean_resident_kb", "shared_dirty_resident_kb", "shared_clean_resident_kb",
+    "locked_kb",
     "proportional_resident_kb", "rss_kb", "anonymous_kb", "pss_dirty_kb", "swap_pss_kb",
     "size", "effective_size", "debuggable", "profileable_from_shell", "version_code"
 }
@@ -79,15 +89,20 @@ OF_ALL_MACHINES = ("ftrace_event", "raw", "sched", "sched_slice", "thread_state"
 LARGE = ("counter", "ftrace_event", "raw")  # may have very many rows
 # Traces that are not compared: why.
 ALONE = {
-    "ftrace_args": "the peer gives events without fields the args of another one, and text that is no UTF-8",
-    "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps up",
-    "heap_stacks": "the peer takes totals under two iids of a call chain for damage, and counts twice when interned data starts over",
+    "ftrace_args": "the peer gives events without fields the args of another one, and text that is "
+                   "no UTF-8",
+    "heap_restarts": "the peer counts totals twice when interned data starts over, and mixes heaps "
+                     "up",
+    "heap_stacks": "the peer takes totals under two iids of a call chain for damage, and counts "
+                   "twice when interned data starts over",
     "pid_namespaces": "the peer names threads and processes by their numbers inside as well",
-    "ftrace_firmware": "the peer has one track for slices of all names, and one name for two kinds of events",
+    "ftrace_firmware": "the peer has one track for slices of all names, and one name for two kinds "
+                       "of events",
     "foreign": "the peer does not know the packets that mmsql makes of other formats",
     "chrome_json": "the peer does not know the packets that mmsql makes of other formats",
     "native_symbols": "the peer counts a mapping that is missing at each look-up",
-    "states": "a track that is described as states and as a counter has states here; the peer lists it as both",
+    "states": "a track that is described as states and as a counter has states here; "
+              "the peer lists it as both",
     "track_descriptors": "the peer drops events below a parent that nothing describes",
     "track_event_parts": "the peer makes a flow of an end without a begin",
     "ftrace_errors": "the peer refuses a trace whose kernel pages could not be read",
@@ -97,8 +112,9 @@ ALONE = {
     "modem_odd": "the peer drops events with texts that ask for more than a number",
     "machines_apart": "the peer makes the clock of the machine that was seen last the trace's",
 }
-ODD_EVENTS = ("ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
-              "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%'")
+ODD_EVENTS = (
+    "ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
+    "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%'")
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
     # Differences of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by
@@ -124,22 +140,25 @@ DROPPED = {
     "metadata": "name = 'mmsql_page_size_bytes' OR (name = 'trace_uuid' AND machine_id IS NULL) OR "
                 "(str_value IS NULL AND int_value IS NULL)",
 }
-# Tables with one row for what is the same, where the peer may have one for each process that names it.
+# Tables with one row for what is the same, where the peer may have one for each process that names
+# it.
 ONCE = {"stack_profile_mapping", "stack_profile_frame", "stack_profile_callsite"}
-# Differences of sets of args: long texts that explain a counter, and what newer versions add to counters of processes.
+# Differences of sets of args: long texts that explain a counter, and what newer versions add to
+# counters of processes.
 ARGS = "a.key NOT IN ('description', 'callsite_id')"
 
 
 def args_of(column, more="1"):
-    return (f"(SELECT group_concat(k, ';') FROM (SELECT a.key || '=' || a.flat_key || ' ' || a.value_type || ' ' || "
-            f"coalesce(a.display_value, '') AS k FROM args AS a "
+    return ("(SELECT group_concat(k, ';') FROM (SELECT a.key || '=' || a.flat_key || ' ' || "
+            f"a.value_type || ' ' || coalesce(a.display_value, '') AS k FROM args AS a "
             f"WHERE a.arg_set_id = x.{column} AND {ARGS} AND {more} ORDER BY 1))")
 
 
 def track_of(column):
-    return (f"(SELECT coalesce(t.type, '') || '/' || coalesce(t.name, '') || '/' || coalesce((SELECT group_concat(k, ';') "
-            f"FROM (SELECT key || '=' || coalesce(display_value, '') AS k FROM args "
-            f"WHERE arg_set_id = t.dimension_arg_set_id ORDER BY 1)), '') FROM track t WHERE t.id = x.{column})")
+    return ("(SELECT coalesce(t.type, '') || '/' || coalesce(t.name, '') || '/' || "
+            "coalesce((SELECT group_concat(k, ';') FROM (SELECT key || '=' || "
+            "coalesce(display_value, '') AS k FROM args WHERE arg_set_id = t.dimension_arg_set_id "
+            f"ORDER BY 1)), '') FROM track t WHERE t.id = x.{column})")
 
 
 def slice_of(column):
@@ -147,8 +166,9 @@ def slice_of(column):
 
 
 def frame_text(frame):
-    return (f"(SELECT coalesce(f.name, '') || '@' || f.rel_pc || ' ' || coalesce(m.name, '') FROM stack_profile_frame f "
-            f"JOIN stack_profile_mapping m ON m.id = f.mapping WHERE f.id = {frame})")
+    return ("(SELECT coalesce(f.name, '') || '@' || f.rel_pc || ' ' || coalesce(m.name, '') "
+            "FROM stack_profile_frame f JOIN stack_profile_mapping m ON m.id = f.mapping "
+            f"WHERE f.id = {frame})")
 
 
 def expression(table, column):
@@ -167,7 +187,8 @@ def expression(table, column):
         return "max(coalesce(x.self_size, 0), 0)"
     if column == "superclass_id" or (table == "heap_graph_object" and column == "type_id"):
         known = " AND x.self_size >= 0" if column == "type_id" else ""
-        return f"(SELECT c.name || coalesce(c.location, '') FROM heap_graph_class c WHERE c.id = x.{column}{known})"
+        return ("(SELECT c.name || coalesce(c.location, '') FROM heap_graph_class c "
+                f"WHERE c.id = x.{column}{known})")
     if column in ZERO:
         return f"coalesce(x.{column}, 0)"
     if column == "track_id" or (column == "parent_id" and "track" in table):
@@ -175,19 +196,22 @@ def expression(table, column):
     if column in ("parent_id", "slice_id", "slice_out", "slice_in") and table in ("slice", "flow"):
         return slice_of(column) if column != "slice_id" else None
     if column == "callsite_id":
-        return f"(SELECT c.depth || ' ' || {frame_text('c.frame_id')} FROM stack_profile_callsite c WHERE c.id = x.{column})"
+        return (f"(SELECT c.depth || ' ' || {frame_text('c.frame_id')} "
+                f"FROM stack_profile_callsite c WHERE c.id = x.{column})")
     if column == "frame_id":
         return frame_text(f"x.{column}")
     if column == "parent_id" and table == "stack_profile_callsite":
-        return f"(SELECT {frame_text('c.frame_id')} FROM stack_profile_callsite c WHERE c.id = x.parent_id)"
+        return (f"(SELECT {frame_text('c.frame_id')} FROM stack_profile_callsite c "
+                "WHERE c.id = x.parent_id)")
     if column == "mapping":
         return "(SELECT m.name FROM stack_profile_mapping m WHERE m.id = x.mapping)"
     if column == "symbol_set_id":
-        return ("(SELECT group_concat(coalesce(s.name, '') || ':' || coalesce(s.line_number, ''), ' ') "
-                "FROM stack_profile_symbol s WHERE s.symbol_set_id = x.symbol_set_id "
+        return ("(SELECT group_concat(coalesce(s.name, '') || ':' || coalesce(s.line_number, ''), "
+                "' ') FROM stack_profile_symbol s WHERE s.symbol_set_id = x.symbol_set_id "
                 f"AND NOT ({DROPPED['stack_profile_symbol']}))")
     if column.endswith("_node_id"):
-        return f"(SELECT n.process_snapshot_id || n.path FROM memory_snapshot_node n WHERE n.id = x.{column})"
+        return ("(SELECT n.process_snapshot_id || n.path FROM memory_snapshot_node n "
+                f"WHERE n.id = x.{column})")
     if column in ("task_context_id", "execution_context_id", "session_id", "waker_id"):
         return None
     return f"x.{column}"
@@ -207,7 +231,9 @@ def question(table, columns):
     for column in columns:
         value = expression(table, column)
         if value is not None:
-            parts.append(f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} AS TEXT)) END")
+            parts.append(
+                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} "
+                "AS TEXT)) END")
     where = f" WHERE NOT ({DROPPED[table]})" if table in DROPPED else ""
     return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
 
@@ -226,18 +252,21 @@ def peer_rows(shell, trace, questions):
     """Rows of (table, line), or the peer's complaint."""
     modules = sorted({MODULES[table] for table in questions if table in MODULES})
     sql = "".join(f"INCLUDE PERFETTO MODULE {module};\n" for module in modules)
-    sql += " UNION ALL ".join(f"SELECT '{table}' AS t, line FROM ({asked})" for table, asked in questions.items())
+    sql += " UNION ALL ".join(f"SELECT '{table}' AS t, line FROM ({asked})"
+                              for table, asked in questions.items())
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(sql + ";\n")
         file.flush()
-        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run([shell, "-q", file.name, trace], capture_output=True, text=True,
+                              check=False, timeout=300)
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1:]
     return [row for row in csv.reader(done.stdout.splitlines()[1:]) if row], None
 
 
 def peer_tables(shell, trace, questions):
-    """Lines by table. All tables but large ones are asked at once; if the peer refuses, each table alone, to find the one."""
+    """Lines by table. All tables but large ones are asked at once; if the peer refuses, each table
+    alone, to find the one."""
     answers = {}
     small = {table: asked for table, asked in questions.items() if table not in LARGE}
     rows, error = peer_rows(shell, trace, small)
@@ -271,8 +300,8 @@ def compare(shell, db, trace, name, columns):
             continue
         failed += 1
         missing, more = want - got, got - want
-        print(f"FAILED {name} {table}: {sum(missing.values())} rows missing, {sum(more.values())} too many "
-              f"of {sum(want.values())}")
+        print(f"FAILED {name} {table}: {sum(missing.values())} rows missing, {sum(more.values())} "
+              f"too many of {sum(want.values())}")
         for sign, lines in (("-", missing), ("+", more)):
             for line in sorted(lines)[:SHOWN]:
                 print(f"  {sign} {readable(line)}")

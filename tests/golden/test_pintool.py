@@ -3,8 +3,9 @@
 
 usage: test_pintool.py PINTOOL [--write]
 
-The files whose residency is printed are made here, with the pages that each case needs in the page cache and
-no others, in /var/tmp, since a tmpfs has no other place for its pages. --write makes the golden files anew.
+The files whose residency is printed are made here, with the pages that each case needs in the page
+cache and no others, in /var/tmp, since a tmpfs has no other place for its pages. --write makes the
+golden files anew.
 """
 import os
 import pathlib
@@ -39,30 +40,37 @@ CASES = {
     "zip_again": (["file", "app.apk", "--zip", "--gen-probe", "--dump"], 0),
     "zip_pinlist": (["file", "app.apk", "--zip", "--gen-probe", "--dump", "-o", "pinlist.meta"], 0),
     "zip_pinlist_dump": (["pinlist", "pinlist.meta", "--dump", "--summary"], 0),
-    "zip_filtered": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt", "--dump",
+    "zip_filtered": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt",
+                      "--dump",
                       "-o", "filtered.meta", "-v"], 0),
     "zip_filtered_dump": (["pinlist", "filtered.meta", "--dump"], 0),
-    "zip_wanted": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "--dump", "-o", "wanted.meta"], 0),
+    "zip_wanted": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "--dump", "-o",
+                    "wanted.meta"], 0),
     "zip_wanted_summary": (["pinlist", "wanted.meta", "--summary"], 0),
-    "zip_quota": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "-o", "quota.meta", "--quota",
+    "zip_quota": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "-o", "quota.meta",
+                   "--quota",
                    "10000"], 0),
-    "zip_quota_at_border": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "-o", "quota.meta",
+    "zip_quota_at_border": (["file", "app.apk", "--zip", "--pinconfig", "pinconfig.txt", "-o",
+                             "quota.meta",
                              "--quota", "4K"], 0),
     "zip_older_probe": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "--dump"], 0),
-    "zip_older_probe_verbose": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "-o", "again.meta", "-v"],
+    "zip_older_probe_verbose": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "-o",
+                                 "again.meta", "-v"],
                                 0),
     "zip_other_version": (["file", "app.apk", "--zip", "--use-probe", "longer.meta", "--dump"], 0),
     "zip_stale": (["file", "app.apk", "--zip", "--pinconfig", "stale.txt", "-o", "stale.meta"], 0),
     "zip_replaced": (["file", "app.apk", "--zip", "--gen-probe", "-o", "stale.meta"], 0),
     "zip_emit_pinconfig": (["file", "app.apk", "--zip", "--gen-probe", "--emit-pinconfig", "-"], 0),
-    "zip_emit_pinconfig_filtered": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta", "--pinconfig",
+    "zip_emit_pinconfig_filtered": (["file", "app.apk", "--zip", "--use-probe", "wanted.meta",
+                                     "--pinconfig",
                                      "pinconfig.txt", "--emit-pinconfig", "-"], 0),
     "zip_other_build": (["file", "rebuilt.apk", "--zip", "--use-probe", "wanted.meta"], 0),
     "zip_embedded": (["file", "rebuilt.apk", "--zip", "--use-probe", "rebuilt.apk", "--dump"], 0),
     "pinlist_embedded": (["pinlist", "rebuilt.apk", "--dump", "--summary"], 0),
     "lock_other_build": (["lock", "wanted.meta", "rebuilt.apk", "-t", "0.01s"], 0),
     "preload_embedded": (["preload", "rebuilt.apk"], 0),
-    "zip_json": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt", "--json", "-o",
+    "zip_json": (["file", "app.apk", "--zip", "--gen-probe", "--pinconfig", "pinconfig.txt",
+                  "--json", "-o",
                   "json.meta"], 0),
     "zip_map": (["file", "app.apk", "--zip", "--gen-probe", "--map"], 0),
     "pinlist_json": (["pinlist", "filtered.meta", "--json"], 0),
@@ -72,24 +80,31 @@ CASES = {
     "fail_argument_missing": (["file", "plain.so", "--gen-probe", "-o"], 2),
     "fail_probe_argument_missing": (["file", "app.apk", "--zip", "--use-probe"], 2),
     "fail_unknown_option": (["file", "plain.so", "--gen-prope"], 2),
-    "fail_two_probes": (["file", "app.apk", "--zip", "--gen-probe", "--use-probe", "wanted.meta"], 2),
+    "fail_two_probes": (["file", "app.apk", "--zip", "--gen-probe", "--use-probe", "wanted.meta"],
+                        2),
     "fail_probe_without_zip": (["file", "plain.so", "--use-probe", "wanted.meta"], 2),
     "fail_quota": (["file", "plain.so", "--gen-probe", "-o", "no.meta", "--quota", "much"], 2),
     "fail_pinlist_of_two": (["file", "plain.so", "absent.so", "--gen-probe", "-o", "no.meta"], 2),
     "fail_pinlist_of_directory": (["file", "libs", "--gen-probe", "-o", "no.meta"], 2),
     "fail_no_zip": (["file", "plain.so", "--zip", "--gen-probe", "--dump", "-o", "no.meta"], 1),
-    "fail_pinconfig": (["file", "app.apk", "--zip", "--pinconfig", "bad.txt", "--dump", "-o", "no.meta"], 1),
-    "fail_pinconfig_empty": (["file", "app.apk", "--zip", "--pinconfig", "empty.so", "-o", "no.meta"], 1),
-    "fail_no_match": (["file", "app.apk", "--zip", "--pinconfig", "nomatch.txt", "--dump", "-o", "no.meta"], 1),
+    "fail_pinconfig": (["file", "app.apk", "--zip", "--pinconfig", "bad.txt", "--dump", "-o",
+                        "no.meta"], 1),
+    "fail_pinconfig_empty": (["file", "app.apk", "--zip", "--pinconfig", "empty.so", "-o",
+                              "no.meta"], 1),
+    "fail_no_match": (["file", "app.apk", "--zip", "--pinconfig", "nomatch.txt", "--dump", "-o",
+                       "no.meta"], 1),
     "fail_empty": (["file", "absent.so", "--gen-probe", "-o", "plain.meta"], 1),
-    "fail_empty_filtered": (["file", "app.apk", "--zip", "--pinconfig", "beyond.txt", "-o", "plain.meta"], 1),
+    "fail_empty_filtered": (["file", "app.apk", "--zip", "--pinconfig", "beyond.txt", "-o",
+                             "plain.meta"], 1),
     "empty_allowed": (["file", "absent.so", "--gen-probe", "-o", "spare.meta", "--allow-empty"], 0),
     "empty_first": (["file", "absent.so", "--gen-probe", "-o", "first.meta"], 0),
-    "fail_other_build": (["file", "rebuilt.apk", "--zip", "--use-probe", "wanted.meta", "-o", "no.meta"], 1),
+    "fail_other_build": (["file", "rebuilt.apk", "--zip", "--use-probe", "wanted.meta", "-o",
+                          "no.meta"], 1),
     "fail_not_embedded": (["pinlist", "app.apk"], 1),
     "fail_itself": (["file", "plain.so", "--gen-probe", "-o", "plain.so"], 1),
     "fail_streams": (["file", "app.apk", "--zip", "--use-probe", "-", "--pinconfig", "-"], 2),
-    "fail_odd_probe": (["file", "app.apk", "--zip", "--use-probe", "odd.meta", "--dump", "-o", "no.meta"], 1),
+    "fail_odd_probe": (["file", "app.apk", "--zip", "--use-probe", "odd.meta", "--dump", "-o",
+                        "no.meta"], 1),
     "fail_odd_pinlist": (["pinlist", "odd.meta", "--dump"], 1),
     "fail_overlap": (["file", "overlap.zip", "--zip", "--gen-probe", "--dump", "-o", "no.meta"], 1),
     "fail_mode": (["fil", "plain.so"], 2),
@@ -110,7 +125,8 @@ def keep(path, pages):
 
 
 def write_app(path):
-    """Stored, aligned, compressed and empty entries. bzip2 compresses everywhere alike, zlib does not."""
+    """Stored, aligned, compressed and empty entries. bzip2 compresses everywhere alike, zlib does
+    not."""
     with zipfile.ZipFile(path, "w") as app:
         app.writestr(zipfile.ZipInfo("AndroidManifest.xml"), b"m" * 100)
         library = zipfile.ZipInfo("lib/arm64-v8a/libapp.so")
@@ -131,16 +147,19 @@ def write_rebuilt(path):
         app.writestr(zipfile.ZipInfo("AndroidManifest.xml"), b"m" * 5000)
         app.writestr(zipfile.ZipInfo("lib/arm64-v8a/libapp.so"), b"elf!" * 7500)
         app.writestr(zipfile.ZipInfo("lib/arm64-v8a/libother.so"), b"data" * 5000)
-        app.writestr(zipfile.ZipInfo("assets/pinlist.meta"), struct.pack(">4I", 4096, 8192, 20480, 4096))
+        app.writestr(zipfile.ZipInfo("assets/pinlist.meta"),
+                     struct.pack(">4I", 4096, 8192, 20480, 4096))
 
 
 def write_overlapping(path):
     """Two names for the same bytes; the second one's header lies in the data of the first."""
     def local(name, size):
-        return struct.pack("<IHHHIIIIHH", 0x04034b50, 20, 0, 0, 0, 7, size, size, len(name), 0) + name
+        return struct.pack("<IHHHIIIIHH", 0x04034b50, 20, 0, 0, 0, 7, size, size, len(name),
+                           0) + name
 
     def central(name, size, offset):
-        return struct.pack("<IHHHHIIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 7, size, size, len(name),
+        return struct.pack("<IHHHHIIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 7, size, size,
+                           len(name),
                            0, 0, 0, 0, 0, offset) + name
 
     inner = local(b"inner", 1000) + bytes(1000)
@@ -164,17 +183,20 @@ class Pintool(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
         (cls.dir / "libs" / "deep").mkdir(parents=True)
         for name, size in (("plain.so", 40 * PAGE - 96), ("absent.so", 3 * PAGE), ("empty.so", 0),
-                           ("libs/b.so", 2 * PAGE), ("libs/a.so", PAGE), ("libs/deep/c.so", PAGE + 1)):
+                           ("libs/b.so", 2 * PAGE), ("libs/a.so", PAGE),
+                           ("libs/deep/c.so", PAGE + 1)):
             (cls.dir / name).write_bytes(bytes(size))
         write_app(cls.dir / "app.apk")
         write_overlapping(cls.dir / "overlap.zip")
         write_rebuilt(cls.dir / "rebuilt.apk")
-        (cls.dir / "stale.txt").write_text("file libold.so\noffset 0 len 10\nfile libapp.so\noffset 4096 len 8192\n"
-                                           "offset 70000 len 4096\nfile arm64-v8a/libapp\n")
+        (cls.dir / "stale.txt").write_text(
+            "file libold.so\noffset 0 len 10\nfile libapp.so\noffset 4096 len 8192\n"
+            "offset 70000 len 4096\nfile arm64-v8a/libapp\n")
         (cls.dir / "beyond.txt").write_text("file libapp.so\noffset 70000\nlen 4096\n")
         (cls.dir / "spare.meta").write_bytes(struct.pack(">2I", 0, PAGE))
-        (cls.dir / "pinconfig.txt").write_text("file libapp.so\noffset 4096\nlen 8192\noffset 25000\nlength 90000\n"
-                                               "file .so\nfile .dex\n")
+        (cls.dir / "pinconfig.txt").write_text(
+            "file libapp.so\noffset 4096\nlen 8192\noffset 25000\nlength 90000\n"
+            "file .so\nfile .dex\n")
         (cls.dir / "nomatch.txt").write_text("file libnothing.so\n")
         (cls.dir / "bad.txt").write_text("file libapp.so\n  offset 4096\n  size 8192\n")
         (cls.dir / "odd.meta").write_bytes(struct.pack(">3I", 0, PAGE, 2 * PAGE))
@@ -193,10 +215,12 @@ class Pintool(unittest.TestCase):
         keep(cls.dir / "rebuilt.apk", [])
 
     def run_case(self, name, argv):
-        """Runs a case again if its output differs: the kernel may have reclaimed pages meanwhile."""
+        """Runs a case again if its output differs: the kernel may have reclaimed pages
+        meanwhile."""
         for _ in range(3):
             done = self.run_once(argv)
-            if WRITE or (done.stdout, done.stderr) == (golden(name, "stdout"), golden(name, "stderr")):
+            if WRITE or (done.stdout, done.stderr) == (golden(name, "stdout"),
+                                                       golden(name, "stderr")):
                 break
         return done
 
@@ -205,7 +229,8 @@ class Pintool(unittest.TestCase):
         done = subprocess.run([PINTOOL, *argv], cwd=self.dir, capture_output=True, timeout=60,
                               env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"})
         # Only some kernels have these lines, and their figures depend on the machine.
-        done.stdout = re.sub(rb',\s*"(dirty|writeback|evicted|recently_evicted)": \d+', b"", done.stdout)
+        done.stdout = re.sub(rb',\s*"(dirty|writeback|evicted|recently_evicted)": \d+', b"",
+                             done.stdout)
         return done
 
     def compare(self, name, what, got):
@@ -223,7 +248,8 @@ class Pintool(unittest.TestCase):
                 self.compare(name, "stderr", done.stderr)
                 self.compare(name, "stdout", done.stdout)
                 self.assertEqual(done.returncode, code)
-        self.assertFalse((self.dir / "no.meta").exists(), "a pinlist was written though something failed")
+        self.assertFalse((self.dir / "no.meta").exists(),
+                         "a pinlist was written though something failed")
 
     def test_no_golden_file_is_left_over(self):
         names = {path.name.rsplit(".", 1)[0] for path in GOLDEN.glob("*.std*")}
@@ -236,7 +262,8 @@ def filesystem_keeps_pages():
         file.write(bytes(PAGE))
         file.flush()
         keep(file.name, [])
-        done = subprocess.run([PINTOOL, "file", file.name, "--gen-probe"], capture_output=True, text=True,
+        done = subprocess.run([PINTOOL, "file", file.name, "--gen-probe"], capture_output=True,
+                              text=True,
                               timeout=60, check=False)
         return " resident(B)=0 " not in done.stdout
 

@@ -4,8 +4,8 @@
 
 usage: test_schema.py PROTOC SOURCE_ROOT BUILD_ROOT
 
-protoc compiles the schema into a FileDescriptorSet, which is decoded here: the reading of an independent
-compiler counts, not the text of the files.
+protoc compiles the schema into a FileDescriptorSet, which is decoded here: the reading of an
+independent compiler counts, not the text of the files.
 """
 import collections
 import csv
@@ -22,21 +22,28 @@ PROTOC, SOURCE, BUILD = "", pathlib.Path(), pathlib.Path()
 
 LABELS = {1: "optional", 2: "required", 3: "repeated"}
 TYPES = {
-    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
+    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32",
+    8: "bool", 9: "string",
     12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64",
 }  # fmt: skip
 TYPE_ENUM = 14
 PREFIX = ".perfetto.protos."
 # Messages that Perfetto does not have, and one of ftrace that is not called like the others.
 OWN = {
-    "ActivateTriggersResponse", "ActivateTriggersResponse.Answer", "MallocInfo", "MallocInfo.Arena", "PageResidency",
-    "PageResidency.File", "PageResidency.Round", "PageResidency.Sample", "PageResidencyConfig", "PerfMap",
+    "ActivateTriggersResponse", "ActivateTriggersResponse.Answer", "MallocInfo", "MallocInfo.Arena",
+    "PageResidency",
+    "PageResidency.File", "PageResidency.Round", "PageResidency.Sample", "PageResidencyConfig",
+    "PerfMap",
     "PerfMapConfig", "ProcessStats.Ended", "RecordingCut", "TracingServiceState.SessionDetails",
-    "TracingServiceState.TraceFolder", "ForeignMapping", "ForeignPerfEvent", "ForeignProblems", "ForeignProblems.Records",
-    "ForeignSample", "ForeignSample.Frame", "ForeignTask", "JsonEvent", "JsonFact", "TranslationProblems",
+    "TracingServiceState.TraceFolder", "ForeignMapping", "ForeignPerfEvent", "ForeignProblems",
+    "ForeignProblems.Records",
+    "ForeignSample", "ForeignSample.Frame", "ForeignTask", "JsonEvent", "JsonFact",
+    "TranslationProblems",
     # of simpleperf's files
-    "SimpleperfFile", "SimpleperfFile.ElfFile", "SimpleperfFile.KernelModule", "SimpleperfFile.Symbol", "SimpleperfRecord",
-    "SimpleperfRecord.ContextSwitch", "SimpleperfRecord.File", "SimpleperfRecord.LostSituation", "SimpleperfRecord.MetaInfo",
+    "SimpleperfFile", "SimpleperfFile.ElfFile", "SimpleperfFile.KernelModule",
+    "SimpleperfFile.Symbol", "SimpleperfRecord",
+    "SimpleperfRecord.ContextSwitch", "SimpleperfRecord.File", "SimpleperfRecord.LostSituation",
+    "SimpleperfRecord.MetaInfo",
     "SimpleperfRecord.Sample", "SimpleperfRecord.Sample.CallChainEntry", "SimpleperfRecord.Thread",
 }  # fmt: skip
 FTRACE = {"KprobeEvent"}
@@ -89,7 +96,8 @@ class Schema:
         self.messages[name] = {}
         for raw in message[2]:
             field = fields(raw)
-            self.messages[name][field[1][0].decode()] = (field[3][0], label(message, field), type_name(field))
+            self.messages[name][field[1][0].decode()] = (
+                field[3][0], label(message, field), type_name(field))
         for nested in message[3]:
             self.add_message(name + ".", fields(nested))
         for enum in message[4]:
@@ -101,7 +109,8 @@ def load_schema():
     files.append("protos/ftrace_event.proto")  # generated into BUILD
     with tempfile.NamedTemporaryFile() as output:
         subprocess.run(
-            [PROTOC, f"-I{SOURCE}", f"-I{BUILD}", f"--descriptor_set_out={output.name}", *files], check=True
+            [PROTOC, f"-I{SOURCE}", f"-I{BUILD}", f"--descriptor_set_out={output.name}", *files],
+            check=True
         )
         return Schema(pathlib.Path(output.name).read_bytes())
 
@@ -119,7 +128,8 @@ class SchemaTest(unittest.TestCase):
         cls.schema = load_schema()
 
     def test_fields(self):
-        """All fields but those whose message type the facts do not describe: this subset leaves them out."""
+        """All fields but those whose message type the facts do not describe: this subset leaves
+        them out."""
         rows = facts("perfetto-messages.csv")
         described = {row["message"] for row in rows} | set(TYPES.values())
         wrong = []
@@ -143,9 +153,13 @@ class SchemaTest(unittest.TestCase):
     def test_every_message_is_of_perfetto_or_our_own(self):
         """Each message is in one of the lists, so none goes without a comparison."""
         listed = {row["message"] for row in facts("perfetto-messages.csv")}
-        ftrace = {name for name in self.schema.messages if name.partition(".")[0].endswith("FtraceEvent")}
-        unknown = {name for name, fields in self.schema.messages.items() if fields} - listed - ftrace - FTRACE - OWN
-        self.assertEqual(unknown, set(), "add its fields to tests/data/facts, or its name to OWN if Perfetto lacks it")
+        ftrace = {name for name in self.schema.messages
+                  if name.partition(".")[0].endswith("FtraceEvent")}
+        unknown = {name for name, fields in self.schema.messages.items()
+                   if fields} - listed - ftrace - FTRACE - OWN
+        self.assertEqual(unknown, set(),
+                         "add its fields to tests/data/facts, or its name to OWN if Perfetto lacks "
+                         "it")
 
     def test_own_numbers_stay_in_the_unallocated_range(self):
         """Fields that Perfetto does not have must not take numbers that it may give away."""
