@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run protoc-c over the schema with the package name `pb`, so that C types are called Pb__TraceConfig.
+"""Run protoc-c over the schema with the package name `pb`, so that C types are called
+Pb__TraceConfig.
 
 usage: gen_pbc.py PROTOC_C SOURCE_ROOT OUTPUT_ROOT DEPFILE OUTPUT PROTO...
 
-PROTO names are relative to SOURCE_ROOT ("protos/config/trace_config.proto"); the .pb-c.[ch] files end up
-below OUTPUT_ROOT under the same path. Their imports are found below SOURCE_ROOT/protos. DEPFILE says that OUTPUT
-depends on all .proto files and their folders.
+PROTO names are relative to SOURCE_ROOT ("protos/config/trace_config.proto"); the .pb-c.[ch] files
+end up below OUTPUT_ROOT under the same path. Their imports are found below SOURCE_ROOT/protos.
+DEPFILE says that OUTPUT depends on all .proto files and their folders.
 """
 import pathlib
 import re
@@ -16,13 +17,16 @@ import tempfile
 
 
 def check_lists(source_root, texts, protos):
-    """A file that a file with structs imports has structs too, or a header names one that does not exist."""
+    """A file that a file with structs imports has structs too, or a header names one that does not
+    exist."""
     for proto in protos:
         if proto not in texts:
-            sys.exit(f"{proto}, which {pathlib.Path(proto).parent}/meson.build lists, does not exist")
+            sys.exit(f"{proto}, which {pathlib.Path(proto).parent}/meson.build lists, does not "
+                     "exist")
         for name in re.findall(r'^import "(.*)";', texts[proto], re.MULTILINE):
             folder, stem = pathlib.Path(name).parent, pathlib.Path(name).stem
-            if name not in protos and f"'{stem}'" not in (source_root / folder / "meson.build").read_text(encoding="utf-8"):
+            if name not in protos and f"'{stem}'" not in (
+                    source_root / folder / "meson.build").read_text(encoding="utf-8"):
                 sys.exit(f"{proto} imports {name}: add '{stem}' to {folder}/meson.build")
 
 
@@ -36,7 +40,8 @@ def main():
         for name, text in texts.items():
             copy = pathlib.Path(copies) / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(text.replace("\npackage perfetto.protos;\n", "\npackage pb;\n", 1), encoding="utf-8")
+            copy.write_text(text.replace("\npackage perfetto.protos;\n", "\npackage pb;\n", 1),
+                            encoding="utf-8")
         subprocess.run([protoc_c, f"-I{copies}", f"--c_out={output_root}", *protos], check=True)
     needs = [str(path).replace(" ", "\\ ") for path in [*{path.parent for path in paths}, *paths]]
     pathlib.Path(depfile).write_text(f"{output}: {' '.join(needs)}\n", encoding="utf-8")

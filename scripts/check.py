@@ -7,9 +7,9 @@ Without arguments every step runs. NAME picks steps (see --list), or single test
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
 --fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
 Several files of end-to-end tests run at a time, --jobs N of them (default: as many as there are
-processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are taken up again.
-The last line is 'N passed, N failed', with ', N skipped' where something was; the exit code is 1
-when something failed.
+processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are taken
+up again. The last line is 'N passed, N failed', with ', N skipped' where something was; the exit
+code is 1 when something failed.
 """
 import collections
 import concurrent.futures
@@ -205,7 +205,8 @@ def meson_tests(step, directory, suite, only=(), env=None):
 
 
 def python_file(file, directory, is_long):
-    """Run one tests/e2e/test_*.py, as root where that is possible: (exit code, output, rows, seconds)."""
+    """Run one tests/e2e/test_*.py, as root where that is possible: (exit code, output, rows,
+    seconds)."""
     started = time.monotonic()
     env = {"MMTRACE_BUILD": str(directory), "MMTRACE_LONG": str(int(is_long)),
            "AARCH64_ROOT": os.environ.get("AARCH64_ROOT", str(AARCH64_ROOT))}
@@ -521,18 +522,21 @@ def usage_error(text):
 
 
 def is_mountable():
-    """Whether tests can make mount namespaces. A plain chroot's / is no mount point: they can not."""
+    """Whether tests can make mount namespaces. A plain chroot's / is no mount point: they can
+    not."""
     return run(["unshare", "--mount", "true"])[0] == 0
 
 
 def run_in_own_root():
     """In a plain chroot, as root: the same suite in a mount namespace whose / is a mount point.
 
-    Returns the exit code. Where the machine shares its mounts, it sees this one as well, at a folder
-    of its own, until the suite ends.
+    Returns the exit code. Where the machine shares its mounts, it sees this one as well, at a
+    folder of its own, until the suite ends.
     """
     root = tempfile.mkdtemp(prefix="mmtrace-check-root-")
-    script = 'mount --rbind / "$1" && exec chroot "$1" sh -c \'cd "$1" && shift && exec "$@"\' sh "$2" "${@:3}"'
+    script = (
+        'mount --rbind / "$1" && exec chroot "$1" sh -c \'cd "$1" && shift && exec "$@"\' sh "$2" '
+        '"${@:3}"')
     argv = ["unshare", "--mount", "--propagation", "unchanged", "bash", "-c", script, "bash", root,
             str(ROOT), sys.executable, "-B", "scripts/check.py", *sys.argv[1:]]
     try:

@@ -69,7 +69,8 @@ def compact():
 
 
 def step_harmless(path, n):
-    """One step of the load: parts of the file leave the cache and come back, memory is compacted."""
+    """One step of the load: parts of the file leave the cache and come back, memory is
+    compacted."""
     size = os.path.getsize(path)
     quarter = size // 4
     if n % 2 == 0:
@@ -191,8 +192,10 @@ def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
     if is_ended:
         return f"the kernel ended a reader of sparse files after {n_bytes // MIB} MiB (try again)"
     if n_bytes < n_wanted:
-        return (f"{n_bytes // MIB} of {n_wanted // MIB} MiB of sparse files were read in {limit_s:g} s,"
-                f" too few to make the kernel reclaim; the load of the machine is {os.getloadavg()[0]:.1f}"
+        return (f"{n_bytes // MIB} of {n_wanted // MIB} MiB of sparse files were read in "
+                f"{limit_s:g} s,"
+                " too few to make the kernel reclaim; the load of the machine is "
+                f"{os.getloadavg()[0]:.1f}"
                 " (try again when the machine is less busy)")
     return (f"the kernel did not have to reclaim for {n_bytes // MIB} MiB of sparse files"
             " (a tmpfs keeps no pages of holes: choose a folder on a disk)")
