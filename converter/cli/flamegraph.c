@@ -69,8 +69,10 @@ struct options {
 };
 
 static const char frames_sql[] =
-    "CREATE TEMP TABLE flame_frame(id INTEGER PRIMARY KEY, function);"
-    "INSERT OR IGNORE INTO flame_frame SELECT frame_id, coalesce(demangle(function), function, '[' "
+    "CREATE TEMP TABLE flame_frame(id, inline_depth, function, PRIMARY KEY(id, inline_depth)) "
+    "WITHOUT ROWID;"
+    "INSERT INTO flame_frame SELECT frame_id, inline_depth, coalesce(demangle(function), function, "
+    "'[' "
     "|| "
     // The part of a path after the last slash.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
@@ -99,10 +101,11 @@ static bool names_profiles(const struct options *o)
            o->at != INT64_MAX;
 }
 
-static const char up_sql[] = "SELECT c.parent_id, coalesce(j.function, n.function) "
-                             "FROM stack_profile_callsite c "
-                             "LEFT JOIN flame_frame n ON n.id = c.frame_id LEFT JOIN flame_code j "
-                             "ON j.upid = ?2 AND j.frame_id = c.frame_id WHERE c.id = ?1";
+// A row for each function of the frame, innermost first.
+static const char up_sql[] =
+    "SELECT c.parent_id, coalesce(j.function, n.function) FROM stack_profile_callsite c "
+    "LEFT JOIN flame_frame n ON n.id = c.frame_id LEFT JOIN flame_code j "
+    "ON j.upid = ?2 AND j.frame_id = c.frame_id WHERE c.id = ?1 ORDER BY n.inline_depth";
 
 static const char *name_keep(struct arena *arena, const char *text)
 {
@@ -148,9 +151,9 @@ static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *ar
 {
     size_t n = 0;
     for (bool more = true; more && n < MAX_FRAMES;) {
+        more = false;
         sqlite3_bind_int64(up, 1, callsite);
-        more = sqlite3_step(up) == SQLITE_ROW;
-        if (more) {
+        while (sqlite3_step(up) == SQLITE_ROW) {
             const char *text = (const char *)sqlite3_column_text(up, 1);
             text = text && *text ? text : "[unknown]";
             n += names_keep(arena, text, names + n, MAX_FRAMES - n);

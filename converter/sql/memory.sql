@@ -295,8 +295,9 @@ SELECT p.file_id, f.path, p.start_page, p.end_page, p.end_page - p.start_page AS
 FROM piece p JOIN page_residency_file f ON f.id = p.file_id JOIN watched w ON w.file_id = p.file_id
 WHERE p.ns > 0 AND NOT p.pins;
 
--- Frames with the best name that is known, and where it comes from.
+-- Frames with the best name that is known, and where it comes from; one row more for each inlined function.
 --   frame_id: Frame, see stack_profile_frame.
+--   inline_depth: Distance from the innermost function of the frame, from 0. The last one is not inlined.
 --   function: Function.
 --   source: Where the name comes from: deobfuscation, symbols (an ELF file), perf map, or trace.
 --   mapping_name: File, or kind of memory.
@@ -306,14 +307,17 @@ WHERE p.ns > 0 AND NOT p.pins;
 --   line_number: Line in it.
 CREATE VIEW stack_frame AS
 WITH symbol AS (
-  SELECT symbol_set_id, name, source_file, line_number, min(id) AS id FROM stack_profile_symbol GROUP BY symbol_set_id),
+  SELECT symbol_set_id, name, source_file, line_number,
+    row_number() OVER (PARTITION BY symbol_set_id ORDER BY id) - 1 AS inline_depth FROM stack_profile_symbol),
 mapped AS (SELECT DISTINCT frame_id FROM perf_map_frame)
-SELECT f.id AS frame_id, coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''), nullif(f.name, '')) AS function,
+SELECT f.id AS frame_id, coalesce(s.inline_depth, 0) AS inline_depth, coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''), nullif(f.name, '')) AS function,
   CASE WHEN f.deobfuscated_name != '' THEN 'deobfuscation' WHEN s.name != '' THEN 'symbols'
     WHEN f.name != '' AND m.frame_id IS NOT NULL THEN 'perf map' WHEN f.name != '' THEN 'trace' END AS source,
   g.name AS mapping_name, g.build_id, f.rel_pc, s.source_file, s.line_number
 FROM stack_profile_frame f LEFT JOIN stack_profile_mapping g ON g.id = f.mapping
-LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id LEFT JOIN mapped m ON m.frame_id = f.id;
+LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id
+  AND (s.inline_depth = 0 OR coalesce(f.deobfuscated_name, '') = '')
+LEFT JOIN mapped m ON m.frame_id = f.id;
 
 -- How heaps grew from dump to dump, by function: of what was allocated in it or in what it called.
 --   upid: Process.
@@ -329,7 +333,8 @@ LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id LEFT JOIN mapped m ON m.
 CREATE VIEW heap_growth AS
 WITH RECURSIVE
 named AS MATERIALIZED (
-  SELECT frame_id, coalesce(function, '[' || coalesce(nullif(mapping_name, ''), 'unknown') || ']') AS function
+  SELECT frame_id, inline_depth,
+    coalesce(function, '[' || coalesce(nullif(mapping_name, ''), 'unknown') || ']') AS function
   FROM stack_frame),
 leaf AS MATERIALIZED (SELECT DISTINCT callsite_id AS id FROM heap_profile_allocation),
 up(leaf_id, parent_id, frame_id, is_self) AS (
@@ -337,7 +342,8 @@ up(leaf_id, parent_id, frame_id, is_self) AS (
   UNION ALL
   SELECT u.leaf_id, c.parent_id, c.frame_id, 0 FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id),
 below AS MATERIALIZED (
-  SELECT u.leaf_id, n.function, max(u.is_self) AS is_self FROM up u JOIN named n ON n.frame_id = u.frame_id GROUP BY 1, 2),
+  SELECT u.leaf_id, n.function, max(u.is_self AND n.inline_depth = 0) AS is_self
+  FROM up u JOIN named n ON n.frame_id = u.frame_id GROUP BY 1, 2),
 dump AS (
   SELECT upid, heap_name, ts, lag(ts) OVER (PARTITION BY upid, heap_name ORDER BY ts) AS previous_ts
   FROM (SELECT DISTINCT upid, heap_name, ts FROM heap_profile_allocation)),
@@ -395,7 +401,7 @@ JOIN _alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame 
 --   sample_id: Row in heap_profile_allocation, in stack_sample, or in alloc_log_stack.
 --   upid: Process; NULL for logs of Java allocations.
 --   ts: Time of the sample or dump; NULL for logs of Java allocations (ns).
---   depth: Distance from the innermost frame, from 0.
+--   depth: Distance from the innermost function, from 0.
 --   frame_id: Frame, see stack_profile_frame; of Java allocations, see alloc_log_frame.
 --   function: Function.
 --   source: Where the name comes from: deobfuscation, symbols (an ELF file), perf map, trace, or log.
@@ -406,11 +412,13 @@ sample(kind, id, upid, ts, callsite_id) AS (
   SELECT 'heap profile', id, upid, ts, callsite_id FROM heap_profile_allocation WHERE callsite_id IS NOT NULL UNION ALL
   SELECT s.source, s.id, coalesce(t.upid, c.upid), s.ts, s.callsite_id FROM _profiler_sample s LEFT JOIN thread t USING (utid)
   LEFT JOIN _profiler_task_context c ON c.id = s.task_context_id WHERE s.callsite_id IS NOT NULL),
+named AS MATERIALIZED (SELECT frame_id, inline_depth, function, source, mapping_name FROM stack_frame),
+inlined AS MATERIALIZED (SELECT frame_id, max(inline_depth) AS n FROM named WHERE inline_depth > 0 GROUP BY 1),
 up(leaf_id, depth, frame_id, parent_id) AS (
   SELECT id, 0, frame_id, parent_id FROM stack_profile_callsite WHERE id IN (SELECT callsite_id FROM sample) UNION ALL
-  SELECT u.leaf_id, u.depth + 1, c.frame_id, c.parent_id FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id),
-named AS MATERIALIZED (SELECT frame_id, function, source, mapping_name FROM stack_frame)
-SELECT s.kind, s.id AS sample_id, s.upid, s.ts, u.depth, u.frame_id, coalesce(n.function, y.name) AS function,
+  SELECT u.leaf_id, u.depth + 1 + coalesce(i.n, 0), c.frame_id, c.parent_id
+  FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id LEFT JOIN inlined i ON i.frame_id = u.frame_id)
+SELECT s.kind, s.id AS sample_id, s.upid, s.ts, u.depth + coalesce(n.inline_depth, 0) AS depth, u.frame_id, coalesce(n.function, y.name) AS function,
   coalesce(n.source, iif(y.name IS NULL, NULL, 'perf map')) AS source, n.mapping_name
 FROM sample s JOIN up u ON u.leaf_id = s.callsite_id LEFT JOIN named n ON n.frame_id = u.frame_id
 LEFT JOIN perf_map_frame p ON p.upid = s.upid AND p.frame_id = u.frame_id AND s.ts BETWEEN p.first_ts AND p.last_ts

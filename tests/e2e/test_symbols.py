@@ -110,6 +110,15 @@ class Symbols(unittest.TestCase):
                          [("leaf", INLINED_LINE, 1), (grow, 7, 0)])
         self.assertEqual(self.query("SELECT function, source FROM stack_frame WHERE frame_id = 0"),
                          [("plain", "symbols")])
+        inlined = "SELECT inline_depth, function, line_number FROM stack_frame WHERE frame_id = 2 ORDER BY 1"
+        self.assertEqual(self.query(inlined), [(0, "leaf", INLINED_LINE), (1, grow, 7)])
+        stack = ("SELECT depth, function FROM call_stack_frame WHERE sample_id = "
+                 "(SELECT max(sample_id) FROM call_stack_frame) ORDER BY 1")
+        self.assertEqual(self.query(stack), [(0, "leaf"), (1, grow)])
+        grown = "SELECT self_bytes, growth_bytes FROM heap_growth WHERE function = 'leaf'"
+        self.assertEqual(self.query(grown), [(8, 8)])
+        folded = lib.run(lib.MMSQL, "flamegraph", "--folded", self.db)
+        self.assertIn(f"{grow};leaf 8", folded.stdout.splitlines())
 
     def test_by_path_below_a_folder(self):
         target = self.dir / "root" / "data" / "app" / "libapp.so"
