@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@
 #include "producer/cli/readout.h"
 #include "producer/cli/recording.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/heap/heap_program.h"
 #include "producer/service/roots.h"
@@ -37,6 +39,7 @@
 #include "producer/trace/trace_file.h"
 
 #define PROC_TEXT_MAX         4096
+#define LOOK_PERIOD           (250 * NSEC_PER_MSEC)
 #define JAVA_OPTIONS_VARIABLE "JAVA_TOOL_OPTIONS"
 
 struct heap_run {
@@ -51,6 +54,8 @@ struct heap_run {
     char library[PATH_MAX];
     int stream_fd; // owned; has the trace for standard output during the recording; -1: none
     char stream_path[32];
+    char part_path[PATH_MAX]; // has the trace while the output has an older one; "": not needed
+    struct loop_timer *look_timer; // looks whether the given processes are still there
 };
 
 static void write_log(void *userdata, enum log_level level, const char *line)
@@ -126,6 +131,55 @@ static int pour_stream(const struct heap_run *run, struct err *err)
     return r < 0 ? err_errno(err, r, "standard output") : 0;
 }
 
+// An older profile stays until the new one has something in it.
+static int keep_older(struct heap_run *run, struct err *err)
+{
+    struct stat st;
+    const char *path = run->options.out_path;
+    if (run->stream_fd >= 0 || lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return 0;
+    int n = snprintf(run->part_path, sizeof(run->part_path), "%s.part", path);
+    if (n < 0 || (size_t)n >= sizeof(run->part_path))
+        return err_errno(err, -ENAMETOOLONG, "%s", path);
+    return 0;
+}
+
+// Returns the path of the trace; NULL: it has none.
+static const char *trace_path(const struct heap_run *run)
+{
+    if (run->stream_fd >= 0)
+        return NULL;
+    return run->part_path[0] ? run->part_path : run->options.out_path;
+}
+
+static int publish(const struct heap_run *run, bool has_profile, struct err *err)
+{
+    bool replaces = run->part_path[0] != 0;
+    if (replaces && has_profile && rename(run->part_path, run->options.out_path) < 0) {
+        int r = err_errno(err, -errno, "%s", run->options.out_path);
+        return err_hint(err, r, "the profile is in %s", run->part_path);
+    }
+    if (replaces && !has_profile)
+        unlink(run->part_path);
+    if (!run->options.quiet)
+        fprintf(stderr, CLI_PROGRAM ": %s%s\n", out_name(run),
+                replaces && !has_profile ? " stays as it was" : "");
+    return 0;
+}
+
+// The recording failed: says where its trace is, if there is one.
+static void tell_part(const struct heap_run *run, struct err *err)
+{
+    struct stat st;
+    if (!run->part_path[0] || lstat(run->part_path, &st) < 0)
+        return;
+    if (st.st_size == 0)
+        unlink(run->part_path);
+    else
+        err_hint(err, -EIO, "%s stays as it was; what was recorded is in %s", run->options.out_path,
+                 run->part_path);
+}
+
 static int open_session(struct heap_run *run, struct err *err)
 {
     struct session_env env = {
@@ -144,12 +198,12 @@ static int open_session(struct heap_run *run, struct err *err)
     if (r == 0 && run->stream_fd >= 0)
         r = (fd = fcntl(run->stream_fd, F_DUPFD_CLOEXEC, 3)) < 0 ? -errno : 0;
     else if (r == 0)
-        r = readout_open(run->options.out_path, false, &fd, err);
+        r = readout_open(trace_path(run), false, &fd, err);
     if (r < 0)
         return r;
     struct trace_file_options options = {
         .name = out_name(run),
-        .path = run->stream_fd >= 0 ? NULL : run->options.out_path,
+        .path = trace_path(run),
     };
     struct trace_file *file;
     r = trace_file_new(fd, &options, &file, err);
@@ -228,15 +282,60 @@ static int find_library(struct heap_run *run, struct err *err)
     return err_hint(err, r, "install it, or build with -Dheap=enabled");
 }
 
-// Refuses to wait for processes none of which is there.
+// Returns why nothing of the process can be profiled, or NULL.
+static const char *no_program(uint64_t pid)
+{
+    char text[16];
+    struct process_life life;
+    if (pid > INT32_MAX || !process_life_read("/proc", (pid_t)pid, &life) || life.ended)
+        return "there is no such process";
+    if (!span_size(text_file_span(text, sizeof(text), "/proc", "/%d/cmdline", (int)pid)))
+        return "it has no command line, as a thread of the kernel";
+    return NULL;
+}
+
+// Refuses to wait for processes none of which runs a program.
 static int check_processes(const struct heap_options *o, struct err *err)
 {
     if (o->pids.n == 0 || o->names.n > 0)
         return 0;
     vec_foreach(&o->pids, pid)
-        if (kill((pid_t)*pid, 0) == 0 || errno == EPERM)
+        if (!no_program(*pid))
             return 0;
-    return err_set(err, -ESRCH, "process %d: there is no such process", (int)o->pids.items[0]);
+    return err_set(err, -ESRCH, "process %d: %s", (int)o->pids.items[0],
+                   no_program(o->pids.items[0]));
+}
+
+// The recording of given processes ends with the last of these, or when the only one is refused.
+static void look_at_processes(void *userdata)
+{
+    struct heap_run *run = userdata;
+    const struct heap_pid_vec *pids = &run->options.pids;
+    struct session_counts counts;
+    session_get_counts(run->session, &counts);
+    bool is_refused = pids->n == 1 && counts.problem;
+    vec_foreach(pids, pid)
+        if (!is_refused && !no_program(*pid))
+            return;
+    run->look_timer = loop_remove_timer(run->look_timer);
+    session_stop(run->session);
+}
+
+static int watch_processes(struct heap_run *run, struct err *err)
+{
+    const struct heap_options *o = &run->options;
+    if (!o->quiet && o->names.n > 0) {
+        fprintf(stderr, CLI_PROGRAM ": waits for programs, also for those that run already:");
+        vec_foreach(&o->names, name)
+            fprintf(stderr, " %s", *name);
+        fprintf(stderr, "; Ctrl-C ends the recording\n");
+    }
+    if (o->pids.n == 0 || o->names.n > 0)
+        return 0;
+    return loop_add_timer(run->here.loop, nsec_now(CLOCK_BOOTTIME) + LOOK_PERIOD, LOOK_PERIOD,
+                          look_at_processes, run, &run->look_timer) < 0
+               ? err_set(err, -ENOMEM, "timer")
+               : 0;
 }
 
 static int record(struct heap_run *run, struct err *err)
@@ -251,6 +350,8 @@ static int record(struct heap_run *run, struct err *err)
                                         : NULL,
     };
     int r = check_processes(o, err);
+    if (r == 0)
+        r = keep_older(run, err);
     if (r == 0)
         r = find_library(run, err);
     if (r == 0)
@@ -267,6 +368,8 @@ static int record(struct heap_run *run, struct err *err)
         r = session_start(run->session, err);
     if (r == 0 && o->command)
         r = start_child(run, err);
+    if (r == 0)
+        r = watch_processes(run, err);
     if (r == 0 && loop_run(run->here.loop) < 0)
         r = err_set(err, -EIO, "event loop");
     return r == 0 ? session_result(run->session, err) : r;
@@ -275,6 +378,7 @@ static int record(struct heap_run *run, struct err *err)
 static void run_done(struct heap_run *run)
 {
     run->session = session_free(run->session);
+    run->look_timer = loop_remove_timer(run->look_timer);
     recording_done(&run->here);
     run->stream_fd = close_fd(run->stream_fd);
     config_done(&run->config);
@@ -308,8 +412,12 @@ static int profile(struct heap_run *run, struct err *err)
         return PROGRAM_FAILED;
     if (run->options.print_config)
         return recording_print_config(&run->config, err);
-    if (open_stream(run, err) < 0 || record(run, err) < 0)
+    if (open_stream(run, err) < 0)
         return PROGRAM_FAILED;
+    if (record(run, err) < 0) {
+        tell_part(run, err);
+        return PROGRAM_FAILED;
+    }
     bool quiet = run->options.quiet;
     size_t n_processes;
     if (!quiet && run->options.command)
@@ -319,10 +427,13 @@ static int profile(struct heap_run *run, struct err *err)
     run->session = session_free(run->session); // the file is complete
     if (pour_stream(run, err) < 0)
         return PROGRAM_FAILED;
-    if (!quiet)
-        fprintf(stderr, CLI_PROGRAM ": %s\n", out_name(run));
-    const char *trace = run->stream_fd >= 0 ? run->stream_path : run->options.out_path;
-    if (heap_summary_print(trace, quiet ? NULL : stderr, &n_processes, err) < 0)
+    const char *trace = run->stream_fd >= 0 ? run->stream_path : trace_path(run);
+    if (heap_summary_print(trace, quiet ? NULL : stderr, &n_processes, err) < 0) {
+        struct err unused = {0}; // the first error counts
+        publish(run, true, &unused);
+        return PROGRAM_FAILED;
+    }
+    if (publish(run, n_processes > 0, err) < 0)
         return PROGRAM_FAILED;
     if (memory_was_refused()) {
         err_errno(err, -ENOMEM, "%s", out_name(run));

@@ -584,7 +584,8 @@ class Attach(Heap):
             states.wait_for_recorder(recorder.pid)
             states.wait_for_state(recorder.pid, "S")
             process = self.start(name, "1", "20000000")
-            err = recorder.stderr.readline()
+            self.assertIn("waits for programs", err := recorder.stderr.readline())
+            err += recorder.stderr.readline()
             self.assertIn(f"process {process.pid}: attached", err)
             states.wait_for_cpu(process.pid)
             recorder.send_signal(signal.SIGINT)
@@ -675,6 +676,28 @@ class Attach(Heap):
         self.assertEqual(run(*command).returncode, 1)  # a zombie
         process.wait()
         self.assertEqual(run(*command).returncode, 1)
+
+    def test_a_recording_ends_with_its_last_process(self):
+        first, second = self.start_sleep("0.5"), self.start_sleep("1.5")
+        done = run(MMTRACE, "heap", "-o", self.trace, "-p", f"{first.pid},{second.pid}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((first.wait(), second.wait()), (0, 0))
+
+    def test_an_older_profile_stays_if_nothing_was_profiled(self):
+        process = self.start_sleep("300")
+        self.assertEqual(self.attach(process.pid, 0).returncode, 0)
+        older = self.trace.read_bytes()
+        process.send_signal(signal.SIGSTOP)
+        states.wait_for_state(process.pid, "T")
+        for argv in (("-p", process.pid), ("-p", 2), ("-p", 2**22), ("-n", "no such name", "-d", 200)):
+            done = run(MMTRACE, "heap", "-o", self.trace, *argv)
+            self.assertEqual(done.returncode, 1, (argv, done.stderr))
+            self.assertEqual(self.trace.read_bytes(), older)
+        self.assertIn("stays as it was", done.stderr)
+        self.assertEqual(list(self.dir.glob("*.part")), [])
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(self.attach(process.pid, 0).returncode, 0)
+        self.assertNotEqual(self.trace.read_bytes(), older)
 
     def test_processes_that_end_meanwhile(self):
         for i in range(6):
