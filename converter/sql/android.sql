@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Perfetto's views of what Android tells. In Perfetto some of them need an INCLUDE PERFETTO MODULE; here they are
--- there.
+-- Perfetto's views of what Android tells. In Perfetto some of them need an INCLUDE PERFETTO MODULE;
+-- here they are there.
 
 -- Counters of the CPU time that users took (module android.cpu.cpu_per_uid).
 --   id: Track, see counter_track.
@@ -11,7 +11,8 @@
 --   package_name: Package that runs as this user.
 CREATE VIEW android_cpu_per_uid_track AS
 SELECT track_id AS id, uid, cluster, total_cpu_millis,
-       (SELECT p.package_name FROM package_list p WHERE p.uid = t.uid % 100000 AND p.uid >= 10000 LIMIT 1)
+       (SELECT p.package_name FROM package_list p
+        WHERE p.uid = t.uid % 100000 AND p.uid >= 10000 LIMIT 1)
          AS package_name
 FROM _android_cpu_per_uid t;
 
@@ -26,7 +27,8 @@ CREATE VIEW android_cpu_per_uid_counter AS
 SELECT id, ts, next_ts - ts AS dur, track_id, next_value - value AS diff_ms,
        (next_value - value) * 1e6 / (next_ts - ts) AS cpu_ratio
 FROM (
-  SELECT id, ts, track_id, value, lead(ts) OVER track AS next_ts, lead(value) OVER track AS next_value
+  SELECT id, ts, track_id, value, lead(ts) OVER track AS next_ts,
+         lead(value) OVER track AS next_value
   FROM counter WHERE track_id IN (SELECT track_id FROM _android_cpu_per_uid)
   WINDOW track AS (PARTITION BY track_id ORDER BY ts, id))
 WHERE next_value IS NOT NULL;
@@ -40,7 +42,8 @@ SELECT id, ts, utid, prio, tag, msg FROM logs WHERE log_source = 'android_logcat
 --   id: Row.
 --   ts: When (ns).
 --   utid: Thread that wrote it.
---   prio: Priority: 0 emergency, 1 alert, 2 critical, 3 error, 4 warning, 5 notice, 6 info, 7 debug.
+--   prio: Priority: 0 emergency, 1 alert, 2 critical, 3 error, 4 warning, 5 notice, 6 info, 7
+--     debug.
 --   tag: Identifier of the program.
 --   msg: Message.
 --   uid: User id of the program.
@@ -51,15 +54,20 @@ SELECT id, ts, utid, prio, tag, msg FROM logs WHERE log_source = 'android_logcat
 CREATE VIEW linux_systemd_journald_logs AS
 SELECT id, ts, utid, prio, tag, msg,
        (SELECT int_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'uid') AS uid,
-       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'comm') AS comm,
-       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'systemd_unit') AS systemd_unit,
-       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'hostname') AS hostname,
-       (SELECT string_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'transport') AS transport
+       (SELECT string_value FROM args a
+        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'comm') AS comm,
+       (SELECT string_value FROM args a
+        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'systemd_unit') AS systemd_unit,
+       (SELECT string_value FROM args a
+        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'hostname') AS hostname,
+       (SELECT string_value FROM args a
+        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'transport') AS transport
 FROM logs l WHERE log_source = 'systemd_journald';
 
 -- Flags that Android's features hang on (module android.aflags).
 CREATE VIEW android_aflags AS
-SELECT ts, package, name, flag_namespace, container, value, staged_value, permission, value_picked_from,
+SELECT ts, package, name, flag_namespace, container, value, staged_value, permission,
+       value_picked_from,
        storage_backend, type
 FROM _android_aflag;
 
@@ -78,8 +86,10 @@ SELECT android_user_id, type FROM _android_user;
 --   socket_tag: Tag of the socket, in hexadecimal.
 --   socket_tag_int: The same as a number.
 CREATE VIEW android_network_packets AS
-SELECT s.id, s.ts, s.dur, s.category AS track_name, s.name AS package_name, n.iface, n.direction, n.packet_count,
+SELECT s.id, s.ts, s.dur, s.category AS track_name, s.name AS package_name, n.iface, n.direction,
+       n.packet_count,
        n.packet_length, n.packet_transport, n.packet_tcp_flags_str AS packet_tcp_flags,
-       n.packet_tcp_flags AS packet_tcp_flags_int, n.socket_tag_str AS socket_tag, n.socket_tag AS socket_tag_int,
+       n.packet_tcp_flags AS packet_tcp_flags_int, n.socket_tag_str AS socket_tag,
+       n.socket_tag AS socket_tag_int,
        n.socket_uid, n.local_port, n.remote_port, n.packet_icmp_type, n.packet_icmp_code
 FROM _network_packet n JOIN slice s ON s.id = n.slice_id;

@@ -43,7 +43,8 @@ def without_parentheses(text):
 def views(text):
     """The views with the comments right above them, as items of sql_views[]."""
     for match in re.finditer(r"((?:^--.*\n)+)CREATE VIEW (\w+) AS\n([^;]*);", text, re.M):
-        lines = [line[2:] for line in match[1].splitlines()]
+        comment = re.sub(r"\n--     +", " ", match[1])  # a column's second line
+        lines = [line[2:] for line in comment.splitlines()]
         doc = " ".join(line.strip() for line in lines if not line.startswith("   "))
         columns = [line.strip().split(": ", 1) for line in lines if line.startswith("   ")]
         items = "".join(f"{{{quoted(name)}, {quoted(says)}}}, " for name, says in columns)

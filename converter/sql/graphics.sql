@@ -9,20 +9,25 @@ CREATE VIEW gpu_counter_track AS
 SELECT t.id, t.name, t.type, t.parent_id, t.source_arg_set_id, t.machine_id, t.unit, t.description,
        (SELECT g.id FROM gpu g WHERE g.gpu = a.int_value AND g.machine_id = t.machine_id) AS ugpu,
        a.int_value AS gpu_id
-FROM _track t JOIN args a ON a.arg_set_id = t.dimension_arg_set_id AND a.key = 'gpu' WHERE t.is_counter;
+FROM _track t JOIN args a ON a.arg_set_id = t.dimension_arg_set_id AND a.key = 'gpu'
+WHERE t.is_counter;
 
 -- Tracks of slices of GPUs, and of what is about to be shown.
 --   scope: The same as type.
 --   description: Description of the track.
 --   context_id: Context, where the track has one.
 CREATE VIEW gpu_track AS
-SELECT id, name, type, parent_id, source_arg_set_id, dimension_arg_set_id, machine_id, type AS scope,
-       (SELECT string_value FROM args a WHERE a.arg_set_id = t.source_arg_set_id AND a.key = 'description')
+SELECT id, name, type, parent_id, source_arg_set_id, dimension_arg_set_id, machine_id,
+       type AS scope,
+       (SELECT string_value FROM args a
+        WHERE a.arg_set_id = t.source_arg_set_id AND a.key = 'description')
          AS description,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = t.dimension_arg_set_id AND a.key = 'context_id')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = t.dimension_arg_set_id AND a.key = 'context_id')
          AS context_id
 FROM _track t
-WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'gpu_render_stage', 'vulkan_events',
+WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'gpu_render_stage',
+               'vulkan_events',
                'gpu_log', 'graphics_frame_event');
 
 -- Work that ran on GPUs or was submitted to them, and messages of their drivers.
@@ -41,25 +46,34 @@ WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'g
 --   render_stage_category: 0 other, 1 graphics, 2 compute.
 CREATE VIEW gpu_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'context_id') AS context_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_target') AS render_target,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'context_id') AS context_id,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_target') AS render_target,
        (SELECT nullif(string_value, '') FROM args a
         WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_target_name') AS render_target_name,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_pass') AS render_pass,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_pass') AS render_pass,
        (SELECT nullif(string_value, '') FROM args a
         WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_pass_name') AS render_pass_name,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'command_buffer') AS command_buffer,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'command_buffer') AS command_buffer,
        (SELECT nullif(string_value, '') FROM args a
         WHERE a.arg_set_id = s.arg_set_id AND a.key = 'command_buffer_name') AS command_buffer_name,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_id') AS frame_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'submission_id') AS submission_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'hw_queue_id') AS hw_queue_id,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_id') AS frame_id,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'submission_id') AS submission_id,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'hw_queue_id') AS hw_queue_id,
        (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'upid') AS upid,
        (SELECT nullif(string_value, '') FROM args a
         WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_subpasses') AS render_subpasses,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_stage_category')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_stage_category')
          AS render_stage_category
-FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type IN ('gpu_render_stage', 'vulkan_events', 'gpu_log');
+FROM slice s JOIN _track t ON t.id = s.track_id
+WHERE t.type IN ('gpu_render_stage', 'vulkan_events', 'gpu_log');
 
 -- Events of the buffers that are shown, and the phases that frames go through.
 --   layer_name: Layer.
@@ -69,13 +83,18 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type IN ('gpu_render_sta
 --   latch_to_present_time: From then until now (ns).
 CREATE VIEW frame_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT string_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'layer_name') AS layer_name,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_number') AS frame_number,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'queue_to_acquire_time')
+       (SELECT string_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'layer_name') AS layer_name,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_number') AS frame_number,
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'queue_to_acquire_time')
          AS queue_to_acquire_time,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'acquire_to_latch_time')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'acquire_to_latch_time')
          AS acquire_to_latch_time,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'latch_to_present_time')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'latch_to_present_time')
          AS latch_to_present_time
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'graphics_frame_event';
 
@@ -86,12 +105,15 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'graphics_frame_e
 --   layer_name: Layer.
 CREATE VIEW expected_frame_timeline_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
          AS display_frame_token,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
          AS surface_frame_token,
        t.upid,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
          AS layer_name
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected_frame_timeline';
 
@@ -114,35 +136,49 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 --   latched_fence_state: Whether the GPU had finished the frame when it was taken.
 CREATE VIEW actual_frame_timeline_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
          AS display_frame_token,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
          AS surface_frame_token,
        t.upid,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
          AS layer_name,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Present type')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Present type')
          AS present_type,
        (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'On time finish')
          AS on_time_finish,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'GPU composition')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'GPU composition')
          AS gpu_composition,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank type')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank type')
          AS jank_type,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank severity type')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank severity type')
          AS jank_severity_type,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Prediction type')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Prediction type')
          AS prediction_type,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag')
          AS jank_tag,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag (experimental)')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag (experimental)')
          AS jank_tag_experimental,
-       (SELECT real_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank Severity Score')
+       (SELECT real_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank Severity Score')
          AS jank_score,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched unsignaled count')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched unsignaled count')
          AS latched_unsignaled_count,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Addressable unsignaled latch count')
+       (SELECT int_value FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Addressable unsignaled latch count')
          AS addressable_unsignaled_latch_count,
-       (SELECT nullif(string_value, '') FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched fence state')
+       (SELECT nullif(string_value, '') FROM args a
+        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched fence state')
          AS latched_fence_state
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_actual_frame_timeline';

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Page residency, as questions are asked: over time, by pages, and what changed. Pages count from 0; *_bytes are bytes,
--- times are nanoseconds. mmtrace's own, not Perfetto's.
+-- Page residency, as questions are asked: over time, by pages, and what changed. Pages count from
+-- 0; *_bytes are bytes, times are nanoseconds. mmtrace's own, not Perfetto's.
 
 -- The runs of resident pages of every exact sample.
 --   sample_id: Sample that shows the run.
@@ -11,7 +11,8 @@
 CREATE VIEW page_residency_range AS
 SELECT s.id AS sample_id, s.file_id, s.ts, r.start_page, r.end_page, r.n_pages
 FROM page_residency_sample s
-JOIN page_residency_span r ON r.file_id = s.file_id AND r.last_sample_id >= s.id AND r.first_sample_id <= s.id
+JOIN page_residency_span r ON r.file_id = s.file_id AND r.last_sample_id >= s.id
+  AND r.first_sample_id <= s.id
 WHERE s.detail = 'exact';
 
 -- The resident pages of each file, from one sample to the next.
@@ -25,8 +26,10 @@ WHERE s.detail = 'exact';
 --   evicted_bytes: Were resident once (bytes).
 CREATE VIEW page_residency_over_time AS
 SELECT s.id AS sample_id, s.ts,
-  coalesce(lead(s.ts) OVER (PARTITION BY s.file_id, f.path ORDER BY s.id), f.gone_ts, (SELECT b.end_ts
-    FROM machine_bounds b WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur,
+  coalesce(lead(s.ts) OVER (PARTITION BY s.file_id, f.path ORDER BY s.id), f.gone_ts,
+           (SELECT b.end_ts
+    FROM machine_bounds b
+    WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - s.ts AS dur,
   s.file_id, f.path, s.detail, s.pages * f.page_size_bytes AS size_bytes, s.resident_bytes,
   round(100.0 * s.resident_pages / nullif(s.pages, 0), 1) AS resident_percent,
   s.dirty_pages * f.page_size_bytes AS dirty_bytes,

@@ -1,17 +1,19 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Perfetto's public views over the stored tables. Each selects from one table, so that SQLite folds it
--- into the query that uses it. The comment right above a view is what `mmsql tables` says of it; a line
--- of it that is indented explains a column that the view's table does not have.
+-- Perfetto's public views over the stored tables. Each selects from one table, so that SQLite folds
+-- it into the query that uses it. The comment right above a view is what `mmsql tables` says of it;
+-- a line of it that is indented explains a column that the view's table does not have.
 
 -- All tracks: what slices and counters are about.
 CREATE VIEW track AS
-SELECT id, name, type, dimension_arg_set_id, parent_id, source_arg_set_id, machine_id, track_group_id
+SELECT id, name, type, dimension_arg_set_id, parent_id, source_arg_set_id, machine_id,
+       track_group_id
 FROM _track;
 
 -- Tracks of counters: what is counted.
 CREATE VIEW counter_track AS
-SELECT id, name, parent_id, type, dimension_arg_set_id, source_arg_set_id, machine_id, unit, description
+SELECT id, name, parent_id, type, dimension_arg_set_id, source_arg_set_id, machine_id,
+       unit, description
 FROM _track WHERE is_counter;
 
 -- Samples of counters with the names of their tracks, by time.
@@ -32,7 +34,8 @@ FROM counter c JOIN _track t ON t.id = c.track_id ORDER BY c.ts;
 --   is_timebase: 1: samples are taken by this counter.
 CREATE VIEW perf_counter_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
-       (SELECT int_value FROM args WHERE arg_set_id = t.dimension_arg_set_id AND key = 'perf_session_id')
+       (SELECT int_value FROM args
+        WHERE arg_set_id = t.dimension_arg_set_id AND key = 'perf_session_id')
            AS perf_session_id,
        cpu,
        (SELECT int_value FROM args WHERE arg_set_id = t.source_arg_set_id AND key = 'is_timebase')
@@ -101,7 +104,8 @@ SELECT ts, track_id, name, arg_set_id FROM slice WHERE dur = 0;
 --   private_clean_kb: Private and unchanged (KiB).
 --   pss_kb: Its share of what is resident (KiB).
 CREATE VIEW process_memory_mappings AS
-SELECT id, upid, ts, path_trimmed AS path, aggregate_count, is_deleted, size_kb, rss_kb, anonymous_kb,
+SELECT id, upid, ts, path_trimmed AS path, aggregate_count, is_deleted, size_kb,
+       rss_kb, anonymous_kb,
        swap_kb, shared_clean_resident_kb AS shared_clean_kb,
        shared_dirty_resident_kb AS shared_dirty_kb, private_clean_resident_kb AS private_clean_kb,
        private_dirty_kb, locked_kb, proportional_resident_kb AS pss_kb, pss_dirty_kb, swap_pss_kb

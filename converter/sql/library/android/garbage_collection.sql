@@ -1,21 +1,23 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Garbage collections of Android's runtime: how long they took, what they brought, and what they cost.
+-- Garbage collections of Android's runtime: how long they took, what they brought, and what they
+-- cost.
 
 INCLUDE PERFETTO MODULE android.version;
 INCLUDE PERFETTO MODULE slices.with_context;
 
 -- Java heaps over time: upid, ts and end_ts (ns), value (KB).
 CREATE PERFETTO TABLE _gc_heap AS
-SELECT t.upid, c.ts, lead(c.ts, 1, trace_end()) OVER (PARTITION BY c.track_id ORDER BY c.ts) AS end_ts,
+SELECT t.upid, c.ts,
+       lead(c.ts, 1, trace_end()) OVER (PARTITION BY c.track_id ORDER BY c.ts) AS end_ts,
   CAST(c.value AS INTEGER) AS value
 FROM process_counter_track t JOIN counter c ON c.track_id = t.id
 WHERE t.name = 'Heap size (KB)';
 
 CREATE PERFETTO INDEX _gc_heap_upid ON _gc_heap(upid, ts);
 
--- Collections. The phase that moves objects may stand behind the slice of its collection and belongs
--- to it.
+-- Collections. The phase that moves objects may stand behind the slice of its collection and
+-- belongs to it.
 CREATE PERFETTO TABLE _gc_slice AS
 WITH
   outermost AS (
@@ -25,12 +27,13 @@ WITH
     WINDOW w AS (PARTITION BY s.track_id ORDER BY s.ts)
   )
 SELECT id AS gc_id, name AS gc_name, ts AS gc_ts,
-  known_dur + iif(next_name IN ('CompactionPhase', 'Background concurrent copying GC'), next_dur, 0) AS gc_dur,
+  known_dur + iif(next_name IN ('CompactionPhase', 'Background concurrent copying GC'),
+                  next_dur, 0) AS gc_dur,
   utid, tid, upid, pid, thread_name, process_name
 FROM outermost WHERE name GLOB '*concurrent*GC';
 
--- The size of the heap after each collection: gc_id, last_value (KB); NULL if another collection ended
--- before the size was read.
+-- The size of the heap after each collection: gc_id, last_value (KB); NULL if another collection
+-- ended before the size was read.
 CREATE PERFETTO TABLE _gc_last_value AS
 WITH
   moment AS (
@@ -38,7 +41,8 @@ WITH
     UNION ALL
     SELECT upid, ts, NULL, value FROM _gc_heap
   ),
-  followed AS (SELECT gc_id, lead(value) OVER (PARTITION BY upid ORDER BY ts) AS last_value FROM moment)
+  followed AS (SELECT gc_id,
+               lead(value) OVER (PARTITION BY upid ORDER BY ts) AS last_value FROM moment)
 SELECT gc_id, last_value FROM followed WHERE gc_id IS NOT NULL;
 
 -- Collections with the least and the most memory that the heap had meanwhile and behind (KB).
@@ -116,7 +120,8 @@ SELECT g.tid, g.pid, g.utid, g.upid, g.thread_name, g.process_name,
     WHEN g.gc_name GLOB '*Explicit*' THEN 'explicit'
     ELSE 'full'
   END AS gc_type,
-  g.gc_name GLOB '*mark compact*' AS is_mark_compact, g.max_heap / 1e3 - g.min_heap / 1e3 AS reclaimed_mb,
+  g.gc_name GLOB '*mark compact*' AS is_mark_compact,
+  g.max_heap / 1e3 - g.min_heap / 1e3 AS reclaimed_mb,
   g.min_heap / 1e3 AS min_heap_mb, g.max_heap / 1e3 AS max_heap_mb, g.gc_id, g.gc_ts, g.gc_dur,
   ifnull(w.running, 0) AS gc_running_dur, ifnull(w.runnable, 0) AS gc_runnable_dur,
   ifnull(w.device, 0) AS gc_unint_io_dur, ifnull(w.kernel, 0) AS gc_unint_non_io_dur,
@@ -131,8 +136,8 @@ SELECT min(ts) AS gc_stats_window_start, max(ts) AS gc_stats_window_end,
 FROM _gc_heap;
 
 -- Starts of apps: ts and dur (ns). Android 13 has a slice for each start and a moment at its end.
--- Android 10 to 12 have a moment at the begin and at the end, and a slice between; older ones have the
--- slice alone, so starts of apps that still ran are missing.
+-- Android 10 to 12 have a moment at the begin and at the end, and a slice between; older ones have
+-- the slice alone, so starts of apps that still ran are missing.
 CREATE PERFETTO TABLE _gc_app_start AS
 WITH
   generation AS (
@@ -146,7 +151,8 @@ WITH
     SELECT DISTINCT CAST(substr(name, 19) AS INTEGER) AS number, str_split(name, ':', 1) AS kind,
       str_split(name, ':', 2) AS package
     FROM slice
-    WHERE name GLOB 'launchingActivity#*:completed*:*' AND name NOT GLOB '*:completed-same-process:*'
+    WHERE name GLOB 'launchingActivity#*:completed*:*'
+      AND name NOT GLOB '*:completed-same-process:*'
       AND dur = 0
   ),
   launch AS (
@@ -173,7 +179,8 @@ SELECT ts, end_ts - ts FROM launch WHERE (SELECT sdk FROM generation) < 29;
 CREATE PERFETTO TABLE _android_garbage_collection_process_stats AS
 WITH
   heap AS (
-    SELECT upid, sum(max(grown, 0)) / 1e3 AS heap_allocated_mb, sum(value * passed) / 1e12 AS heap_size_mbs
+    SELECT upid, sum(max(grown, 0)) / 1e3 AS heap_allocated_mb,
+           sum(value * passed) / 1e12 AS heap_size_mbs
     FROM (
       SELECT upid, value, value - lag(value) OVER w AS grown, ts - lag(ts) OVER w AS passed
       FROM _gc_heap WINDOW w AS (PARTITION BY upid ORDER BY ts)
@@ -181,7 +188,8 @@ WITH
     GROUP BY upid
   ),
   gc AS (
-    SELECT upid, sum(gc_running_dur) AS gc_running_dur FROM android_garbage_collection_events GROUP BY upid
+    SELECT upid, sum(gc_running_dur) AS gc_running_dur
+    FROM android_garbage_collection_events GROUP BY upid
   ),
   disturbed AS (
     SELECT g.upid, sum(min(s.ts + s.dur, g.gc_ts + g.gc_dur) - max(s.ts, g.gc_ts)) AS disturbed_dur
@@ -190,7 +198,8 @@ WITH
     GROUP BY g.upid
   ),
   ended AS (
-    SELECT upid, gc_ts, gc_ts + gc_dur AS end_ts, min_heap_mb, max_heap_mb FROM android_garbage_collection_events
+    SELECT upid, gc_ts, gc_ts + gc_dur AS end_ts, min_heap_mb, max_heap_mb
+    FROM android_garbage_collection_events
     UNION
     SELECT p.upid, b.ts, b.ts, 0, 0
     FROM (
@@ -199,11 +208,13 @@ WITH
     ) b JOIN process p ON p.upid = b.upid
   ),
   period AS (
-    SELECT upid, end_ts - lag(end_ts) OVER (PARTITION BY upid ORDER BY gc_ts) AS dur, min_heap_mb, max_heap_mb
+    SELECT upid, end_ts - lag(end_ts) OVER (PARTITION BY upid ORDER BY gc_ts) AS dur,
+           min_heap_mb, max_heap_mb
     FROM ended
   ),
   used AS (
-    SELECT upid, sum(dur * min_heap_mb) / 1e9 AS heap_live_mbs, sum(dur * max_heap_mb) / 1e9 AS heap_total_mbs
+    SELECT upid, sum(dur * min_heap_mb) / 1e9 AS heap_live_mbs,
+           sum(dur * max_heap_mb) / 1e9 AS heap_total_mbs
     FROM period WHERE min_heap_mb IS NOT NULL GROUP BY upid
   ),
   rate AS (
@@ -220,12 +231,14 @@ WITH
     LEFT JOIN disturbed d ON d.upid = h.upid
     LEFT JOIN used u ON u.upid = h.upid, _gc_stats_window b
   )
-SELECT upid, ts, dur, heap_size_mbs, heap_size_mb, heap_allocated_mb, heap_allocation_rate, heap_live_mbs,
+SELECT upid, ts, dur, heap_size_mbs, heap_size_mb, heap_allocated_mb, heap_allocation_rate,
+       heap_live_mbs,
   heap_total_mbs, heap_utilization, gc_running_dur, gc_running_rate,
   heap_allocation_rate * heap_utilization / (gc_running_rate * (1 - heap_utilization))
     AS gc_running_efficiency,
   gc_during_android_startup_dur, total_android_startup_dur, gc_during_android_startup_rate,
-  heap_allocation_rate * heap_utilization / (gc_during_android_startup_rate * (1 - heap_utilization))
+  heap_allocation_rate
+  * heap_utilization / (gc_during_android_startup_rate * (1 - heap_utilization))
     AS gc_during_android_startup_efficiency
 FROM rate;
 
@@ -267,10 +280,13 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
 ) AS
 WITH
   total AS (
-    SELECT max(ts) AS ts, max(dur) AS dur, sum(heap_size_mbs) AS heap_size_mbs, sum(heap_size_mb) AS heap_size_mb,
-      sum(heap_allocated_mb) AS heap_allocated_mb, sum(heap_allocation_rate) AS heap_allocation_rate,
+    SELECT max(ts) AS ts, max(dur) AS dur, sum(heap_size_mbs) AS heap_size_mbs,
+           sum(heap_size_mb) AS heap_size_mb,
+      sum(heap_allocated_mb) AS heap_allocated_mb,
+      sum(heap_allocation_rate) AS heap_allocation_rate,
       sum(heap_live_mbs) AS heap_live_mbs, sum(heap_total_mbs) AS heap_total_mbs,
-      sum(heap_live_mbs) / sum(heap_total_mbs) AS heap_utilization, sum(gc_running_dur) AS gc_running_dur,
+      sum(heap_live_mbs) / sum(heap_total_mbs) AS heap_utilization,
+      sum(gc_running_dur) AS gc_running_dur,
       sum(gc_running_rate) AS gc_running_rate,
       sum(gc_during_android_startup_dur) AS gc_during_android_startup_dur,
       max(total_android_startup_dur) AS total_android_startup_dur,
@@ -280,6 +296,7 @@ WITH
 SELECT *,
   heap_allocation_rate * heap_utilization / (gc_running_rate * (1 - heap_utilization))
     AS gc_running_efficiency,
-  heap_allocation_rate * heap_utilization / (gc_during_android_startup_rate * (1 - heap_utilization))
+  heap_allocation_rate
+  * heap_utilization / (gc_during_android_startup_rate * (1 - heap_utilization))
     AS gc_during_android_startup_efficiency
 FROM total;

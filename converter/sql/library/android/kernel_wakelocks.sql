@@ -7,8 +7,10 @@ INCLUDE PERFETTO MODULE counters.intervals;
 
 -- How long each machine was awake before a state of android_suspend_state began: before_ns.
 CREATE PERFETTO TABLE _awake_before AS
-SELECT machine_id, ts, power_state = 'awake' AS is_awake, ifnull(sum(iif(power_state = 'awake', dur, 0)) OVER (
-    PARTITION BY machine_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before_ns
+SELECT machine_id, ts, power_state = 'awake' AS is_awake,
+       ifnull(sum(iif(power_state = 'awake', dur, 0)) OVER (
+    PARTITION BY machine_id
+    ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before_ns
 FROM android_suspend_state;
 
 CREATE PERFETTO INDEX _awake_before_ts ON _awake_before(machine_id, ts);

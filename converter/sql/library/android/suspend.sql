@@ -32,7 +32,8 @@ CREATE PERFETTO TABLE android_suspend_state(
 ) AS
 WITH
   -- A time that reaches into the next one lost its end.
-  suspended AS (SELECT machine_id, ts, ts + dur AS end_ts FROM _suspend_slice WHERE ts + dur <= next_ts),
+  suspended AS (SELECT machine_id, ts, ts + dur AS end_ts FROM _suspend_slice
+                WHERE ts + dur <= next_ts),
   edge AS (
     SELECT machine_id, ts, end_ts, lag(end_ts, 1, trace_start()) OVER w AS before_ts,
       lead(ts) OVER w IS NULL AS is_last

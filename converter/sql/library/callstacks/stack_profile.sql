@@ -3,15 +3,15 @@
 -- Call stacks as a forest of functions: each call site of stack_profile_callsite is a node, and one
 -- more for each function that the compiler put into another (inlining).
 --
--- Large traces have very many call sites, and names are long. The tables of sites and nodes therefore
--- have numbers only, and rows are found by their rowid: node 0 is row 1.
+-- Large traces have very many call sites, and names are long. The tables of sites and nodes
+-- therefore have numbers only, and rows are found by their rowid: node 0 is row 1.
 
 INCLUDE PERFETTO MODULE graphs.scan;
 INCLUDE PERFETTO MODULE stack_trace.jit;
 INCLUDE PERFETTO MODULE v8.jit;
 
--- Names of frames in code that V8 made: frame_id, name, line, col. Frames that were of several codes
--- have none.
+-- Names of frames in code that V8 made: frame_id, name, line, col. Frames that were of several
+-- codes have none.
 CREATE PERFETTO TABLE _callstack_jit_name AS
 SELECT j.frame_id,
   coalesce(
@@ -45,7 +45,8 @@ WITH
     LEFT JOIN stack_profile_symbol s ON s.symbol_set_id = f.symbol_set_id
   )
 SELECT s.frame_id, s.place, coalesce(j.name, demangle(s.name), s.name, 'unknown') AS name,
-  s.mapping_id, m.name AS mapping_name, s.source_file, coalesce(j.line, s.line_number) AS line_number,
+  s.mapping_id, m.name AS mapping_name, s.source_file,
+  coalesce(j.line, s.line_number) AS line_number,
   coalesce(j.col, 0) AS column_number, s.inlined
 FROM symbol s
 LEFT JOIN _callstack_jit_name j ON j.frame_id = s.frame_id
@@ -86,9 +87,9 @@ SELECT n.rowid - 1 AS id, n.parent_id, u.name, u.mapping_id, u.source_file, u.li
   u.column_number, u.inlined, n.callsite_id, u.place = 0 AS is_leaf_function_in_callsite_frame
 FROM _callstack_node n CROSS JOIN _callstack_function u ON u.rowid = n.function;
 
--- Nodes of the stacks of samples, with all that called them, in the order of their ids. `self_value`
--- is the sum of the values of the samples that were taken in the node itself, `total_value` that of
--- the node and what it called.
+-- Nodes of the stacks of samples, with all that called them, in the order of their ids.
+-- `self_value` is the sum of the values of the samples that were taken in the node itself,
+-- `total_value` that of the node and what it called.
 CREATE PERFETTO MACRO _callstacks_with_sums(
   -- Samples: callsite_id, value.
   samples TableOrSubquery

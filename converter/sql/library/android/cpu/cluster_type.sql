@@ -35,7 +35,8 @@ RETURNS TABLE(
 WITH
   task AS (
     SELECT s.ts, s.dur FROM sched s
-    WHERE s.ucpu IN (SELECT m.ucpu FROM android_cpu_cluster_mapping m WHERE m.cluster_type = $cluster_type)
+    WHERE s.ucpu IN (SELECT m.ucpu FROM android_cpu_cluster_mapping m
+                     WHERE m.cluster_type = $cluster_type)
       AND s.utid NOT IN (SELECT t.utid FROM thread t WHERE t.is_idle)
   ),
   change AS (

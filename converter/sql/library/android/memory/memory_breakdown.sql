@@ -20,7 +20,8 @@ CREATE PERFETTO INDEX _memory_breakdown_track_id ON _memory_breakdown_track(trac
 -- size (bytes).
 CREATE PERFETTO TABLE _zygote_memory AS
 SELECT t.upid, t.name, CAST(avg(CAST(c.value AS INTEGER) * t.unit) AS INTEGER) AS size
-FROM process p JOIN _memory_breakdown_track t ON t.upid = p.upid JOIN counter c ON c.track_id = t.track_id
+FROM process p JOIN _memory_breakdown_track t ON t.upid = p.upid
+JOIN counter c ON c.track_id = t.track_id
 WHERE p.name IN ('zygote', 'zygote64')
   AND t.name IN ('mem.rss.anon', 'mem.rss.file', 'mem.swap', 'mem.heap')
 GROUP BY t.upid, t.name;
@@ -55,7 +56,8 @@ CREATE PERFETTO TABLE android_process_memory_intervals(
 ) AS
 WITH
   span AS MATERIALIZED (
-    SELECT i.id, i.ts AS begin_ts, i.ts + i.dur AS end_ts, i.track_id, CAST(i.value AS INTEGER) AS value,
+    SELECT i.id, i.ts AS begin_ts, i.ts + i.dur AS end_ts, i.track_id,
+           CAST(i.value AS INTEGER) AS value,
       i.delta_value
     FROM counter_leading_intervals!((
       SELECT c.id, c.ts, c.track_id, CAST(c.value AS INTEGER) * t.unit AS value
@@ -67,7 +69,8 @@ WITH
     SELECT s.id, s.track_id, s.value, t.name, p.upid, p.pid, p.name AS process_name, p.parent_upid,
       max(s.begin_ts, ifnull(p.start_ts, s.begin_ts)) AS begin_ts,
       min(s.end_ts, ifnull(p.end_ts, s.end_ts)) AS end_ts
-    FROM span s JOIN _memory_breakdown_track t ON t.track_id = s.track_id JOIN process p ON p.upid = t.upid
+    FROM span s JOIN _memory_breakdown_track t ON t.track_id = s.track_id
+    JOIN process p ON p.upid = t.upid
   )
 SELECT a.id, a.begin_ts AS ts, a.end_ts - a.begin_ts AS dur, a.process_name, a.upid, a.pid,
   a.name AS memory_track_name, a.track_id, a.value,

@@ -21,7 +21,8 @@ CREATE PERFETTO TABLE cpu_idle_stats(
 ) AS
 WITH
   summed AS (
-    SELECT cpu, idle, count(*) AS n, sum(dur) AS dur, sum(sum(dur)) OVER (PARTITION BY cpu) AS cpu_dur
+    SELECT cpu, idle, count(*) AS n, sum(dur) AS dur,
+           sum(sum(dur)) OVER (PARTITION BY cpu) AS cpu_dur
     FROM cpu_idle_counters GROUP BY cpu, idle
   )
 SELECT cpu, idle + 1 AS state, n AS count, dur, dur / n AS avg_dur,

@@ -55,6 +55,7 @@ CREATE PERFETTO TABLE linux_cpu_idle_time_in_state_counters(
   -- Time between the readings, of all processors (us).
   time_slice LONG
 ) AS
-SELECT ts, machine_id, state, min(100, sum(total_residency) / sum(time_slice) * 100) AS idle_percentage,
+SELECT ts, machine_id, state,
+       min(100, sum(total_residency) / sum(time_slice) * 100) AS idle_percentage,
   sum(total_residency) AS total_residency, sum(time_slice) AS time_slice
 FROM linux_per_cpu_idle_time_in_state_counters GROUP BY ts, state, machine_id;

@@ -8,6 +8,7 @@
 CREATE PERFETTO VIEW _all_counters_per_process AS
 SELECT c.ts, coalesce(
     lead(c.ts) OVER (PARTITION BY c.track_id, t.upid, t.name ORDER BY c.ts),
-    coalesce((SELECT p.end_ts FROM process p WHERE p.upid = t.upid), trace_end()) + 1) - c.ts AS dur,
+    coalesce((SELECT p.end_ts FROM process p WHERE p.upid = t.upid), trace_end()) + 1)
+    - c.ts AS dur,
   t.upid, c.value, c.track_id, t.name
 FROM process_counter_track t JOIN counter c ON c.track_id = t.id;

@@ -5,11 +5,14 @@
 INCLUDE PERFETTO MODULE linux.memory.general;
 
 CREATE PERFETTO VIEW _memory_anon AS
-SELECT ts, dur, upid, value AS anon_value FROM _all_counters_per_process WHERE name = 'mem.rss.anon';
+SELECT ts, dur, upid, value AS anon_value FROM _all_counters_per_process
+WHERE name = 'mem.rss.anon';
 CREATE PERFETTO VIEW _memory_file AS
-SELECT ts, dur, upid, value AS file_value FROM _all_counters_per_process WHERE name = 'mem.rss.file';
+SELECT ts, dur, upid, value AS file_value FROM _all_counters_per_process
+WHERE name = 'mem.rss.file';
 CREATE PERFETTO VIEW _memory_shmem AS
-SELECT ts, dur, upid, value AS shmem_value FROM _all_counters_per_process WHERE name = 'mem.rss.shmem';
+SELECT ts, dur, upid, value AS shmem_value FROM _all_counters_per_process
+WHERE name = 'mem.rss.shmem';
 CREATE PERFETTO VIEW _memory_swap AS
 SELECT ts, dur, upid, value AS swap_value FROM _all_counters_per_process WHERE name = 'mem.swap';
 
@@ -23,7 +26,8 @@ CREATE VIRTUAL TABLE _memory_all USING
 -- The four counters side by side, a row for as long as none was read: upid, ts and dur (ns),
 -- anon_rss, file_rss, shmem_rss and swap (bytes), each NULL until its first reading.
 CREATE PERFETTO TABLE _memory_rss_and_swap_per_process_table AS
-SELECT ts, dur, upid, CAST(anon_value AS INTEGER) AS anon_rss, CAST(file_value AS INTEGER) AS file_rss,
+SELECT ts, dur, upid, CAST(anon_value AS INTEGER) AS anon_rss,
+       CAST(file_value AS INTEGER) AS file_rss,
   CAST(shmem_value AS INTEGER) AS shmem_rss, CAST(swap_value AS INTEGER) AS swap
 FROM _memory_all;
 

@@ -69,7 +69,8 @@ WITH
       max(p.int_value) FILTER (WHERE p.field_name GLOB '*.Bitmap.mHeight') AS height,
       max(p.int_value) FILTER (WHERE p.field_name GLOB '*.Bitmap.mDensity') AS density,
       max(p.long_value) FILTER (WHERE p.field_name GLOB '*.Bitmap.mId') AS bitmap_id,
-      nullif(max(p.long_value) FILTER (WHERE p.field_name GLOB '*.Bitmap.mSourceId'), -1) AS source_id
+      nullif(max(p.long_value) FILTER (WHERE p.field_name GLOB '*.Bitmap.mSourceId'),
+             -1) AS source_id
     FROM heap_graph_class c
     JOIN heap_graph_object o ON o.type_id = c.id
     LEFT JOIN heap_graph_object_data d ON d.id = o.object_data_id
@@ -79,13 +80,15 @@ WITH
     GROUP BY o.id
   ),
   sent AS (
-    SELECT *, _android_bitmap_resolve_sender_upid(source_id / 10000000, graph_sample_ts) AS source_upid
+    SELECT *,
+           _android_bitmap_resolve_sender_upid(source_id / 10000000, graph_sample_ts) AS source_upid
     FROM bitmap
   )
 SELECT s.object_id, s.upid, s.graph_sample_ts, s.width, s.height, s.density, s.bitmap_id,
   s.bitmap_id / 10000000 AS bitmap_pid,
   _android_bitmap_storage_type_name(s.bitmap_id / 1000000 % 10) AS bitmap_storage_type, s.source_id,
   s.source_id / 10000000 AS source_pid,
-  _android_bitmap_storage_type_name(s.source_id / 1000000 % 10) AS source_storage_type, s.source_upid,
+  _android_bitmap_storage_type_name(s.source_id / 1000000 % 10) AS source_storage_type,
+  s.source_upid,
   p.name AS source_process_name, s.self_size, s.native_size, s.reachable
 FROM sent s LEFT JOIN process p ON p.upid = s.source_upid;

@@ -36,7 +36,8 @@ FROM _heap_graph_class_tree t
 JOIN _graph_aggregating_scan!(
   (SELECT id AS source_node_id, parent_id AS dest_node_id FROM _heap_graph_class_tree
    WHERE parent_id IS NOT NULL),
-  (SELECT id, self_count AS cumulative_count, self_size AS cumulative_size FROM _heap_graph_class_tree
+  (SELECT id, self_count AS cumulative_count, self_size AS cumulative_size
+   FROM _heap_graph_class_tree
    WHERE id NOT IN (SELECT parent_id FROM _heap_graph_class_tree WHERE parent_id IS NOT NULL)),
   (cumulative_count, cumulative_size),
   (SELECT node.id, node.self_count + below.count AS cumulative_count,

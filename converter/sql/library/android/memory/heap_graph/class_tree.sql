@@ -19,7 +19,8 @@ FROM graph_reachable_bfs!(
 ORDER BY node_id;
 
 CREATE PERFETTO INDEX _heap_graph_object_min_depth_tree_id ON _heap_graph_object_min_depth_tree(id);
-CREATE PERFETTO INDEX _heap_graph_object_min_depth_tree_up ON _heap_graph_object_min_depth_tree(parent_id);
+CREATE PERFETTO INDEX _heap_graph_object_min_depth_tree_up
+ON _heap_graph_object_min_depth_tree(parent_id);
 
 CREATE PERFETTO TABLE _heap_graph_path_hashes AS
 SELECT id, path_hash, parent_path_hash
@@ -28,7 +29,8 @@ FROM _heap_graph_type_path_hash!(_heap_graph_object_min_depth_tree);
 CREATE PERFETTO TABLE _heap_graph_path_hashes_aggregated AS
 SELECT * FROM _heap_graph_path_hash_aggregate!(_heap_graph_path_hashes);
 
-CREATE PERFETTO INDEX _heap_graph_path_hashes_aggregated_hash ON _heap_graph_path_hashes_aggregated(path_hash);
+CREATE PERFETTO INDEX _heap_graph_path_hashes_aggregated_hash
+ON _heap_graph_path_hashes_aggregated(path_hash);
 
 -- The tree of classes, see _heap_graph_path_hashes_to_class_tree.
 CREATE PERFETTO TABLE _heap_graph_class_tree AS
@@ -81,7 +83,8 @@ RETURNS TableOrSubquery AS (
     _keeper(id) AS (
       SELECT id FROM $path_hashes WHERE path_hash IN (SELECT path_hash FROM $path_hash_values)
       UNION
-      SELECT t.parent_id FROM _keeper JOIN _heap_graph_object_min_depth_tree AS t ON t.id = _keeper.id
+      SELECT t.parent_id FROM _keeper
+      JOIN _heap_graph_object_min_depth_tree AS t ON t.id = _keeper.id
       WHERE t.parent_id IS NOT NULL
     )
   SELECT * FROM _heap_graph_object_sums!(_keeper)

@@ -26,7 +26,8 @@ HAVING count(*) > 0;
 
 -- Objects that no other object of their class dominates: their sums do not overlap.
 CREATE PERFETTO TABLE _heap_graph_outermost_object AS
-SELECT CAST(id AS INTEGER) AS id FROM tree_structural_partition_by_group!(_heap_graph_dominator_tree_for_partition)
+SELECT CAST(id AS INTEGER) AS id
+FROM tree_structural_partition_by_group!(_heap_graph_dominator_tree_for_partition)
 WHERE parent_id IS NULL ORDER BY id;
 
 CREATE PERFETTO INDEX _heap_graph_outermost_object_id ON _heap_graph_outermost_object(id);
@@ -64,7 +65,8 @@ CREATE PERFETTO TABLE android_heap_graph_class_aggregation(
 ) AS
 WITH
   total AS (
-    SELECT o.upid, o.graph_sample_ts, o.type_id, count(*) AS obj_count, sum(o.self_size) AS size_bytes,
+    SELECT o.upid, o.graph_sample_ts, o.type_id, count(*) AS obj_count,
+           sum(o.self_size) AS size_bytes,
       sum(o.native_size) AS native_size_bytes,
       count(*) FILTER (WHERE o.reachable) AS reachable_obj_count,
       ifnull(sum(o.self_size) FILTER (WHERE o.reachable), 0) AS reachable_size_bytes,

@@ -7,8 +7,8 @@ INCLUDE PERFETTO MODULE android.memory.heap_graph.oome;
 INCLUDE PERFETTO MODULE android.oom_adjuster;
 INCLUDE PERFETTO MODULE linux.memory.process;
 
--- The value of a process at a time. A reading up to 500 ms later counts, too, if it is nearer than the
--- begin of the span that the time is in.
+-- The value of a process at a time. A reading up to 500 ms later counts, too, if it is nearer than
+-- the begin of the span that the time is in.
 CREATE PERFETTO MACRO _closest_value(upid Expr, ts Expr, t TableOrSubquery, value ColumnName)
 RETURNS Expr AS (
   SELECT near.found
@@ -63,7 +63,8 @@ WITH
       count(*) FILTER (WHERE reachable) AS reachable_obj_count
     FROM heap_graph_object GROUP BY upid, graph_sample_ts
   )
-SELECT d.upid, d.graph_sample_ts, d.graph_sample_ts - p.start_ts AS process_uptime, d.total_heap_size,
+SELECT d.upid, d.graph_sample_ts, d.graph_sample_ts - p.start_ts AS process_uptime,
+       d.total_heap_size,
   d.total_native_alloc_registry_size, d.total_obj_count, d.reachable_heap_size,
   d.reachable_native_alloc_registry_size, d.reachable_obj_count,
   _closest_value!(d.upid, d.graph_sample_ts, android_oom_adj_intervals, score) AS oom_score_adj,

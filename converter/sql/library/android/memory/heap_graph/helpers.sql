@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- From trees of objects to trees of classes: objects whose paths from the root have the same names of
--- classes become one node. A run of objects of one class is one step of the path.
+-- From trees of objects to trees of classes: objects whose paths from the root have the same names
+-- of classes become one node. A run of objects of one class is one step of the path.
 
 INCLUDE PERFETTO MODULE graphs.scan;
 
 -- Hash of the name of each class: id, name_hash. A class that two loaders loaded has one name.
 CREATE PERFETTO TABLE _heap_graph_class_name_hash AS
-SELECT id, hash(coalesce(deobfuscated_name, name, '')) AS name_hash FROM heap_graph_class ORDER BY id;
+SELECT id, hash(coalesce(deobfuscated_name, name, '')) AS name_hash
+FROM heap_graph_class ORDER BY id;
 
 CREATE PERFETTO INDEX _heap_graph_class_name_hash_id ON _heap_graph_class_name_hash(id);
 
@@ -45,8 +46,8 @@ RETURNS TableOrSubquery AS (
   ORDER BY id
 );
 
--- Sums of the objects of each path, and of their native memory, as a node of its own below: columns as
--- of _heap_graph_path_hashes_to_class_tree, with path_hash and parent_path_hash instead of ids.
+-- Sums of the objects of each path, and of their native memory, as a node of its own below: columns
+-- as of _heap_graph_path_hashes_to_class_tree, with path_hash and parent_path_hash instead of ids.
 CREATE PERFETTO MACRO _heap_graph_path_hash_aggregate(
   -- Hashes of paths: id, path_hash, parent_path_hash.
   tab TableOrSubquery
@@ -55,7 +56,8 @@ RETURNS TableOrSubquery AS (
   WITH
     _path AS MATERIALIZED (
       SELECT o.graph_sample_ts, o.upid, h.path_hash, h.parent_path_hash,
-        coalesce(c.deobfuscated_name, c.name) AS name, o.root_type, o.heap_type, count(*) AS self_count,
+        coalesce(c.deobfuscated_name, c.name) AS name, o.root_type, o.heap_type,
+        count(*) AS self_count,
         sum(o.self_size) AS self_size, sum(o.native_size > 0) AS native_count,
         sum(o.native_size) AS native_size
       FROM $tab AS h
@@ -73,14 +75,16 @@ RETURNS TableOrSubquery AS (
   ORDER BY path_hash
 );
 
--- The tree of classes: graph_sample_ts (ns), upid, id, parent_id (NULL for a root), name, root_type,
--- heap_type, self_count, self_size (bytes), path_hash_stable (the same for the same path in any trace).
+-- The tree of classes: graph_sample_ts (ns), upid, id, parent_id (NULL for a root), name,
+-- root_type, heap_type, self_count, self_size (bytes), path_hash_stable (the same for the same path
+-- in any trace).
 CREATE PERFETTO MACRO _heap_graph_path_hashes_to_class_tree(
   -- A table with the columns of _heap_graph_path_hash_aggregate, sorted by path_hash.
   tab TableOrSubquery
 )
 RETURNS TableOrSubquery AS (
-  SELECT c.graph_sample_ts, c.upid, c.rowid - 1 AS id, p.rowid - 1 AS parent_id, c.name, c.root_type,
+  SELECT c.graph_sample_ts, c.upid, c.rowid - 1 AS id, p.rowid - 1 AS parent_id,
+         c.name, c.root_type,
     c.heap_type, c.self_count, c.self_size, c.path_hash AS path_hash_stable
   FROM $tab AS c LEFT JOIN $tab AS p ON p.path_hash = c.parent_path_hash
   ORDER BY c.rowid

@@ -17,7 +17,8 @@ WITH
       (SELECT o.id, o.self_size AS cumulative_size, o.native_size AS cumulative_native_size,
          1 AS cumulative_count
        FROM _heap_graph_object_min_depth_tree AS t JOIN heap_graph_object AS o ON o.id = t.id
-       WHERE NOT EXISTS (SELECT 1 FROM _heap_graph_object_min_depth_tree AS b WHERE b.parent_id = t.id)),
+       WHERE NOT EXISTS (SELECT 1 FROM _heap_graph_object_min_depth_tree AS b
+                         WHERE b.parent_id = t.id)),
       (cumulative_size, cumulative_native_size, cumulative_count),
       (SELECT o.id, o.self_size + s.size AS cumulative_size,
          o.native_size + s.native_size AS cumulative_native_size, 1 + s.count AS cumulative_count
@@ -35,7 +36,8 @@ SELECT o.id, ifnull(b.cumulative_size, o.self_size) AS cumulative_size,
 FROM heap_graph_object o LEFT JOIN below b ON b.id = o.id
 ORDER BY o.id;
 
-CREATE PERFETTO INDEX _heap_graph_object_tree_aggregation_id ON _heap_graph_object_tree_aggregation(id);
+CREATE PERFETTO INDEX _heap_graph_object_tree_aggregation_id
+ON _heap_graph_object_tree_aggregation(id);
 
 -- Objects of some paths that refer to others: path_hash, class_name, outgoing_reference_count, sums
 -- (bytes) of what is below, and the columns of heap_graph_object.
@@ -60,9 +62,9 @@ RETURNS TableOrSubquery AS (
   ORDER BY total_cumulative_size DESC
 );
 
--- References of objects of some paths, with the object at the other end: path_hash, class_name of the
--- other, field_name, field_type_name, sums (bytes) of what is below the object that is referred to,
--- and the other's columns of heap_graph_object.
+-- References of objects of some paths, with the object at the other end: path_hash, class_name of
+-- the other, field_name, field_type_name, sums (bytes) of what is below the object that is referred
+-- to, and the other's columns of heap_graph_object.
 CREATE PERFETTO MACRO _heap_graph_references_of(
   path_hashes TableOrSubquery,
   path_hash_values TableOrSubquery,

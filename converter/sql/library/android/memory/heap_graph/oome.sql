@@ -1,3 +1,4 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Dumps that an OutOfMemoryError caused. The table android_heap_graph_java_oome_details is built in.
+-- Dumps that an OutOfMemoryError caused. The table android_heap_graph_java_oome_details is built
+-- in.

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Dominators: an object dominates another one if each path from a root to the other goes through it.
--- The other goes when its dominator goes.
+-- Dominators: an object dominates another one if each path from a root to the other goes through
+-- it. The other goes when its dominator goes.
 
 INCLUDE PERFETTO MODULE android.memory.heap_graph.excluded_refs;
 INCLUDE PERFETTO MODULE graphs.dominator_tree;
@@ -28,4 +28,5 @@ WHERE dominator_node_id IS NOT NULL
 ORDER BY node_id;
 
 CREATE PERFETTO INDEX _raw_heap_graph_dominator_tree_id ON _raw_heap_graph_dominator_tree(id);
-CREATE PERFETTO INDEX _raw_heap_graph_dominator_tree_idom ON _raw_heap_graph_dominator_tree(idom_id);
+CREATE PERFETTO INDEX _raw_heap_graph_dominator_tree_idom
+ON _raw_heap_graph_dominator_tree(idom_id);

@@ -4,8 +4,8 @@
 
 -- A row for each dump of a heap: id, upid, heap_name, ts and dur (ns), and sums of what it has
 -- (bytes): `allocated`; `retained`, what was allocated and not freed in this time; `delta`, all
--- allocations less all frees, those of older memory, too. A dump that does not say when its time began
--- begins 1 ns behind the heap's dump before, or behind the begin of the trace.
+-- allocations less all frees, those of older memory, too. A dump that does not say when its time
+-- began begins 1 ns behind the heap's dump before, or behind the begin of the trace.
 CREATE PERFETTO TABLE _android_heap_profile_intervals AS
 WITH
   site AS (
@@ -14,7 +14,8 @@ WITH
     FROM heap_profile_allocation GROUP BY upid, heap_name, ts, callsite_id
   ),
   total AS (
-    SELECT upid, heap_name, ts, min(id) AS id, ifnull(sum(size) FILTER (WHERE count > 0), 0) AS retained,
+    SELECT upid, heap_name, ts, min(id) AS id,
+           ifnull(sum(size) FILTER (WHERE count > 0), 0) AS retained,
       ifnull(sum(allocated), 0) AS allocated, sum(size) AS delta
     FROM site GROUP BY upid, heap_name, ts
   ),

@@ -14,8 +14,8 @@ FROM _android_heap_profile_callstacks_for_allocations!((
 
 CREATE PERFETTO INDEX _heap_profile_node_id ON _heap_profile_node(id);
 
--- Allocations of native heaps by call stack, from the outermost function down. Processes are not told
--- apart.
+-- Allocations of native heaps by call stack, from the outermost function down. Processes are not
+-- told apart.
 CREATE PERFETTO TABLE android_heap_profile_summary_tree(
   -- Node: a function and all that called it.
   id LONG,

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The shared part of the modules about the use of processors: periods, and runs of threads cut where the
--- frequency changes. The trace needs sched/sched_switch and power/cpu_frequency.
+-- The shared part of the modules about the use of processors: periods, and runs of threads cut
+-- where the frequency changes. The trace needs sched/sched_switch and power/cpu_frequency.
 
 INCLUDE PERFETTO MODULE linux.cpu.frequency;
 
@@ -26,17 +26,18 @@ WITH RECURSIVE
   )
 SELECT ts, ts + $size AS ts_end FROM period;
 
--- Intervals in the periods that they begin in, cut at the period's end. Both have the columns ts and
--- ts_end.
+-- Intervals in the periods that they begin in, cut at the period's end. Both have the columns ts
+-- and ts_end.
 CREATE PERFETTO MACRO _interval_partitions(partitions TableOrSubquery, intervals TableOrSubquery)
 RETURNS TableOrSubquery AS (
   SELECT period.ts AS partition_ts, min(part.ts_end, period.ts_end) AS ts_end, part.ts
-  FROM $intervals AS part JOIN $partitions AS period ON part.ts >= period.ts AND part.ts < period.ts_end
+  FROM $intervals AS part
+  JOIN $partitions AS period ON part.ts >= period.ts AND part.ts < period.ts_end
 );
 
 -- Use of the processors in each period: its begin (ts), `utilization` of all of them (0 to 1), and
--- `unnormalized_utilization` (1 for each one that was busy). A run counts for the period in which it
--- began, up to the period's end.
+-- `unnormalized_utilization` (1 for each one that was busy). A run counts for the period in which
+-- it began, up to the period's end.
 CREATE PERFETTO MACRO _cpu_avg_utilization_per_period(
   -- Size of a period (ns).
   interval Expr,
@@ -49,7 +50,8 @@ RETURNS TableOrSubquery AS (
       SELECT _begin AS ts, min(ts_end, _begin + $interval) - ts AS busy
       FROM (SELECT ts, ts_end, ts - ts % $interval AS _begin FROM $sched_table)
     )
-  SELECT ts, sum(busy) / (CAST($interval AS REAL) * (SELECT max(cpu) + 1 FROM sched)) AS utilization,
+  SELECT ts,
+         sum(busy) / (CAST($interval AS REAL) * (SELECT max(cpu) + 1 FROM sched)) AS utilization,
     sum(busy) / CAST($interval AS REAL) AS unnormalized_utilization
   FROM run GROUP BY ts
 );
@@ -59,7 +61,8 @@ SELECT s.ts, s.dur, s.utid, s.ucpu FROM sched s
 WHERE s.dur != -1 AND s.utid NOT IN (SELECT t.utid FROM thread t WHERE t.is_idle);
 
 CREATE PERFETTO VIEW _frequency_span AS
-SELECT id AS counter_id, ts, dur, cpu, ucpu, freq FROM cpu_frequency_counters WHERE freq IS NOT NULL;
+SELECT id AS counter_id, ts, dur, cpu, ucpu, freq FROM cpu_frequency_counters
+WHERE freq IS NOT NULL;
 
 CREATE VIRTUAL TABLE _busy_with_frequency USING
   SPAN_LEFT_JOIN(_busy_span PARTITIONED ucpu, _frequency_span PARTITIONED ucpu);
@@ -67,15 +70,17 @@ CREATE VIRTUAL TABLE _busy_with_frequency USING
 CREATE PERFETTO TABLE _busy_at_frequency AS
 SELECT ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_with_frequency;
 
--- Runs of threads, cut where the processor's frequency changes: id, ts and dur (ns), ucpu, cpu, utid,
--- freq (kHz), counter_id. The last three columns of the frequency are NULL before its first reading.
+-- Runs of threads, cut where the processor's frequency changes: id, ts and dur (ns), ucpu, cpu,
+-- utid, freq (kHz), counter_id. The last three columns of the frequency are NULL before its first
+-- reading.
 CREATE PERFETTO VIEW _cpu_freq_per_thread AS
 SELECT rowid - 1 AS id, ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_at_frequency;
 
 -- The same within an interval: what is outside is cut off.
 CREATE PERFETTO FUNCTION _cpu_freq_per_thread_in_interval(ts TIMESTAMP, dur DURATION)
 RETURNS TABLE(id LONG, ts TIMESTAMP, dur DURATION, ucpu LONG, utid LONG, freq LONG) AS
-SELECT rowid - 1 AS id, max(ts, $ts) AS ts, min(ts + dur, $ts + $dur) - max(ts, $ts) AS dur, ucpu, utid,
+SELECT rowid - 1 AS id, max(ts, $ts) AS ts,
+       min(ts + dur, $ts + $dur) - max(ts, $ts) AS dur, ucpu, utid,
   freq
 FROM _busy_at_frequency WHERE ts < $ts + $dur AND ts + dur > $ts;
 

@@ -89,7 +89,8 @@ RETURNS TABLE(
 ) AS
 SELECT upid, millicycles, megacycles, runtime, awake_runtime, min_freq, max_freq, avg_freq
 FROM (
-  SELECT upid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time!(ts, dur)) AS awake_runtime
+  SELECT upid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)),
+         sum(_awake_time!(ts, dur)) AS awake_runtime
   FROM (
     SELECT t.upid, r.ts, r.dur, r.freq
     FROM _cpu_freq_per_thread_in_interval($ts, $dur) r JOIN thread t ON t.utid = r.utid

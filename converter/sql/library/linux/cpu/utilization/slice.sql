@@ -6,8 +6,8 @@ INCLUDE PERFETTO MODULE intervals.intersect;
 INCLUDE PERFETTO MODULE linux.cpu.utilization.general;
 INCLUDE PERFETTO MODULE slices.with_context;
 
--- Cycles in each slice of a list: id, millicycles, megacycles. A slice is left out unless the thread
--- ran in all of it, at known frequencies.
+-- Cycles in each slice of a list: id, millicycles, megacycles. A slice is left out unless the
+-- thread ran in all of it, at known frequencies.
 CREATE PERFETTO MACRO _cpu_cycles_in_slices(
   -- Slices: id, ts, dur, utid.
   slices TableOrSubquery

@@ -19,7 +19,8 @@ RETURNS TABLE(
 ) AS
 SELECT ts, utilization, unnormalized_utilization
 FROM _cpu_avg_utilization_per_period!($interval, (
-  SELECT s.ts, s.ts_end FROM sched s WHERE s.utid NOT IN (SELECT t.utid FROM thread t WHERE t.is_idle)
+  SELECT s.ts, s.ts_end FROM sched s
+  WHERE s.utid NOT IN (SELECT t.utid FROM thread t WHERE t.is_idle)
 ));
 
 -- Use in each second.
@@ -75,7 +76,8 @@ RETURNS TABLE(
 ) AS
 SELECT millicycles, megacycles, runtime, awake_runtime, min_freq, max_freq, avg_freq
 FROM (
-  SELECT _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time!(ts, dur)) AS awake_runtime
+  SELECT _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)),
+         sum(_awake_time!(ts, dur)) AS awake_runtime
   FROM _cpu_freq_per_thread_in_interval($ts, $dur)
 );
 

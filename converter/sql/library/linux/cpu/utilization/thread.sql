@@ -84,7 +84,8 @@ RETURNS TABLE(
 ) AS
 SELECT utid, millicycles, megacycles, runtime, awake_runtime, min_freq, max_freq, avg_freq
 FROM (
-  SELECT utid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)), sum(_awake_time!(ts, dur)) AS awake_runtime
+  SELECT utid, _cpu_cycle_sums!(iif(freq IS NOT NULL, dur, NULL)),
+         sum(_awake_time!(ts, dur)) AS awake_runtime
   FROM _cpu_freq_per_thread_in_interval($ts, $dur) GROUP BY utid
 );
 
