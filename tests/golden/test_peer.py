@@ -117,11 +117,12 @@ ODD_EVENTS = (
     "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%'")
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
-    # Differences of each program alone; the peer gives up at a value of unknown form, mmsql keeps it. Lost packets are counted by
-    # buffer in newer versions, and how often missing interned data is asked for is each program's own. Chrome's counters
-    # of processes are known, and no errors here.
-    "stats": "name LIKE 'mmsql%' OR value = 0 OR name IN ('clock_sync_cache_miss', 'parse_trace_duration_ns', "
-             "'guess_trace_type_duration_ns', 'track_event_parser_errors', 'previous_packet_dropped', "
+    # Differences of each program alone. The peer gives up at a value of unknown form, mmsql keeps
+    # it. Newer versions count lost packets by buffer. Each program has its own count of requests
+    # for missing interned data. Chrome's counters of processes are known, and no errors here.
+    "stats": "name LIKE 'mmsql%' OR value = 0 OR name IN ('clock_sync_cache_miss', "
+             "'parse_trace_duration_ns', 'guess_trace_type_duration_ns', "
+             "'track_event_parser_errors', 'previous_packet_dropped', "
              "'interned_data_tokenizer_errors', 'proc_stat_unknown_counters')",
     # The peer gives events without fields the first set of all, and keeps texts that are no UTF-8.
     "ftrace_event": ODD_EVENTS,
@@ -130,7 +131,8 @@ DROPPED = {
     "clock_snapshot": "clock_id = 11 OR (clock_id = 6 AND ts = 0 AND clock_value = 0)",
     # Only the name of its frame once more; of no frame, as for all of V8's code.
     "stack_profile_symbol": "(source_file IS NULL AND line_number IS NULL) OR symbol_set_id NOT IN "
-                            "(SELECT symbol_set_id FROM stack_profile_frame WHERE symbol_set_id IS NOT NULL)",
+                            "(SELECT symbol_set_id FROM stack_profile_frame "
+                            "WHERE symbol_set_id IS NOT NULL)",
     # The peer names a package anew with each heap that was full.
     "package_list": "coalesce(version_code, 0) = 0",
     # The same two events: paths of log messages are made one way, values of unknown form are kept.

@@ -1,4 +1,5 @@
-SELECT ts, dur, depth, s.category, s.name, t.type, t.name, coalesce(th.name, p.name, c.cpu) AS of_what
+SELECT ts, dur, depth, s.category, s.name, t.type, t.name,
+       coalesce(th.name, p.name, c.cpu) AS of_what
 FROM slice s JOIN track t ON t.id = s.track_id
 LEFT JOIN thread_track tt ON tt.id = t.id LEFT JOIN thread th USING (utid)
 LEFT JOIN process_track pt ON pt.id = t.id LEFT JOIN process p ON p.upid = pt.upid

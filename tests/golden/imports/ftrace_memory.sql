@@ -1,4 +1,5 @@
-SELECT ts, dur, depth, s.category, s.name, t.type, t.name, coalesce(th.name, p.name, c.cpu) AS of_what
+SELECT ts, dur, depth, s.category, s.name, t.type, t.name,
+       coalesce(th.name, p.name, c.cpu) AS of_what
 FROM slice s JOIN track t ON t.id = s.track_id
 LEFT JOIN thread_track tt ON tt.id = t.id LEFT JOIN thread th USING (utid)
 LEFT JOIN process_track pt ON pt.id = t.id LEFT JOIN process p ON p.upid = pt.upid
@@ -14,7 +15,8 @@ LEFT JOIN thread_counter_track tt ON tt.id = t.id LEFT JOIN thread th USING (uti
 
 SELECT t.name, t.track_group_id IS NOT NULL, a.key, a.display_value
 FROM track t JOIN args a ON a.arg_set_id = t.dimension_arg_set_id
-WHERE t.type IN ('atrace_async_slice', 'atrace_async_slice_for_track', 'gpu_memory') ORDER BY t.id, a.id;
+WHERE t.type IN ('atrace_async_slice', 'atrace_async_slice_for_track', 'gpu_memory')
+ORDER BY t.id, a.id;
 
 SELECT name, value FROM stats WHERE name IN ('systrace_parse_failure', 'rss_stat_negative_size',
   'rss_stat_unknown_thread_for_mm_id', 'truncated_sys_write_duration') ORDER BY name;

@@ -1,4 +1,5 @@
-SELECT s.name, tid, pid, thread.name FROM slice s JOIN thread_track t ON t.id = s.track_id JOIN thread USING (utid) JOIN process USING (upid);
+SELECT s.name, tid, pid, thread.name FROM slice s JOIN thread_track t ON t.id = s.track_id
+JOIN thread USING (utid) JOIN process USING (upid);
 
 SELECT s.name, pid FROM slice s JOIN process_track t ON t.id = s.track_id JOIN process USING (upid);
 

@@ -7,7 +7,8 @@ LEFT JOIN thread_track tt ON tt.id = s.track_id LEFT JOIN process_track pt ON pt
 
 SELECT ts, dur, cpu, utid, end_state, priority FROM sched_slice;
 
-SELECT ts, dur, utid, state, io_wait, blocked_function, waker_utid FROM thread_state ORDER BY ts, utid;
+SELECT ts, dur, utid, state, io_wait, blocked_function, waker_utid FROM thread_state
+ORDER BY ts, utid;
 
 SELECT ts, upid, value FROM counter c JOIN process_counter_track t ON t.id = c.track_id;
 
