@@ -202,8 +202,8 @@ class Perfetto:
         argv = [self.programs[program], *map(str, arguments)]
         if self.root:
             mounts = "".join(f'mount --rbind {d} "$0{d}" && ' for d in ("/proc", "/sys", "/dev"))
-            script = f'{mounts} mkdir -p "$0{self.tmp}" && mount --bind {self.tmp} "$0{self.tmp}" && ' \
-                     'exec chroot "$0" "$@"'
+            script = (f'{mounts} mkdir -p "$0{self.tmp}" && mount --bind {self.tmp} "$0{self.tmp}" '
+                      '&& exec chroot "$0" "$@"')
             argv = ["unshare", "--mount", "sh", "-c", script, str(self.root), *argv]
         return subprocess.Popen(argv, env=self.env, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)

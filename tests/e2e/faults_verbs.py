@@ -18,8 +18,8 @@ import lib
 from faults import Verb, Wrong
 
 GOLDEN = lib.ROOT / "tests" / "golden"
-QUERY = "SELECT name, count(*), sum(value) FROM counter JOIN track t ON t.id = track_id GROUP BY 1 ORDER BY 1; " \
-        "SELECT * FROM thread ORDER BY utid"
+QUERY = ("SELECT name, count(*), sum(value) FROM counter JOIN track t ON t.id = track_id "
+         "GROUP BY 1 ORDER BY 1; SELECT * FROM thread ORDER BY utid")
 
 
 def database(path, trace=GOLDEN / "counters_tracks.pftrace"):
@@ -119,7 +119,8 @@ CONFIG = """
 buffers { size_kb: 512 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
   meminfo_period_ms: 50 vmstat_period_ms: 50 stat_period_ms: 50 } } }
-data_sources { config { name: "linux.process_stats" process_stats_config { scan_all_processes_on_start: true } } }
+data_sources { config { name: "linux.process_stats" process_stats_config {
+  scan_all_processes_on_start: true } } }
 data_sources { config { name: "linux.system_info" } }
 %s
 duration_ms: 60
@@ -216,7 +217,8 @@ DAEMON = Verb("mmtrace daemon", daemon, daemon_answer, program="mmtrace-daemon",
 TRUTH = lib.BUILD / "tests" / "tools" / "heap_truth"
 RESIDENCY = """
 buffers { size_kb: 1024 }
-data_sources { config { name: "linux.page_residency" page_residency_config { paths: "%s" period_ms: 50 } } }
+data_sources { config { name: "linux.page_residency" page_residency_config { paths: "%s"
+  period_ms: 50 } } }
 duration_ms: 1500
 """
 

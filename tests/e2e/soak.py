@@ -45,7 +45,8 @@ ARMED = """
 unique_session_name: "soak"
 buffers { size_kb: 256 fill_policy: RING_BUFFER }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 500 } } }
-data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "vmscan/mm_vmscan_kswapd_wake" } } }
+data_sources { config { name: "linux.ftrace"
+  ftrace_config { ftrace_events: "vmscan/mm_vmscan_kswapd_wake" } } }
 trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 86400000
     triggers { name: "soak" stop_delay_ms: 1 } }
 bugreport_score: 10
@@ -53,14 +54,16 @@ bugreport_score: 10
 RECORDED = """
 buffers { size_kb: 256 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 20 } } }
-data_sources { config { name: "linux.process_stats" process_stats_config { scan_all_processes_on_start: true } } }
+data_sources { config { name: "linux.process_stats" process_stats_config {
+  scan_all_processes_on_start: true } } }
 duration_ms: 200
 """
 
 
 MAPS = """
 buffers { size_kb: 256 }
-data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep" period_ms: 50 } } }
+data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep"
+  period_ms: 50 } } }
 duration_ms: 200
 """
 

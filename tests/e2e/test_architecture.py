@@ -22,11 +22,12 @@ sys.path.insert(0, str(ROOT / "protos"))
 import gen_fields  # noqa: E402
 
 CALLS = """
-open open64 openat openat2 creat opendir scandir nftw ftw glob fopen freopen stat lstat fstatat statx statfs statvfs
-access faccessat euidaccess readlink readlinkat realpath chmod fchmodat chown lchown fchownat bind connect mkdir mkdirat
-mknod mknodat mkfifo rmdir unlink unlinkat remove rename renameat renameat2 link linkat symlink symlinkat truncate
-mount umount2 chdir getxattr lgetxattr listxattr setxattr inotify_add_watch open_in_root folder_make unix_socket_listen
-text_file_open text_file_read_once text_file_span
+open open64 openat openat2 creat opendir scandir nftw ftw glob fopen freopen stat lstat fstatat
+statx statfs statvfs access faccessat euidaccess readlink readlinkat realpath chmod fchmodat chown
+lchown fchownat bind connect mkdir mkdirat mknod mknodat mkfifo rmdir unlink unlinkat remove rename
+renameat renameat2 link linkat symlink symlinkat truncate mount umount2 chdir getxattr lgetxattr
+listxattr setxattr inotify_add_watch open_in_root folder_make unix_socket_listen text_file_open
+text_file_read_once text_file_span
 """.split()
 CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
 TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
@@ -527,6 +528,19 @@ SOURCE_FOLDERS = ("common", "configs", "converter", "producer", "protos", "scrip
 LINK = re.compile(r"\]\(([^()\s]*)\)")
 
 
+def files_of(suffixes):
+    """The files below SOURCE_FOLDERS whose names end with one of the suffixes."""
+    return sorted(path for folder in SOURCE_FOLDERS for path in (ROOT / folder).rglob("*")
+                  if path.suffix in suffixes)
+
+
+def python_scripts():
+    """The programs in Python that have no suffix."""
+    for path in files_of({""}):
+        if path.is_file() and re.match(rb"#!.*python", path.read_bytes()[:100]):
+            yield path
+
+
 def help_texts():
     """The output of --help of each program and of each of its commands."""
     for program in (lib.MMTRACE, lib.MMSQL, lib.PINTOOL):
@@ -572,9 +586,18 @@ class Files(unittest.TestCase):
                   and b"\0" in (ROOT / name).read_bytes()]
         self.assertEqual(binary, [], "remove them, and name another output (-o)")
 
+    def test_lines_fit(self):
+        """clang-format holds C to the same width, and Pages the documents."""
+        for path in [*files_of({".py", ".sql"}), *python_scripts()]:
+            if "corpus" in path.parts:  # inputs of fuzz targets are as they were found
+                continue
+            name = path.relative_to(ROOT)
+            long = [f"{name}:{n}: {len(line)} columns" for n, line
+                    in enumerate(path.read_text().splitlines(), 1) if len(line) > WIDTH]
+            self.assertEqual(long, [], f"{WIDTH} columns at most")
+
     def test_files_are_short(self):
-        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*")
-                           if p.suffix in CODE):
+        for path in files_of(CODE):
             n_lines = path.read_text().count("\n")
             self.assertLessEqual(n_lines, LINES_MAX,
                                  f"{path.relative_to(ROOT)}: split it by subject")
@@ -582,8 +605,7 @@ class Files(unittest.TestCase):
 
 class Comments(unittest.TestCase):
     def test_sentences_begin_with_their_subject(self):
-        for path in sorted(p for folder in SOURCE_FOLDERS for p in (ROOT / folder).rglob("*")
-                           if COMMENT_OF.get(p.suffix)):
+        for path in files_of(COMMENT_OF):
             found = re.findall(COMMENT_OF[path.suffix] + COMMENT_BEGIN, path.read_text(),
                                re.MULTILINE)
             self.assertEqual(found, [], f"{path.relative_to(ROOT)}: name the subject first")

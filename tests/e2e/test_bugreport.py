@@ -307,7 +307,8 @@ class WithDaemon(Case):
                 "--state-dir", state / "s", "--run-dir", state / "r", "--output-dir", folder,
                 "--kmem-events", "none"]
         with open(self.root / "log", "wb") as log, \
-                subprocess.Popen([str(arg) for arg in argv], stderr=log, env={**os.environ, **sockets}) as daemon:
+                subprocess.Popen([str(arg) for arg in argv], stderr=log,
+                                 env={**os.environ, **sockets}) as daemon:
             try:
                 end = time.monotonic() + 30
                 while not (state / "CONSUMER").exists():

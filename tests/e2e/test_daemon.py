@@ -251,9 +251,9 @@ class Folder(unittest.TestCase):
         with running(self.root, "--kmem-events", "none") as daemon:
             daemon.wait(lambda: "armed/good.cfg: armed" in daemon.said())
             self.assertEqual(daemon.said().count("armed/bad.cfg: "), 1)
-            self.assertRegex(daemon.said(), r"""(?m)^mmtrace: armed/bad.cfg: left alone until it changes: bad.cfg:2:\d+: .*
-mmtrace:     sources \{
-mmtrace:     \^$""")
+            self.assertRegex(daemon.said(), r"(?m)^mmtrace: armed/bad.cfg: left alone until it "
+                             r"changes: bad.cfg:2:\d+: .*\nmmtrace:     sources \{\n"
+                             r"mmtrace:     \^$")
             self.put("bad.cfg", PLAIN)
             daemon.wait(lambda: "armed/bad.cfg: armed" in daemon.said())
             self.assertEqual(daemon.said().count("armed/good.cfg: "), 1)

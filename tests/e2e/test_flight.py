@@ -84,9 +84,10 @@ class Triggers(Base):
         done = self.command("trigger", "kmem_activty", "something_else", "kmem_activity")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr, """\
-mmtrace: trigger "kmem_activty": no session waits for it, nothing happened (did you mean "kmem_activity"?)
-mmtrace: trigger "something_else": no session waits for it, nothing happened (mmtrace status --json names \
-the triggers that each session hears)
+mmtrace: trigger "kmem_activty": no session waits for it, nothing happened (did you mean \
+"kmem_activity"?)
+mmtrace: trigger "something_else": no session waits for it, nothing happened (mmtrace status \
+--json names the triggers that each session hears)
 """)
         self.running.wait(self.running.files)
         done = self.command("trigger", "--optional", "kmem_activty")

@@ -49,9 +49,11 @@ class Case(unittest.TestCase):
         rows = self.query("""
             WITH RECURSIVE chain(sample, ts, id) AS (
                 SELECT id, ts, callsite_id FROM _profiler_sample
-                UNION ALL SELECT sample, ts, parent_id FROM chain JOIN stack_profile_callsite c USING (id) WHERE parent_id NOT NULL)
-            SELECT sample, ts, m.name, f.name, f.rel_pc FROM chain JOIN stack_profile_callsite c USING (id)
-            JOIN stack_profile_frame f ON f.id = c.frame_id JOIN stack_profile_mapping m ON m.id = f.mapping
+                UNION ALL SELECT sample, ts, parent_id FROM chain
+                JOIN stack_profile_callsite c USING (id) WHERE parent_id NOT NULL)
+            SELECT sample, ts, m.name, f.name, f.rel_pc FROM chain
+            JOIN stack_profile_callsite c USING (id) JOIN stack_profile_frame f ON f.id = c.frame_id
+            JOIN stack_profile_mapping m ON m.id = f.mapping
             ORDER BY sample, depth""")
         found = {}
         for sample, ts, mapping, name, rel_pc in rows:
@@ -65,23 +67,30 @@ HEAD = """# tracer: nop
 #
 """
 EVENTS = """\
-          <idle>-0     (-----) [002] dn.3 51.312502: sched_waking: comm=ksoftirqd/2 pid=20 prio=120 target_cpu=002
-          <idle>-0     (-----) [002] d..2 51.312510: sched_switch: prev_comm=swapper/2 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=ksoftirqd/2 next_pid=20 next_prio=120
-     ksoftirqd/2-20    (   20) [002] d..2 51.312610: sched_switch: prev_comm=ksoftirqd/2 prev_pid=20 prev_prio=120 prev_state=S ==> next_comm=Binder 1 next_pid=1500 next_prio=120
+          <idle>-0     (-----) [002] dn.3 51.312502: sched_waking: comm=ksoftirqd/2 pid=20 \
+prio=120 target_cpu=002
+          <idle>-0     (-----) [002] d..2 51.312510: sched_switch: prev_comm=swapper/2 prev_pid=0 \
+prev_prio=120 prev_state=R ==> next_comm=ksoftirqd/2 next_pid=20 next_prio=120
+     ksoftirqd/2-20    (   20) [002] d..2 51.312610: sched_switch: prev_comm=ksoftirqd/2 \
+prev_pid=20 prev_prio=120 prev_state=S ==> next_comm=Binder 1 next_pid=1500 next_prio=120
         Binder 1-1500  ( 1400) [002] ...1 51.312700: tracing_mark_write: B|1400|hello world
         Binder 1-1500  ( 1400) [002] ...1 51.312702: tracing_mark_write: C|1400|mem|1234
         Binder 1-1500  ( 1400) [002] ...1 51.312703: tracing_mark_write: S|1400|async|7
-        Binder 1-1500  ( 1400) [002] ...1 51.312704: rss_stat: size=8437760 member=1 curr=1 mm_id=2824390453
+        Binder 1-1500  ( 1400) [002] ...1 51.312704: rss_stat: size=8437760 member=1 curr=1 \
+mm_id=2824390453
         Binder 1-1500  ( 1400) [002] ...1 51.312740: cpu_frequency: state=1500000 cpu_id=2
         Binder 1-1500  ( 1400) [002] ...1 51.312741: cpu_idle: state=4294967295 cpu_id=2
         Binder 1-1500  ( 1400) [002] ...1 51.312742: cpu_frequency_limits: min=100 max=200 cpu_id=2
         Binder 1-1500  ( 1400) [002] ...1 51.312743: clock_set_rate: gpu_clk state=19200 cpu_id=0
-        Binder 1-1500  ( 1400) [002] ...1 51.312744: sched_blocked_reason: pid=20 iowait=1 caller=foo_bar+0x10/0x20
-        Binder 1-1500  ( 1400) [002] ...1 51.312750: workqueue_execute_start: work struct ffff880: function vmstat_update
+        Binder 1-1500  ( 1400) [002] ...1 51.312744: sched_blocked_reason: pid=20 iowait=1 \
+caller=foo_bar+0x10/0x20
+        Binder 1-1500  ( 1400) [002] ...1 51.312750: workqueue_execute_start: work struct ffff880: \
+function vmstat_update
         Binder 1-1500  ( 1400) [002] ...1 51.312755: workqueue_execute_end: work struct ffff880
         Binder 1-1500  ( 1400) [002] ...1 51.312760: tracing_mark_write: E|1400
         Binder 1-1500  ( 1400) [002] ...1 51.312770: tracing_mark_write: F|1400|async|7
-        Binder 1-1500  ( 1400) [002] ...1 51.312790: binder_transaction: transaction=123 dest_node=4 dest_proc=77 dest_thread=0 reply=0 flags=0x10 code=0x1
+        Binder 1-1500  ( 1400) [002] ...1 51.312790: binder_transaction: transaction=123 \
+dest_node=4 dest_proc=77 dest_thread=0 reply=0 flags=0x10 code=0x1
 """
 
 

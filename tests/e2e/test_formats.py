@@ -157,12 +157,15 @@ class TextProto(Case):
 
     def test_forms(self):
         text = """# proto-file: perfetto/trace.proto
-packet { timestamp: 5; sys_stats { vmstat [{ key: VMSTAT_NR_FREE_PAGES value: 1 }, { key: 1, value: 0x10 }] } }
+packet { timestamp: 5; sys_stats { vmstat [{ key: VMSTAT_NR_FREE_PAGES value: 1 }, { key: 1,
+  value: 0x10 }] } }
 packet: < timestamp: 010 87: 7 sys_stats: < vmstat < 1: 1 2: 80 > > >
 packet { timestamp: 9 trusted_packet_sequence_id: 1 sequence_flags: 1 track_event {
   type: TYPE_INSTANT name: 'a\\tb' "\\303\\244" track_uuid: 1
-  debug_annotations { name: "d" double_value: -1.5e3 } debug_annotations { name: "b" bool_value: true }
-  debug_annotations { name: "i" int_value: -7 } debug_annotations { name: "inf" double_value: -inf } } }
+  debug_annotations { name: "d" double_value: -1.5e3 }
+    debug_annotations { name: "b" bool_value: true }
+  debug_annotations { name: "i" int_value: -7 }
+    debug_annotations { name: "inf" double_value: -inf } } }
 """
         self.convert(self.write("t.pbtxt", text))
         self.assertEqual(self.query("SELECT ts, value FROM counter ORDER BY ts, value"),

@@ -429,12 +429,16 @@ class Stacks(Case):
         """The annotations from the root on; a frame is a mapping and a name. The tables hide those
         of the database."""
         rows = lambda values: ", ".join(str(tuple(value)) for value in values)
-        make = ("CREATE TABLE stack_profile_mapping AS SELECT column1 AS id, column2 AS name FROM (VALUES "
+        make = ("CREATE TABLE stack_profile_mapping AS "
+                "SELECT column1 AS id, column2 AS name FROM (VALUES "
                 + rows((i, mapping) for i, (mapping, _) in enumerate(frames)) + "); "
-                "CREATE TABLE stack_profile_frame AS SELECT column1 AS id, column1 AS mapping, column2 AS name FROM (VALUES "
+                "CREATE TABLE stack_profile_frame AS "
+                "SELECT column1 AS id, column1 AS mapping, column2 AS name FROM (VALUES "
                 + rows((i, name) for i, (_, name) in enumerate(frames)) + "); "
-                "CREATE TABLE stack_profile_callsite AS SELECT column1 AS id, column1 AS depth, nullif(column1 - 1, -1) AS parent_id, "
-                "column1 AS frame_id FROM (VALUES " + rows((i, 0) for i in range(len(frames))) + "); ")
+                "CREATE TABLE stack_profile_callsite AS "
+                "SELECT column1 AS id, column1 AS depth, nullif(column1 - 1, -1) AS parent_id, "
+                "column1 AS frame_id FROM (VALUES "
+                + rows((i, 0) for i in range(len(frames))) + "); ")
         got = self.rows(make + f"SELECT * FROM experimental_annotated_callstack({len(frames) - 1})")
         last = len(frames) - 1
         self.assertEqual([row[:4] for row in got],
@@ -510,7 +514,8 @@ class Created(Case):
         self.assertEqual([line.split(",")[0] for line in out.splitlines()[1:]], ["1", "20", "30"])
 
     def test_a_function_that_runs_is_not_replaced(self):
-        out = self.ask("""CREATE PERFETTO FUNCTION f() RETURNS LONG AS SELECT create_function('f()', 'LONG', 'SELECT 5'); SELECT f()""", code=1)
+        out = self.ask("CREATE PERFETTO FUNCTION f() RETURNS LONG AS "
+                       "SELECT create_function('f()', 'LONG', 'SELECT 5'); SELECT f()", code=1)
         self.assertIn("it runs, so it cannot be replaced", out)
 
 

@@ -689,7 +689,8 @@ class Attach(Heap):
         older = self.trace.read_bytes()
         process.send_signal(signal.SIGSTOP)
         states.wait_for_state(process.pid, "T")
-        for argv in (("-p", process.pid), ("-p", 2), ("-p", 2**22), ("-n", "no such name", "-d", 200)):
+        for argv in (("-p", process.pid), ("-p", 2), ("-p", 2**22),
+                     ("-n", "no such name", "-d", 200)):
             done = run(MMTRACE, "heap", "-o", self.trace, *argv)
             self.assertEqual(done.returncode, 1, (argv, done.stderr))
             self.assertEqual(self.trace.read_bytes(), older)

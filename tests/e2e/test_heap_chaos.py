@@ -170,7 +170,8 @@ JAIL = r"""
 #include <time.h>
 #include <unistd.h>
 
-#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), \
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 static void work(int n)
 {
@@ -185,8 +186,9 @@ static void enter(const char *how, int flags)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        ALLOW(SYS_write), ALLOW(SYS_brk), ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
-        ALLOW(SYS_futex), ALLOW(SYS_rt_sigreturn), ALLOW(SYS_mprotect), ALLOW(SYS_madvise), ALLOW(SYS_rt_sigprocmask),
+        ALLOW(SYS_write), ALLOW(SYS_brk), ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_exit),
+        ALLOW(SYS_exit_group), ALLOW(SYS_futex), ALLOW(SYS_rt_sigreturn), ALLOW(SYS_mprotect),
+        ALLOW(SYS_madvise), ALLOW(SYS_rt_sigprocmask),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};

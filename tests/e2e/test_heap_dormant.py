@@ -34,7 +34,8 @@ FILTER = """
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None)
 class F(ctypes.Structure):
-    _fields_ = [("c", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+    _fields_ = [("c", ctypes.c_ushort), ("jt", ctypes.c_ubyte),
+                ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
 class P(ctypes.Structure):
     _fields_ = [("n", ctypes.c_ushort), ("f", ctypes.POINTER(F))]
 libc.prctl(38, 1, 0, 0, 0)

@@ -24,7 +24,9 @@ ATTACHES = 3
 NODE = """
 let n = 0, keep = [];
 process.stdin.on('data', d => {
-  for (const b of d) if (b === 10) { n++; keep.push(Buffer.alloc(9000, n), JSON.stringify({n, d: [n, n]})); }
+  for (const b of d) if (b === 10) {
+    n++; keep.push(Buffer.alloc(9000, n), JSON.stringify({n, d: [n, n]}));
+  }
   if (keep.length > 1000) keep = [];
 });
 process.stdin.on('end', () => console.log(n));
@@ -54,7 +56,8 @@ PYTHON = """
 import json, sys, threading, zlib
 n = 0
 for line in sys.stdin:
-    ts = [threading.Thread(target=lambda: zlib.compress(json.dumps([line] * 20).encode())) for _ in range(2)]
+    ts = [threading.Thread(target=lambda: zlib.compress(json.dumps([line] * 20).encode()))
+          for _ in range(2)]
     [t.start() for t in ts]; [t.join() for t in ts]
     n += 1
 print(n)
@@ -324,7 +327,8 @@ void *malloc(size_t size)
 {
     pthread_mutex_lock(&lock);
     if (!room)
-        room = mmap(NULL, 1 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        room = mmap(NULL, 1 << 30, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     for (volatile int i = 0; i < 100000; i++)
         continue;
     size_t *found = (size_t *)(room + used);
@@ -338,7 +342,10 @@ void *calloc(size_t n, size_t size) { return memset(malloc(n * size), 0, n * siz
 void *realloc(void *memory, size_t size)
 {
     void *moved = malloc(size);
-    return memory ? memcpy(moved, memory, size < ((size_t *)memory)[-2] ? size : ((size_t *)memory)[-2]) : moved;
+    if (!memory)
+        return moved;
+    size_t before = ((size_t *)memory)[-2];
+    return memcpy(moved, memory, size < before ? size : before);
 }
 int main(int argc, char **argv)
 {
@@ -439,7 +446,8 @@ static void wait_here(void)
 }
 """
 WAITS = {
-    # A signal handler, where aligned_alloc() has just taken the arena's lock: each instruction traps until then.
+    # A signal handler, where aligned_alloc() has just taken the arena's lock: each instruction
+    # traps until then.
     "in_a_handler": r"""
 static volatile int has_waited;
 static void *thread(void *unused) { return unused; }
@@ -512,7 +520,10 @@ void *malloc(size_t size)
 }
 void free(void *piece) { (void)piece; }
 void *calloc(size_t n, size_t size) { return malloc(n * size); }
-void *realloc(void *piece, size_t size) { return piece ? memcpy(malloc(size), piece, size) : malloc(size); }
+void *realloc(void *piece, size_t size)
+{
+    return piece ? memcpy(malloc(size), piece, size) : malloc(size);
+}
 int main(void)
 {
     return malloc(77) ? 0 : 4;

@@ -30,7 +30,8 @@ PER_ROUND = {**{name: (size, size) for name, size in DROPS.items()},
 # By the function of heap_kinds that is nearest to the allocation.
 BY_FUNCTION = f"""
 with recursive up(site, id, name) as (
-  select c.id, c.parent_id, f.name from stack_profile_callsite c join stack_profile_frame f on f.id = c.frame_id
+  select c.id, c.parent_id, f.name from stack_profile_callsite c join stack_profile_frame f
+  on f.id = c.frame_id
   union all
   select site, c.parent_id, f.name from up
   join stack_profile_callsite c on c.id = up.id join stack_profile_frame f on f.id = c.frame_id

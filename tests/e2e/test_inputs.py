@@ -355,7 +355,8 @@ class Append(Case):
             cd "$1/mount"
             cp ../out.db . ; before=$(sha256sum < out.db); failed=0
             for left in 4 100 $2 $(($2 + 100)) $(($2 * 5 / 4)) $(($2 * 3 / 2)) $(($2 * 3)); do
-                head -c $(($(df --output=avail -k . | tail -1) - left))k /dev/zero > filler 2>/dev/null || true
+                room=$(df --output=avail -k . | tail -1)
+                head -c $((room - left))k /dev/zero > filler 2>/dev/null || true
                 if "$3" convert -q -a "$4" "$5" -o out.db 2>> said; then cp -f ../out.db .
                 else failed=$((failed + 1)); fi
                 rm filler

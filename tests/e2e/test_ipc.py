@@ -409,7 +409,8 @@ class Sockets(unittest.TestCase):
         os.chmod(self.dir, 0o755)
         # as a careless unit file would: the daemon still looks
         os.chmod(self.dir / "consumer", 0o666)
-        script = "import os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(54321)\n" \
+        script = "import os, socket, sys; os.setgroups([]); " \
+                 "os.setgid(int(sys.argv[3])); os.setuid(54321)\n" \
                  "s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])\n" \
                  "try: s.sendall(bytes.fromhex(sys.argv[2])); print(len(s.recv(4096)))\n" \
                  "except OSError: print(0)"
@@ -431,7 +432,8 @@ class Sockets(unittest.TestCase):
                                       "--quiet"], env=self.env)
         self.addCleanup(recording.wait)
         self.addCleanup(recording.kill)
-        script = "import os, socket, sys; os.setgroups([]); os.setgid(12345); os.setuid(int(sys.argv[3]))\n" \
+        script = "import os, socket, sys; os.setgroups([]); os.setgid(12345); " \
+                 "os.setuid(int(sys.argv[3]))\n" \
                  "s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])\n" \
                  "s.sendall(bytes.fromhex(sys.argv[2])); print(s.recv(65536).hex())"
         request = invoke(1, QUERY_STATE, field(1, 1))
@@ -578,7 +580,8 @@ class PerfettoClient(unittest.TestCase):
         self.assertGreater(len(self.stats_of("bg")), len(self.stats_of("clone")))
 
     def test_triggers(self):
-        text = BUFFERED + """unique_session_name: "waits" trigger_config { trigger_mode: MODE trigger_timeout_ms: 120000
+        text = BUFFERED + """unique_session_name: "waits" trigger_config { trigger_mode: MODE
+            trigger_timeout_ms: 120000
             triggers { name: "e2e_trigger" stop_delay_ms: 300 } }"""
         for mode in ("START_TRACING", "STOP_TRACING"):
             (self.dir / "armed").write_text(text.replace("MODE", mode))
@@ -598,7 +601,8 @@ class PerfettoClient(unittest.TestCase):
                              f"{mode}: {first}, trigger {came}")
 
     def test_snapshot_trigger(self):
-        text = BUFFERED + """unique_session_name: "ring" trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 120000
+        text = BUFFERED + """unique_session_name: "ring"
+            trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 120000
             triggers { name: "e2e_snapshot" stop_delay_ms: 100 } }"""
         (self.dir / "armed").write_text(text)
         waiting = subprocess.Popen([*self.argv, "-c", self.inside("armed"), "--txt", "-o",

@@ -42,7 +42,9 @@ LOADER = """
 import java.util.function.Supplier;
 public class Loader extends ClassLoader {
     static volatile Object sink;
-    public static class Made implements Supplier<Object> { public Object get() { return new int[99]; } }
+    public static class Made implements Supplier<Object> {
+        public Object get() { return new int[99]; }
+    }
     Loader() { super(Loader.class.getClassLoader()); }
     Class<?> make(byte[] code) { return defineClass("Loader$Made", code, 0, code.length); }
     public static void main(String[] args) throws Exception {

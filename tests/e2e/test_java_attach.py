@@ -79,8 +79,10 @@ class JavaTest(unittest.TestCase):
         with contextlib.closing(sqlite3.connect(database)) as connection:
             return connection.execute("""
                 select r.thread_name, r.type, r.size_bytes,
-                       (select f.name from alloc_log_stack_frame sf join alloc_log_frame f on f.id = sf.frame_id
-                        where sf.stack_id = s.id order by sf.depth desc limit 1), s.n_samples, s.n_frames
+                       (select f.name from alloc_log_stack_frame sf join alloc_log_frame f
+                       on f.id = sf.frame_id
+                        where sf.stack_id = s.id
+                        order by sf.depth desc limit 1), s.n_samples, s.n_frames
                 from alloc_log_stack s join alloc_log_record r on r.id = s.record_id""").fetchall()
 
     @staticmethod

@@ -119,7 +119,8 @@ class JavaTrace(unittest.TestCase):
                          [(1,)])
         sizes = dict(self.query("""
             select f.name, sum(a.size) from heap_profile_allocation a
-            join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id
+            join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f
+            on f.id = c.frame_id
             where heap_name = 'com.android.art' and a.size > 0 group by 1"""))
         # 50,000 arrays of 50 longs.
         self.assertAlmostEqual(sizes["Allocations.keep"], 50000 * 416,
@@ -247,7 +248,8 @@ class JavaTrace(unittest.TestCase):
                 (self.dir / "t.db").unlink(missing_ok=True)
                 (allocated, kept), = self.query("""
                     select sum(max(a.size, 0)), sum(a.size) from heap_profile_allocation a
-                    join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f on f.id = c.frame_id
+                    join stack_profile_callsite c on c.id = a.callsite_id join stack_profile_frame f
+                    on f.id = c.frame_id
                     where f.name = 'Allocations.ints'""")
                 size = 100000 * 416
                 # The deviation of a sum of samples is the root of what it would be of and the

@@ -74,8 +74,9 @@ class Intervals(Case):
         self.assertEqual(self.fill("(g)", [])[0], [(0, length, None, None)])
 
     def test_intersect(self):
-        a, b = values("id ts dur p q", (0, 0, 10, 1, "x"), (1, 5, 10, 2, "x"), (2, 20, 0, 1, "y")), \
-            values("id ts dur p q", (7, 4, 4, 1, "x"), (8, 6, 20, 2, "x"), (9, 20, 9, 1, "y"), (5, 0, 90, 3, "z"))
+        a = values("id ts dur p q", (0, 0, 10, 1, "x"), (1, 5, 10, 2, "x"), (2, 20, 0, 1, "y"))
+        b = values("id ts dur p q", (7, 4, 4, 1, "x"), (8, 6, 20, 2, "x"), (9, 20, 9, 1, "y"),
+                   (5, 0, 90, 3, "z"))
         both = "SELECT * FROM _interval_intersect!(({}), {}) ORDER BY ts, dur, 3, 4"
         self.assertEqual(self.rows("intervals.intersect", both.format(f"{a}, {b}", "(p, q)")),
                          [(4, 4, 0, 7, 1, "x"), (6, 9, 1, 8, 2, "x"), (20, 0, 2, 9, 1, "y")])
@@ -118,7 +119,9 @@ class Intervals(Case):
                                    "ORDER BY ts, id"),
                          [(10, 10, 1, 0, 0), (20, 10, 2, 0, 0), (20, 10, 2, 1, 0),
                           (30, 15, 3, 0, 1), (30, 15, 3, 1, 0), (45, 0, 4, 1, 1)])
-        self.assertEqual(self.rows("intervals.intersect", f"SELECT * FROM interval_self_intersect!({values('id ts dur')})"), [])
+        self.assertEqual(self.rows(
+            "intervals.intersect",
+            f"SELECT * FROM interval_self_intersect!({values('id ts dur')})"), [])
 
     def test_overlap_counts(self):
         data = values("ts dur g", (0, 10, "a"), (5, 10, "a"), (10, 5, "b"), (12, -1, "b"))
@@ -131,7 +134,10 @@ class Intervals(Case):
                          [(0, 1, "a"), (5, 2, "a"), (10, 1, "a"), (15, 0, "a"), (10, 1, "b"),
                           (12, 2, "b"), (15, 1, "b")])
         for rows, want in (([(0, 5, 0), (5, 5, 0)], 0), ([(0, 6, 0), (5, 5, 0)], 1), ([], 0)):
-            self.assertEqual(self.rows("intervals.overlap", f"SELECT _intervals_overlap_in_table!({values('ts dur g', *rows)}) AS x"), [(want,)])
+            self.assertEqual(self.rows(
+                "intervals.overlap",
+                f"SELECT _intervals_overlap_in_table!({values('ts dur g', *rows)}) AS x"),
+                [(want,)])
 
     def test_merge(self):
         data = values("ts dur", (30, 4), (31, 2), (1, 4), (2, 4), (10, 3), (14, 2), (20, 3),
@@ -229,7 +235,9 @@ class Counters(Case):
         self.assertEqual(out[1], (1, 0, 10, 2, 10, 20, None))
         self.assertEqual(out[-2:],
                          [(3, 10, end - 10, 2, 20, None, 10), (4, 20, end - 20, 1, 30, None, 20)])
-        self.assertEqual(self.rows("counters.intervals", f"SELECT * FROM counter_leading_intervals!({values('id ts track_id value')})"), [])
+        self.assertEqual(self.rows(
+            "counters.intervals",
+            f"SELECT * FROM counter_leading_intervals!({values('id ts track_id value')})"), [])
 
     def test_global_tracks(self):
         out = self.rows("counters.global_tracks",
@@ -554,8 +562,9 @@ class Graphs(Case):
                                        f"FROM graph_reachable_weight_bounded_dfs!({edges}, "
                                        f"{values('root_node_id root_target_weight', (0, 2))}, "
                                        f"{floor})"), [(want,)])
-        self.assertEqual(self.rows("graphs.search", "SELECT * FROM graph_next_sibling!("
-                                   f"{values('node_id node_parent_id sort_key', (1, 0, 9), (2, 0, 5), (3, 1, 1))}) ORDER BY 1"),
+        nodes = values("node_id node_parent_id sort_key", (1, 0, 9), (2, 0, 5), (3, 1, 1))
+        self.assertEqual(self.rows("graphs.search",
+                                   f"SELECT * FROM graph_next_sibling!({nodes}) ORDER BY 1"),
                          [(1, None), (2, 1), (3, None)])
 
     def test_trees(self):
@@ -563,8 +572,10 @@ class Graphs(Case):
                                    f"SELECT * FROM graph_dominator_tree!({self.EDGES}, 0) "
                                    "ORDER BY 1"),
                          [(0, None), (1, 0), (2, 0), (3, 0), (4, 3), (6, 2)])
-        self.assertEqual(self.rows("graphs.partition", f"SELECT * FROM tree_structural_partition_by_group!({self.TREE}) ORDER BY 1"),
-                         [(1, None, 1), (2, 1, 1), (3, None, 2), (4, None, 2), (5, 2, 1), (7, 4, 2)])
+        self.assertEqual(self.rows(
+            "graphs.partition",
+            f"SELECT * FROM tree_structural_partition_by_group!({self.TREE}) ORDER BY 1"),
+            [(1, None, 1), (2, 1, 1), (3, None, 2), (4, None, 2), (5, 2, 1), (7, 4, 2)])
         self.assertEqual(self.rows("graphs.hierarchy",
                                    f"SELECT * FROM _tree_reachable_ancestors_or_self!({self.TREE}, "
                                    f"{values('id', (5,))}) ORDER BY 1"),

@@ -50,8 +50,10 @@ class Case(unittest.TestCase):
 
 PROCESSES = packet("""timestamp: 1 process_tree {
     processes { pid: 1 ppid: 0 cmdline: "init" } processes { pid: 2 ppid: 0 cmdline: "kthreadd" }
-    processes { pid: 3 ppid: 2 cmdline: "kworker/0" } processes { pid: 50 ppid: 1 cmdline: "zygote64" }
-    processes { pid: 100 ppid: 50 cmdline: "com.app:remote" uid: 10001 } processes { pid: 60 ppid: 1 cmdline: "surfaceflinger" uid: 1000 } }""", 2)
+    processes { pid: 3 ppid: 2 cmdline: "kworker/0" }
+      processes { pid: 50 ppid: 1 cmdline: "zygote64" }
+    processes { pid: 100 ppid: 50 cmdline: "com.app:remote" uid: 10001 }
+      processes { pid: 60 ppid: 1 cmdline: "surfaceflinger" uid: 1000 } }""", 2)
 
 
 def memory(ts, *processes):
@@ -408,13 +410,19 @@ class Stacks(Case):
     def setUp(self):
         super().setUp()
         self.make(PROCESSES, packet("""sequence_flags: 1 timestamp: 1000
-            trace_packet_defaults { perf_sample_defaults { timebase { frequency: 100 counter: SW_CPU_CLOCK } followers { counter: HW_INSTRUCTIONS } } }
-            interned_data { function_names { iid: 1 str: "main" } function_names { iid: 2 str: "_ZN1a4workEv" } build_ids { iid: 1 str: "build" }
-              mapping_paths { iid: 1 str: "bin" } mappings { iid: 1 build_id: 1 start: 4096 end: 8192 path_string_ids: 1 }
-              frames { iid: 1 function_name_id: 1 mapping_id: 1 rel_pc: 100 } frames { iid: 2 function_name_id: 2 mapping_id: 1 rel_pc: 200 }
-              callstacks { iid: 1 frame_ids: 1 } callstacks { iid: 2 frame_ids: 1 frame_ids: 2 } }""", 3),
-            *(packet(f"sequence_flags: 2 timestamp: {1000 + n} perf_sample {{ cpu: 0 pid: 100 tid: 100 cpu_mode: MODE_USER callstack_iid: {stack} "
-                     f"timebase_count: {n} follower_counts: {10 * n} }}", 3) for n, stack in ((1, 1), (2, 2), (3, 2))))
+            trace_packet_defaults { perf_sample_defaults { timebase { frequency: 100
+              counter: SW_CPU_CLOCK } followers { counter: HW_INSTRUCTIONS } } }
+            interned_data { function_names { iid: 1 str: "main" }
+              function_names { iid: 2 str: "_ZN1a4workEv" } build_ids { iid: 1 str: "build" }
+              mapping_paths { iid: 1 str: "bin" } mappings { iid: 1 build_id: 1 start: 4096
+                end: 8192 path_string_ids: 1 }
+              frames { iid: 1 function_name_id: 1 mapping_id: 1 rel_pc: 100 }
+                frames { iid: 2 function_name_id: 2 mapping_id: 1 rel_pc: 200 }
+              callstacks { iid: 1 frame_ids: 1 }
+                callstacks { iid: 2 frame_ids: 1 frame_ids: 2 } }""", 3),
+            *(packet(f"sequence_flags: 2 timestamp: {1000 + n} perf_sample {{ cpu: 0 pid: 100 "
+                     f"tid: 100 cpu_mode: MODE_USER callstack_iid: {stack} timebase_count: {n} "
+                     f"follower_counts: {10 * n} }}", 3) for n, stack in ((1, 1), (2, 2), (3, 2))))
 
     def test_the_tree_of_samples(self):
         want = ["0,,main,/bin,1,3", "1,0,a::work(),/bin,2,2"]
@@ -472,14 +480,20 @@ class Stacks(Case):
     def test_code_made_at_run_time_has_the_names_of_its_engine(self):
         code = ('v8_internal_code { v8_isolate_iid: 1 name: "%s" instruction_start: %d '
                 'instruction_size_bytes: 16 }')
-        self.make(PROCESSES, packet("""sequence_flags: 1 timestamp: 1000 trace_packet_defaults { v8_code_defaults { tid: 100 } }
-            interned_data { v8_isolate { iid: 1 pid: 100 isolate_id: 7 code_range { base_address: 65536 size: 65536 } } }""", 2),
-                  packet("sequence_flags: 2 timestamp: 1001 " + code % ("built", 65536 + 16), 2), packet("sequence_flags: 2 timestamp: 1001 " + code % ("early", 65536 + 32), 2),
+        self.make(PROCESSES, packet("""sequence_flags: 1 timestamp: 1000 trace_packet_defaults {
+            v8_code_defaults { tid: 100 } }
+            interned_data { v8_isolate { iid: 1 pid: 100 isolate_id: 7 code_range {
+              base_address: 65536 size: 65536 } } }""", 2),
+                  packet("sequence_flags: 2 timestamp: 1001 " + code % ("built", 65536 + 16), 2),
+                  packet("sequence_flags: 2 timestamp: 1001 " + code % ("early", 65536 + 32), 2),
                   packet("sequence_flags: 2 timestamp: 2000 " + code % ("late", 65536 + 32), 2),
-                  packet("""sequence_flags: 1 timestamp: 1000 trace_packet_defaults { perf_sample_defaults { timebase { frequency: 100 counter: SW_CPU_CLOCK } } }
-            interned_data { mappings { iid: 1 start: 65536 end: 131072 } frames { iid: 1 mapping_id: 1 rel_pc: 20 } frames { iid: 2 mapping_id: 1 rel_pc: 40 }
+                  packet("""sequence_flags: 1 timestamp: 1000 trace_packet_defaults {
+                      perf_sample_defaults { timebase { frequency: 100 counter: SW_CPU_CLOCK } } }
+            interned_data { mappings { iid: 1 start: 65536 end: 131072 }
+              frames { iid: 1 mapping_id: 1 rel_pc: 20 } frames { iid: 2 mapping_id: 1 rel_pc: 40 }
               callstacks { iid: 1 frame_ids: 1 frame_ids: 2 } }""", 3),
-                  *(packet(f"sequence_flags: 2 timestamp: {ts} perf_sample {{ cpu: 0 pid: 100 tid: 100 callstack_iid: 1 }}", 3) for ts in (1500, 2500)))
+                  *(packet(f"sequence_flags: 2 timestamp: {ts} perf_sample {{ cpu: 0 pid: 100 "
+                           f"tid: 100 callstack_iid: 1 }}", 3) for ts in (1500, 2500)))
         self.assertEqual(self.ask("stack_trace.jit",
                                   "SELECT c.function_name, f.rel_pc FROM _jit_frame j "
                                   "JOIN _jit_code c USING (jit_code_id) JOIN stack_profile_frame f "
@@ -525,10 +539,14 @@ class Stacks(Case):
 
 
 # A (1) refers to A (2) and B (3); both refer to B (4). Object 5 is not reachable.
-HEAP = packet("""timestamp: 5000 heap_graph { pid: 100 roots { root_type: ROOT_JNI_GLOBAL object_ids: 1 }
-    objects { id: 1 type_id: 1 self_size: 100 reference_object_id: 2 reference_object_id: 3 } objects { id: 2 type_id: 1 self_size: 10 reference_object_id: 4 }
-    objects { id: 3 type_id: 2 self_size: 20 reference_object_id: 4 } objects { id: 4 type_id: 2 self_size: 30 } objects { id: 5 type_id: 2 self_size: 1 }
-    types { id: 1 class_name: "A" } types { id: 2 class_name: "B" superclass_id: 1 } heap_bytes_allocated: 999 }""", 5)
+HEAP = packet("""timestamp: 5000 heap_graph { pid: 100 roots { root_type: ROOT_JNI_GLOBAL
+    object_ids: 1 }
+    objects { id: 1 type_id: 1 self_size: 100 reference_object_id: 2 reference_object_id: 3 }
+      objects { id: 2 type_id: 1 self_size: 10 reference_object_id: 4 }
+    objects { id: 3 type_id: 2 self_size: 20 reference_object_id: 4 }
+      objects { id: 4 type_id: 2 self_size: 30 } objects { id: 5 type_id: 2 self_size: 1 }
+    types { id: 1 class_name: "A" } types { id: 2 class_name: "B" superclass_id: 1 }
+      heap_bytes_allocated: 999 }""", 5)
 
 
 class JavaHeap(Case):

@@ -15,7 +15,9 @@ from strangers_daemon import Daemon
 
 HEAP = """
 buffers { size_kb: 64 }
-data_sources { config { name: "linux.heap" heapprofd_config { process_cmdline: "nobody-has-this-name" heaps: "libc.malloc" heaps: "com.android.art" sampling_interval_bytes: 4096 } } }
+data_sources { config { name: "linux.heap"
+  heapprofd_config { process_cmdline: "nobody-has-this-name" heaps: "libc.malloc"
+  heaps: "com.android.art" sampling_interval_bytes: 4096 } } }
 """
 SHARE_MAX = 0.1  # of a processor, for a daemon that rests
 

@@ -21,8 +21,9 @@ print("ready", flush=True)
 sys.stdin.readline()
 kept = []
 kept_there = threading.Event()
-thread = threading.Thread(target=lambda: (kept.append([bytes(3000) for _ in range(8 * 2**20 // 3000)]), kept_there.set(),
-                                          time.sleep(600)))
+thread = threading.Thread(target=lambda: (
+    kept.append([bytes(3000) for _ in range(8 * 2**20 // 3000)]), kept_there.set(),
+    time.sleep(600)))
 thread.start()
 kept_there.wait()
 kept.append([bytes(4000) for _ in range(16 * 2**20 // 4000)])

@@ -47,27 +47,35 @@ while time.monotonic() < end:
 
 FTRACE = """
 data_sources { config { name: "linux.ftrace" ftrace_config {
-  ftrace_events: "sched/sched_switch" ftrace_events: "sched/sched_waking" ftrace_events: "sched/sched_process_exec"
-  ftrace_events: "sched/sched_process_exit" ftrace_events: "sched/sched_process_free" ftrace_events: "task/task_newtask"
-  ftrace_events: "task/task_rename" ftrace_events: "vmscan/*" ftrace_events: "compaction/*" ftrace_events: "oom/*"
+  ftrace_events: "sched/sched_switch" ftrace_events: "sched/sched_waking"
+    ftrace_events: "sched/sched_process_exec"
+  ftrace_events: "sched/sched_process_exit" ftrace_events: "sched/sched_process_free"
+    ftrace_events: "task/task_newtask"
+  ftrace_events: "task/task_rename" ftrace_events: "vmscan/*" ftrace_events: "compaction/*"
+    ftrace_events: "oom/*"
   ftrace_events: "kmem/rss_stat" ftrace_events: "ftrace/print" %s } } }
 """
 QUIET_FTRACE = """
 data_sources { config { name: "linux.ftrace" ftrace_config {
-  ftrace_events: "sched/sched_process_exec" ftrace_events: "sched/sched_process_exit" ftrace_events: "task/task_newtask"
-  ftrace_events: "sched/sched_process_free" ftrace_events: "vmscan/*" ftrace_events: "compaction/*" ftrace_events: "oom/*"
+  ftrace_events: "sched/sched_process_exec" ftrace_events: "sched/sched_process_exit"
+    ftrace_events: "task/task_newtask"
+  ftrace_events: "sched/sched_process_free" ftrace_events: "vmscan/*" ftrace_events: "compaction/*"
+    ftrace_events: "oom/*"
   } } }
 """
 COUNTERS = """
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
-  vmstat_period_ms: 100 meminfo_period_ms: 100 psi_period_ms: 100 buddyinfo_period_ms: 100 stat_period_ms: 100
-  diskstat_period_ms: 100 cpufreq_period_ms: 100 cpuidle_period_ms: 100 thermal_period_ms: 100 devfreq_period_ms: 100
+  vmstat_period_ms: 100 meminfo_period_ms: 100 psi_period_ms: 100 buddyinfo_period_ms: 100
+    stat_period_ms: 100
+  diskstat_period_ms: 100 cpufreq_period_ms: 100 cpuidle_period_ms: 100 thermal_period_ms: 100
+    devfreq_period_ms: 100
   slab_period_ms: 500 } } }
 data_sources { config { name: "linux.system_info" system_info_config { irq_names: true } } }
 """
 PROCESSES = """
 data_sources { config { name: "linux.process_stats" process_stats_config {
-  scan_all_processes_on_start: true record_thread_names: true record_process_age: true record_process_runtime: true
+  scan_all_processes_on_start: true record_thread_names: true record_process_age: true
+    record_process_runtime: true
   proc_stats_poll_ms: 100 scan_smaps_rollup: true resolve_process_fds: true } } }
 """
 RESIDENCY = """
@@ -75,7 +83,8 @@ data_sources { config { name: "linux.page_residency" page_residency_config {
   paths: "/usr/bin" period_ms: 200 max_files: 50 min_file_size_bytes: 65536 } } }
 """
 HEAP = """
-data_sources { config { name: "linux.heap" heapprofd_config { sampling_interval_bytes: 4096 pid: %d %s
+data_sources { config { name: "linux.heap" heapprofd_config { sampling_interval_bytes: 4096
+  pid: %d %s
   block_client: true } } }
 """
 RING = "buffers { size_kb: %d fill_policy: RING_BUFFER }\n"

@@ -22,7 +22,11 @@ LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
 APP = """
 const kept = [];
 function inner_hungry(i) { kept.push(Buffer.allocUnsafeSlow(100000 + i)); return kept.length; }
-function outer_loop(n) { let s = 0; for (let i = 0; i < n; i++) s += inner_hungry(i % 10); return s; }
+function outer_loop(n) {
+  let s = 0;
+  for (let i = 0; i < n; i++) s += inner_hungry(i % 10);
+  return s;
+}
 outer_loop(300);
 """
 
@@ -85,7 +89,8 @@ class Node(Case):
             WITH RECURSIVE up(size, id, parent_id, frame_id) AS (
               SELECT h.size, c.id, c.parent_id, c.frame_id FROM heap_profile_allocation h
               JOIN stack_profile_callsite c ON c.id = h.callsite_id WHERE h.size > 0
-              UNION ALL SELECT u.size, c.id, c.parent_id, c.frame_id FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id)
+              UNION ALL SELECT u.size, c.id, c.parent_id, c.frame_id FROM up u
+              JOIN stack_profile_callsite c ON c.id = u.parent_id)
             SELECT function, sum(size) FROM up JOIN stack_frame USING (frame_id)
             WHERE source = 'perf map' AND function GLOB '*app.js:*' GROUP BY 1"""))
         hungry = [size for name, size in allocated.items() if "inner_hungry" in name]

@@ -14,7 +14,8 @@ class Language(test_query.Case):
     def test_macros(self):
         out = self.ask("""
             CREATE PERFETTO MACRO same(a Expr) RETURNS Expr AS $a;
-            CREATE PERFETTO MACRO less(a Expr, b Expr) RETURNS TableOrSubquery AS (SELECT same!($a) - $b AS x, '$a' AS t);
+            CREATE PERFETTO MACRO less(a Expr, b Expr)
+              RETURNS TableOrSubquery AS (SELECT same!($a) - $b AS x, '$a' AS t);
             SELECT x, t FROM less!(max(7, same ! (9)), same!(length('a,(b')));
             CREATE OR REPLACE PERFETTO MACRO same(a Expr) RETURNS Expr AS -($a);
             SELECT same!(1 + 1) AS y;

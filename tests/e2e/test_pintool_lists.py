@@ -10,7 +10,8 @@ import unittest
 import zipfile
 
 import lib
-from test_pintool import Case, PAGE, directory_entry, drops_pages, end_records, keep, local_header, ranges
+from test_pintool import (Case, PAGE, directory_entry, drops_pages, end_records, keep, local_header,
+                          ranges)
 
 GOOD = struct.pack(">4I", PAGE, 2 * PAGE, 5 * PAGE, PAGE)
 

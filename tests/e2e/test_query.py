@@ -84,11 +84,14 @@ class OnTraces(Case):
         """Plain SQLite reads from the database the answers that query --compat gives."""
         text = (GOLDEN / "imports" / "ftrace_machines.textproto").read_text() + """
             packet { machine_id: 7 trusted_packet_sequence_id: 2 ftrace_events { cpu: 1
-                event { timestamp: 2100 pid: 0 sched_switch { prev_pid: 0 next_pid: 10 next_comm: "a" next_prio: 120 } }
-                event { timestamp: 2900 pid: 10 sched_switch { prev_pid: 10 prev_comm: "a" next_pid: 0 } } } }
+                event { timestamp: 2100 pid: 0 sched_switch { prev_pid: 0 next_pid: 10
+                  next_comm: "a" next_prio: 120 } }
+                event { timestamp: 2900 pid: 10 sched_switch { prev_pid: 10 prev_comm: "a"
+                  next_pid: 0 } } } }
             packet { trusted_packet_sequence_id: 9 timestamp: 5 process_stats { processes { pid: 3
                 fds { fd: 4 path: "/a" } fds { fd: 5 path: "/b" } } } }
-            packet { trusted_packet_sequence_id: 9 timestamp: 5 smaps_packet { pid: 3 entries { path: "/a" size_kb: 4 } } }"""
+            packet { trusted_packet_sequence_id: 9 timestamp: 5 smaps_packet { pid: 3 entries {
+              path: "/a" size_kb: 4 } } }"""
         trace, other, own, compat = (self.dir / name
                                      for name in ("machines", "second", "own.db", "stored.db"))
         trace.write_bytes(lib.encode(text))
@@ -370,7 +373,8 @@ class Dialect(Case):
             -- a comment; with a semicolon
             CREATE PERFETTO TABLE big(id LONG, text STRING) AS SELECT 1 AS id, 'a;b' AS text;
             CREATE OR REPLACE PERFETTO VIEW seen AS SELECT text FROM big;
-            CREATE PERFETTO FUNCTION twice(x LONG, y JOINID(slice.id)) RETURNS LONG AS SELECT $x * 2 + $y + length('$x');
+            CREATE PERFETTO FUNCTION twice(x LONG, y JOINID(slice.id)) RETURNS LONG AS
+              SELECT $x * 2 + $y + length('$x');
             CREATE PERFETTO FUNCTION first_slices(n LONG) RETURNS TABLE(id LONG, dur LONG) AS
               SELECT id, dur FROM slice ORDER BY id LIMIT $n;
             SELECT text, twice(4, 1) AS n, (SELECT count(*) FROM first_slices(3)) AS m FROM seen""")

@@ -60,8 +60,9 @@ class Mmtrace(Case):
                    PERFETTO_PRODUCER_SOCK_NAME=str(self.dir / "producer"))
         armed = self.dir / "armed"
         armed.mkdir()
-        (armed / "s.cfg").write_text(f'''{CONFIG} unique_session_name: "s" bugreport_score: 9 trigger_config {{
-            trigger_mode: STOP_TRACING trigger_timeout_ms: 60000 triggers {{ name: "t" stop_delay_ms: 1 }} }}''')
+        (armed / "s.cfg").write_text(f'''{CONFIG} unique_session_name: "s" bugreport_score: 9
+            trigger_config {{ trigger_mode: STOP_TRACING trigger_timeout_ms: 60000
+            triggers {{ name: "t" stop_delay_ms: 1 }} }}''')
         daemon = subprocess.Popen([lib.MMTRACE, "daemon", "-a", armed, "-o", self.dir / "traces",
                                    "--state-dir",
                                    self.dir / "state", "--run-dir", self.dir / "run",

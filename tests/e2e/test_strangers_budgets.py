@@ -26,8 +26,10 @@ class Triggers(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="mmtrace-triggers-")
         self.addCleanup(folder.cleanup)
         armed = pathlib.Path(folder.name)
-        (armed / "ring.cfg").write_text(CONFIG + """trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 600000
-            triggers { name: "now" stop_delay_ms: 1 } triggers { name: "few" stop_delay_ms: 1 max_per_24_h: 2 } }""")
+        (armed / "ring.cfg").write_text(CONFIG + """trigger_config { trigger_mode: CLONE_SNAPSHOT
+            trigger_timeout_ms: 600000
+            triggers { name: "now" stop_delay_ms: 1 } triggers { name: "few" stop_delay_ms: 1
+              max_per_24_h: 2 } }""")
         self.daemon = Daemon(self, "--keep-files", str(self.KEEP), armed=armed).ready()
         lib.wait_for(lambda: "armed/ring.cfg: armed" in self.daemon.said(), self.daemon.said)
 

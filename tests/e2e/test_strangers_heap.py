@@ -26,7 +26,8 @@ DEAF_S = 2   # that a look-up may take (FOREIGN_TIME)
 
 PERF_MAP = """
 buffers { size_kb: 4096 }
-data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep" period_ms: 50 } } }
+data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdlines: "sleep"
+  period_ms: 50 } } }
 """
 HEAP = """
 buffers { size_kb: 16384 }

@@ -229,7 +229,8 @@ class Rights(unittest.TestCase):
         lib.wait_for(lambda: path.exists() and path.stat().st_size > 0, "the map")
         config = daemon.root / "config"
         config.write_text(f'''buffers {{ size_kb: 1024 }} duration_ms: 500
-            data_sources {{ config {{ name: "linux.perf_map" perf_map_config {{ pids: {process.pid} }} }} }}
+            data_sources {{ config {{ name: "linux.perf_map"
+              perf_map_config {{ pids: {process.pid} }} }} }}
             data_sources {{ config {{ name: "linux.system_info" }} }}''')
         trace = daemon.root / "trace"
         done = lib.run(lib.MMTRACE, "record", "-c", config, "-o", trace, env=daemon.env)
@@ -273,8 +274,10 @@ class Rights(unittest.TestCase):
         self.addCleanup(shutil.rmtree, root, ignore_errors=True)
         root.chmod(0o755)
         program = shutil.copy(lib.BUILD / "tests" / "tools" / "heap_truth", root / "named_program")
-        (root / "config").write_text("""buffers { size_kb: 4096 } data_sources { config { name: "linux.heap"
-            heapprofd_config { process_cmdline: "named_program" sampling_interval_bytes: 4096 } } }""")
+        (root / "config").write_text("""buffers { size_kb: 4096 }
+            data_sources { config { name: "linux.heap"
+            heapprofd_config { process_cmdline: "named_program"
+              sampling_interval_bytes: 4096 } } }""")
         env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(root / "heap.sock")}
         capabilities = self.unit_capabilities(lib.BUILD / "configs" / "mmtrace.service")
         with open(root / "log", "wb") as log:

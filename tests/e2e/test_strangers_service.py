@@ -93,7 +93,8 @@ class Files(unittest.TestCase):
     def test_armed_traces(self):
         armed = self.dir / "armed"
         armed.mkdir()
-        (armed / "a.cfg").write_text(CONFIG + """trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 600000
+        (armed / "a.cfg").write_text(CONFIG + """trigger_config { trigger_mode: START_TRACING
+            trigger_timeout_ms: 600000
             triggers { name: "now" stop_delay_ms: 100 } }""")
         daemon = Daemon(self, armed=armed).ready()
         lib.wait_for(lambda: "armed/a.cfg: armed" in daemon.said(), daemon.said)
@@ -108,7 +109,8 @@ class Files(unittest.TestCase):
         """After a reset no name may lead to an empty file."""
         armed = self.dir / "armed"
         armed.mkdir()
-        (armed / "a.cfg").write_text(CONFIG + """trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 600000
+        (armed / "a.cfg").write_text(CONFIG + """trigger_config { trigger_mode: START_TRACING
+            trigger_timeout_ms: 600000
             triggers { name: "now" stop_delay_ms: 100 max_per_24_h: 5 } }""")
         calls = self.dir / "calls"
         daemon = Daemon(self, armed=armed).ready()

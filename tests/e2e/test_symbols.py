@@ -110,7 +110,9 @@ class Symbols(unittest.TestCase):
                          [("leaf", INLINED_LINE, 1), (grow, 7, 0)])
         self.assertEqual(self.query("SELECT function, source FROM stack_frame WHERE frame_id = 0"),
                          [("plain", "symbols")])
-        inlined = "SELECT inline_depth, function, line_number FROM stack_frame WHERE frame_id = 2 ORDER BY 1"
+        inlined = (
+            "SELECT inline_depth, function, line_number FROM stack_frame WHERE frame_id = 2 "
+            "ORDER BY 1")
         self.assertEqual(self.query(inlined), [(0, "leaf", INLINED_LINE), (1, grow, 7)])
         stack = ("SELECT depth, function FROM call_stack_frame WHERE sample_id = "
                  "(SELECT max(sample_id) FROM call_stack_frame) ORDER BY 1")

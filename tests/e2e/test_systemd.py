@@ -32,11 +32,14 @@ trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 86400000
 RECORDED = """
 buffers { size_kb: 8192 }
 duration_ms: 1500
-data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 100 psi_period_ms: 100 } } }
+data_sources { config { name: "linux.sys_stats" sys_stats_config { vmstat_period_ms: 100
+  psi_period_ms: 100 } } }
 data_sources { config { name: "linux.process_stats" process_stats_config {
     scan_all_processes_on_start: true proc_stats_poll_ms: 500 scan_smaps_rollup: true } } }
-data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "sched/sched_switch" symbolize_ksyms: true } } }
-data_sources { config { name: "linux.page_residency" page_residency_config { paths: "%s" period_ms: 500 } } }
+data_sources { config { name: "linux.ftrace" ftrace_config { ftrace_events: "sched/sched_switch"
+  symbolize_ksyms: true } } }
+data_sources { config { name: "linux.page_residency" page_residency_config { paths: "%s"
+  period_ms: 500 } } }
 data_sources { config { name: "linux.system_info" } }
 """
 
@@ -70,7 +73,8 @@ unshare --pid --fork --kill-child --mount --uts --ipc --net --cgroup sh -ec '
     mount --rbind $dir/dev /dev
     mount -t tmpfs -o mode=755 run /run
     mount -t tmpfs -o mode=755 state /var/lib
-    exec env -i container=test PATH="$PATH" SYSTEMD_UNIT_PATH=$dir/units SYSTEMD_GENERATOR_PATH=/nowhere \\
+    exec env -i container=test PATH="$PATH" SYSTEMD_UNIT_PATH=$dir/units \\
+        SYSTEMD_GENERATOR_PATH=/nowhere \\
         setpriv --bounding-set=-sys_module,-sys_boot,-sys_time \\
         $manager --unit=test.target --log-target=console --show-status=0
 ' sh $dir $manager || true

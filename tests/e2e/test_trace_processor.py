@@ -46,7 +46,8 @@ while time.monotonic() < end:
 
 PROCESSES = """
 data_sources { config { name: "linux.process_stats" process_stats_config {
-  scan_all_processes_on_start: true record_thread_names: true record_process_age: true proc_stats_poll_ms: 100 } } }
+  scan_all_processes_on_start: true record_thread_names: true record_process_age: true
+    proc_stats_poll_ms: 100 } } }
 """
 
 
@@ -141,8 +142,10 @@ class TraceProcessorTest(unittest.TestCase):
     def test_counters(self):
         self.compare("""
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
-  vmstat_period_ms: 100 meminfo_period_ms: 100 psi_period_ms: 100 buddyinfo_period_ms: 100 stat_period_ms: 100
-  diskstat_period_ms: 100 cpufreq_period_ms: 100 cpuidle_period_ms: 100 thermal_period_ms: 100 devfreq_period_ms: 100
+  vmstat_period_ms: 100 meminfo_period_ms: 100 psi_period_ms: 100 buddyinfo_period_ms: 100
+    stat_period_ms: 100
+  diskstat_period_ms: 100 cpufreq_period_ms: 100 cpuidle_period_ms: 100 thermal_period_ms: 100
+    devfreq_period_ms: 100
   slab_period_ms: 500 } } }
 data_sources { config { name: "linux.system_info" system_info_config { irq_names: true } } }
 """ + PROCESSES, "counter", "cpu", "process")
@@ -150,7 +153,8 @@ data_sources { config { name: "linux.system_info" system_info_config { irq_names
     def test_process_memory(self):
         self.compare("""
 data_sources { config { name: "linux.process_stats" process_stats_config {
-  scan_all_processes_on_start: true proc_stats_poll_ms: 100 scan_smaps_rollup: true record_process_runtime: true
+  scan_all_processes_on_start: true proc_stats_poll_ms: 100 scan_smaps_rollup: true
+    record_process_runtime: true
   record_process_dmabuf_rss: true resolve_process_fds: true } } }
 """, "process_counter_track", "counter")
 

@@ -25,7 +25,8 @@ QUIET_CONFIG = """\
 buffers { size_kb: 1024 }
 duration_ms: 300
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
-  vmstat_period_ms: 100 vmstat_counters: VMSTAT_NR_FREE_PAGES vmstat_counters: VMSTAT_PGSCAN_DIRECT } } }
+  vmstat_period_ms: 100 vmstat_counters: VMSTAT_NR_FREE_PAGES
+    vmstat_counters: VMSTAT_PGSCAN_DIRECT } } }
 """
 
 
@@ -377,7 +378,8 @@ OOM_CONFIG = """\
 buffers { size_kb: 8192 }
 duration_ms: 60000
 data_sources { config { name: "linux.ftrace" ftrace_config { drain_period_ms: 100
-  ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_begin" ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_end"
+  ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_begin"
+    ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_end"
   ftrace_events: "oom/mark_victim" } } }
 data_sources { config { name: "linux.process_stats" process_stats_config {
   scan_all_processes_on_start: true proc_stats_poll_ms: 100 } } }
