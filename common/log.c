@@ -5,7 +5,6 @@
 #include "common/log.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,16 +36,4 @@ void log_lines(const struct log *log, enum log_level level, const char *format, 
         str_make_printable(line, false);
         log->write(log->userdata, level, line);
     }
-}
-
-static void write_stderr(void *userdata, enum log_level level, const char *line)
-{
-    (void)level;
-    fprintf(stderr, "%s: %s\n", (const char *)userdata, line);
-}
-
-struct log log_to_stderr(const char *program, enum log_level max_level)
-{
-    return (struct log){
-        .max_level = max_level, .write = write_stderr, .userdata = (void *)(uintptr_t)program};
 }

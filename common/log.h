@@ -33,6 +33,3 @@ __attribute__((format(printf, 3, 4))) void log_lines(const struct log *log, enum
 #define log_warning(log, ...) log_line(log, LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(log, ...)    log_line(log, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(log, ...)   log_line(log, LOG_LEVEL_DEBUG, __VA_ARGS__)
-
-// Returns a log that prints `PROGRAM: LINE` to stderr. `program` is borrowed for the log's life.
-struct log log_to_stderr(const char *program, enum log_level max_level);

@@ -166,11 +166,6 @@ void database_budget(struct database *db, struct budget *budget)
     writer_budget(db->writer, budget);
 }
 
-int64_t database_id_shift(const struct database *db, enum table_id table)
-{
-    return db->shifts ? db->shifts->add[table][0] : 0;
-}
-
 const struct selection *database_selection(const struct database *db)
 {
     return db->selection;

@@ -44,9 +44,6 @@ const struct selection *database_selection(const struct database *db);
 // Called before the first row. For callers, ids still count from 0. `shifts` is borrowed.
 void database_shift_ids(struct database *db, const struct id_shifts *shifts);
 
-// Returns the shift of the table's ids.
-int64_t database_id_shift(const struct database *db, enum table_id table);
-
 // Adds a row. All cells are NULL except the key, which is *ret_id (`ret_id` may be NULL); ids count
 // from 0. The cells are valid until the next call. Never returns NULL: after a failure, rows are
 // discarded, and database_error() has the failure.

@@ -456,16 +456,6 @@ static int trace_add(struct bugreport *report, const void *bytes, size_t size, s
     return r;
 }
 
-int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err)
-{
-    uint8_t head[1 + WIRE_VARINT_MAX] = {PB_Trace_packet << 3 | WIRE_BYTES};
-    size_t head_size = (size_t)(wire_put_varint(head + 1, size) - head);
-    int r = check_trace_room(report, (uint64_t)size + head_size, err);
-    if (r == 0)
-        r = trace_add(report, head, head_size, err);
-    return r < 0 ? r : trace_add(report, packet, size, err);
-}
-
 // Returns the end of the last whole packet among the first `room` bytes of a trace file.
 static uint64_t last_border(int fd, uint64_t size, uint64_t room)
 {

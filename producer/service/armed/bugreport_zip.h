@@ -52,9 +52,6 @@ int bugreport_add_machine(struct bugreport *report, const char *proc_root, const
 // Begins a trace. `file_name` comes from the session's config (NULL or empty: systrace.pftrace).
 // The entry's name is made safe and unique.
 int bugreport_trace_begin(struct bugreport *report, const char *file_name, struct err *err);
-// Adds a packet, without its framing. Returns -EFBIG if the trace has reached its maximum size: the
-// packet is not added, and the trace can still be ended.
-int bugreport_trace_add(struct bugreport *report, const void *packet, size_t size, struct err *err);
 // Adds a trace file, from its beginning. Returns -EFBIG if the file is too large: the entry ends
 // behind the last packet that fits.
 int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
