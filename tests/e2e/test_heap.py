@@ -328,6 +328,41 @@ class FullRing(Heap):
             raise
 
 
+LOADS_RELATIVE = """
+#include <dlfcn.h>
+#include <stddef.h>
+#include <unistd.h>
+int main(void)
+{
+    void *library = dlopen("./a b/library.so", RTLD_NOW);
+    void (*work)(void) = (void (*)(void))dlsym(library, "library_work");
+    if (chdir("/") < 0)
+        return 1;
+    for (int i = 0; i < 1000; i++)
+        work();
+    return 0;
+}
+"""
+RELATIVE = "#include <stdlib.h>\nvoid *kept; void library_work(void) { kept = malloc(1000); }\n"
+
+
+class Paths(Heap):
+    def test_a_library_that_was_loaded_by_a_relative_path_has_names(self):
+        folder = self.dir / "a b"
+        folder.mkdir()
+        (folder / "library.c").write_text(RELATIVE)
+        (self.dir / "loads.c").write_text(LOADS_RELATIVE)
+        for argv in (("-shared", "-fPIC", "-o", folder / "library.so", folder / "library.c"),
+                     ("-o", self.dir / "loads", self.dir / "loads.c", "-ldl")):
+            done = run("cc", "-g", *argv)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(MMTRACE, "heap", "-o", self.trace, "-i", "1", "--", "./loads", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("library_work (library.so)", done.stderr)
+        mapped = "select distinct name from stack_profile_mapping where name like '%/library.so'"
+        self.assertEqual(self.query(mapped), [(str((folder / "library.so").resolve()),)])
+
+
 class RealPrograms(Heap):
     """Nothing that a program prints may change."""
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "producer/agents/heap/mapped_path.h"
 #include "producer/agents/heap/notes.h"
 
 #define OBJECTS_MAX 8192
@@ -79,21 +80,38 @@ static bool tell_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * seg
     return true;
 }
 
+struct path {
+    const char *text;
+    size_t size;
+    char room[HEAP_PATH_MAX];
+};
+
+// The loader's name of the program is empty. The name of a library is as the program gave it, and
+// may be relative to a folder that was the current one.
+static void path_of(const struct dl_phdr_info *info, struct path *ret)
+{
+    const char *name = info->dlpi_name ? info->dlpi_name : "";
+    ret->text = name;
+    ret->size = strnlen(name, HEAP_PATH_MAX);
+    if (*name == '/')
+        return;
+    ssize_t n = *name ? (ssize_t)mapped_path((uintptr_t)info->dlpi_phdr, ret->room, HEAP_PATH_MAX)
+                      : readlink("/proc/self/exe", ret->room, HEAP_PATH_MAX);
+    if (n > 0 || !*name) {
+        ret->text = ret->room;
+        ret->size = n > 0 ? (size_t)n : 0;
+    }
+}
+
 static bool tell(const struct dl_phdr_info *info)
 {
-    char exe[HEAP_PATH_MAX];
-    const char *path = info->dlpi_name ? info->dlpi_name : "";
-    size_t size = strnlen(path, HEAP_PATH_MAX);
-    if (size == 0) {
-        ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe));
-        path = exe;
-        size = n > 0 ? (size_t)n : 0;
-    }
+    struct path path;
+    path_of(info, &path);
     struct build_id id = build_id_of(info);
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) &&
-            !tell_segment(info, segment, path, size, id))
+            !tell_segment(info, segment, path.text, path.size, id))
             return false;
     }
     return true;
