@@ -38,6 +38,7 @@
 #define ROWS_FEW   3
 #define SMALL_PART 100 // a small part is less than 1/100
 #define NAME_SHOWN 200
+#define SHOWN_MIN  52 // bytes: 0.05 kB
 
 struct row {
     uint64_t function; // index in names
@@ -445,6 +446,8 @@ static void print_table(struct summary *s, bool allocated, size_t n, struct dema
     fprintf(out, has_third ? " %12s  function\n" : "  function\n", "allocated");
     for (size_t i = 0; i < s->rows.n && i < n; i++) {
         const struct row *row = &s->rows.items[i];
+        if ((allocated ? row->allocated : row->total) < SHOWN_MIN)
+            continue; // the table would show 0.0
         fprintf(out, "%12.1f %12.1f", kb(allocated ? row->self_allocated : row->self),
                 kb(allocated ? row->allocated : row->total));
         fprintf(out, has_third ? " %12.1f  " : "  ", kb(row->allocated));
