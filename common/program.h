@@ -25,8 +25,8 @@ struct program {
     const char *more;  // paragraphs behind the verbs
     const struct program_verb *verbs;
     size_t n_verbs;
-    bool bare_is_help; // without arguments: print the overview and return 0; false: no arguments
-                       // are a usage error
+    bool bare_is_help; // without arguments: print the overview and return 0; false: a command
+                       // line without arguments is a usage error
 };
 
 // Runs the verb of the command line. Returns main()'s exit code. Closed descriptors from 0 to 2 are

@@ -48,7 +48,7 @@ struct zipindex_source {
 
 // Reads the directory and each entry's header, in pieces of at most 4 KiB. Returns 0; -EBADMSG if
 // the file is not a zip or the directory is damaged; -EFBIG beyond the limits above; -ENOMEM; or
-// the error of read(). On failure *ret is empty.
+// the error of read().
 int zipindex_read(const struct zipindex_source *source, const char *name, struct zipindex *ret,
                   struct err *err);
 void zipindex_done(struct zipindex *index); // fit for CLEANUP()

@@ -2,9 +2,10 @@
 //
 // If a hostile file takes over the parser, the process can run no programs, cannot reach the
 // network or other processes, and can write only to the folders of the output and of temporary
-// files. The paths are taken from the command line, so a file works anywhere.
+// files. The paths are taken from the command line, so inputs and outputs may be in any folder.
 //
-// The prompt runs a pager of the user, which may need any file, so the prompt guards no files.
+// The prompt runs the user's pager. The pager may need any file, so the sandbox of the prompt
+// guards no files.
 #include "converter/cli/own_sandbox.h"
 
 #include <errno.h>

@@ -6,8 +6,9 @@
 //
 // T(table, doc)
 // K(table, column, doc)             the row's id, INTEGER PRIMARY KEY; always the first column
-// C(table, column, type, doc)       stored; type is INT, REAL, TEXT or BLOB; hidden if it begins
-// with _ G(table, column, type, sql, doc)  computed by the view from the other columns
+// C(table, column, type, doc)       stored; type is INT, REAL, TEXT or BLOB; hidden if the name
+//                                   begins with _
+// G(table, column, type, sql, doc)  computed by the view from the other columns
 //
 // A table with columns that are computed or hidden is stored as _NAME, and NAME is a view.
 // (SQLite's own generated columns are computed at every insertion.)

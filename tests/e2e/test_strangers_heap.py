@@ -46,7 +46,7 @@ data_sources {
 
 
 def rss_kb(pid):
-    """Memory of the process's own, as it was at its largest."""
+    """The largest size that the process's own memory had."""
     return int(states.proc_text(pid, "status").partition("VmHWM:")[2].split()[0])
 
 
@@ -189,7 +189,7 @@ class Summons(Strangers):
 class Residency(Strangers):
     def test_mapped_files_that_never_answer(self):
         """No file is looked up in a process with mounts of its own; files of other processes
-        are."""
+        are looked up."""
         strangers.fuse_device(self.dir)
         thief = self.stranger("map", self.theirs)
         honest = self.start("sleep", "60")
@@ -363,8 +363,8 @@ class Clients(Strangers):
             self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_few_descriptors(self):
-        """Profiles of others leave a recorder half of its descriptors; those that are refused do
-        not keep it busy."""
+        """Profiles of others leave a recorder half of its descriptors; refused profiles
+        do not keep the recorder busy."""
         path = self.dir / "config"
         path.write_text(HEAP)
         recorder = self.start("prlimit", "--nofile=60", MMTRACE, "record", "-c", path, "-o",

@@ -231,7 +231,7 @@ static void dataread_start(struct import *im, const struct ftrace_event *event)
 {
     struct storage *storage = event->own;
     uint64_t key = read_key(event);
-    // As in Perfetto, the first thread that reads there counts.
+    // As in Perfetto, the first thread that reads at the offset counts.
     bool is_new;
     import_map_get(im, &storage->reads, key, event->pid, &is_new);
     struct slice_name path = ftrace_text(event, "pathbuf");

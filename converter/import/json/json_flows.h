@@ -26,13 +26,13 @@ VEC_DEFINE(json_flow_waits, struct json_flow_wait);
 struct json_flows {
     struct map64 last; // flow -> index in ends
     struct json_flow_ends ends;
-    struct strset ids;            // id, category and name of older flows; the index is the flow
+    struct strset ids; // id, category and name of flows in the older format; the index is the flow
     struct map64 waiting;         // track -> index in waits, + 1
     struct json_flow_waits waits; // flows that end in the next slice of their track
     struct strbuf key;
 };
 
-// The flow of an older event, which is known by its id, category and name.
+// The flow of an event in the older format, which is known by its id, category and name.
 uint64_t json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
                       struct slice_name category, struct slice_name name);
 

@@ -11,7 +11,7 @@
 // later.
 //
 // A program that enters a seccomp jail may permit itself only the system calls of its allocator.
-// Its profile therefore ends before.
+// The profile therefore ends before the program enters the jail.
 #include "producer/agents/heap/hooks.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread may never leave the ring, because a handler jumped out of it, and must find memory there
-// for ever. Therefore the place of the mapping is reused if possible, and otherwise stays.
+// If a handler jumps out of a write to the ring, the thread counts as inside the ring for ever, and
+// must find memory there. Therefore the place of the mapping is reused if possible, and otherwise
+// stays.
 #include "producer/agents/heap/window.h"
 
 #include <errno.h>

@@ -5,9 +5,9 @@
 // HotSpot and OpenJ9 report sampled allocations at an interval of bytes. For a small rate the
 // interval is 0: all allocations are reported, and one of each `sample_rate` in a row on a thread
 // is taken, at a position that is drawn anew each time. Every allocation has the same chance, even
-// in threads with fewer allocations than that, and a program with a rhythm cannot hide from
-// sampling. For a large rate HotSpot reports only some allocations, see draw.c. ART reports each
-// allocation by another event.
+// in threads with fewer than `sample_rate` allocations, and a program with a rhythm cannot hide
+// from sampling. For a large rate HotSpot reports only some allocations, see draw.c. ART reports
+// each allocation by another event.
 //
 // A sample needs only numbers unless its stack is new: the thread's name is cached in its JVMTI
 // storage, a class's name in its tag, and methods are represented by their ids. Nothing here asks
@@ -16,7 +16,7 @@
 //
 // When sampling ends, a callback may still run in any thread for an unknown time. Therefore large
 // memory is freed under the locks of its users, and the small rest stays. The VM must survive any
-// failure here: loading never fails at the VM's start, but prints one message.
+// failure here: an agent that cannot work prints one message, and the VM starts all the same.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +45,7 @@
 _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 
 #define FLUSH_PERIOD_S              1
-#define START_MAX_MS                20000 // of a VM that is asked before its start is complete
+#define START_MAX_MS                20000 // longest wait until a VM has started
 #define START_STEP_MS               10
 #define NAME_USES                   256 // samples after which a thread's name is asked for again
 #define STALE_TRIES                 4   // names are dropped every 64 MB

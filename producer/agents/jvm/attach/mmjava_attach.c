@@ -2,7 +2,8 @@
 //
 // mmjava-attach PID LIBRARY OPTIONS: loads the agent into a Java VM for a recorder, whose loop goes
 // on meanwhile. The recorder gets the answer over the socket that is descriptor 3
-// (producer/heap/attach_abi.h). SIGTERM, or the recorder's death, ends the program in order.
+// (producer/heap/attach_abi.h). SIGTERM, or the recorder's death, ends the current wait: the
+// program gives up and cleans up.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
