@@ -3,9 +3,8 @@
 """Make a trace with some of everything that people ask about: always the same bytes for the same N.
 
 usage: make_mixed.py N OUTPUT   about N kernel events (scheduling, markers, rss_stat), a track event
-with annotations
-                                to ten of them, vmstat every 10 ms, and a heap profile of 2000 call
-                                stacks
+                                with annotations to ten of them, vmstat every 10 ms, and a heap
+                                profile of 2000 call stacks
 """
 import random
 import sys

@@ -3,12 +3,11 @@
 """Make a trace without recording one, for measuring the converter: always the same bytes for the
 same N.
 
-usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixty processes, bundles
-of about
-                                         a thousand events
+usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixty processes,
+                                         bundles of about a thousand events
        make_trace.py --packets N OUTPUT  N packets of about twenty bytes: values of counters, from
-       four
-                                         sequences that are written in turn, each behind the others
+                                         four sequences that are written in turn, each behind the
+                                         others
 """
 import pathlib
 import random

@@ -9,8 +9,9 @@ one entry a line:
     recording   which recordings, globs with | between them
     table       which table
     column      this column is not compared; with =- behind it, where the peer has NULL; empty: see
-                rows rows        rows that match this regular expression are not compared reason
-                why
+                rows
+    rows        rows that match this regular expression are not compared
+    reason      why
 
 An entry that makes no difference in any recording of a whole run is an error: remove the entry.
 """

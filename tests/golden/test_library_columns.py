@@ -3,11 +3,10 @@
 """Modules of the SQL library have what Perfetto's modules of the same names have.
 
 usage: test_library_columns.py MMSQL          compares with library_columns.csv, and, where there is
-a
-                                              trace_processor_shell (TRACE_PROCESSOR_SHELL or PATH),
-                                              the file with it
+                                              a trace_processor_shell (TRACE_PROCESSOR_SHELL or
+                                              PATH), the file with it
        test_library_columns.py MMSQL --write  writes library_columns.csv as trace_processor_shell
-       has it
+                                              has it
 
 The file has a row for each public table, view, function and macro of the modules that mmsql has:
 the names of its columns, and its arguments as name:type. Internal names (_...) are left out. What a

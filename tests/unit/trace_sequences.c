@@ -67,6 +67,76 @@ static void interned_data_holds_for_a_generation(void **state)
     seen_free(seen);
 }
 
+// An entry of interned data: its iid, and a text of `size` bytes.
+static void write_entry(struct wire_writer *w, uint32_t field, uint64_t iid, size_t size)
+{
+    static const char text[8192];
+    size_t entry = wire_begin(w, field);
+    wire_uint(w, PB_InternedString_iid, iid);
+    wire_bytes(w, PB_InternedString_str, text, size);
+    wire_end(w, entry);
+}
+
+// Reads the interned data of the writer.
+static void table_of(struct trace_writer *writer, struct interned_table *ret)
+{
+    assert_false(writer->w.overflow);
+    struct wire_reader data = wire_reader_over(writer->bytes, wire_size(&writer->w));
+    assert_int_equal(interned_table_read(ret, data, NULL), 0);
+}
+
+// A table gets an index with its ninth entry: before, at and behind that size each entry is found.
+static void entries_are_found_in_tables_of_any_size(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 40; n++) {
+        struct trace_writer writer;
+        trace_writer_start(&writer);
+        for (size_t i = 0; i < n; i++)
+            write_entry(&writer.w, 1 + i % 2, 100 + i / 2, i);
+        if (n)
+            write_entry(&writer.w, 1, 100, 77); // the first entry of an iid counts
+        struct interned_table table = {0};
+        table_of(&writer, &table);
+        assert_int_equal(table.entries.n, n);
+        struct interned_use use = {0};
+        struct generation generation = {.interned = &table, .use = &use};
+        for (size_t i = 0; i < n; i++) {
+            struct interned *entry = generation_find(&generation, 1 + i % 2, 100 + i / 2);
+            assert_ptr_equal(entry, &table.entries.items[i]);
+        }
+        assert_int_equal(use.n_missing, 0);
+        assert_null(generation_find(&generation, 3, 100));
+        assert_null(generation_find(&generation, 1, 100 + n));
+        assert_int_equal(use.n_missing, 2);
+        interned_table_done(&table);
+    }
+}
+
+static void long_entries_are_withheld_after_many_bytes(void **state)
+{
+    (void)state;
+    struct trace_writer writer;
+    trace_writer_start(&writer);
+    write_entry(&writer.w, 1, 1, 8192 - 5); // the entry has 8192 bytes
+    write_entry(&writer.w, 1, 2, 4096 - 5); // the longest entry that is short
+    struct interned_table table = {0};
+    table_of(&writer, &table);
+    assert_int_equal(table.entries.items[0].size, 8192);
+    assert_int_equal(table.entries.items[1].size, 4096);
+    struct interned_use use = {0};
+    struct generation generation = {.interned = &table, .use = &use};
+    for (size_t i = 0; i < ((size_t)256 << 20) / 8192 + 1; i++)
+        assert_non_null(generation_find(&generation, 1, 1));
+    assert_int_equal(use.n_withheld, 0);
+    assert_null(generation_find(&generation, 1, 1));
+    assert_int_equal(use.n_withheld, 1);
+    assert_int_equal(use.n_long_bytes, ((uint64_t)256 << 20) + 8192);
+    assert_non_null(generation_find(&generation, 1, 2));
+    assert_non_null(generation_entry(&generation, 1, 1)); // a user that reads the entry once
+    interned_table_done(&table);
+}
+
 static void a_gap_invalidates_state(void **state)
 {
     (void)state;
@@ -384,6 +454,8 @@ int main(void)
         cmocka_unit_test(machines_have_a_limit),
         cmocka_unit_test(a_packet_waits_for_its_clock),
         cmocka_unit_test(interned_data_holds_for_a_generation),
+        cmocka_unit_test(entries_are_found_in_tables_of_any_size),
+        cmocka_unit_test(long_entries_are_withheld_after_many_bytes),
         cmocka_unit_test(a_gap_invalidates_state),
         cmocka_unit_test(packets_without_time_stay_behind_the_latest),
         cmocka_unit_test(state_without_a_sequence_is_a_problem),
