@@ -35,7 +35,7 @@ REFERENCE_CLANG_FORMAT = 14
 INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmsql_functions.so")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
 TAIL_LINES = 60
-FILE_TIMEOUT_S = {False: 900, True: 3600}  # of one file of Python tests, without and with --long
+FILE_TIMEOUT_S = {False: 900, True: 5400}  # of one file of Python tests, without and with --long
 # A parent may ignore these, as nohup does and a shell for its background. Tests must not.
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE)
 
@@ -230,20 +230,29 @@ def runs_alone(file):
     return re.search(r"^ALONE = |\bload\.pressure\(", file.read_text(), re.M) is not None
 
 
+def runs_beside(file):
+    """Whether a file of tests mostly waits, and says so in a line `BESIDE = "why"`: it takes the
+    place of no other file."""
+    return re.search(r"^BESIDE = ", file.read_text(), re.M) is not None
+
+
 def python_tests(step, directory, only, options):
     """Run every tests/e2e/test_*.py in a process of its own, several at a time."""
     files = sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
     files = [f for f in files if not only or f.stem in only]
     alone = [f for f in files if runs_alone(f)]
+    beside = [f for f in files if runs_beside(f) and f not in alone]
     # The largest files first, so that none is left over at the end.
-    together = sorted(set(files) - set(alone), key=lambda f: -f.stat().st_size)
+    together = sorted(set(files) - {*alone, *beside}, key=lambda f: -f.stat().st_size)
     if any(f.stem == "test_heap_pools" for f in files):
         code, output = run([ROOT / "scripts" / "aarch64-root", AARCH64_ROOT])
         if code not in (0, 77):
             step.fail("scripts/aarch64-root", tail(output))
     results = {}
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {f: pool.submit(python_file, f, directory, options.long) for f in together}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
+            concurrent.futures.ThreadPoolExecutor(max(1, len(beside))) as more:
+        waiting = {f: executor.submit(python_file, f, directory, options.long)
+                   for executor, some in ((more, beside), (pool, together)) for f in some}
         results.update((f, future.result()) for f, future in waiting.items())
     for file in alone:
         results[file] = python_file(file, directory, options.long)

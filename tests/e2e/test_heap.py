@@ -666,6 +666,7 @@ class Attach(Heap):
         process.send_signal(signal.SIGSTOP)
         states.wait_for_state(process.pid, "T")
         self.check_refused(process, "it is stopped")
+        self.assertEqual(self.stat("heapprofd_rejected_concurrent"), 1)
         self.assertIn("State:\tT", pathlib.Path(f"/proc/{process.pid}/status").read_text())
         process.send_signal(signal.SIGCONT)
 

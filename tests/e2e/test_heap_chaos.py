@@ -129,6 +129,25 @@ class Many(Service):
         (n,), = self.query("select count(distinct upid) from heap_profile_allocation")
         self.assertGreater(n, 150)
 
+    def test_a_process_that_is_stopped_meanwhile(self):
+        """The process is profiled or rejected, at whatever step of the attachment the signal
+        arrives. The recorder ends, and the process goes on later."""
+        process, n_rejected = self.start("sleep", "300"), 0
+        for step in range(12):
+            self.trace.unlink(missing_ok=True)
+            recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-d", "300", "-p", process.pid)
+            time.sleep(step * 0.004)
+            process.send_signal(signal.SIGSTOP)
+            said = recorder.communicate(timeout=60)[1]
+            states.wait_for_state(process.pid, "T")
+            process.send_signal(signal.SIGCONT)
+            is_rejected = self.stat("heapprofd_rejected_concurrent") == 1
+            n_rejected += is_rejected
+            self.assertEqual(recorder.returncode, int(is_rejected), said)
+            self.assertRegex(said, "it (is|was just) stopped" if is_rejected else ": attached")
+        self.assertGreater(n_rejected, 0)
+        self.assertEqual(attach(self.trace, process.pid, 0).returncode, 0)
+
 
 class Programs(Service):
     """With programs of their own."""
