@@ -12,9 +12,9 @@
 // The key has times of the file. A write within the same tick of the kernel's clock would not
 // change the times, so the database of a file that changed in this very tick is not kept.
 //
-// Names below the cache lead to files of the caller only. Each folder above belongs to the caller
-// or to root, and no other user can exchange its entries. A stranger's folder would lead a query of
-// root to a stranger's answers.
+// Names below the cache lead to files of the caller only. Each folder and link above belongs to the
+// caller or to root, and no other user can exchange the entries of a folder. A stranger's folder
+// would lead a query of root to a stranger's answers.
 #include "converter/cli/trace_cache.h"
 
 #include <dirent.h>
@@ -49,6 +49,7 @@
 #define ROOM_TIMES     64 // times the trace: more than databases of deflated traces take
 #define ROOM_LEAST     ((uint64_t)16 << 20)
 #define BLOCK_BYTES    512 // of st_blocks
+#define LINKS_MAX      40  // in a path, as for the kernel
 
 static char *path_make(const char *folder, const char *name)
 {
@@ -75,6 +76,62 @@ static void refuse(struct trace_cache *cache, const char *folder, const char *wh
                  "names another, --no-cache goes without)",
                  folder, why) < 0)
         cache->refusal = NULL;
+}
+
+// Puts the target of the link at the first `n` bytes of `path` in place of the link.
+static char *link_follow(const char *path, size_t n)
+{
+    char target[PATH_MAX], *ret;
+    CLEANUP(freep) char *link = strndup(path, n);
+    CLEANUP(freep) char *above = link ? folder_of(link) : NULL;
+    ssize_t size = link ? readlink(link, target, sizeof(target)) : -1;
+    if (!above || size <= 0 || size == (ssize_t)sizeof(target))
+        return NULL;
+    int r = asprintf(&ret, "%s%s%.*s%s", *target == '/' ? "" : above, *target == '/' ? "" : "/",
+                     (int)size, target, path + n);
+    return r < 0 ? NULL : ret;
+}
+
+// Returns the length of the path up to its first link; 0: it has no link, or a part is missing; -1:
+// a part is not to be trusted.
+static ssize_t first_link(struct trace_cache *cache, const char *path)
+{
+    for (const char *end = path; *end;) {
+        struct stat st;
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        CLEANUP(freep) char *part = strndup(path, (size_t)(end - path));
+        if (!part || lstat(part, &st) < 0)
+            return 0;
+        bool is_link = S_ISLNK(st.st_mode);
+        const char *fault = !is_link                                   ? folder_fault(&st)
+                            : st.st_uid != geteuid() && st.st_uid != 0 ? "is a link of another user"
+                                                                       : NULL;
+        if (fault) {
+            refuse(cache, part, fault);
+            return -1;
+        }
+        if (is_link)
+            return end - path;
+    }
+    return 0;
+}
+
+// Returns the real path, or NULL with errno. A link of another user would lead root's databases to
+// a folder of root's that is no cache.
+static char *real_path(struct trace_cache *cache, const char *path)
+{
+    CLEANUP(freep) char *now = strdup(path);
+    for (int i = 0; now && i < LINKS_MAX; i++) {
+        ssize_t n = first_link(cache, now);
+        if (n == 0)
+            return realpath(now, NULL);
+        char *next = n > 0 ? link_follow(now, (size_t)n) : NULL;
+        free(now);
+        now = next;
+    }
+    errno = ELOOP;
+    return NULL;
 }
 
 // Opens the real path `folder`, part by part. Returns -1 if the folder cannot be opened or is not
@@ -115,7 +172,7 @@ static char *base_name(void)
 static void base_make(struct trace_cache *cache, const char *path)
 {
     CLEANUP(freep) char *above = folder_of(path);
-    CLEANUP(freep) char *real = above ? realpath(above, NULL) : NULL;
+    CLEANUP(freep) char *real = above ? real_path(cache, above) : NULL;
     CLEANUP(close_fdp) int fd = real ? folder_walk(cache, real) : -1;
     if (fd >= 0)
         mkdirat(fd, strrchr(path, '/') + 1, 0700);
@@ -154,10 +211,10 @@ void trace_cache_open(struct trace_cache *cache, const char *path)
     if (!cache->bytes_max)
         return;
     CLEANUP(freep) char *base = base_name();
-    CLEANUP(freep) char *real = base ? realpath(base, NULL) : NULL;
+    CLEANUP(freep) char *real = base ? real_path(cache, base) : NULL;
     if (base && !real && errno == ENOENT) {
         base_make(cache, base);
-        real = realpath(base, NULL);
+        real = real_path(cache, base);
     }
     CLEANUP(freep) char *folder = real ? path_make(real, "mmtrace") : NULL;
     CLEANUP(close_fdp) int fd = folder ? folder_walk(cache, real) : -1;

@@ -514,6 +514,25 @@ class Folders(Case):
         self.assertEqual(self.entries(self.home), [])
 
     @lib.needs_root
+    def test_a_link_of_a_stranger(self):
+        """The link leads to a folder of root's, /run for instance: the folder mmtrace there is
+        another one."""
+        aside, link = self.dir / "aside", self.home / "link"
+        aside.mkdir(0o755)
+        link.symlink_to(aside)
+        env = {**self.env, "XDG_CACHE_HOME": str(link)}
+        self.assertEqual(self.answer(env=env), CONVERTED)
+        self.mark(aside / "mmtrace")
+        self.assertEqual(self.answer(env=env), CACHED, "a link of one's own is followed")
+        shutil.rmtree(aside / "mmtrace")
+        os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+        self.refused("is a link of another user", env=env)
+        os.chown(link, 0, 0, follow_symlinks=False)
+        os.chown(self.home, STRANGER, STRANGER)
+        self.refused("belongs to another user", env=env)
+        self.assertEqual(self.entries(aside), [])
+
+    @lib.needs_root
     def test_a_file_of_a_stranger_in_the_folder(self):
         self.fill()
         entry, = self.entries()

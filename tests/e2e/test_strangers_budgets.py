@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import resource
+import shutil
 import socket
 import struct
 import tempfile
@@ -64,6 +65,13 @@ class Triggers(unittest.TestCase):
             with contextlib.suppress(BlockingIOError):
                 client.recv(65536)
 
+    @staticmethod
+    def is_of_root(path):
+        """Whether a trigger of root caused the trace. The daemon removes others meanwhile."""
+        with contextlib.suppress(FileNotFoundError):
+            return not path.stat().st_mode & 0o1000
+        return False
+
     def test_evidence_stays(self):
         """Traces of root's triggers stay, those from before the attack and those made during the
         attack."""
@@ -86,8 +94,8 @@ class Triggers(unittest.TestCase):
         self.assertEqual(others.errors, [])
         self.assertEqual([path for path in before if not path.exists()], [])
         self.assertEqual(self.trigger(), "")
-        lib.wait_for(lambda: any(p not in before and not p.stat().st_mode & 0o1000
-                                 for p in self.traces()), self.daemon.said)
+        lib.wait_for(lambda: any(p not in before and self.is_of_root(p) for p in self.traces()),
+                     self.daemon.said)
         self.assertIn(f"of user {strangers.UID} is held back: ", self.daemon.said())
 
     def test_no_core_is_kept_busy(self):
@@ -219,6 +227,46 @@ class Expressions(unittest.TestCase):
 
     def test_very_many(self):
         self.assertIn(b"more than 32 expressions", self.enable(*[b"a{255}"] * 33))
+
+
+@lib.needs_root
+class Configs(unittest.TestCase):
+    """Numbers in the config of a user who may record, but has no other right of root's."""
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-configs-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.dir.chmod(0o777)
+
+    def record(self, config):
+        (self.dir / "config").write_text("buffers { size_kb: 256 } duration_ms: 300 " + config)
+        others = strangers.Timed(self.daemon.status)
+        done = lib.run(lib.MMTRACE, "record", "-c", self.dir / "config", "-o", self.dir / "trace",
+                       env=self.daemon.env, user=strangers.UID, group=strangers.UID,
+                       extra_groups=[], timeout_s=120)
+        longest, _ = others.stop()
+        self.assertEqual(others.errors, [])
+        self.assertLess(longest, SERVED_S)
+        return done
+
+    @lib.needs_tracefs
+    def test_the_kernels_buffers(self):
+        """The kernel allocates what it is asked for, and the daemon stands still meanwhile."""
+        done = self.record('data_sources { config { name: "linux.ftrace" ftrace_config { '
+                           'ftrace_events: "oom/mark_victim" buffer_size_kb: 4294967295 } } }')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("buffer_size_kb: 4294967295 is lowered to", self.daemon.said())
+
+    def test_very_many_data_sources(self):
+        """Each takes memory of the daemon."""
+        before = self.daemon.rss_kb()
+        source = 'data_sources { config { name: "linux.sys_stats" } } '
+        done = self.record(source * 257)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("data_sources: 257 are more than the maximum of 256", done.stderr)
+        self.assertEqual(self.record(source * 256).returncode, 0)
+        self.assertLess(self.daemon.rss_kb(), before + 24576)
 
 
 if __name__ == "__main__":

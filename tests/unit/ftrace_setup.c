@@ -489,14 +489,20 @@ static void buffer_sizes_follow_the_memory(void **state)
 {
     (void)state;
     Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
-    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30), 8192);
-    assert_int_equal(setup_buffer_kb(&config, UINT64_C(4) << 30), 2048);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 2), 8192);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(4) << 30, 2), 2048);
     config.buffer_size_kb = 1024;
-    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30), 1024);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 2), 1024);
     config.buffer_size_lower_bound = 1;
-    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30), 8192);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 2), 8192);
     config.buffer_size_kb = 10000;
-    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30), 10000);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 2), 10000);
+    config.buffer_size_kb = UINT32_MAX;
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 2), 256 << 10);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 16), 32 << 10);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(8) << 30, 4096), 8192);
+    assert_int_equal(setup_buffer_kb(&config, UINT64_C(1) << 50, 4), 256 << 10);
+    assert_int_equal(setup_buffer_kb(&config, 0, 0), 2048);
 }
 
 static void system_calls_have_numbers(void **state)

@@ -21,6 +21,7 @@
 #include "producer/sources/source.h"
 
 #define BUFFERS_MAX             128
+#define DATA_SOURCES_MAX        256
 #define DURATION_MS_MAX         (7u * 24 * 3600 * 1000)
 #define GUARDED_DURATION_MS_MAX (24u * 3600 * 1000)
 #define GUARDED_BUFFERS_KB_MAX  (128u * 1024)
@@ -238,6 +239,9 @@ static int check_data_sources(const struct check *check)
     const Pb__TraceConfig *trace = check->trace;
     if (!trace->n_data_sources && !trace->n_activate_triggers)
         WARN(check, "data_sources: there is none, only the service's own packets are recorded");
+    if (trace->n_data_sources > DATA_SOURCES_MAX)
+        return FAIL(check, "data_sources: %zu are more than the maximum of %d",
+                    trace->n_data_sources, DATA_SOURCES_MAX);
     for (size_t i = 0; i < trace->n_data_sources; i++) {
         const Pb__DataSourceConfig *source = trace->data_sources[i]->config;
         if (!source)

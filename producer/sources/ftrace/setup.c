@@ -13,6 +13,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@
 #define BUFFER_LOW_KB     (2u << 10)
 #define KPROBE_MAX_ACTIVE "1024" // maximum concurrent calls of one function, for return probes
 #define SUBBUF_KB_MAX     2048
+#define BUFFERS_RAM_SHARE 16         // the buffers of all CPUs take this part of the memory at most
+#define BUFFERS_KB_MAX    (1u << 20) // meanwhile the daemon serves nobody: 3 s for 1.5 GiB
 #define MARKER_COPIES     "options/copy_trace_marker"
 
 // Values of FtraceClock.
@@ -47,13 +50,16 @@ struct step {
     const struct log *log;
 };
 
-uint64_t setup_buffer_kb(const Pb__FtraceConfig *config, uint64_t ram_bytes)
+uint64_t setup_buffer_kb(const Pb__FtraceConfig *config, uint64_t ram_bytes, uint64_t n_cpus)
 {
     uint64_t by_ram = ram_bytes >= RAM_HIGH_BYTES ? BUFFER_HIGH_KB : BUFFER_LOW_KB;
-    if (!config->buffer_size_kb ||
-        (config->buffer_size_lower_bound && config->buffer_size_kb < by_ram))
+    uint64_t all = ram_bytes / 1024 / BUFFERS_RAM_SHARE, asked = config->buffer_size_kb;
+    uint64_t most = (all < BUFFERS_KB_MAX ? all : BUFFERS_KB_MAX) / (n_cpus ? n_cpus : 1);
+    if (!asked || (config->buffer_size_lower_bound && asked < by_ram))
         return by_ram;
-    return config->buffer_size_kb;
+    if (most < by_ram)
+        most = by_ram;
+    return asked < most ? asked : most;
 }
 
 void setup_warn(const Pb__FtraceConfig *config, const struct log *log)
@@ -185,9 +191,17 @@ static uint64_t set_buffer_size(const struct step *step, uint64_t asked)
 static void choose_buffer_size(const struct step *step)
 {
     uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), kb = 0;
-    if (!step->config->preserve_ftrace_buffer)
-        kb = set_buffer_size(
-            step, setup_buffer_kb(step->config, (uint64_t)sysconf(_SC_PHYS_PAGES) * page_size));
+    if (!step->config->preserve_ftrace_buffer) {
+        kb = setup_buffer_kb(step->config, (uint64_t)sysconf(_SC_PHYS_PAGES) * page_size,
+                             (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
+        if (kb < step->config->buffer_size_kb)
+            log_warning(step->log,
+                        "ftrace: buffer_size_kb: %" PRIu32 " is lowered to %" PRIu64
+                        ": the buffers of all processors take no more than 1 GiB and a %dth of "
+                        "the memory",
+                        step->config->buffer_size_kb, kb, BUFFERS_RAM_SHARE);
+        kb = set_buffer_size(step, kb);
+    }
     if (!kb)
         kb = read_buffer_kb(&step->setup->fs);
     uint64_t pages = kb * 1024 / page_size;

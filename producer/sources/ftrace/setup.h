@@ -50,5 +50,7 @@ int setup_switch(struct setup *setup, bool on);
 void setup_close(struct setup *setup, const struct log *log);
 
 // Returns the kilobytes of each CPU's buffer by Perfetto's rule: as configured, otherwise 8 MiB on
-// machines with at least 7 GiB, and 2 MiB on others.
-uint64_t setup_buffer_kb(const Pb__FtraceConfig *config, uint64_t ram_bytes);
+// machines with at least 7 GiB, and 2 MiB on others. A configured size is lowered if the buffers of
+// all CPUs would take too much of the machine: the kernel allocates whatever it is asked for, and
+// kills processes for that.
+uint64_t setup_buffer_kb(const Pb__FtraceConfig *config, uint64_t ram_bytes, uint64_t n_cpus);
