@@ -21,9 +21,11 @@ struct lines {
     uint64_t number; // of the last line returned, from 1
 };
 
+// `bytes` may be NULL if `size` is 0.
 static inline struct lines lines_over(const uint8_t *bytes, size_t size)
 {
-    return (struct lines){.at = (const char *)bytes, .end = (const char *)bytes + size};
+    const char *at = (const char *)bytes;
+    return (struct lines){.at = at, .end = size ? at + size : at};
 }
 
 static inline size_t text_size(struct span text)
