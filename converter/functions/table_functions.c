@@ -271,6 +271,7 @@ int table_functions_register(sqlite3 *handle)
         slice_layout_register,
         flow_functions_register,
         annotated_stack_register,
+        flame_functions_register,
         args_table_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)

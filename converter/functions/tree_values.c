@@ -10,23 +10,14 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
-#include "converter/functions/graph.h"
+#include "converter/functions/tree.h"
 
 SQLITE_EXTENSION_INIT3
 
 #define VALUE_TREE  "TREE"
 #define COLUMNS_MAX 32
 
-struct tree {
-    struct value_rows rows;
-    struct map64 row_of; // by id
-    uint32_t n;          // rows
-    uint32_t *parent;    // owned; by row, of the input; NO_NODE: a root
-    uint32_t *order;     // owned; the input's row at each place of the output
-    uint32_t *place;     // owned; the inverse of order
-};
-
-static void tree_free(void *userdata)
+void tree_free(void *userdata)
 {
     struct tree *tree = userdata;
     if (!tree)
@@ -104,7 +95,7 @@ static const char *rows_order(struct tree *tree)
     return NULL;
 }
 
-static const char *tree_build(struct tree *tree, bool *ret_failed)
+const char *tree_build(struct tree *tree, bool *ret_failed)
 {
     size_t n = value_rows_count(&tree->rows);
     if (n >= NO_NODE - 1)

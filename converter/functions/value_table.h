@@ -101,6 +101,7 @@ int profile_function_register(sqlite3 *handle);
 int slice_layout_register(sqlite3 *handle);
 int flow_functions_register(sqlite3 *handle);
 int annotated_stack_register(sqlite3 *handle);
+int flame_functions_register(sqlite3 *handle);
 
 // Aggregates pass on a pointer with a type, which only functions of this folder understand.
 #define VALUE_TABLE     "TABLE"
