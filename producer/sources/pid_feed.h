@@ -11,6 +11,16 @@
 
 #define PID_FEED_CACHE 4096
 
+// A task exits when it ends; the kernel frees it, and gives its id to others, when its parent knows
+// of the exit.
+struct task_end {
+    int32_t tid;
+    uint32_t cpu;     // of the kernel's event
+    nsec_t time;      // of the kernel's event, CLOCK_BOOTTIME
+    const char *name; // the task's last name; borrowed, ends with a NUL if it is shorter than size
+    size_t size;      // 0 if a task is freed
+};
+
 struct pid_feed {
     int32_t recent[PID_FEED_CACHE]; // direct-mapped by pid
     // Called for each pid that is new to the cache: at least once per published pid, and again if
@@ -18,9 +28,10 @@ struct pid_feed {
     void (*seen)(void *userdata, int32_t pid);
     // As `seen`; called each time a pid ended or changed its name.
     void (*changed)(void *userdata, int32_t pid);
-    // Called for each task that exits, with the task's last name: `size` bytes, which end with a
-    // NUL if the name is shorter.
-    void (*exited)(void *userdata, int32_t tid, const char *name, size_t size);
+    // Called for each task that exits, and for each that the kernel frees. The function must not
+    // write packets, because a packet of events may be open.
+    void (*exited)(void *userdata, const struct task_end *end);
+    void (*freed)(void *userdata, const struct task_end *end);
     nsec_t exit_delay; // an exit is published at most so long after the task's end; 0: none is
     void *userdata;
     // Publishes that a process is being profiled; called again when it executes another program.
@@ -47,10 +58,22 @@ static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
         feed->seen(feed->userdata, pid);
 }
 
-static inline void pid_feed_exit(struct pid_feed *feed, int32_t tid, const char *name, size_t size)
+static inline void pid_feed_exit(struct pid_feed *feed, const struct task_end *end)
 {
-    if (feed->exited && tid > 0)
-        feed->exited(feed->userdata, tid, name, size);
+    if (feed->exited && end->tid > 0)
+        feed->exited(feed->userdata, end);
+}
+
+// Publishes that the kernel has freed a task. The next publication of the id counts as new.
+static inline void pid_feed_free(struct pid_feed *feed, const struct task_end *end)
+{
+    if (end->tid <= 0)
+        return;
+    int32_t *slot = &feed->recent[(uint32_t)end->tid % PID_FEED_CACHE];
+    if (*slot == end->tid)
+        *slot = 0;
+    if (feed->freed)
+        feed->freed(feed->userdata, end);
 }
 
 // Notes that the pid ended or changed its name. The next publication of the pid counts as new.

@@ -398,26 +398,26 @@ static void add_symbol(struct fixture *f, uint64_t address, const char *name)
     assert_int_equal(kernel_symbol_list_push(&f->symbols.list, symbol), 0);
 }
 
-struct heard_exit {
+struct heard_end {
     unsigned n;
-    int32_t tid;
+    struct task_end end;
     char name[17];
 };
 
-static void hear_exit(void *userdata, int32_t tid, const char *name, size_t size)
+static void hear_end(void *userdata, const struct task_end *end)
 {
-    struct heard_exit *heard = userdata;
+    struct heard_end *heard = userdata;
     heard->n++;
-    heard->tid = tid;
+    heard->end = *end;
     memset(heard->name, 0, sizeof(heard->name));
-    memcpy(heard->name, name, size);
+    memcpy(heard->name, end->name, end->size);
 }
 
-// The exits of tasks are published, and recorded only if the config selects the event.
+// Tasks that exit are published. If the config selects the event, it is recorded instead.
 static void exits_are_published(void **state)
 {
     struct fixture *f = *state;
-    struct heard_exit heard = {0};
+    struct heard_end heard = {0};
     uint8_t record[36] = {6, 0, 0, 0, 42};
     int32_t tid = 4711;
     memcpy(record + 8, "sixteen letters!", 16);
@@ -426,7 +426,7 @@ static void exits_are_published(void **state)
     make(f, 8192, PACKET_BUFFER_RING, NULL);
     add_record(f, record, sizeof(record)); // nobody listens
     parse(f, 0);
-    f->pids.exited = hear_exit;
+    f->pids.exited = hear_end;
     f->pids.userdata = &heard;
     start_page(f);
     add_record(f, record, sizeof(record));
@@ -434,7 +434,7 @@ static void exits_are_published(void **state)
     parse(f, 0);
     look(f);
     assert_int_equal(heard.n, 1);
-    assert_int_equal(heard.tid, 4711);
+    assert_int_equal(heard.end.tid, 4711);
     assert_string_equal(heard.name, "sixteen letters!");
     assert_int_equal(f->n_times, 0);
 
@@ -443,8 +443,42 @@ static void exits_are_published(void **state)
     add_record(f, record, sizeof(record));
     parse(f, 0);
     look(f);
-    assert_int_equal(heard.n, 2);
+    assert_int_equal(heard.n, 1);
     assert_int_equal(f->n_times, 1);
+}
+
+// Tasks that are freed are published with the boot time, whatever the clock of the events. The id
+// is new when it is seen again.
+static void frees_are_published(void **state)
+{
+    struct fixture *f = *state;
+    struct heard_end heard = {0};
+    uint8_t record[20] = {9, 0, 0, 0, 42};
+    int32_t tid = 4711;
+    memcpy(record + 12, &tid, sizeof(tid));
+    f->reader.frees = (struct free_format){.id = 9, .pid = 12};
+    make(f, 8192, PACKET_BUFFER_RING, NULL);
+    f->pids.freed = hear_end;
+    f->pids.userdata = &heard;
+    pid_feed_publish(&f->pids, 4711);
+    add_record(f, record, sizeof(record));
+    add_record(f, record, 12); // too short
+    parse(f, 0);
+    look(f);
+    assert_int_equal(heard.n, 1);
+    assert_int_equal(heard.end.tid, 4711);
+    assert_int_equal(heard.end.size, 0);
+    nsec_t time = heard.end.time;
+    assert_true(time > 0);
+    assert_int_equal(f->pids.recent[4711 % PID_FEED_CACHE], 0);
+    assert_int_equal(f->n_times, 0);
+
+    f->reader.clock = (struct bundle_head){.clock = 2, .ftrace_time = 1000, .boot_time = 4000};
+    start_page(f);
+    add_record(f, record, sizeof(record));
+    parse(f, 0);
+    assert_int_equal(heard.n, 2);
+    assert_int_equal(heard.end.time, time + 3000);
 }
 
 static void names_of_functions_are_sent_once(void **state)
@@ -602,6 +636,7 @@ int main(void)
         cmocka_unit_test(columns_want_the_known_layout),
         TEST(a_round_ends_where_the_writer_is),
         TEST(exits_are_published),
+        TEST(frees_are_published),
         TEST(names_of_functions_are_sent_once),
         TEST(names_are_sent_again_after_a_loss),
         TEST(numbers_of_addresses_do_not_grow_for_ever),

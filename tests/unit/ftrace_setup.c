@@ -178,7 +178,7 @@ static void events_are_found_by_group_name_and_pattern(void **state)
 }
 
 // sched_process_exit is switched on for the names of tasks, and has a plan only if the config
-// selects the event.
+// selects the event. sched_process_free tells the end of an id, where the kernel has the event.
 static void exits_are_added_for_their_names(void **state)
 {
     struct fixture *f = *state;
@@ -189,33 +189,48 @@ static void exits_are_added_for_their_names(void **state)
     struct event_set set;
     struct err err = {0};
     assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
-    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), -ENOENT);
+    assert_int_equal(event_set_add_ends(&set, f->tracefs, &err), -ENOENT);
     put_event(f, "sched", "sched_process_exit", 17);
-    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), -EINVAL);
+    assert_int_equal(event_set_add_ends(&set, f->tracefs, &err), -EINVAL);
     assert_int_equal(set.exits.id, 0);
     put_file(f, "tracefs/events/sched/sched_process_exit/format",
              "name: sched_process_exit\nID: 17\n" COMMON
              "\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;\n"
              "\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;\n");
-    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), -EINVAL);
+    assert_int_equal(event_set_add_ends(&set, f->tracefs, &err), -EINVAL);
     assert_int_equal(set.exits.id, 0);
     put_file(f, "tracefs/events/sched/sched_process_exit/format",
              "name: sched_process_exit\nID: 17\n" COMMON
              "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
              "\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n");
-    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), 0);
+    assert_int_equal(event_set_add_ends(&set, f->tracefs, &err), 0);
     assert_int_equal(set.exits.id, 17);
     assert_int_equal(set.exits.pid, 24);
     assert_int_equal(set.exits.comm, 8);
     assert_int_equal(set.exits.comm_size, 16);
     assert_true(event_set_has(&set, "sched", "sched_process_exit"));
     assert_true(set.n_plans <= 17 || !set.plans[17]);
+    assert_int_equal(set.frees.id, 0);
+    event_set_done(&set);
+
+    put_event(f, "sched", "sched_process_free", 18);
+    put_file(f, "tracefs/events/sched/sched_process_free/format",
+             "name: sched_process_free\nID: 18\n" COMMON
+             "\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;\n"
+             "\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;\n");
+    assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
+    assert_int_equal(event_set_add_ends(&set, f->tracefs, &err), 0);
+    assert_int_equal(set.exits.id, 17);
+    assert_int_equal(set.frees.id, 18);
+    assert_int_equal(set.frees.pid, 12);
+    assert_true(event_set_has(&set, "sched", "sched_process_free"));
+    assert_true(set.n_plans <= 18 || !set.plans[18]);
     event_set_done(&set);
 
     config.n_ftrace_events = 2;
     assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
-    assert_int_equal(event_set_add_exits(&set, f->tracefs, &err), 0);
-    assert_int_equal(set.chosen.n, 2);
+    assert_int_equal(event_set_add_ends(&set, f->tracefs, &err), 0);
+    assert_int_equal(set.chosen.n, 3);
     assert_non_null(set.plans[17]);
     event_set_done(&set);
 }

@@ -175,6 +175,12 @@ int event_set_add(struct event_set *set, const char *root, const char *group, co
     return r;
 }
 
+// Switches the event on without a plan for it.
+static int add_unrecorded(struct event_set *set, const struct event_format *format)
+{
+    return event_set_has(set, "sched", format->name) ? 0 : add_chosen(set, "sched", format);
+}
+
 static int add_exits(struct event_set *set, const struct event_format *format, struct err *err)
 {
     const struct format_field *pid = event_format_field(format, "pid");
@@ -182,18 +188,38 @@ static int add_exits(struct event_set *set, const struct event_format *format, s
     if (!pid || pid->size != sizeof(int32_t) || !comm || !comm->size || !str_eq(comm->type, "char"))
         return err_set(err, -EINVAL, "sched/sched_process_exit: unexpected fields");
     set->exits = (struct exit_format){format->id, pid->offset, comm->offset, comm->size};
-    return event_set_has(set, "sched", "sched_process_exit") ? 0 : add_chosen(set, "sched", format);
+    return add_unrecorded(set, format);
 }
 
-int event_set_add_exits(struct event_set *set, const char *root, struct err *err)
+static int add_frees(struct event_set *set, const struct event_format *format, struct err *err)
+{
+    const struct format_field *pid = event_format_field(format, "pid");
+    if (!pid || pid->size != sizeof(int32_t))
+        return err_set(err, -EINVAL, "sched/sched_process_free: unexpected fields");
+    set->frees = (struct free_format){format->id, pid->offset};
+    return add_unrecorded(set, format);
+}
+
+static int add_end(struct event_set *set, const char *root, const char *name,
+                   int (*add)(struct event_set *, const struct event_format *, struct err *),
+                   struct err *err)
 {
     struct event_format format;
-    int r = read_format(root, "sched", "sched_process_exit", &format, err);
+    int r = read_format(root, "sched", name, &format, err);
     if (r < 0)
         return r;
-    r = add_exits(set, &format, err);
+    r = add(set, &format, err);
     event_format_done(&format);
     return r;
+}
+
+int event_set_add_ends(struct event_set *set, const char *root, struct err *err)
+{
+    int r = add_end(set, root, "sched_process_exit", add_exits, err);
+    if (r < 0)
+        return r;
+    r = add_end(set, root, "sched_process_free", add_frees, err);
+    return r == -ENOMEM ? r : 0;
 }
 
 bool event_set_records(const struct event_set *set, uint16_t id)

@@ -32,6 +32,11 @@ struct exit_format {
     uint16_t pid, comm, comm_size;
 };
 
+// The same for sched_process_free, whose name of the task is not read.
+struct free_format {
+    uint16_t id, pid;
+};
+
 struct event_set {
     struct event_plan **plans; // owned, as are the plans; by the kernel's id; NULL: not selected
     size_t n_plans;
@@ -41,6 +46,7 @@ struct event_set {
     bool has_compact; // sched_switch is selected and its format is known
     struct compact_format compact;
     struct exit_format exits;
+    struct free_format frees;
     uint16_t print_id, print_text; // id of ftrace/print and offset of its text; 0: not selected
     size_t long_size;              // of the kernel
     struct arena arena;
@@ -57,9 +63,10 @@ int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t lon
 int event_set_add(struct event_set *set, const char *root, const char *group, const char *name,
                   enum event_plan_style style, struct err *err);
 
-// Adds sched_process_exit for the names of tasks that end. The event is recorded only if the config
-// selects the event, too. Returns 0 or a negative errno, as event_set_add().
-int event_set_add_exits(struct event_set *set, const char *root, struct err *err);
+// Adds sched_process_exit for the names of tasks that end, and sched_process_free for the end of
+// their ids. The events are published. They are recorded instead if the config selects them, too.
+// Returns 0 or a negative errno, as event_set_add(). Without sched_process_free the rest works.
+int event_set_add_ends(struct event_set *set, const char *root, struct err *err);
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name);
 // Whether the events with this id of the kernel are recorded.

@@ -118,14 +118,14 @@ static int check_access(const struct source_roots *roots, struct err *err)
     return r;
 }
 
-// Switches on the exits of tasks, if the session wants their names and records any event at all.
-// Without the exits, the names are less complete.
-static int add_exits(struct ftrace_source *ftrace)
+// Switches on the ends of tasks, if the session wants their names and records any event at all.
+// Without the ends, the names are less complete.
+static int add_ends(struct ftrace_source *ftrace)
 {
     struct err err = {0};
     if (!ftrace->env.names_ended || (!ftrace->events.chosen.n && !ftrace->config->n_kprobe_events))
         return 0;
-    int r = event_set_add_exits(&ftrace->events, ftrace->env.roots->tracefs, &err);
+    int r = event_set_add_ends(&ftrace->events, ftrace->env.roots->tracefs, &err);
     if (r < 0 && r != -ENOMEM)
         log_debug(ftrace->env.log, "ftrace: tasks that exit are not named: %s", err.text);
     return r == -ENOMEM ? r : 0;
@@ -151,7 +151,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
         ftrace->config->n_kprobe_events == 0)
         r = err_set(err, -ENOENT, "this kernel has none of the events");
     if (r == 0)
-        r = add_exits(ftrace);
+        r = add_ends(ftrace);
     if (r == 0 && !(ftrace->lost = lost_events_new(&ftrace->events)))
         r = err_errno(err, -ENOMEM, "ftrace");
     if (r == 0)
@@ -460,6 +460,7 @@ static int init_reader(struct ftrace_source *ftrace, struct err *err)
     reader->plans = events->plans;
     reader->n_plans = events->n_plans;
     reader->exits = events->exits;
+    reader->frees = events->frees;
     reader->print_filter = ftrace->config->print_filter;
     reader->print_id = events->print_id;
     reader->print_text = events->print_text;

@@ -94,26 +94,45 @@ static inline bool add_record(struct reader *reader, const struct page_record *r
     return bundle_add(bundle, plan, record);
 }
 
-static void publish_exit(const struct reader *reader, const struct page_record *record)
+static nsec_t boot_time_of(const struct reader *reader, const struct page_record *record)
+{
+    const struct bundle_head *clock = &reader->clock;
+    int64_t time = (int64_t)record->timestamp;
+    return clock->clock ? clock->boot_time + (time - clock->ftrace_time) : time;
+}
+
+// Publishes the end of a task. Other events are of no interest.
+static void publish_end(const struct reader *reader, const struct page_record *record)
 {
     const struct exit_format *exits = &reader->exits;
-    int32_t tid;
-    if (!exits->id || record->size < exits->pid + sizeof(tid) ||
-        record->size < exits->comm + exits->comm_size)
+    bool is_exit = exits->id && record->id == exits->id;
+    if (!is_exit && !(reader->frees.id && record->id == reader->frees.id))
         return;
-    memcpy(&tid, record->data + exits->pid, sizeof(tid));
-    pid_feed_exit(reader->context.pids, tid, (const char *)record->data + exits->comm,
-                  exits->comm_size);
+    uint16_t pid = is_exit ? exits->pid : reader->frees.pid;
+    struct task_end end = {
+        .cpu = reader->bundle.head.cpu,
+        .time = boot_time_of(reader, record),
+        .name = (const char *)record->data + exits->comm,
+        .size = is_exit ? exits->comm_size : 0,
+    };
+    if (record->size < pid + sizeof(end.tid) ||
+        (is_exit && record->size < exits->comm + exits->comm_size))
+        return;
+    memcpy(&end.tid, record->data + pid, sizeof(end.tid));
+    if (is_exit)
+        pid_feed_exit(reader->context.pids, &end);
+    else
+        pid_feed_free(reader->context.pids, &end);
 }
 
 static void parse_records(struct reader *reader, struct page_reader *page)
 {
     struct page_record record;
     while (page_next(page, &record)) {
-        if (__builtin_expect(record.id == reader->exits.id, 0))
-            publish_exit(reader, &record);
-        if (record.id >= reader->n_plans || !reader->plans[record.id])
+        if (record.id >= reader->n_plans || !reader->plans[record.id]) {
+            publish_end(reader, &record);
             continue;
+        }
         if (__builtin_expect(!add_record(reader, &record), 0)) {
             reader->counts.bad_events++;
             note_status(reader, record.timestamp, PAGE_BAD_EVENT);

@@ -34,7 +34,8 @@ struct reader {
     struct event_context context; // borrowed parts
     struct event_plan **plans;    // borrowed; by the kernel's id; NULL: not selected
     size_t n_plans;
-    struct exit_format exits; // publishes the names of tasks that exit; id 0: none
+    struct exit_format exits;                          // publishes tasks that exit; id 0: none
+    struct free_format frees;                          // publishes tasks that are freed; id 0: none
     const Pb__FtraceConfig__PrintFilter *print_filter; // borrowed; NULL: everything
     uint16_t print_id, print_text;                     // of ftrace/print: id and offset of its text
     struct reader_cpu *cpus;                           // owned

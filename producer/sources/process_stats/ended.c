@@ -11,6 +11,12 @@
 // kernel's own list of names (saved_cmdlines) is the second choice: the list is long, and while a
 // reader holds the list, the kernel notes no names. A task without a name in either place becomes a
 // process without a name.
+//
+// The kernel gives the id of a freed task to a new one. So that readers tell the two apart, the
+// trace has the kernel's event of the free, behind the name: for each task that is named, and for
+// no other. The event stands beside the names, because the buffer of events may lose it. The events
+// of one processor may be read after the free that another processor tells: a task whose id is
+// published again stays away, unless another exit follows.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,16 +28,118 @@
 
 #define EXIT_SPARE NSEC_PER_SEC // for a round of reading that takes long
 #define ENDED_ROOM 256
+#define FREED_ROOM 128
 
-void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, size_t size)
+static struct exited_task *exited_at(struct process_stats *ps, int32_t tid)
 {
-    struct exited_task *task = &ps->exited[(uint32_t)tid % N_EXITED];
-    size_t length = strnlen(name, size);
+    return &ps->exited[(uint32_t)tid % N_EXITED];
+}
+
+static int32_t *unfreed_at(struct process_stats *ps, int32_t tid)
+{
+    return &ps->unfreed[(uint32_t)tid % N_EXITED];
+}
+
+void ended_note_exit(struct process_stats *ps, const struct task_end *end)
+{
+    struct exited_task *task = exited_at(ps, end->tid);
+    size_t length = strnlen(end->name, end->size);
     if (length >= sizeof(task->name))
         length = sizeof(task->name) - 1;
-    task->tid = tid;
-    memcpy(task->name, name, length);
-    task->name[length] = '\0';
+    *task = (struct exited_task){.tid = end->tid, .time = end->time};
+    memcpy(task->name, end->name, length);
+}
+
+void ended_note_unfreed(struct process_stats *ps, int32_t tid)
+{
+    if (ps->env.names_ended)
+        *unfreed_at(ps, tid) = tid;
+}
+
+// Forgets the task. Returns whether the trace has its name, under the key *ret_key. If another task
+// has the id already, the free is that of the task before.
+static bool take_named(struct process_stats *ps, int32_t tid, uint64_t *ret_key)
+{
+    if (*unfreed_at(ps, tid) == tid) {
+        *unfreed_at(ps, tid) = 0;
+        *ret_key = ENDED_KEY(tid);
+        return true;
+    }
+    struct process *process = process_find(ps, tid);
+    if (process) {
+        bool named = process->kept;
+        *ret_key = process_mark(process);
+        process_remove(ps, process);
+        return named;
+    }
+    const uint64_t *mark = map64_find(&ps->threads, (uint64_t)tid);
+    if (!mark)
+        return false;
+    *ret_key = THREAD_KEY(*mark, tid);
+    map64_remove(&ps->threads, (uint64_t)tid);
+    return true;
+}
+
+void ended_note_seen(struct process_stats *ps, int32_t tid)
+{
+    ps->seen[(uint32_t)tid % N_EXITED] = tid;
+}
+
+// Forgets that the task was seen. Returns whether it was.
+static bool take_seen(struct process_stats *ps, int32_t tid)
+{
+    int32_t *seen = &ps->seen[(uint32_t)tid % N_EXITED];
+    bool is_seen = *seen == tid;
+    if (is_seen)
+        *seen = 0;
+    return is_seen;
+}
+
+void ended_note_free(struct process_stats *ps, const struct task_end *end)
+{
+    struct exited_task *exited = exited_at(ps, end->tid);
+    // An exit after the free is that of the next task.
+    bool is_exit_of = exited->tid == end->tid && exited->time <= end->time;
+    struct freed_entry freed = {
+        .task = {end->tid, end->cpu, end->time},
+        .key = ENDED_KEY(end->tid),
+    };
+    bool is_seen = take_seen(ps, end->tid);
+    if (!take_named(ps, end->tid, &freed.key)) {
+        if (!is_exit_of || exited->named)
+            return;
+        if (!is_seen) {
+            exited->freed = freed.task; // an event of the task may still be read
+            return;
+        }
+        freed.exited = *exited; // now, because another exit may take this place
+    }
+    if (is_exit_of)
+        exited->named = true;
+    if (ps->n_freed < N_FREED_MAX)
+        ps->freed[ps->n_freed++] = freed;
+}
+
+// `key` is the one of the task's name.
+static void write_freed(struct process_stats *ps, const struct freed_task *task, uint64_t key)
+{
+    struct wire_writer *w =
+        packet_writer_begin_message(ps->env.writer, 0, FREED_ROOM, PB_TracePacket_ftrace_events);
+    if (!w)
+        return;
+    wire_uint(w, PB_FtraceEventBundle_cpu, task->cpu);
+    size_t event = wire_begin(w, PB_FtraceEventBundle_event);
+    wire_uint(w, PB_FtraceEvent_timestamp, (uint64_t)task->time);
+    wire_uint(w, PB_FtraceEvent_pid, 0);
+    size_t mark = wire_begin(w, PB_FtraceEvent_sched_process_free);
+    wire_int(w, PB_SchedProcessFreeFtraceEvent_pid, task->tid);
+    wire_end(w, mark);
+    wire_end(w, event);
+    if (ps->env.keeps_ended)
+        packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE,
+                                   FREED_KEY(++ps->last_ended));
+    else
+        packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
 }
 
 // Takes the task out of the first `*n` ones.
@@ -48,10 +156,10 @@ static bool take_ended(struct process_stats *ps, int32_t tid, size_t *n)
     return false;
 }
 
-static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
+static void write_ended(struct process_stats *ps, int32_t tid, struct span name, nsec_t time)
 {
-    struct wire_writer *w = packet_writer_begin_message(ps->env.writer, ps->scan_time, ENDED_ROOM,
-                                                        PB_TracePacket_process_tree);
+    struct wire_writer *w =
+        packet_writer_begin_message(ps->env.writer, time, ENDED_ROOM, PB_TracePacket_process_tree);
     if (!w)
         return;
     size_t mark = wire_begin(w, PB_ProcessTree_processes);
@@ -67,9 +175,34 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name)
     if (ps->config->record_thread_names && span_size(name) > 0)
         wire_text(w, PB_ProcessTree_Thread_name, name.pos, span_size(name));
     wire_end(w, mark);
-    // A task without a name replaces no name of an earlier task with the same id.
-    uint64_t key = span_size(name) > 0 ? (uint64_t)tid : NAMELESS_KEY(tid);
+    uint64_t serial = (uint64_t)tid;
+    if (ps->env.keeps_ended) // the names of all tasks of this id stay
+        serial = ++ps->last_ended | UINT64_C(1) << 32;
+    uint64_t key = ENDED_KEY(serial);
     ps->n_written += packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, key);
+    ended_note_unfreed(ps, tid);
+}
+
+// The name has the time of the exit, which is before the end of the id.
+static void write_by_exit(struct process_stats *ps, const struct exited_task *task)
+{
+    write_ended(ps, task->tid, span_over(task->name, strlen(task->name)), task->time);
+}
+
+void ended_write_freed(struct process_stats *ps)
+{
+    if (!ps->n_freed)
+        return;
+    poll_end_packet(ps);
+    for (size_t i = 0; i < ps->n_freed; i++) {
+        const struct freed_entry *entry = &ps->freed[i];
+        if (entry->exited.tid) {
+            write_by_exit(ps, &entry->exited);
+            *unfreed_at(ps, entry->task.tid) = 0;
+        }
+        write_freed(ps, &entry->task, entry->key);
+    }
+    ps->n_freed = 0;
 }
 
 // A line is "PID NAME"; the name may contain blanks.
@@ -81,7 +214,7 @@ static void read_line(struct process_stats *ps, struct span line, size_t *n)
     struct span name = span_trim(line);
     if (span_size(name) > 0 && span_size(name) < COMM_BYTES_MAX && !span_eq(name, "<...>") &&
         take_ended(ps, (int32_t)tid, n))
-        write_ended(ps, (int32_t)tid, name);
+        write_ended(ps, (int32_t)tid, name, ps->scan_time);
 }
 
 // The text comes in pieces of whole lines and one partial line.
@@ -107,19 +240,43 @@ static void write_exited(struct process_stats *ps)
 {
     size_t n_left = 0;
     for (size_t i = 0; i < ps->n_ended; i++) {
-        int32_t tid = ps->ended[i].tid;
-        const struct exited_task *task = &ps->exited[(uint32_t)tid % N_EXITED];
-        if (task->tid == tid)
-            write_ended(ps, tid, span_over(task->name, strlen(task->name)));
-        else
+        struct exited_task *task = exited_at(ps, ps->ended[i].tid);
+        if (task->tid != ps->ended[i].tid || task->named) {
             ps->ended[n_left++] = ps->ended[i];
+            continue;
+        }
+        write_by_exit(ps, task);
+        task->named = true;
+        if (task->freed.time) {
+            *unfreed_at(ps, task->tid) = 0;
+            write_freed(ps, &task->freed, ENDED_KEY(task->tid));
+        }
     }
     ps->n_ended = n_left;
+}
+
+// Drops those of the first `n` tasks that are named already. Returns the number of those left.
+static size_t drop_named(struct process_stats *ps, size_t n)
+{
+    size_t n_left = 0;
+    for (size_t i = 0; i < ps->n_ended; i++) {
+        int32_t tid = ps->ended[i].tid;
+        const struct exited_task *task = exited_at(ps, tid);
+        if (i < n && task->tid == tid && task->named)
+            continue;
+        ps->ended[n_left++] = ps->ended[i];
+    }
+    n -= ps->n_ended - n_left;
+    ps->n_ended = n_left;
+    return n;
 }
 
 // Writes the first `n` tasks.
 static void write_by_list(struct process_stats *ps, size_t n)
 {
+    n = drop_named(ps, n);
+    if (!n)
+        return;
     char path[256];
     int size = snprintf(path, sizeof(path), "%s/saved_cmdlines", ps->env.roots->tracefs);
     CLEANUP(close_fdp)
@@ -127,7 +284,8 @@ static void write_by_list(struct process_stats *ps, size_t n)
     if (fd >= 0)
         read_names(ps, fd, &n);
     for (size_t i = 0; i < n; i++)
-        write_ended(ps, ps->ended[i].tid, span_over(NULL, 0)); // the list does not have their names
+        write_ended(ps, ps->ended[i].tid, span_over(NULL, 0),
+                    ps->scan_time); // the list does not have their names
     ps->n_ended -= n;
     memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
 }
@@ -148,7 +306,7 @@ void ended_write(struct process_stats *ps, bool now)
 
 void ended_add(struct process_stats *ps, int32_t tid)
 {
-    if (!ps->env.names_ended || !ps->env.roots->tracefs)
+    if (!ps->env.names_ended || !ps->env.roots->tracefs || *unfreed_at(ps, tid) == tid)
         return;
     if (ps->n_ended == N_ENDED_MAX)
         ended_write(ps, false);

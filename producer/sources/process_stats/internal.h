@@ -18,6 +18,7 @@
 #define N_PENDING_MAX     8192
 #define N_ENDED_MAX       512
 #define N_EXITED          1024
+#define N_FREED_MAX       512
 #define N_KNOWN_MIN       2048
 
 // Files of a process that may stay open between polls.
@@ -53,9 +54,25 @@ struct ended_task {
     nsec_t due; // end of the wait for its exit
 };
 
+struct freed_task {
+    int32_t tid;
+    uint32_t cpu;
+    nsec_t time; // 0: not freed yet
+};
+
 struct exited_task {
     int32_t tid;
+    bool named;    // the trace has the name of this task, or will have it
     char name[16]; // as long as the kernel's names of tasks
+    nsec_t time;
+    struct freed_task freed;
+};
+
+// A free that must be written.
+struct freed_entry {
+    struct freed_task task;
+    uint64_t key;              // of the task's name
+    struct exited_task exited; // tid 0: the task is named already
 };
 
 struct process_stats {
@@ -83,6 +100,11 @@ struct process_stats {
     struct ended_task ended[N_ENDED_MAX]; // did not exist when looked up; the first is due first
     size_t n_ended;
     struct exited_task exited[N_EXITED]; // the last exits; direct-mapped by tid
+    int32_t unfreed[N_EXITED];           // ended tasks that are named, and not freed yet; likewise
+    int32_t seen[N_EXITED];              // tasks that are looked up, and not freed yet; likewise
+    struct freed_entry freed[N_FREED_MAX];
+    size_t n_freed;
+    uint32_t last_ended;
 
     struct wire_writer *stats; // of the open ProcessStats packet, or NULL
     size_t stats_mark;
@@ -92,14 +114,17 @@ struct process_stats {
     char text[CMDLINE_BYTES_MAX + 1];
 };
 
-// Keys of packets that survive the wrap of a ring. The key of a process is its pid.
-#define THREAD_KEY(tid)   (UINT64_C(1) << 32 | (uint64_t)(tid))
-#define NAMELESS_KEY(tid) (UINT64_C(2) << 32 | (uint64_t)(tid))
-
 static inline uint64_t process_mark(const struct process *process)
 {
     return (uint64_t)process->serial << 32 | (uint32_t)process->pid;
 }
+
+// Keys of packets that survive the wrap of a ring. The key of a process is its process_mark(), so
+// that two owners of a pid have two keys. The ids of tasks have 22 bits.
+#define THREAD_KEY(mark, tid)                                                                      \
+    (UINT64_C(1) << 63 | (uint64_t)(mark) >> 32 << 24 | ((uint64_t)(tid)&0xffffff))
+#define ENDED_KEY(serial) (UINT64_C(1) << 62 | (uint64_t)(serial))
+#define FREED_KEY(serial) (UINT64_C(1) << 61 | (uint64_t)(serial))
 
 // Not part of a mark, whose lower half is a pid.
 #define MARK_STALE (UINT64_C(1) << 31)
@@ -122,6 +147,8 @@ int process_read(struct process_stats *ps, struct process *process, enum process
 bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
                         struct process_times *ret);
 void process_close_files(struct process_stats *ps, struct process *process);
+// Removes the process, and leaves its names in the trace.
+void process_remove(struct process_stats *ps, struct process *process);
 // Ends the process: its names may be dropped once the ring has passed this moment.
 void process_end(struct process_stats *ps, struct process *process);
 // Ends the processes that the last walk over /proc did not meet.
@@ -154,8 +181,14 @@ void tree_write_all(struct process_stats *ps);
 
 // Adds a task that is unknown and no longer in /proc.
 void ended_add(struct process_stats *ps, int32_t tid);
-// Notes that a task has exited with this name, which has `size` bytes or ends with a NUL.
-void ended_note_exit(struct process_stats *ps, int32_t tid, const char *name, size_t size);
+void ended_note_exit(struct process_stats *ps, const struct task_end *end);
+void ended_note_free(struct process_stats *ps, const struct task_end *end);
+// Notes that a task will be looked up.
+void ended_note_seen(struct process_stats *ps, int32_t tid);
+// Notes that a task which is named has ended, and that the kernel may free it later.
+void ended_note_unfreed(struct process_stats *ps, int32_t tid);
+// Writes the ends of the freed tasks.
+void ended_write_freed(struct process_stats *ps);
 // Names the added tasks by their exits. Tasks that have waited for their exits in vain, and with
 // `now` all tasks, are named by the kernel's list of names.
 void ended_write(struct process_stats *ps, bool now);

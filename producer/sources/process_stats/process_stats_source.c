@@ -17,6 +17,7 @@
 static void look_up_batch(struct process_stats *ps, size_t n_max)
 {
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
+    ended_write_freed(ps); // first: the ids may have new owners
     size_t n = ps->n_pending < n_max ? ps->n_pending : n_max;
     for (size_t i = 0; i < n; i++)
         tree_look_up(ps, ps->pending[i]);
@@ -49,6 +50,7 @@ static void pid_seen(void *userdata, int32_t pid)
         return;
     }
     ps->pending[ps->n_pending++] = pid;
+    ended_note_seen(ps, pid);
     if (ps->n_pending == 1)
         loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0);
 }
@@ -64,12 +66,21 @@ static void pid_changed(void *userdata, int32_t pid)
         *mark |= MARK_STALE;
 }
 
-static void task_exited(void *userdata, int32_t tid, const char *name, size_t size)
+static void task_exited(void *userdata, const struct task_end *end)
 {
     struct process_stats *ps = userdata;
-    ended_note_exit(ps, tid, name, size);
+    ended_note_exit(ps, end);
     if (ps->n_ended && !ps->n_pending)
         loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // it may be one of them
+}
+
+static void task_freed(void *userdata, const struct task_end *end)
+{
+    struct process_stats *ps = userdata;
+    size_t n = ps->n_freed;
+    ended_note_free(ps, end);
+    if (ps->n_freed > n && !ps->n_pending)
+        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0);
 }
 
 static void poll(void *userdata)
@@ -140,6 +151,7 @@ static void stop_listening(struct process_stats *ps)
     pids->seen = NULL;
     pids->changed = NULL;
     pids->exited = NULL;
+    pids->freed = NULL;
     pids->userdata = NULL;
 }
 
@@ -214,6 +226,7 @@ static int listen_to_pids(struct process_stats *ps, struct err *err)
     pids->userdata = ps;
     pids->changed = pid_changed;
     pids->exited = task_exited;
+    pids->freed = task_freed;
     pids->seen = pid_seen;
     return 0;
 }

@@ -123,22 +123,32 @@ static void forget(struct process_stats *ps, uint64_t key)
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
 }
 
-void process_end(struct process_stats *ps, struct process *process)
+void process_remove(struct process_stats *ps, struct process *process)
 {
-    uint64_t pid = (uint64_t)process->pid;
-    poll_write_end(ps, process);
-    if (process->kept)
-        forget(ps, pid);
     process_close_files(ps, process);
-    map64_remove(&ps->processes, pid);
+    map64_remove(&ps->processes, (uint64_t)process->pid);
     free(process);
     ps->has_orphans = true;
 }
 
+void process_end(struct process_stats *ps, struct process *process)
+{
+    poll_write_end(ps, process);
+    if (process->kept) {
+        forget(ps, process_mark(process));
+        ended_note_unfreed(ps, process->pid);
+    }
+    process_remove(ps, process);
+}
+
 void process_end_thread(struct process_stats *ps, int32_t tid)
 {
-    if (map64_remove(&ps->threads, (uint64_t)tid))
-        forget(ps, THREAD_KEY(tid));
+    const uint64_t *mark = map64_find(&ps->threads, (uint64_t)tid);
+    if (!mark)
+        return;
+    forget(ps, THREAD_KEY(*mark, tid));
+    ended_note_unfreed(ps, tid);
+    map64_remove(&ps->threads, (uint64_t)tid);
 }
 
 static bool is_orphan(const struct process_stats *ps, const struct map64_slot *slot)

@@ -96,7 +96,7 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     write_process_message(ps, process, status, cmdline, w);
     if (!ps->config->skip_main_thread_message)
         write_thread_message(ps, w, process->pid, process->pid, status);
-    if (end_tree(ps, w, (uint64_t)process->pid))
+    if (end_tree(ps, w, process_mark(process)))
         process->written = process->kept = true;
 }
 
@@ -107,7 +107,7 @@ static void write_thread(struct process_stats *ps, int32_t tid, const struct pro
     if (!w)
         return;
     write_thread_message(ps, w, tid, process->pid, status);
-    if (end_tree(ps, w, THREAD_KEY(tid)))
+    if (end_tree(ps, w, THREAD_KEY(process_mark(process), tid)))
         map64_set(&ps->threads, (uint64_t)tid, process_mark(process));
 }
 
