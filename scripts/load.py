@@ -3,11 +3,13 @@
 
 Pressure is page cache that cannot fit. Two readers go through sparse files that are together larger
 than the memory. Each page that they read is a page of zeros in the page cache, so that the kernel
-wakes kswapd, and the readers soon have to reclaim on their own. Nothing needs a disk, a sysctl or
-an assumption about memory zones, and every page can be dropped at any time.
+wakes kswapd, and the readers soon have to reclaim on their own. More readers come where kswapd
+keeps up with them, and where other programs leave them too little of the processors. Nothing needs
+a disk, a sysctl or an assumption about memory zones, and every page can be dropped at any time.
 
 The memory is that of the machine, or what a memory cgroup leaves of it. In such a group the readers
-reclaim within the group, and kswapd sleeps on.
+reclaim within the group, and kswapd sleeps on. A group of its own is also the last resort of
+pressure_anyway(): a small group is full soon, however busy the machine is.
 
 Pressure ends by itself: when the kernel has reclaimed enough, or after a time limit. The files have
 no name any more when the reading begins. The readers are the first that the kernel would kill, they
@@ -29,11 +31,14 @@ VMSTAT = pathlib.Path("/proc/vmstat")
 COMPACT = pathlib.Path("/proc/sys/vm/compact_memory")
 OOM_SCORE = pathlib.Path("/proc/self/oom_score_adj")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-N_READERS = 2
-BEYOND = 1.15  # of the memory: what each round of the readers reads together
+N_READERS = 2  # at first; then twice as many, and so on
+READERS_MAX = 16
+BEYOND = 1.15  # of the memory: what a round of the readers reads together
+MORE_AFTER_S = 10  # or after a round: more readers. A round of the most is the last.
 N_STALLS = 50  # direct reclaims that are enough
-N_ROUNDS = 3  # more of them bring nothing: the file system keeps no pages of holes
 LIMIT_S = 150  # a few seconds do, but not where all processors are busy
+PATIENCE_S = 90  # before a group takes the place of the machine
+GROUP_BYTES = 256 * MIB
 PR_SET_PDEATHSIG = 1
 
 
@@ -114,6 +119,55 @@ def group_bytes():
     return min(limits, default=None)
 
 
+def make_group(limit_bytes):
+    """A new memory cgroup with a limit: its folder. Raises OSError where this user can make
+    none."""
+    for root, limit in ((CGROUPS / "memory", "memory.limit_in_bytes"),
+                        (CGROUPS, "memory.max"),
+                        (CGROUPS / "unified", "memory.max")):
+        group = root / f"mmtrace-{os.getpid()}-{time.monotonic_ns()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            # not on the tmpfs that holds the hierarchies of v1
+            if (group / "cgroup.procs").exists():
+                (group / limit).write_text(str(limit_bytes))
+                return group
+        except OSError:
+            pass
+        group.rmdir()
+    raise OSError(f"{CGROUPS}: no memory cgroup can be made here (needs root, and v1 or v2 with its"
+                  " memory controller)")
+
+
+def remove_group(group):
+    """Removes the group. Its processes move to the group above. Returns whether it is gone."""
+    with contextlib.suppress(OSError):
+        for pid in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(pid)
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+@contextlib.contextmanager
+def memory_cgroup(limit_bytes):
+    """A memory cgroup with a limit; yields a function that moves the calling process into it.
+
+    The group is removed at the end; processes still in the group move to the group above.
+    """
+    group = make_group(limit_bytes)
+    try:
+        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+    finally:
+        # The kernel may still be busy with processes that have just ended.
+        deadline = time.monotonic() + 60
+        while not remove_group(group) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
 def n_stalls():
     """How many times a process had to reclaim on its own since boot, groups left out."""
     return sum(int(line.split()[1]) for line in VMSTAT.read_text().splitlines()
@@ -145,8 +199,8 @@ def read_until_killed(fd, done, n):
 
 
 @contextlib.contextmanager
-def reading(fd, done, n):
-    """A process that reads the file meanwhile; its pid."""
+def reading(fd, done, n, join):
+    """A process that calls `join` and reads the file meanwhile; its pid."""
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -155,6 +209,7 @@ def reading(fd, done, n):
                 signal.signal(number, signal.SIG_DFL)
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             OOM_SCORE.write_text("1000")
+            join()
             if os.getppid() == parent:
                 read_until_killed(fd, done, n)
         finally:
@@ -174,8 +229,9 @@ def is_going_on(pids):
 class Goal:
     """How much the readers read, and when that is enough."""
 
-    def __init__(self, n_wanted):
-        memory, limit = machine_bytes(), group_bytes()
+    def __init__(self, n_wanted, limit=None):
+        """`limit`: of the readers' own memory cgroup."""
+        memory, limit = machine_bytes(), limit or group_bytes()
         self.is_group = limit is not None and limit < memory
         self.limit = limit if self.is_group else memory
         self.round = int(self.limit * BEYOND)
@@ -185,6 +241,33 @@ class Goal:
         if self.is_group:
             return n_bytes > (self.limit + self.round) // 2
         return n_stalls() >= self.wanted
+
+
+class Readers:
+    """A growing number of processes that read sparse files. Use as a context manager."""
+
+    def __init__(self, folder, file_bytes, join):
+        self.folder, self.file_bytes, self.join = folder, file_bytes, join
+        self.pids = []
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            self.done = stack.enter_context(mmap.mmap(-1, mmap.PAGESIZE))
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception):
+        return self.stack.__exit__(*exception)
+
+    def add(self):
+        """Doubles the number of readers."""
+        for n in range(len(self.pids), 2 * len(self.pids) or N_READERS):
+            fd = sparse_file(self.folder, self.file_bytes)
+            self.stack.callback(os.close, fd)
+            self.pids.append(self.stack.enter_context(reading(fd, self.done, n, self.join)))
+
+    def n_bytes(self):
+        return sum(struct.unpack_from(f"{len(self.pids)}Q", self.done))
 
 
 def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
@@ -201,6 +284,26 @@ def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
             " (a tmpfs keeps no pages of holes: choose a folder on a disk)")
 
 
+def read_until(goal, folder, limit_s, join):
+    """Reads until the goal is reached; returns the pids of the readers."""
+    start = more_at = time.monotonic()
+    enough = n_bytes = 0
+    with Readers(folder, goal.round // N_READERS, join) as readers:
+        while is_going_on(readers.pids):
+            n_bytes, now = readers.n_bytes(), time.monotonic()
+            if goal.is_reached(n_bytes):
+                return readers.pids
+            is_most = len(readers.pids) == READERS_MAX
+            if now - start > limit_s or (is_most and n_bytes >= enough):
+                break
+            if not is_most and (n_bytes >= enough or now >= more_at):
+                enough, more_at = n_bytes + goal.round, now + MORE_AFTER_S
+                readers.add()
+            time.sleep(0.02)
+        is_ended = not is_going_on(readers.pids)
+    raise OSError(f"{folder}: {no_reclaim(n_bytes, goal.round, limit_s, is_ended)}")
+
+
 def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
     """Reclaim for real, with files in `folder`; returns the pids of the readers.
 
@@ -208,21 +311,20 @@ def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
     memory cgroup, when the readers have read more than the group may have. Raises OSError when that
     takes longer than `limit_s`, or where the folder's file system keeps no pages of holes (tmpfs).
     """
-    goal, deadline = Goal(n_wanted), time.monotonic() + limit_s
-    n_bytes = 0
-    with contextlib.ExitStack() as stack:
-        done = stack.enter_context(mmap.mmap(-1, mmap.PAGESIZE))
-        pids = []
-        for n in range(N_READERS):
-            fd = sparse_file(folder, goal.round // N_READERS)
-            stack.callback(os.close, fd)
-            pids.append(stack.enter_context(reading(fd, done, n)))
-        while n_bytes < N_ROUNDS * goal.round and is_going_on(pids):
-            n_bytes = sum(struct.unpack_from(f"{N_READERS}Q", done))
-            if goal.is_reached(n_bytes):
-                return pids
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.02)
-        is_ended = not is_going_on(pids)
-    raise OSError(f"{folder}: {no_reclaim(n_bytes, goal.round, limit_s, is_ended)}")
+    return read_until(Goal(n_wanted), folder, limit_s, lambda: None)
+
+
+def pressure_anyway(folder, say=print, patience_s=PATIENCE_S, n_wanted=N_STALLS):
+    """The same. If the machine is too busy for the patience, a memory cgroup takes its place."""
+    try:
+        return pressure(folder, patience_s, n_wanted)
+    except OSError as error:
+        if group_bytes() is not None and group_bytes() < machine_bytes():
+            raise
+        first = error
+    say(f"{first}. A memory cgroup of {GROUP_BYTES // MIB} MiB takes the place of the machine.")
+    try:
+        with memory_cgroup(GROUP_BYTES) as join:
+            return read_until(Goal(0, GROUP_BYTES), folder, LIMIT_S - patience_s, join)
+    except OSError:
+        raise first from None

@@ -13,6 +13,7 @@ import re
 import signal
 import shutil
 import subprocess
+import sys
 import time
 import unittest
 import zlib
@@ -20,6 +21,10 @@ import zlib
 import protowire
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts"))
+
+import load  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("MMTRACE_BUILD", ROOT / "build")).resolve()
 MMTRACE = BUILD / "producer" / "mmtrace"
 PINTOOL = BUILD / "producer" / "pintool" / "pintool"
@@ -82,42 +87,13 @@ def wait_for(condition, what, timeout_s=60):
 @contextlib.contextmanager
 def memory_cgroup(limit_bytes):
     """A memory cgroup with a limit; yields a function that moves the calling process into it.
-
-    The group is removed at the end; processes still in the group move to the group above. SkipTest
-    where this user can make none.
-    """
-    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-                        ("/sys/fs/cgroup", "memory.max"),
-                        ("/sys/fs/cgroup/unified", "memory.max")):
-        group = pathlib.Path(root, f"mmtrace-test-{os.getpid()}-{time.monotonic_ns()}")
+    SkipTest where this user can make none."""
+    with contextlib.ExitStack() as stack:
         try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            # not on the tmpfs that holds the hierarchies of v1
-            if (group / "cgroup.procs").exists():
-                (group / limit).write_text(str(limit_bytes))
-                break
-        except OSError:
-            pass
-        group.rmdir()
-    else:
-        raise unittest.SkipTest(
-            "needs root and a memory cgroup that can be made: v1, or v2 with its memory controller")
-    try:
-        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
-    finally:
-        with contextlib.suppress(OSError):
-            for pid in (group / "cgroup.procs").read_text().split():
-                (group.parent / "cgroup.procs").write_text(pid)
-        wait_for(lambda: _is_removed(group), f"the end of {group}")
-
-
-def _is_removed(folder):
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-    return not folder.exists()
+            join = stack.enter_context(load.memory_cgroup(limit_bytes))
+        except OSError as error:
+            raise unittest.SkipTest(str(error)) from error
+        yield join
 
 
 def long_test(test):

@@ -24,6 +24,11 @@ def proc_text(pid, name):
         return ""
 
 
+def texts_of_tasks(pid, name):
+    """A file of each thread of a process; empty where the thread has ended."""
+    return [proc_text(pid, f"task/{tid}/{name}") for tid in os.listdir(f"/proc/{pid}/task")]
+
+
 def _stat(pid):
     """The fields of /proc/PID/stat behind the name; an AssertionError if the process has ended."""
     fields = proc_text(pid, "stat").rpartition(")")[2].split()

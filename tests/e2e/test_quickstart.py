@@ -49,6 +49,9 @@ class Quickstart(unittest.TestCase):
     def test_pressure(self):
         done = quickstart(self.out, "--seconds", "4", "--pressure")
         self.check_output(done)
+        if "place of the machine" in " ".join(done.stdout.split()):  # it is very busy
+            self.assertIn("memory cgroup reclaim by", done.stdout)
+            return
         self.assertIn("direct reclaim by", done.stdout)
         self.assertIn("mm_vmscan_kswapd_wake", done.stdout)
 
@@ -76,12 +79,14 @@ class Arguments(unittest.TestCase):
 
 def readers(folder):
     """The processes that read a sparse file of the folder."""
-    found = []
-    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if os.readlink(link).startswith(f"{folder}/mmtrace-pressure-"):
-                found.append(int(link.parts[2]))
-    return set(found)
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # a process that ends meanwhile
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                link = os.readlink(f"/proc/{pid}/fd/{number}")
+                if link.startswith(f"{folder}/mmtrace-pressure-"):
+                    found.add(int(pid))
+    return found
 
 
 class Pressure(unittest.TestCase):
@@ -92,8 +97,8 @@ class Pressure(unittest.TestCase):
         self.addCleanup(self.tmp.cleanup)
         self.folder = pathlib.Path(self.tmp.name).resolve()
 
-    def start(self):
-        code = f"import load\nload.pressure('{self.folder}', n_wanted=1 << 40)\n"
+    def start(self, setting=""):
+        code = f"import load\n{setting}\nload.pressure('{self.folder}', n_wanted=1 << 40)\n"
         child = subprocess.Popen([sys.executable, "-B", "-c", code], cwd=SCRIPTS,
                                  stderr=subprocess.DEVNULL)
         self.addCleanup(child.wait)
@@ -122,6 +127,23 @@ class Pressure(unittest.TestCase):
                                     r"read in 0.2 s, too few .*; the load of the machine is \d"):
             load.pressure(self.folder, limit_s=0.2, n_wanted=1 << 40)
         self.assertEqual(readers(self.folder), set())
+
+    def test_a_group_takes_the_place_of_a_busy_machine(self):
+        said = []
+        with lib.memory_cgroup(load.GROUP_BYTES):
+            pass  # or skip
+        pids = load.pressure_anyway(self.folder, say=said.append, patience_s=0.2, n_wanted=1 << 40)
+        self.assertGreaterEqual(len(pids), load.N_READERS)
+        self.assertRegex(said[0], "too few .* A memory cgroup of 256 MiB takes the place of the")
+        self.assertEqual(readers(self.folder), set())
+        for root in ("memory", ".", "unified"):
+            self.assertEqual(list((load.CGROUPS / root).glob(f"mmtrace-{os.getpid()}-*")), [])
+
+    def test_more_readers_come(self):
+        child = self.start("load.MORE_AFTER_S = 0.2")
+        lib.wait_for(lambda: len(readers(self.folder)) > 2 * load.N_READERS, "more readers")
+        child.kill()
+        lib.wait_for(lambda: not readers(self.folder), "the end of the readers")
 
     def test_file_system_without_pages_of_holes(self):
         lib.run("mount", "-t", "tmpfs", "tmpfs", self.folder)

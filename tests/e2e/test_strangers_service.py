@@ -123,8 +123,8 @@ class Files(unittest.TestCase):
                                   stderr=subprocess.DEVNULL)
         self.addCleanup(tracer.wait)
         self.addCleanup(tracer.terminate)
-        lib.wait_for(lambda: all("TracerPid:\t0" not in task.read_text() for task in
-                                 pathlib.Path(f"/proc/{daemon.process.pid}/task").glob("*/status")),
+        lib.wait_for(lambda: not any("TracerPid:\t0" in text for text in
+                                     states.texts_of_tasks(daemon.process.pid, "status")),
                      "strace")
         self.assertEqual(lib.run(lib.MMTRACE, "trigger", "now", env=daemon.env).returncode, 0)
         lines = lib.wait_for(lambda: (lambda t: t if re.search(r'trigger_history".* = 0', t)

@@ -181,7 +181,8 @@ static int by_time(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-// What the packet says of the id: a name, or that the id is free.
+// Sets *ret to the name that the packet gives to the id, or to "-" if the packet says that the id
+// is free. Returns false for other packets.
 static bool moment_of(const struct packet_view *view, int id, struct moment *ret)
 {
     struct wire_field message, item, name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A made-up /proc for linux.process_stats, and what the trace says about processes.
+// A made-up /proc for linux.process_stats, and questions about the processes of a trace.
 #pragma once
 
 #include "producer/sources/process_stats/internal.h"
