@@ -179,9 +179,10 @@ ROOMS = {
         "import": "ground input decode tables",
         "profile": "tables",
         "verdict": "tables",
+        "report": "tables profile verdict",
         "perfetto_sql": "sql tables functions",
         "cli": "ground sql tables symbols functions input translate import profile verdict "
-               "perfetto_sql",
+               "report perfetto_sql",
     },
 }
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql report: a page that shows what happened in a trace, or the difference of two traces.
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/output_file.h"
+#include "converter/cli/own_sandbox.h"
+#include "converter/cli/query.h"
+#include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
+#include "converter/report/report.h"
+
+#define INPUTS_MAX 2
+
+static const char help[] =
+    "usage: mmsql report [OPTION]... FILE [FILE] -o REPORT.html\n"
+    "\n"
+    "Writes one HTML page that shows what happened: the verdict, and below it the\n"
+    "memory, its pressure, who reclaimed, processes, page cache and heaps, on one\n"
+    "time axis. The page needs no network and no other file. With two FILEs the\n"
+    "page compares them.\n"
+    "\n"
+    "FILE is a trace, a database, a bugreport, or another file that 'mmsql convert'\n"
+    "reads. The page shows the last eight traces of a file with several.\n"
+    "\n"
+    "  -o, --output REPORT  write there; '-', the default, is standard output\n" QUESTION_HELP
+    "  -h, --help           this text\n"
+    "\n"
+    "Example: mmsql report before.pftrace after.pftrace -o difference.html\n";
+
+struct options {
+    const char *output;
+    struct limits limits;
+};
+
+// A file that the page is about
+struct subject_file {
+    struct trace_cache cache;
+    sqlite3 *handle;
+};
+
+static void files_close(struct subject_file (*files)[INPUTS_MAX])
+{
+    for (size_t i = 0; i < INPUTS_MAX; i++) {
+        sqlite3_close((*files)[i].handle);
+        trace_cache_done(&(*files)[i].cache);
+    }
+}
+
+static int page_write(const struct options *options, const struct report_input *inputs, size_t n)
+{
+    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
+    struct err err = {0};
+    int r = output_file_open(&file, options->output, &err);
+    CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
+    if (out)
+        r = report_write(inputs, n, n > 1, out, &err);
+    if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
+        r = err_errno(&err, -errno, "%s", output_file_name(&file));
+    if (r == 0)
+        r = output_file_publish(&file, &err);
+    if (r < 0)
+        err_print(&err, "mmsql");
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int report_run(const struct options *options, char **paths, size_t n)
+{
+    CLEANUP(files_close) struct subject_file files[INPUTS_MAX] = {0};
+    struct report_input inputs[INPUTS_MAX] = {0};
+    struct own_sandbox sandbox = {.bounds_data = true};
+    bool is_cut = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!options->limits.no_cache)
+            trace_cache_open(&files[i].cache, paths[i]);
+        own_sandbox_input(&sandbox, paths[i]);
+        own_sandbox_cache(&sandbox, files[i].cache.folder);
+    }
+    own_sandbox_output(&sandbox, options->output);
+    if (!own_sandbox_enter(&sandbox))
+        return EXIT_FAILED;
+    for (size_t i = 0; i < n; i++) {
+        bool this_is_cut;
+        if (question_open(paths[i], &options->limits, &files[i].cache, &files[i].handle,
+                          &this_is_cut) != SQLITE_OK)
+            return EXIT_FAILED;
+        is_cut |= this_is_cut;
+        inputs[i] = (struct report_input){.name = paths[i], .handle = files[i].handle};
+    }
+    int code = page_write(options, inputs, n);
+    return is_cut ? EXIT_FAILED : code;
+}
+
+static int run_report(int argc, char **argv)
+{
+    static const struct verb_option rows[] = {
+        {"output", OPTION_TEXT, offsetof(struct options, output), 'o'},
+        QUESTION_OPTIONS(struct options),
+        {0},
+    };
+    struct options options = {0};
+    int code;
+    if (!verb_options_read("report", help, rows, argc, argv, &options, &code))
+        return code;
+    size_t n = (size_t)(argc - optind);
+    if (n < 1 || n > INPUTS_MAX)
+        return usage_error("report", "one trace or database is needed, or two to compare");
+    if (n == 2 && str_eq(argv[optind], "-") && str_eq(argv[optind + 1], "-"))
+        return usage_error("report", "standard input can be read once only: '-' is there twice");
+    return report_run(&options, argv + optind, n);
+}
+
+const struct program_verb verb_report = {
+    .name = "report",
+    .arguments = "FILE [FILE] -o REPORT.html",
+    .summary = "show what happened on one HTML page, or compare two traces",
+    .run = run_report,
+};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Key figures, and what the trace itself is: losses, config, machine.
+
+const TILES = ["some task stalled for memory", "all tasks stalled for memory", "least free memory",
+  "direct reclaim", "memcg reclaim", "compaction", "evicted and came back", "major faults",
+  "swapped out", "processes killed by the kernel"];
+
+function figuresOf(trace) {
+  const found = new Map();
+  rowsOf(trace.data.figures, ["name", "value", "unit", "worse"]).forEach(
+    ([name, value, unit, worse]) => found.set(name, {value, unit, worse}));
+  return found;
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function figureTiles(trace) {
+  const figures = figuresOf(trace);
+  const some = TILES.filter((name) => figures.has(name) &&
+    (figures.get(name).value || name === "some task stalled for memory")).slice(0, 6);
+  return make("dl", {}, ...some.map((name) => {
+    const {value, unit} = figures.get(name);
+    return make("div", {}, make("dt", {}, capital(name)), make("dd", {}, UNITS[unit](value) +
+      (unit === "times" ? " ×" : "")));
+  }));
+}
+
+// The figures of two traces, and by how much the second differs.
+function figureComparison(shown) {
+  const [a, b] = shown.map(figuresOf);
+  const names = [...new Set([...a.keys(), ...b.keys()])];
+  const rows = names.map((name) => {
+    const x = a.get(name), y = b.get(name), {unit, worse} = x || y;
+    const from = x ? x.value : null, to = y ? y.value : null;
+    const change = from === null || to === null ? null : to - from;
+    const isWorse = change !== null && worse && Math.sign(change) === worse &&
+      Math.abs(change) > 0.05 * Math.abs(from);
+    return make("tr", {}, make("td", {}, capital(name)),
+      ...[from, to].map((value) => make("td", {class: "n"}, value === null ? "–"
+        : UNITS[unit](value))),
+      make("td", {class: "n" + (isWorse ? " worse" : "")}, change === null ? "–" : (change > 0
+        ? "+" : "") + UNITS[unit](change) + (from ? " (" + (change > 0 ? "+" : "") +
+        trimmed(change / Math.abs(from) * 100, 0) + " %)" : "")));
+  });
+  return make("div", {class: "scroll"}, make("table", {}, make("thead", {}, make("tr", {},
+    ...["", "A", "B", "B against A"].map((text, i) => make("th", {scope: "col",
+      class: i ? "n" : null}, text)))), make("tbody", {}, ...rows)));
+}
+
+function healthPanel(trace) {
+  const lines = trace.health, rows = rowsOf(trace.data.losses, ["name", "idx", "severity", "value",
+    "description"]);
+  const behind = rows.length ? tableBehind("Statistics of losses", () => table([{title: "name"},
+    {title: "index", kind: "n"}, {title: "severity"}, {title: "value", kind: "n", show: number},
+    {title: "meaning", kind: "wide"}], rows)) : null;
+  return make("div", {class: "panel"}, panelHead("Losses", behind),
+    lines.length ? make("ul", {}, ...lines.map(([what, hint]) => make("li", {},
+      what + (hint ? " (" + hint + ")" : ""))))
+      : make("p", {class: "empty"}, "None: the trace has all that the recorder was asked for."),
+    behind);
+}
+
+function machinePanel(trace) {
+  const rows = rowsOf(trace.data.machine, ["key", "value"]).map(([key, value]) =>
+    [capital(key.replaceAll("_", " ")), /_bytes$/.test(key) ? bytes(Number(value)) : value]);
+  return rows.length ? make("div", {class: "panel"}, make("h3", {}, "Machine and recorder"),
+    make("div", {class: "wrap"}, table([{title: ""}, {title: "", kind: "wide"}], rows)))
+    : make("div", {class: "panel"}, make("h3", {}, "Machine and recorder"), make("p",
+      {class: "empty"}, "Not in this trace. To record it: ", make("code", {},
+        "linux.system_info"), "."));
+}
+
+function configPanel(trace) {
+  const text = (trace.data.config.text || [])[0];
+  return make("div", {class: "panel"}, make("h3", {}, "Config of the recording"),
+    text ? make("details", {}, make("summary", {}, "Show"), make("pre", {tabindex: "0"}, text))
+      : make("p", {class: "empty"}, "The trace does not have its config."));
+}
+
+function factsOf(trace) {
+  const about = trace.data.about, unix = about.start_unix_ns[0], facts = [];
+  if (unix !== null) {
+    facts.push("recorded " + new Date(unix / 1e6).toISOString().replace("T", " ").slice(0, 19) +
+      " UTC");
+  }
+  facts.push(duration(trace.span), bytes(about.size_bytes[0]));
+  const machine = new Map(rowsOf(trace.data.machine, ["key", "value"]));
+  if (machine.get("system_release")) {
+    facts.push(machine.get("system_name") + " " + machine.get("system_release"));
+  }
+  if (machine.get("system_ram_bytes")) {
+    facts.push(bytes(Number(machine.get("system_ram_bytes"))) + " of memory");
+  }
+  if (about.machines[0] > 1) facts.push("the first of " + about.machines[0] + " machines");
+  return facts.join("  ·  ");
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+"use strict";
+// What all parts of the page use: elements, units, colours, tables. The scripts of this folder are
+// one script. Texts of a trace become text nodes, never markup.
+
+// Makes an element. Attributes that are functions are listeners; children are nodes or texts.
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== null && value !== undefined && value !== false) {
+      element.setAttribute(name, value);
+    }
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const byId = (id) => document.getElementById(id);
+
+function color(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+// The colours that charts draw with. They change with the theme.
+let palette = {};
+function readPalette() {
+  palette = {};
+  for (const name of ["ground", "card", "line", "grid", "text", "soft", "link", "critical",
+    "warning", "notice", "mark", "cross", "heat0", "heat1", "found", "flame0", "flame1", "flame2",
+    "flametext", "grew", "shrank", "same", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8"]) {
+    palette[name] = color(name);
+  }
+}
+
+function trimmed(value, digits) {
+  return String(Number(value.toFixed(digits)));
+}
+
+function threeDigits(value) {
+  const size = Math.abs(value);
+  return trimmed(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
+}
+
+function number(value) {
+  return Math.abs(value) < 100 ? threeDigits(value) : Math.round(value).toLocaleString("en-US");
+}
+
+function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let step = 0;
+  while (Math.abs(value) >= 1024 && step < units.length - 1) {
+    value /= 1024;
+    step++;
+  }
+  return (step ? threeDigits(value) : trimmed(value, 0)) + " " + units[step];
+}
+
+// A duration in microseconds.
+function duration(us) {
+  const size = Math.abs(us);
+  if (size >= 120e6) return Math.floor(us / 60e6) + " min " + Math.round((us % 60e6) / 1e6) + " s";
+  if (size >= 1e6) return threeDigits(us / 1e6) + " s";
+  if (size >= 1e3) return threeDigits(us / 1e3) + " ms";
+  return threeDigits(us) + " µs";
+}
+
+// A moment in seconds since the start, as exact as `step` seconds ask for.
+function moment(seconds, step) {
+  if (step < 0.001) return trimmed(seconds * 1e3, step < 1e-5 ? 3 : 2) + " ms";
+  const digits = step >= 1 ? 0 : step >= 0.1 ? 1 : step >= 0.01 ? 2 : 3;
+  if (Math.abs(seconds) < 120) return seconds.toFixed(digits) + " s";
+  const hours = Math.floor(seconds / 3600), minutes = Math.floor(seconds / 60) % 60;
+  const rest = (seconds % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+  return hours ? hours + ":" + String(minutes).padStart(2, "0") + ":" + rest : minutes + ":" + rest;
+}
+
+const UNITS = {
+  bytes: bytes,
+  rate: (value) => bytes(value) + "/s",
+  count: (value) => number(value) + "/s",
+  percent: (value) => threeDigits(value) + " %",
+  times: (value) => number(value),
+  ns: (value) => duration(value / 1e3),
+};
+
+// A table of columns {name, title, show}; `show` makes text of a cell.
+function table(columns, rows) {
+  const cell = (tag, column, text) =>
+    make(tag, {class: column.kind || null, scope: tag === "th" ? "col" : null}, text);
+  const head = make("thead", {}, make("tr", {},
+    ...columns.map((column) => cell("th", column, column.title))));
+  const body = make("tbody", {}, ...rows.map((row) => make("tr", {},
+    ...columns.map((column, i) => {
+      const value = row[i];
+      return cell("td", column, value === null || value === undefined ? "–"
+        : column.show ? column.show(value) : String(value));
+    }))));
+  return make("div", {class: "scroll", tabindex: "0"}, make("table", {}, head, body));
+}
+
+// The table behind a chart: a place for the table, which is made when somebody opens it.
+function tableBehind(name, build) {
+  const place = make("div", {class: "behind", hidden: true});
+  place.toggle = (button) => {
+    place.hidden = !place.hidden;
+    button.setAttribute("aria-expanded", String(!place.hidden));
+    if (!place.childElementCount) place.append(build());
+  };
+  place.tableName = name;
+  return place;
+}
+
+// A heading, with the button that opens the table behind the chart.
+function panelHead(title, behind) {
+  return make("div", {class: "head"}, make("h3", {title}, title),
+    behind ? make("button", {type: "button", class: "plain", "aria-expanded": "false",
+      "aria-label": "Table: " + behind.tableName,
+      click: (event) => behind.toggle(event.currentTarget)}, "Table") : null);
+}
+
+// The name of a program without its folders: "/usr/bin/cat (12)" is "cat (12)".
+function shortName(text) {
+  return text.replace(/^\/\S*\//, "");
+}
+
+// The rows of a dataset whose columns are arrays.
+function rowsOf(set, names) {
+  const columns = names.map((name) => set[name] || []);
+  return (columns[0] || []).map((_, i) => columns.map((column) => column[i]));
+}
+
+function tip(text, x, y) {
+  const box = byId("tip");
+  box.hidden = !text;
+  if (!text) return;
+  box.textContent = text;
+  const width = box.offsetWidth, height = box.offsetHeight;
+  box.style.left = Math.max(4, Math.min(x + 14, innerWidth - width - 4)) + "px";
+  box.style.top = (y + 18 + height > innerHeight ? Math.max(4, y - height - 10) : y + 18) + "px";
+}
+
+// Sizes a canvas to its box, and returns a context that draws in CSS pixels.
+function contextOf(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = width + "px";
+  canvas.style.height = height + "px";
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
+
+// Text that fits into `width`, with dots at its end if it is cut.
+function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let low = 0, high = text.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(text.slice(0, middle) + "…").width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low ? text.slice(0, low) + "…" : "";
+}
+
+// The index of the last element that is at most `value`; -1 if there is none.
+function lastUpTo(sorted, value) {
+  let low = -1, high = sorted.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (sorted[middle] <= value) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Episodes of reclaim and compaction, a lane for each task, and the processes that were killed.
+
+const KINDS = [
+  ["direct reclaim", "c5"], ["memcg reclaim", "c2"], ["compaction", "c4"], ["kswapd", "c1"],
+];
+const ROW = 24;
+
+// Rows of labels beside a canvas of lanes.
+function labelsOf(rows) {
+  return make("ul", {class: "labels"}, ...rows.map((row) =>
+    make("li", {title: row.label}, make("span", {}, row.label), make("b", {}, row.value))));
+}
+
+// A panel with a canvas of rows. `drawRow(context, row, y, height, width)` draws a row,
+// `tell(row, seconds)` gives the text under the pointer.
+function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height = ROW}) {
+  const canvas = make("canvas", {});
+  const plot = make("div", {class: "plot", role: "img", "aria-label": title + ": " +
+    rows.slice(0, 12).map((row) => row.label + " " + row.value).join(", ")}, canvas);
+  // On a narrow screen the labels stand within the plot, above each row.
+  const rowHeight = () => matchMedia("(max-width: 760px)").matches ? height + 14 : height;
+  const draw = () => {
+    const all = plot.clientWidth, width = plotWidth(plot), each = rowHeight();
+    if (!all) return;
+    const body = rows.length * each;
+    const context = contextOf(canvas, all, body + AXIS);
+    drawMarks(context, width, 0, body);
+    drawTimeAxis(context, width, 0, body);
+    rows.forEach((row, n) => {
+      const inside = each - height, y = n * each + inside;
+      if (inside) {
+        context.font = "11px " + FONT;
+        context.fillStyle = palette.soft;
+        context.fillText(fitted(context, row.label + "  " + row.value, width), LEFT, n * each + 2);
+      }
+      context.save();
+      context.beginPath();
+      context.rect(LEFT, y, width, height);
+      context.clip();
+      drawRow(context, row, y + 4, height - 8, width);
+      context.restore();
+    });
+    drawKills(context, width, 0, body);
+  };
+  plot.addEventListener("pointermove", (event) => {
+    const box = plot.getBoundingClientRect();
+    const n = Math.floor((event.clientY - box.top) / rowHeight());
+    const seconds = time.from + (event.clientX - box.left - LEFT) / plotWidth(plot) *
+      (time.to - time.from);
+    const text = rows[n] && seconds >= time.from ? tell(rows[n], seconds) : "";
+    tip(text || "", event.clientX, event.clientY);
+  });
+  listen(plot);
+  time.watchers.push(draw);
+  return make("div", {class: "panel", id},
+    make("div", {class: "row"},
+      make("div", {class: "side"}, panelHead(title, behind),
+        note ? make("p", {class: "range"}, note) : null), keys),
+    make("div", {class: "row"}, make("div", {class: "side"}, labelsOf(rows)), plot),
+    behind);
+}
+
+function lanesOf(trace, mark) {
+  const lanes = new Map();
+  for (const set of trace.data.lanes || []) {
+    const lane = lanes.get(set.series) || {label: mark + shortName(set.series), pieces: [], sum: 0, n: 0};
+    lanes.set(set.series, lane);
+    rowsOf(set, ["kind", "t", "e", "n", "d", "bytes", "open"]).forEach(([kind, t, e, n, d, freed, open]) => {
+      lane.pieces.push({kind, from: t / 1e6, to: e / 1e6, n, d, freed, open});
+      lane.sum += d;
+      lane.n += n;
+    });
+  }
+  const rows = [...lanes.values()];
+  for (const lane of rows) lane.value = duration(lane.sum) + " in " + number(lane.n);
+  return rows;
+}
+
+function drawPieces(context, lane, y, height, width) {
+  for (const [kind, name] of KINDS) {
+    context.fillStyle = palette[name];
+    for (const piece of lane.pieces) {
+      if (piece.kind !== kind || piece.to < time.from || piece.from > time.to) continue;
+      const x = xOf(piece.from, width);
+      const right = xOf(piece.to, width);
+      const inner = kind === "kswapd" ? height : height - 4;
+      context.globalAlpha = piece.open ? 0.18 : kind === "kswapd" ? 0.55 : 1;
+      context.fillRect(x, y + (height - inner) / 2, Math.max(right - x, 1.5), inner);
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function tellPiece(lane, seconds) {
+  const near = (time.to - time.from) / 250;
+  const found = lane.pieces.filter((piece) => piece.from - near <= seconds &&
+    piece.to + near >= seconds);
+  found.sort((a, b) => (a.to - a.from) - (b.to - b.from));
+  return [lane.label, ...found.slice(0, 4).map((piece) =>
+    (piece.n > 1 ? number(piece.n) + " × " : "") + piece.kind + " at " + moment(piece.from, 0.001) +
+    (piece.open ? ", its end is not in the trace" : ", " + duration(piece.d)) + (piece.freed ? ", freed " + bytes(piece.freed) : ""))].join("\n");
+}
+
+function reclaimTable(shown) {
+  const columns = [{title: "task"}, {title: "what"}, {title: "times", kind: "n", show: number},
+    {title: "in sum", kind: "n", show: UNITS.ns}, {title: "longest", kind: "n", show: UNITS.ns},
+    {title: "longest at", kind: "n", show: (us) => moment(us / 1e6, 0.01)},
+    {title: "freed", kind: "n", show: bytes}];
+  const rows = shown.flatMap((trace, n) => rowsOf(trace.data.reclaim_by_task, ["task", "kind",
+    "times", "total_ns", "longest_ns", "at_us", "reclaimed_bytes"]).map((row) =>
+    [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[0]), ...row.slice(1)]));
+  return table(columns, rows);
+}
+
+function lanesPanel(shown) {
+  const rows = shown.flatMap((trace, n) => lanesOf(trace, shown.length > 1 ? "AB"[n] + " " : ""));
+  if (!rows.length) return null;
+  const kinds = KINDS.filter(([kind]) => rows.some((lane) =>
+    lane.pieces.some((piece) => piece.kind === kind)));
+  const keys = make("div", {class: "keys"}, ...kinds.map(([kind, name]) => {
+    const chip = make("i", {});
+    chip.style.background = "var(--" + name + ")";
+    return make("span", {}, chip, kind);
+  }));
+  return rowsPanel({id: "chart-lanes", title: "Who reclaimed", rows, keys,
+    drawRow: drawPieces, tell: tellPiece,
+    behind: tableBehind("Reclaim and compaction by task", () => reclaimTable(shown))});
+}
+
+// The processes that were killed, as a table. Charts have a dashed line at these moments.
+function killsPanel(shown) {
+  const rows = shown.flatMap((trace, n) => rowsOf(trace.data.kills, ["t", "process", "pid",
+    "wanted_by"]).map((row) => [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[1] || "unknown"),
+    row[2], row[0], row[3]]));
+  if (!rows.length) return null;
+  return make("div", {class: "panel", id: "chart-kills"},
+    make("h3", {}, "Killed for want of memory"),
+    make("div", {class: "wrap"}, table([{title: "process"}, {title: "pid", kind: "n"},
+      {title: "at", kind: "n", show: (us) => moment(us / 1e6, 0.001)},
+      {title: "memory was wanted by"}], rows)));
+}

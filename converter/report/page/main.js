@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts the page together.
+
+const page = JSON.parse(byId("data").textContent);
+const verdictLists = [...document.querySelectorAll(".verdict")];
+
+page.traces.forEach((trace, i) => {
+  trace.start = Number(BigInt(trace.start) / 1000n); // us
+  trace.list = verdictLists[i];
+  trace.path = trace.data.about.path[0] || trace.input;
+  trace.pageBytes = trace.data.page_size.bytes[0];
+});
+
+// Links the sentences of a verdict to their moments.
+function linkVerdict(trace, mark) {
+  for (const item of trace.list.querySelectorAll("li")) {
+    item.querySelector("button")?.remove();
+    if (!item.dataset.ts) continue;
+    const from = (Number(BigInt(item.dataset.ts) / 1000n) - trace.start) / 1e6;
+    const long = Number(item.dataset.dur) / 1e9;
+    if (item.dataset.kind !== "quiet" && item.dataset.kind !== "growth") {
+      const level = ["critical", "warning", "notice"].find((name) => item.classList.contains(name));
+      time.marks.push({from, to: from + long, level: level || "soft"});
+    }
+    const margin = Math.max(long * 0.25, time.span / 50);
+    item.append(make("button", {type: "button", click: () => {
+      look(from - margin, from + long + margin);
+      byId("time").scrollIntoView({block: "start"});
+    }}, mark + moment(from, 0.1)));
+  }
+}
+
+function group(title, note, panels, empty) {
+  const made = panels.filter(Boolean);
+  return make("section", {class: "group"}, make("h2", {}, title),
+    note ? make("p", {class: "note"}, note) : null, ...(made.length ? made : [empty]));
+}
+
+function chartsOf(name, shown) {
+  const made = CHARTS.filter((chart) => chart.group === name).map((chart) =>
+    chartPanel(chart, shown) || emptyPanel(chart.title, chart.need));
+  return made;
+}
+
+function flamesOf(shown) {
+  const profiles = page.compares ? page.flames || [] : shown.flatMap((trace) => trace.flames || []);
+  return profiles.map((profile, n) => flamePanel(profile, n));
+}
+
+function show(shown) {
+  plots.forEach((u) => u.destroy());
+  plots = [];
+  Object.assign(time, {span: Math.max(...shown.map((trace) => trace.span / 1e6), 1e-3), at: null,
+    marks: [], kills: [], watchers: [], readers: []});
+  time.from = 0;
+  time.to = time.span;
+  const marks = shown.length > 1 ? ["A ", "B "] : [""];
+  page.traces.forEach((trace) => {
+    trace.list.hidden = !shown.includes(trace);
+  });
+  document.querySelectorAll(".verdict-name").forEach((name) => name.remove());
+  shown.forEach((trace, n) => {
+    linkVerdict(trace, marks[n]);
+    trace.data.kills.t.forEach((t) => time.kills.push({at: t / 1e6}));
+    if (shown.length > 1) {
+      trace.list.before(make("p", {class: "verdict-name"}, make("b", {}, marks[n]), trace.path));
+    }
+  });
+  byId("title").textContent = shown.map((trace, n) => marks[n] + trace.path.split("/").pop())
+    .join("  and  ");
+  byId("facts").textContent = shown.map((trace, n) => marks[n] + factsOf(trace)).join("\n");
+  byId("figures").replaceChildren(shown.length > 1 ? figureComparison(shown)
+    : figureTiles(shown[0]));
+  buildTimeBar(byId("time"));
+  const both = (build) => shown.flatMap((trace, n) => build(trace, marks[n]));
+  byId("charts").replaceChildren(
+    group("Memory of the machine", null, chartsOf("machine", shown)),
+    group("Who waited, who was killed, who grew", null, [
+      lanesPanel(shown) || emptyPanel("Who reclaimed",
+        "ftrace_events: \"vmscan/*\" and \"compaction/*\" (needs root)"),
+      killsPanel(shown) || emptyPanel("Killed for want of memory",
+        "ftrace_events: \"oom/mark_victim\" (needs root); or nobody was killed"),
+      ...chartsOf("tasks", shown),
+      processPanel(shown)]),
+    group("Page cache of files", null, [
+      ...both(filesPanels), ...both(mapPanels),
+      ...(shown.some((trace) => trace.data.pin_coverage.length) ? chartsOf("files", shown) : [])],
+    emptyPanel("Files in the page cache",
+      "linux.page_residency with paths, see configs/residency.cfg")));
+  byId("others").replaceChildren(
+    group("Call stacks", "Click a frame to zoom. Press / to search.", flamesOf(shown),
+      emptyPanel("Flame graphs", "mmtrace heap -o heap.pftrace -- COMMAND, or linux.perf")),
+    ...both((trace, mark) => [group(mark + "About the trace", null,
+      [healthPanel(trace), machinePanel(trace), configPanel(trace)])]));
+  timeChanged();
+}
+
+function processPanel(shown) {
+  const rows = shown.flatMap((trace, n) => rowsOf(trace.data.process_table, ["process",
+    "first_bytes", "peak_bytes", "last_bytes", "change_bytes"]).map((row) =>
+    [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[0]), ...row.slice(1)]));
+  if (!rows.length) return null;
+  const behind = tableBehind("Processes by memory", () => table([{title: "process"},
+    ...["at first", "at its largest", "at last", "change"].map((title) => ({title, kind: "n",
+      show: bytes}))], rows));
+  return make("div", {class: "panel"}, panelHead("Processes by memory", behind), behind);
+}
+
+// The theme: that of the system, light, or dark.
+function setTheme(name) {
+  const root = document.documentElement;
+  if (name === "auto") delete root.dataset.theme;
+  else root.dataset.theme = name;
+  const button = byId("theme");
+  button.textContent = capital(name);
+  button.setAttribute("aria-label", "Colours: " + (name === "auto" ? "as the system has them"
+    : name));
+  readPalette();
+  timeChanged();
+}
+
+function buildChooser() {
+  const chooser = byId("chooser");
+  if (page.compares || page.traces.length < 2) return;
+  page.traces.forEach((trace, i) => chooser.append(make("option", {value: i},
+    trace.path.split("/").pop())));
+  chooser.hidden = false;
+  chooser.value = page.traces.length - 1;
+  chooser.addEventListener("change", () => show([page.traces[chooser.value]]));
+}
+
+readPalette();
+buildChooser();
+byId("theme").addEventListener("click", () => {
+  const names = ["auto", "light", "dark"];
+  const now = document.documentElement.dataset.theme || "auto";
+  setTheme(names[(names.indexOf(now) + 1) % 3]);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  readPalette();
+  timeChanged();
+});
+addEventListener("resize", timeChanged);
+addEventListener("beforeprint", () => time.watchers.forEach((watch) => watch()));
+listenToKeys();
+show(page.compares ? page.traces : [page.traces[page.traces.length - 1]]);
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time axis that all charts share: what is seen, where the pointer is, and the keys, buttons
+// and gestures that change it. Times are seconds since the start of the trace.
+
+const LEFT = 60, RIGHT = 12, AXIS = 20; // room in a plot for the two axes
+const time = {
+  span: 1, // of all traces of the page
+  from: 0, to: 1, // what is seen
+  at: null, // under the pointer
+  marks: [], // {from, to, level}: times of which the verdict speaks
+  kills: [], // {at, text}
+  watchers: [], // called after a change of what is seen
+  readers: [], // called after a move of the pointer
+};
+
+const MIN_VIEW = 20e-6;
+let frame = 0;
+
+function timeChanged() {
+  if (!frame) {
+    frame = requestAnimationFrame(() => {
+      frame = 0;
+      time.watchers.forEach((watch) => watch());
+    });
+  }
+}
+
+function look(from, to) {
+  const width = Math.min(Math.max(to - from, MIN_VIEW), time.span);
+  const middle = (from + to) / 2;
+  time.from = Math.min(Math.max(middle - width / 2, 0), time.span - width);
+  time.to = time.from + width;
+  timeChanged();
+}
+
+// Zooms by a factor around a moment, which keeps its place.
+function zoom(factor, around) {
+  const at = around === undefined || around === null ? (time.from + time.to) / 2 : around;
+  look(at - (at - time.from) * factor, at + (time.to - at) * factor);
+}
+
+function pan(share) {
+  const by = (time.to - time.from) * share;
+  const width = time.to - time.from;
+  const from = Math.min(Math.max(time.from + by, 0), time.span - width);
+  look(from, from + width);
+}
+
+const isWhole = () => time.to - time.from >= time.span * 0.9999;
+
+function plotWidth(plot) {
+  return Math.max(plot.clientWidth - LEFT - RIGHT, 10);
+}
+
+function xOf(seconds, width) {
+  return LEFT + (seconds - time.from) / (time.to - time.from) * width;
+}
+
+// Moves the line of the pointer in all charts.
+function point(seconds) {
+  time.at = seconds;
+  document.body.classList.toggle("pointing", seconds !== null);
+  for (const plot of document.querySelectorAll(".plot")) {
+    plot.style.setProperty("--on", seconds === null ? 0 : 1);
+    if (seconds !== null) plot.style.setProperty("--x", xOf(seconds, plotWidth(plot)) + "px");
+  }
+  time.readers.forEach((read) => read());
+}
+
+// Lets a plot move the pointer, and zoom by dragging.
+function listen(plot) {
+  let begin = null;
+  const secondsAt = (event) => {
+    const x = event.clientX - plot.getBoundingClientRect().left - LEFT;
+    const share = Math.min(Math.max(x / plotWidth(plot), 0), 1);
+    return time.from + share * (time.to - time.from);
+  };
+  const select = (a, b) => {
+    const width = plotWidth(plot);
+    for (const each of document.querySelectorAll(".plot")) {
+      each.style.setProperty("--sx", a === null ? 0 : xOf(Math.min(a, b), width) + "px");
+      each.style.setProperty("--sw", a === null ? 0
+        : Math.abs(b - a) / (time.to - time.from) * width + "px");
+    }
+  };
+  plot.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || event.pointerType === "touch") return;
+    begin = {at: secondsAt(event), from: time.from, x: event.clientX, pans: event.shiftKey};
+    plot.setPointerCapture(event.pointerId);
+  });
+  plot.addEventListener("pointermove", (event) => {
+    const at = secondsAt(event);
+    if (begin && begin.pans) {
+      const moved = (begin.x - event.clientX) / plotWidth(plot) * (time.to - time.from);
+      pan((begin.from + moved - time.from) / (time.to - time.from));
+    } else if (begin) {
+      select(begin.at, at);
+    }
+    point(at);
+  });
+  plot.addEventListener("pointerup", (event) => {
+    const at = secondsAt(event), started = begin;
+    begin = null;
+    select(null);
+    if (started && !started.pans && Math.abs(event.clientX - started.x) > 4) {
+      look(Math.min(started.at, at), Math.max(started.at, at));
+    }
+  });
+  plot.addEventListener("pointercancel", () => {
+    begin = null;
+    select(null);
+  });
+  plot.addEventListener("pointerleave", () => {
+    if (!begin) point(null);
+    tip("");
+  });
+  plot.addEventListener("dblclick", () => look(0, time.span));
+  plot.addEventListener("wheel", (event) => {
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      zoom(Math.exp(event.deltaY * 0.004), secondsAt(event));
+    } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY) && !isWhole()) {
+      event.preventDefault();
+      pan(event.deltaX / plotWidth(plot));
+    }
+  }, {passive: false});
+}
+
+const KEYS = {
+  "+": () => zoom(0.5, time.at), "=": () => zoom(0.5, time.at), "-": () => zoom(2, time.at),
+  "0": () => look(0, time.span), ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2),
+  Home: null, "/": () => document.querySelector(".flame-bar input")?.focus(),
+};
+
+function listenToKeys() {
+  document.addEventListener("keydown", (event) => {
+    const inField = event.target.closest("input, select, textarea, .flame, .scroll");
+    const act = KEYS[event.key];
+    if (!act || inField || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  });
+}
+
+// The marks as spans that do not overlap.
+function merged(marks) {
+  const spans = [];
+  for (const mark of [...marks].sort((a, b) => a.from - b.from)) {
+    const last = spans[spans.length - 1];
+    if (last && mark.from <= last.to) last.to = Math.max(last.to, mark.to);
+    else spans.push({from: mark.from, to: mark.to});
+  }
+  return spans;
+}
+
+// Draws the times of which the verdict speaks, and the kills, behind or over a chart.
+function drawMarks(context, width, top, height) {
+  for (const mark of merged(time.marks)) {
+    const a = Math.max(xOf(mark.from, width), LEFT);
+    const b = Math.min(xOf(mark.to, width), LEFT + width);
+    if (b < LEFT || a > LEFT + width) continue;
+    context.fillStyle = palette.mark;
+    context.fillRect(a, top, Math.max(b - a, 1), height);
+  }
+}
+
+function drawKills(context, width, top, height) {
+  context.save();
+  context.strokeStyle = palette.critical;
+  context.setLineDash([3, 3]);
+  for (const kill of time.kills) {
+    const x = Math.round(xOf(kill.at, width)) + 0.5;
+    if (x < LEFT || x > LEFT + width) continue;
+    context.beginPath();
+    context.moveTo(x, top);
+    context.lineTo(x, top + height);
+    context.stroke();
+  }
+  context.restore();
+}
+
+// Round moments for the grid of a plot of this width.
+function ticks(width) {
+  const wanted = (time.to - time.from) / Math.max(width / 110, 2);
+  const sixty = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+  let step = sixty.find((each) => each >= wanted) || 86400 * Math.ceil(wanted / 86400);
+  if (wanted < 1) {
+    const ten = 10 ** Math.floor(Math.log10(wanted));
+    step = [1, 2, 5, 10].map((each) => each * ten).find((each) => each >= wanted);
+  }
+  const at = [];
+  for (let n = Math.ceil(time.from / step - 1e-9); n * step <= time.to + step * 1e-9; n++) {
+    at.push(n * step);
+  }
+  return {step, at};
+}
+
+// Draws the grid of time and its labels below a plot.
+function drawTimeAxis(context, width, top, height) {
+  const {step, at} = ticks(width);
+  context.font = "11px " + FONT;
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const each of at) {
+    const x = Math.round(xOf(each, width)) + 0.5;
+    context.strokeStyle = palette.grid;
+    context.beginPath();
+    context.moveTo(x, top);
+    context.lineTo(x, top + height);
+    context.stroke();
+    context.fillStyle = palette.soft;
+    context.fillText(moment(each, step), x, top + height + 6);
+  }
+  context.textAlign = "left";
+}
+
+// The bar with the whole trace, the part that is seen, and the buttons.
+function buildTimeBar(home) {
+  const button = (text, name, act) =>
+    make("button", {type: "button", "aria-label": name, title: name, click: act}, text);
+  const range = make("span", {class: "range", "aria-live": "polite"});
+  const canvas = make("canvas", {"aria-hidden": "true"});
+  const seen = make("div", {class: "window"});
+  const strip = make("div", {class: "strip", role: "group",
+    "aria-label": "The whole trace, and the part that the charts show"}, canvas, seen);
+  home.replaceChildren(make("div", {class: "row"},
+    make("div", {class: "bar-left"},
+      button("−", "Zoom out (key -)", () => zoom(2)),
+      button("+", "Zoom in (key +)", () => zoom(0.5)),
+      button("All", "Show the whole trace (key 0)", () => look(0, time.span)), range),
+    strip));
+  let begin = null;
+  const secondsAt = (event) => {
+    const box = strip.getBoundingClientRect();
+    return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * time.span;
+  };
+  strip.addEventListener("pointerdown", (event) => {
+    begin = secondsAt(event);
+    strip.setPointerCapture(event.pointerId);
+  });
+  strip.addEventListener("pointermove", (event) => {
+    if (begin === null) return;
+    const at = secondsAt(event), width = time.to - time.from;
+    if (isWhole()) look(Math.min(begin, at), Math.max(begin, at));
+    else look(at - width / 2, at + width / 2);
+  });
+  strip.addEventListener("pointerup", (event) => {
+    const width = time.to - time.from, at = secondsAt(event);
+    if (begin !== null && !isWhole() && Math.abs(at - begin) < time.span / 200) {
+      look(at - width / 2, at + width / 2);
+    }
+    begin = null;
+  });
+  strip.addEventListener("dblclick", () => look(0, time.span));
+  const tell = () => {
+    const step = (time.to - time.from) / 200;
+    range.textContent = time.at !== null ? "at " + moment(time.at, step)
+      : moment(time.from, step * 20) + " – " + moment(time.to, step * 20);
+  };
+  time.readers.push(tell);
+  time.watchers.push(() => {
+    const width = strip.clientWidth, height = strip.clientHeight;
+    const context = contextOf(canvas, width, height);
+    for (const mark of time.marks) {
+      context.fillStyle = palette[mark.level] || palette.soft;
+      const x = mark.from / time.span * width;
+      context.fillRect(x, height - 7, Math.max((mark.to - mark.from) / time.span * width, 3), 4);
+    }
+    context.fillStyle = palette.critical;
+    for (const kill of time.kills) {
+      context.fillRect(kill.at / time.span * width - 1, 4, 2, height - 8);
+    }
+    seen.style.left = time.from / time.span * 100 + "%";
+    seen.style.right = (1 - time.to / time.span) * 100 + "%";
+    seen.hidden = isWhole();
+    tell();
+  });
+}

@@ -1,0 +1,73 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Key figures, and what the trace itself is.
+
+-- @about
+SELECT path, uuid, size_bytes, n_packets, end_ts - start_ts AS dur_ns,
+  iif(realtime_offset IS NULL, NULL, start_ts + realtime_offset - ts_shift) AS start_unix_ns,
+  (SELECT count(*) FROM trace_machine WHERE trace_id = :trace) AS machines
+FROM trace WHERE id = :trace;
+
+-- @machine
+-- The machine, as key and value.
+SELECT name AS key, coalesce(str_value, int_value) AS value FROM metadata
+WHERE coalesce(machine_id, :machine) = :machine AND coalesce(trace_id, :trace) = :trace
+  AND name IN (
+  'system_name', 'system_release', 'system_version', 'system_machine', 'system_ram_bytes',
+  'android_build_fingerprint', 'trace_uuid', 'unique_session_name', 'trace_trigger',
+  'tracing_service_version', 'timezone_off_mins')
+UNION ALL
+SELECT 'processors', num_cpus FROM machine WHERE id = :machine AND num_cpus > 0;
+
+-- @config
+SELECT str_value AS text FROM metadata
+WHERE name = 'trace_config_pbtxt' AND coalesce(trace_id, :trace) = :trace LIMIT 1;
+
+-- @losses
+-- Statistics that say what recording and conversion lost.
+SELECT name, idx, severity, sum(value) AS value, description FROM stats
+WHERE trace_id = :trace AND value != 0 AND severity != 'info'
+GROUP BY name, idx, severity ORDER BY severity, value DESC LIMIT 100;
+
+-- @figures
+-- Key figures, the same for each trace, so that two traces can be compared.
+WITH
+psi AS (
+  SELECT t.name, max(c.value) - min(c.value) AS ns FROM counter_track t
+  JOIN counter c ON c.track_id = t.id
+  WHERE t.name GLOB 'psi.*' AND t.type = 'psi' AND t.machine_id = :machine GROUP BY t.name),
+vmstat AS (
+  SELECT t.name, max(c.value) - min(c.value) AS n, min(c.value) AS least FROM counter_track t
+  JOIN counter c ON c.track_id = t.id WHERE t.type = 'vmstat' AND t.machine_id = :machine
+    AND (t.name GLOB 'pgscan_*' OR t.name GLOB 'pgsteal_*' OR t.name GLOB 'workingset_refault*'
+      OR t.name IN ('pgmajfault', 'pgfault', 'pswpin', 'pswpout', 'nr_free_pages', 'oom_kill'))
+  GROUP BY t.name),
+work AS (
+  SELECT kind, count(*) AS n, sum(iif(is_open, NULL, dur)) AS ns,
+    max(iif(is_open, NULL, dur)) AS longest
+  FROM report_episode WHERE machine_id = :machine GROUP BY kind),
+figure(place, name, value, unit, worse) AS (
+  SELECT 1, 'duration', :end - :start, 'ns', 0 UNION ALL
+  SELECT 2, 'some task stalled for memory', ns, 'ns', 1 FROM psi WHERE name = 'psi.mem.some'
+  UNION ALL
+  SELECT 3, 'all tasks stalled for memory', ns, 'ns', 1 FROM psi WHERE name = 'psi.mem.full'
+  UNION ALL
+  SELECT 4, 'least free memory', least * :page, 'bytes', -1 FROM vmstat
+  WHERE name = 'nr_free_pages' UNION ALL
+  SELECT 5, kind, n, 'times', 1 FROM work WHERE kind != 'kswapd' UNION ALL
+  SELECT 6, kind || ', time in sum', ns, 'ns', 1 FROM work UNION ALL
+  SELECT 7, kind || ', longest', longest, 'ns', 1 FROM work WHERE kind != 'kswapd' UNION ALL
+  SELECT 8, 'scanned', sum(n) * :page, 'bytes', 1 FROM vmstat
+  WHERE name GLOB 'pgscan_kswapd*' OR name GLOB 'pgscan_direct*' HAVING count(*) UNION ALL
+  SELECT 9, 'reclaimed', sum(n) * :page, 'bytes', 1 FROM vmstat
+  WHERE name GLOB 'pgsteal_kswapd*' OR name GLOB 'pgsteal_direct*' HAVING count(*) UNION ALL
+  SELECT 10, 'evicted and came back', sum(n) * :page, 'bytes', 1 FROM vmstat
+  WHERE name GLOB 'workingset_refault*' HAVING count(*) UNION ALL
+  SELECT 11, 'major faults', n, 'times', 1 FROM vmstat WHERE name = 'pgmajfault' UNION ALL
+  SELECT 12, 'swapped out', n * :page, 'bytes', 1 FROM vmstat WHERE name = 'pswpout' UNION ALL
+  SELECT 13, 'swapped in', n * :page, 'bytes', 1 FROM vmstat WHERE name = 'pswpin' UNION ALL
+  SELECT 14, 'processes killed by the kernel', n, 'times', 1 FROM vmstat WHERE name = 'oom_kill')
+SELECT name, value, unit, worse FROM figure WHERE value IS NOT NULL ORDER BY place, name;
+
+-- @page_size
+SELECT :page AS bytes;

@@ -1,0 +1,103 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Tasks: reclaim and compaction of each, those that were killed, and those with most memory.
+
+-- @setup
+-- The view is read once. An episode is open if its end is not in the trace: the recording ended
+-- first, or the event was lost. Sums leave out open episodes.
+CREATE TEMP TABLE IF NOT EXISTS report_episode AS
+SELECT kind, ts, dur, coalesce(upid, -1 - utid) AS task,
+  coalesce(process_name, thread_name, 'unknown') AS name, reclaimed_pages, machine_id,
+  kind != 'kswapd' AND ts + dur >= (
+    SELECT min(b.end_ts) FROM machine_bounds b WHERE b.machine_id = e.machine_id) AS is_open
+FROM reclaim_episode e;
+
+-- @lanes
+-- Episodes of reclaim and compaction by task: the busiest tasks have a lane each. Episodes that
+-- begin in one bin are one piece of `n` episodes, which took `d` (us) in sum and end at `e`. An
+-- open episode is a piece of its own.
+WITH
+mine AS (SELECT * FROM report_episode WHERE machine_id = :machine),
+task AS (
+  SELECT task, row_number() OVER (ORDER BY sum(iif(is_open, 0, dur)) DESC, task) AS place,
+    name || coalesce(' (' || (SELECT pid FROM process WHERE upid = task) || ')', '') AS lane
+  FROM mine GROUP BY task)
+SELECT iif(place <= 12, lane, 'others') AS series, kind, (min(ts) - :start) / 1000 AS t,
+  (max(ts + dur) - :start) / 1000 AS e, count(*) AS n, sum(iif(is_open, 0, dur)) / 1000 AS d,
+  sum(reclaimed_pages) * :page AS bytes, is_open AS open
+FROM mine JOIN task USING (task)
+GROUP BY min(place, 13), kind, ts / :bin, is_open ORDER BY min(place, 13), kind, ts / :bin;
+
+-- @reclaim_by_task
+-- The cost of reclaim and compaction.
+SELECT name || coalesce(' (' || (SELECT pid FROM process WHERE upid = task_id) || ')', '') AS task,
+  kind, count(*) AS times, sum(iif(is_open, NULL, dur)) AS total_ns, max(longest) AS longest_ns,
+  (max(iif(dur = longest AND NOT is_open, ts, NULL)) - :start) / 1000 AS at_us,
+  sum(reclaimed_pages) * :page AS reclaimed_bytes
+FROM (SELECT *, task AS task_id,
+        max(iif(is_open, NULL, dur)) OVER (PARTITION BY task, kind) AS longest FROM report_episode
+      WHERE machine_id = :machine)
+GROUP BY task_id, kind ORDER BY total_ns DESC LIMIT 40;
+
+-- @kills
+-- Processes that were killed for want of memory.
+WITH killed AS (
+  SELECT e.ts, e.name, e.utid,
+    (SELECT int_value FROM args a WHERE a.arg_set_id = e.arg_set_id AND a.key = 'pid') AS pid
+  FROM ftrace_event e JOIN thread USING (utid)
+  WHERE e.name IN ('mark_victim', 'lowmemory_kill') AND thread.machine_id = :machine)
+SELECT (k.ts - :start) / 1000 AS t, k.pid,
+  (SELECT coalesce(p.name, t.name) FROM thread t LEFT JOIN process p USING (upid)
+   WHERE t.tid = k.pid AND t.machine_id = :machine AND coalesce(t.start_ts, k.ts) <= k.ts
+   ORDER BY t.start_ts DESC LIMIT 1) AS process,
+  (SELECT name FROM thread t WHERE t.utid = k.utid) AS wanted_by
+FROM killed k
+UNION ALL
+SELECT (s.ts - :start) / 1000, p.pid, p.name, NULL
+FROM slice s JOIN process_track t ON t.id = s.track_id LEFT JOIN process p USING (upid)
+WHERE t.type = 'android_lmk' AND t.machine_id = :machine
+ORDER BY 1 LIMIT 200;
+
+-- @processes
+-- Memory of the processes that had most (bytes): anonymous memory in RAM and in swap if the trace
+-- has both apart, else all that is in RAM. A process that has ended has none.
+WITH
+track AS (
+  SELECT t.id, t.upid, t.name FROM process_counter_track t
+  WHERE t.type = 'process_memory' AND t.machine_id = :machine
+    AND t.name = coalesce(
+      (SELECT name FROM process_counter_track WHERE name = 'mem.rss.anon' LIMIT 1), 'mem.rss')),
+peak AS (
+  SELECT t.id, t.upid, (SELECT max(value) FROM counter c WHERE c.track_id = t.id) AS most
+  FROM track t),
+largest AS (
+  SELECT id, upid, row_number() OVER (ORDER BY most DESC, upid) AS place FROM peak
+  WHERE most > 0 ORDER BY most DESC LIMIT 8),
+row AS (
+  SELECT l.place, l.upid, max(c.ts) AS ts, c.value FROM largest l
+  JOIN process p USING (upid) JOIN counter c ON c.track_id = l.id
+  WHERE p.end_ts IS NULL OR c.ts < p.end_ts GROUP BY l.place, c.ts / :bin
+  UNION ALL
+  SELECT l.place, l.upid, p.end_ts, 0 FROM largest l JOIN process p USING (upid)
+  WHERE p.end_ts IS NOT NULL)
+SELECT coalesce(p.name, 'process') || ' (' || p.pid || ')' AS series, (r.ts - :start) / 1000 AS t,
+  CAST(r.value AS INTEGER) AS v
+FROM row r JOIN process p USING (upid) ORDER BY r.place, r.ts;
+
+-- @process_table
+-- The processes that had most memory.
+WITH track AS (
+  SELECT t.id, t.upid FROM process_counter_track t
+  WHERE t.type = 'process_memory' AND t.machine_id = :machine
+    AND t.name = coalesce(
+      (SELECT name FROM process_counter_track WHERE name = 'mem.rss.anon' LIMIT 1), 'mem.rss')),
+sum AS (
+  SELECT upid,
+    (SELECT c.value FROM counter c WHERE c.track_id = t.id ORDER BY c.ts LIMIT 1) AS first,
+    (SELECT c.value FROM counter c WHERE c.track_id = t.id ORDER BY c.ts DESC LIMIT 1) AS last,
+    (SELECT max(c.value) FROM counter c WHERE c.track_id = t.id) AS most
+  FROM track t)
+SELECT coalesce(p.name, 'process') || ' (' || p.pid || ')' AS process,
+  CAST(first AS INTEGER) AS first_bytes, CAST(most AS INTEGER) AS peak_bytes,
+  CAST(last AS INTEGER) AS last_bytes, CAST(last - first AS INTEGER) AS change_bytes
+FROM sum JOIN process p USING (upid) WHERE most > 0 ORDER BY most DESC LIMIT 25;

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql report: the page in a real browser, its data, and the files of others in it."""
+import hashlib
+import html
+import json
+import pathlib
+import re
+import shutil
+import tempfile
+import unittest
+
+import browser
+import lib
+
+GOLDEN = lib.ROOT / "tests" / "golden"
+PRESSURE = GOLDEN / "mm_pressure.pftrace"
+HEAP = GOLDEN / "heap_continuous.pftrace"
+ROOM = lib.ROOT / "converter" / "report"
+VENDORED = ROOM / "vendor"
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="report-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
+        cls.page = cls.dir / "pressure.html"
+        cls.make(cls.page, PRESSURE)
+
+    @classmethod
+    def make(cls, output, *inputs):
+        done = lib.run(lib.MMSQL, "report", *inputs, "-o", output)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+
+    @staticmethod
+    def data_of(page):
+        return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>',
+                                    page.read_text(), re.DOTALL).group(1))
+
+
+class Page(Report):
+    def test_the_verdict_is_there_without_a_script(self):
+        said = lib.run(lib.MMSQL, "verdict", PRESSURE).stdout.split("\n")
+        found = re.findall(r"<li class=.*?<p>(.*?)</p></li>", self.page.read_text())
+        self.assertEqual([html.unescape(text) for text in found], [line for line in said if line])
+
+    def test_the_data_are_those_of_the_database(self):
+        data = self.data_of(self.page)["traces"][0]
+        sets = {each["series"]: each for each in data["data"]["memory"]}
+        rows = lib.run(lib.MMSQL, "query", "--csv", PRESSURE,
+                       "SELECT min(value) * 4096, count(*) FROM counter JOIN counter_track t "
+                       "ON t.id = track_id WHERE name = 'nr_free_pages'").stdout.splitlines()
+        least, n = map(float, rows[1].split(","))
+        self.assertEqual(min(sets["free"]["v"]), least)
+        self.assertEqual(len(sets["free"]["t"]), n)
+        lanes = data["data"]["lanes"]
+        n_episodes = lib.run(lib.MMSQL, "query", "--csv", PRESSURE,
+                             "SELECT count(*) FROM reclaim_episode").stdout.split()[1]
+        self.assertEqual(sum(sum(lane["n"]) for lane in lanes), int(n_episodes))
+
+    def test_the_files_of_others_are_as_they_were_taken(self):
+        folders = [path.parent for path in VENDORED.glob("*/SHA256SUMS")]
+        self.assertTrue(folders)
+        for folder in folders:
+            sums = dict(reversed(line.split()) for line
+                        in (folder / "SHA256SUMS").read_text().splitlines())
+            self.assertEqual(set(sums), {path.name for path in folder.iterdir()} - {"SHA256SUMS"})
+            self.assertIn("LICENSE", sums)
+            for name, wanted in sums.items():
+                text = (folder / name).read_bytes()
+                self.assertEqual(hashlib.sha256(text).hexdigest(), wanted, name)
+                self.assertIn(text.decode().strip(), self.page.read_text(), name)
+
+    def test_wrong_usage(self):
+        for arguments, code in (([], 2), (["a", "b", "c"], 2), (["-", "-"], 2),
+                                (["/nonexistent"], 1)):
+            with self.subTest(arguments):
+                done = lib.run(lib.MMSQL, "report", *arguments, "-o", self.dir / "none.html")
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertFalse((self.dir / "none.html").exists())
+
+
+@unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
+class InBrowser(Report):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
+
+    def open(self, page, **look):
+        self.browser.look(**look)
+        self.browser.open(page)
+        self.addCleanup(self.assert_quiet, page)
+        return self.browser
+
+    def assert_quiet(self, page):
+        """Nothing on the console, and no request beside the file itself."""
+        self.assertEqual(self.browser.errors, [])
+        self.assertEqual(self.browser.requests, [page.resolve().as_uri()])
+
+    def test_charts_are_drawn(self):
+        page = self.open(self.page)
+        drawn = page.run("""[...document.querySelectorAll('#charts canvas')].map(canvas =>
+            new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width,
+                canvas.height).data.buffer)).size)""")
+        self.assertGreaterEqual(len(drawn), 6)
+        self.assertGreater(min(drawn), 5, "each canvas has several colours")
+
+    def test_zoom(self):
+        page = self.open(self.page)
+        whole = page.run("[time.from, time.to]")
+        page.run("document.querySelector('#chart-memory .plot').scrollIntoView({block: 'center'})")
+        box = page.run("(() => { const box = document.querySelector('#chart-memory .plot')"
+                       ".getBoundingClientRect(); return [box.x, box.y, box.width] })()")
+        x, y = box[0] + 60 + 200, box[1] + 50
+        page.drag(x, y, x + 200, y)
+        begin, end = page.run("[time.from, time.to]")
+        wanted = [at / (box[2] - 72) * whole[1] for at in (200, 400)]
+        self.assertAlmostEqual(begin, wanted[0], delta=0.02)
+        self.assertAlmostEqual(end, wanted[1], delta=0.02)
+        seen = page.run("plots.map(u => [u.scales.x.min, u.scales.x.max])")
+        self.assertEqual(seen, [[begin, end]] * len(seen), "all charts zoom together")
+        page.press("0")
+        self.assertEqual(page.run("[time.from, time.to]"), whole)
+        page.press("+")
+        self.assertLess(page.run("time.to - time.from"), whole[1] * 0.6)
+
+    def test_values_under_the_pointer(self):
+        page = self.open(self.page)
+        page.run("document.querySelector('#chart-memory .plot').scrollIntoView({block: 'center'})")
+        box = page.run("(() => { const box = document.querySelector('#chart-memory .plot')"
+                       ".getBoundingClientRect(); return [box.x, box.y, box.width] })()")
+        page.mouse("mouseMoved", box[0] + 60 + (box[2] - 72) / 2, box[1] + 50)
+        page.settle()
+        at = page.run("time.at")
+        self.assertAlmostEqual(at, page.run("time.span") / 2, delta=0.02)
+        free = next(each for each in self.data_of(self.page)["traces"][0]["data"]["memory"]
+                    if each["series"] == "free")
+        value = max((t, v) for t, v in zip(free["t"], free["v"]) if t / 1e6 <= at)[1]
+        self.assertEqual(page.run("document.querySelector('#chart-memory .legend b').textContent"),
+                         page.run(f"bytes({value})"))
+
+    def test_a_sentence_leads_to_its_moment(self):
+        page = self.open(self.page)
+        page.run("document.querySelector('.verdict button').click()")
+        page.settle()
+        begin, end = page.run("[time.from, time.to]")
+        mark = page.run("time.marks[0]")
+        self.assertLess(begin, mark["from"])
+        self.assertGreater(end, mark["to"])
+        self.assertLess(end - begin, page.run("time.span"))
+
+    def test_tables_stand_behind_charts(self):
+        page = self.open(self.page)
+        n = page.run("""[...document.querySelectorAll('#charts .plot')].map(plot => {
+            const panel = plot.closest('.panel');
+            panel.querySelector('button[aria-label^=Table]').click();
+            return [plot.getAttribute('aria-label').length,
+                    panel.querySelectorAll('tbody tr').length] })""")
+        self.assertGreater(len(n), 5)
+        for label, rows in n:
+            self.assertGreater(label, 10)
+            self.assertGreater(rows, 0)
+
+    def test_colours_can_be_told_apart(self):
+        for dark in (False, True):
+            page = self.open(self.page, dark=dark)
+            colours = page.run("palette")
+            for names, grounds, least in ((("text", "soft", "link"), ("ground", "card"), 4.5),
+                                          ([f"c{n}" for n in range(1, 9)] + ["critical", "warning"],
+                                           ("ground", "card"), 3)):
+                for name in names:
+                    for ground in grounds:
+                        with self.subTest(dark=dark, name=name, ground=ground):
+                            self.assertGreaterEqual(contrast(colours[name], colours[ground]), least)
+            for name in ("flame0", "flame1", "flame2", "grew", "shrank", "same"):
+                self.assertGreaterEqual(contrast(colours["flametext"], colours[name]), 4.5, name)
+
+    def test_a_narrow_screen(self):
+        page = self.open(self.page, width=390, height=844)
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+
+    def test_paper(self):
+        page = self.open(self.page)
+        page.paper(self.dir / "page.pdf")
+        self.assertGreater((self.dir / "page.pdf").stat().st_size, 20000)
+
+
+def contrast(a, b):
+    def light(colour):
+        parts = [int(colour[n:n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    light, dark = sorted((light(a), light(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
