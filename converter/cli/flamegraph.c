@@ -18,14 +18,9 @@
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
-#include "converter/functions/functions.h"
 #include "converter/profile/alloc_stacks.h"
+#include "converter/profile/call_stacks.h"
 #include "converter/profile/flame.h"
-#include "converter/profile/java_names.h"
-#include "converter/tables/statement.h"
-
-#define MAX_FRAMES     4096 // of a stack; further frames are cut
-#define NAME_MAX_BYTES 4096 // of a Java method
 
 static const char help[] =
     "usage: mmsql flamegraph [OPTION]... DB|TRACE\n"
@@ -68,32 +63,6 @@ struct options {
     struct alloc_stacks stacks; // `reverse` and `depth_limit` hold for heap profiles, too
 };
 
-static const char frames_sql[] =
-    "CREATE TEMP TABLE flame_frame(id, inline_depth, function, PRIMARY KEY(id, inline_depth)) "
-    "WITHOUT ROWID;"
-    "INSERT INTO flame_frame SELECT frame_id, inline_depth, coalesce(demangle(function), function, "
-    "'[' "
-    "|| "
-    // The part of a path after the last slash.
-    "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
-    "''), "
-    "''), nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;"
-    // If several functions had their code at one address, the last one counts.
-    "CREATE TEMP TABLE flame_code(upid, frame_id, function, PRIMARY KEY(upid, frame_id));"
-    "INSERT OR REPLACE INTO flame_code SELECT p.upid, p.frame_id, s.name "
-    "FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id "
-    "JOIN main.stack_frame f USING (frame_id) WHERE f.function IS NULL ORDER BY p.last_ts;";
-
-static const char leaves_sql[] =
-    "SELECT h.callsite_id, coalesce(p.name, 'process') || ' (' || coalesce(p.pid, '?') || ')', "
-    "sum(iif(h.ts <= ?1, iif(?3, h.count, h.size), 0)), sum(iif(?3, h.count, h.size)), "
-    "(SELECT count(DISTINCT upid) FROM heap_profile_allocation JOIN process USING (upid) "
-    " WHERE (?5 < 0 OR pid = ?5) AND (?6 IS NULL OR name GLOB ?6)), h.upid "
-    "FROM heap_profile_allocation h LEFT JOIN process p USING (upid) "
-    "WHERE h.ts <= ?2 AND (NOT ?4 OR h.size > 0 OR h.count > 0) AND (?5 < 0 OR p.pid = ?5) "
-    "AND (?6 IS NULL OR p.name GLOB ?6) AND (?7 IS NULL OR h.heap_name = ?7) "
-    "GROUP BY h.upid, h.callsite_id ORDER BY h.upid, h.callsite_id";
-
 // True if an option of heap profiles is given
 static bool names_profiles(const struct options *o)
 {
@@ -101,124 +70,23 @@ static bool names_profiles(const struct options *o)
            o->at != INT64_MAX;
 }
 
-// A row for each function of the frame, innermost first.
-static const char up_sql[] =
-    "SELECT c.parent_id, coalesce(j.function, n.function) FROM stack_profile_callsite c "
-    "LEFT JOIN flame_frame n ON n.id = c.frame_id LEFT JOIN flame_code j "
-    "ON j.upid = ?2 AND j.frame_id = c.frame_id WHERE c.id = ?1 ORDER BY n.inline_depth";
-
-static const char *name_keep(struct arena *arena, const char *text)
-{
-    char name[NAME_MAX_BYTES];
-    if (text[0] == 'L' && strstr(text, ";::")) {
-        java_method_name(text, name, sizeof(name));
-        text = name;
-    }
-    return arena_strndup(arena, text, strlen(text));
-}
-
-static char *last_arrow(char *text)
-{
-    char *last = NULL;
-    for (char *at = text; (at = strstr(at, "->")); at += 2)
-        last = at;
-    return last;
-}
-
-// Adds the names of a frame, innermost first. The name of a runtime, Lpackage/Class;::method(I)V,
-// is written as in Java. A name can be a chain of inlined methods with "->" between them, innermost
-// last; each method becomes a frame of its own. Returns the number of names; a name is NULL if
-// memory is out.
-static size_t names_keep(struct arena *arena, const char *text, const char **names, size_t room)
-{
-    char chain[NAME_MAX_BYTES], *arrow;
-    size_t n = 0;
-    if (text[0] == 'L' && strstr(text, ";::") && strlen(text) < sizeof(chain)) {
-        strcpy(chain, text);
-        for (text = chain; n < room && (arrow = last_arrow(chain)); n++) {
-            names[n] = name_keep(arena, arrow + 2);
-            *arrow = 0;
-        }
-    }
-    if (n < room)
-        names[n++] = name_keep(arena, text);
-    return n;
-}
-
-// Reads the names from `callsite` outwards, innermost first, into `arena`. Returns 0 or -ENOMEM.
-static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *arena,
-                      const char **names, size_t *ret_n)
-{
-    size_t n = 0;
-    for (bool more = true; more && n < MAX_FRAMES;) {
-        more = false;
-        sqlite3_bind_int64(up, 1, callsite);
-        while (sqlite3_step(up) == SQLITE_ROW) {
-            const char *text = (const char *)sqlite3_column_text(up, 1);
-            text = text && *text ? text : "[unknown]";
-            n += names_keep(arena, text, names + n, MAX_FRAMES - n);
-            more = sqlite3_column_type(up, 0) != SQLITE_NULL;
-            callsite = sqlite3_column_int64(up, 0);
-        }
-        if (sqlite3_reset(up) != SQLITE_OK)
-            return -ENOMEM;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (!names[i])
-            return -ENOMEM;
-    *ret_n = n;
-    return 0;
-}
-
-static int leaf_add(const struct options *options, sqlite3_stmt *leaf, sqlite3_stmt *up,
-                    struct flame *flame)
-{
-    const char *inner[MAX_FRAMES], *frames[MAX_FRAMES + 1];
-    struct arena arena = {0};
-    sqlite3_bind_int64(up, 2, sqlite3_column_int64(leaf, 5));
-    size_t n = 0, k = 0;
-    int r = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner, &n);
-    if (sqlite3_column_int64(leaf, 4) > 1)
-        frames[k++] = (const char *)sqlite3_column_text(leaf, 1);
-    for (size_t i = 0; i < n && i < options->stacks.depth_limit; i++)
-        frames[k++] = inner[options->stacks.reverse ? i : n - 1 - i];
-    if (r == 0)
-        r = flame_add(flame, frames, k, options->diff ? sqlite3_column_int64(leaf, 2) : 0,
-                      sqlite3_column_int64(leaf, 3));
-    arena_done(&arena);
-    return r;
-}
-
-static int profile_read(sqlite3 *handle, const struct options *options, struct flame *flame)
-{
-    CLEANUP(statement_finalizep) sqlite3_stmt *leaf = NULL;
-    CLEANUP(statement_finalizep) sqlite3_stmt *up = NULL;
-    int code = functions_register(handle);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(handle, frames_sql, NULL, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(handle, leaves_sql, -1, &leaf, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(handle, up_sql, -1, &up, NULL);
-    if (code != SQLITE_OK)
-        return code;
-    sqlite3_bind_int64(leaf, 1, options->before);
-    sqlite3_bind_int64(leaf, 2, options->at);
-    sqlite3_bind_int(leaf, 3, options->count);
-    sqlite3_bind_int(leaf, 4, options->total);
-    sqlite3_bind_int64(leaf, 5, options->pid);
-    sqlite3_bind_text(leaf, 6, options->process, -1, SQLITE_STATIC);
-    sqlite3_bind_text(leaf, 7, options->heap, -1, SQLITE_STATIC);
-    while ((code = sqlite3_step(leaf)) == SQLITE_ROW)
-        if (leaf_add(options, leaf, up, flame) < 0)
-            return SQLITE_NOMEM;
-    return code == SQLITE_DONE ? SQLITE_OK : code;
-}
-
 // Reads samples of logs if an option asks for them, or if there is no heap profile.
 static int stacks_read(sqlite3 *handle, struct options *options, struct flame *flame)
 {
-    int code = options->alloc_log ? SQLITE_OK : profile_read(handle, options, flame);
+    const struct call_stacks stacks = {
+        .kind = options->count ? STACKS_HEAP_COUNT : STACKS_HEAP_BYTES,
+        .before = options->diff ? options->before : INT64_MIN,
+        .at = options->at,
+        .total = options->total,
+        .pid = options->pid,
+        .upid = -1,
+        .machine_id = -1,
+        .process = options->process,
+        .heap = options->heap,
+        .reverse = options->stacks.reverse,
+        .depth_limit = options->stacks.depth_limit,
+    };
+    int code = options->alloc_log ? SQLITE_OK : call_stacks_read(handle, &stacks, flame);
     if (code != SQLITE_OK || flame->nodes.n > 0 || names_profiles(options))
         return code;
     options->alloc_log = true;
@@ -333,7 +201,7 @@ static int run_flamegraph(int argc, char **argv)
         {0},
     };
     struct options options = {
-        .pid = -1, .at = INT64_MAX, .min_percent = 0.02, .stacks.depth_limit = MAX_FRAMES};
+        .pid = -1, .at = INT64_MAX, .min_percent = 0.02, .stacks.depth_limit = CALL_STACK_MAX};
     const struct alloc_stacks *stacks = &options.stacks;
     int code;
     if (!verb_options_read("flamegraph", help, rows, argc, argv, &options, &code))

@@ -13,6 +13,7 @@
 #include "converter/report/json_text.h"
 #include "converter/report/report_data.h"
 #include "converter/report/report_files.h"
+#include "converter/report/report_flames.h"
 #include "converter/verdict/health.h"
 #include "converter/verdict/verdict.h"
 
@@ -116,14 +117,19 @@ static int health_write(const struct report_trace *trace, FILE *out, struct err 
     return 0;
 }
 
+static int trace_open(const struct report *report, size_t i, struct report_trace *ret,
+                      struct err *err)
+{
+    bool is_fine = report->compares || BINS / report->verdicts.n > BINS_MIN;
+    return report_trace_open(ret, report->owners[i].handle, report->verdicts.items[i].trace_id,
+                             is_fine ? BINS : BINS_MIN, err);
+}
+
 static int trace_write(const struct report *report, size_t i, FILE *out, struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf name = {0};
-    const struct verdict *verdict = &report->verdicts.items[i];
-    int64_t n_bins = BINS / (int64_t)report->verdicts.n;
     struct report_trace trace;
-    int r = report_trace_open(&trace, report->owners[i].handle, verdict->trace_id,
-                              report->compares || n_bins > BINS_MIN ? BINS : BINS_MIN, err);
+    int r = trace_open(report, i, &trace, err);
     if (r < 0)
         return r;
     json_add_text(&name, report->owners[i].name);
@@ -135,6 +141,10 @@ static int trace_write(const struct report *report, size_t i, FILE *out, struct 
     if (r == 0) {
         fputs("\"data\":", out);
         r = report_data_write(&trace, out, err);
+    }
+    if (r == 0 && !report->compares) {
+        fputs(",\"flames\":", out);
+        r = report_flames_write(&trace, out, err);
     }
     fputc('}', out);
     return r;
@@ -149,7 +159,17 @@ static int data_write(const struct report *report, FILE *out, struct err *err)
         fputs(i ? ",\n" : "", out);
         r = trace_write(report, i, out, err);
     }
-    fputs("]}", out);
+    fputs("]", out);
+    if (r == 0 && report->compares) {
+        struct report_trace traces[2];
+        r = trace_open(report, 0, &traces[0], err);
+        if (r == 0)
+            r = trace_open(report, 1, &traces[1], err);
+        fputs(",\"flames\":", out);
+        if (r == 0)
+            r = report_flames_compare(&traces[0], &traces[1], out, err);
+    }
+    fputc('}', out);
     return r;
 }
 

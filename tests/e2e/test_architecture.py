@@ -177,7 +177,7 @@ ROOMS = {
         "decode": "ground input",
         "translate": "ground input",
         "import": "ground input decode tables",
-        "profile": "tables",
+        "profile": "tables functions",
         "verdict": "tables",
         "report": "tables profile verdict",
         "perfetto_sql": "sql tables functions",

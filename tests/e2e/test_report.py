@@ -178,6 +178,41 @@ class InBrowser(Report):
             for name in ("flame0", "flame1", "flame2", "grew", "shrank", "same"):
                 self.assertGreaterEqual(contrast(colours["flametext"], colours[name]), 4.5, name)
 
+    def test_a_flame_graph_zooms_and_searches(self):
+        flames = self.dir / "heap.html"
+        self.make(flames, HEAP)
+        page = self.open(flames)
+        page.run("document.querySelector('#flame-0 input').focus()")
+        page.type("leaf_a")
+        self.assertEqual(page.run("document.querySelector('#flame-0 .range').textContent"),
+                         "1 frame, 72.7 % of all")  # 32768 of 45056
+        page.press("Escape")
+        page.run("document.querySelector('#flame-0 .flame').focus()")
+        for key in ("ArrowDown", "ArrowDown", "Enter"):
+            page.press(key)
+        self.assertEqual(page.run("document.querySelector('#flame-0 .range').textContent"),
+                         "leaf_a: 32 KiB (72.7 %), itself 32 KiB")
+        page.run("document.querySelector('#flame-0 button[aria-label^=Table]').click()")
+        rows = page.run("[...document.querySelectorAll('#flame-0 tbody tr')]"
+                        ".map(row => [...row.cells].map(cell => cell.textContent))")
+        self.assertEqual(rows, [["leaf_a", "32 KiB", "32 KiB"], ["leaf_c", "12 KiB", "12 KiB"],
+                                ["main", "0 B", "44 KiB"]])
+
+    def test_two_traces(self):
+        both = self.dir / "both.html"
+        self.make(both, PRESSURE, HEAP)
+        page = self.open(both)
+        self.assertEqual(page.run("document.getElementById('title').textContent"),
+                         "A mm_pressure.pftrace  and  B heap_continuous.pftrace")
+        head = page.run("[...document.querySelectorAll('#figures th')].map(th => th.textContent)")
+        self.assertEqual(head, ["", "A", "B", "B against A"])
+        self.make(both, HEAP, HEAP)
+        page = self.open(both)
+        page.run("document.querySelector('#flame-0 .flame').focus()")
+        page.press("Enter")
+        self.assertEqual(page.run("document.querySelector('#flame-0 .range').textContent"),
+                         "all: 44 KiB → 44 KiB")
+
     def test_a_narrow_screen(self):
         page = self.open(self.page, width=390, height=844)
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The call stacks of a database, of heap profiles and of profilers that sample, as stacks of a
+// flame graph.
+#pragma once
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "converter/profile/flame.h"
+
+#define CALL_STACK_MAX 4096 // frames of a stack; further frames are cut
+
+enum call_stacks_kind { STACKS_HEAP_BYTES, STACKS_HEAP_COUNT, STACKS_SAMPLES };
+
+// Which stacks. -1 and NULL: all.
+struct call_stacks {
+    enum call_stacks_kind kind;
+    int64_t before;       // heap: the weight before is the state up to this time; INT64_MIN: none
+    int64_t at;           // heap: the weight is the state up to this time
+    bool total;           // heap: all allocations, freed or not
+    bool is_before;       // the weights are those before, of a difference of two reads
+    bool without_pid;     // processes are told apart by name alone
+    bool reverse;         // innermost frames first
+    uint32_t depth_limit; // number of frames
+    int64_t pid, upid, machine_id;
+    const char *process, *heap; // borrowed; process may have * and ?
+    const char *source;         // samples: borrowed; of which profiler
+    int64_t session_id;         // samples: of which session; -1: of none
+};
+
+// Reads the names of all frames, once for each connection. call_stacks_read() does so, too, but
+// fails then while another statement runs. Returns SQLite's code; the handle has the message.
+int call_stacks_prepare(sqlite3 *handle);
+
+// Adds the stacks. If several processes match, the process is the outermost frame. Returns SQLite's
+// code; the handle has the message.
+int call_stacks_read(sqlite3 *handle, const struct call_stacks *stacks, struct flame *flame);

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records a story about memory, for tests of the report and for the pictures of the documents.
+
+In a memory cgroup, "viewer" reads two files again and again. "exporter" grows beside it: the
+kernel evicts the files' pages to make room, the viewer waits and reads them back, until the kernel
+kills the exporter. Outside of the group, "cache" grows under a heap profile. Only the group is
+short of memory: the machine is not disturbed.
+
+usage: recorded_storm.py TRACE
+"""
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import lib
+
+sys.path.insert(0, str(lib.ROOT / "scripts"))
+import load  # noqa: E402
+
+MIB = 1 << 20
+LIMIT = 224 * MIB
+FILES = {"photos.db": 96, "index.bin": 48, "tiles.pak": 32, "fonts.ttc": 8}
+HOT = ("photos.db", "index.bin")  # the viewer reads these
+
+CONFIG = """
+buffers {{ size_kb: 32768 fill_policy: RING_BUFFER }}
+buffers {{ size_kb: 8192 fill_policy: RING_BUFFER }}
+compression_type: COMPRESSION_TYPE_DEFLATE
+data_sources {{ config {{ name: "linux.ftrace" target_buffer: 0 ftrace_config {{
+  ftrace_events: "vmscan/mm_vmscan_direct_reclaim_begin"
+  ftrace_events: "vmscan/mm_vmscan_direct_reclaim_end"
+  ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_begin"
+  ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_end"
+  ftrace_events: "vmscan/mm_vmscan_kswapd_wake"
+  ftrace_events: "vmscan/mm_vmscan_kswapd_sleep"
+  ftrace_events: "compaction/mm_compaction_begin"
+  ftrace_events: "compaction/mm_compaction_end"
+  ftrace_events: "oom/mark_victim"
+  ftrace_events: "sched/sched_process_free"
+  buffer_size_kb: 4096
+  drain_period_ms: 250
+}} }} }}
+data_sources {{ config {{ name: "linux.sys_stats" target_buffer: 1 sys_stats_config {{
+  vmstat_period_ms: 200 meminfo_period_ms: 1000 psi_period_ms: 200
+}} }} }}
+data_sources {{ config {{ name: "linux.process_stats" target_buffer: 1 process_stats_config {{
+  scan_all_processes_on_start: true proc_stats_poll_ms: 200
+}} }} }}
+data_sources {{ config {{ name: "linux.page_residency" target_buffer: 1 page_residency_config {{
+  paths: "{files}" period_ms: 200 detail: DETAIL_RANGES
+}} }} }}
+data_sources {{ config {{ name: "linux.heap" target_buffer: 1 heapprofd_config {{
+  sampling_interval_bytes: 4096 pid: {pid}
+}} }} }}
+data_sources {{ config {{ name: "linux.system_info" target_buffer: 1 }} }}
+"""
+
+# Takes the name that stands first, as programs do that the recorder finds by their threads.
+NAME = """
+import sys, time
+open("/proc/self/comm", "w").write(sys.argv.pop(1))
+"""
+# Reads its files until it is killed.
+VIEWER = NAME + """
+while True:
+    for path in sys.argv[2:]:
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+    time.sleep(float(sys.argv[1]))
+"""
+# Grows without end, by objects of several kinds.
+GROWER = NAME + """
+import json, zlib
+kept = []
+text = json.dumps([{"id": n, "name": "picture %d" % n} for n in range(2000)])
+def thumbnails():
+    for n in range(64):
+        kept.append(bytearray(b"x") * 16384)
+def originals():
+    kept.append(bytearray(b"x") * (2 << 20))
+def catalogue():
+    kept.append(json.loads(text))
+def index():
+    kept.append({str(n): n for n in range(4000)})
+def archive():
+    kept.append(zlib.compressobj())
+while True:
+    for step in (thumbnails, originals, catalogue, index, archive):
+        step()
+    time.sleep(float(sys.argv[1]))
+"""
+
+
+@contextlib.contextmanager
+def program(name, text, *arguments, enter=None):
+    """A Python program under another name."""
+    process = subprocess.Popen([name, "-c", text, name, *map(str, arguments)],
+                               executable=sys.executable, preexec_fn=enter)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def files_make(folder):
+    for name, size in FILES.items():
+        load.make_file(folder / name, size * MIB)
+        if name in HOT:  # the group pays for a page that it reads first
+            load.drop_pages(folder / name, 0, size * MIB)
+
+
+def record(trace, limit_s=60):
+    """Records until the kernel has killed the exporter and the files are back."""
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="storm-", dir="/var/tmp")))
+        files = folder / "gallery"
+        files.mkdir()
+        files_make(files)
+        enter = stack.enter_context(lib.memory_cgroup(LIMIT))
+        cache = stack.enter_context(program("cache", GROWER, 0.3))
+        stack.enter_context(program("viewer", VIEWER, 0.1, *(files / name for name in HOT),
+                                    enter=enter))
+        config = folder / "storm.cfg"
+        config.write_text(CONFIG.format(files=files, pid=cache.pid))
+        recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-t", f"{limit_s}s",
+                                     "-o", trace, "--no-verdict"])
+        stack.callback(recorder.wait)
+        stack.callback(recorder.terminate)
+        time.sleep(2.5)  # what is usual comes first
+        exporter = stack.enter_context(program("exporter", GROWER, 0.12, enter=enter))
+        killed = exporter.wait(limit_s)
+        time.sleep(2.5)
+        recorder.terminate()
+        if recorder.wait() != 0 or killed != -9:
+            raise AssertionError(f"the exporter ended with {killed}")
+    return trace
+
+
+if __name__ == "__main__":
+    record(os.path.abspath(sys.argv[1]))
