@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bump allocation in blocks of 64 KiB. A request above a quarter of a block gets a separate block
-// behind the current block. Large requests therefore do not waste the rest of the current block.
+// after the current block. Large requests therefore do not waste the rest of the current block.
 #include "common/arena.h"
 
 #include <stdalign.h>

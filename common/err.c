@@ -3,7 +3,7 @@
 // The text buffer has a fixed size, so that a failure can be reported even without memory. If text
 // and prefix do not fit, the end of the old text is cut, never the prefix: the failed operation
 // matters more than the detail. A long name (a path of thousands of characters) is cut, never the
-// reason behind the name.
+// reason after the name.
 #include "common/err.h"
 
 #include <stdarg.h>

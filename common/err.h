@@ -31,11 +31,11 @@ __attribute__((format(printf, 3, 4))) int err_set(struct err *err, int r, const 
 __attribute__((format(printf, 3, 4))) int err_errno(struct err *err, int r, const char *format,
                                                     ...);
 
-// Returns the end of `name` if `name` is so long that no reason would fit behind `name`; otherwise
+// Returns the end of `name` if `name` is so long that no reason would fit after `name`; otherwise
 // `name`.
 const char *err_name(const char *name);
 
-// Puts "PREFIX: " in front of the present text.
+// Puts "PREFIX: " before the present text.
 __attribute__((format(printf, 3, 4))) int err_prefix(struct err *err, int r, const char *format,
                                                      ...);
 

@@ -111,7 +111,7 @@ bool map64_remove(struct map64 *map, uint64_t key)
         return false;
     for (size_t i = (hole + 1) & mask; map->used[i]; i = (i + 1) & mask) {
         size_t home = hash_u64(map->slots[i].key) & mask;
-        // The entry moves back unless its home lies cyclically behind the hole.
+        // The entry moves back unless its home lies cyclically after the hole.
         if (((i - home) & mask) < ((i - hole) & mask))
             continue;
         map->slots[hole] = map->slots[i];

@@ -24,6 +24,6 @@ size_t page_runs_write(struct wire_writer *w, const struct page_ranges *ranges, 
 
 // Appends the runs of a packed field of `size` bytes to `ranges`. The first gap counts from `base`.
 // Returns 0; -ENOMEM; or -EBADMSG if the field is damaged, has an odd number of varints, or has a
-// run that is empty, ends behind page 2^52, or does not lie behind the last run of `ranges`. After
-// -EBADMSG, `ranges` has the runs in front of the damage.
+// run that is empty, ends beyond page 2^52, or does not lie after the last run of `ranges`. After
+// -EBADMSG, `ranges` has the runs before the damage.
 int page_runs_read(const void *bytes, size_t size, uint64_t base, struct page_ranges *ranges);

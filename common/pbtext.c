@@ -532,7 +532,7 @@ static int parse_value(struct pbtext_lexer *p, struct target *target,
     return parse_single(p, target, field);
 }
 
-// Reads a list behind its opening bracket.
+// Reads a list after its opening bracket.
 static int parse_list(struct pbtext_lexer *p, struct target *target,
                       const ProtobufCFieldDescriptor *field)
 {
@@ -605,7 +605,7 @@ static int parse_field(struct pbtext_lexer *p, struct target *target)
     bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
     if (!accept(p, ':', &r) && !is_message) {
         char wanted[PBTEXT_TOKEN_TEXT_MAX * 2];
-        snprintf(wanted, sizeof(wanted), "\":\" behind \"%s\"", field->name);
+        snprintf(wanted, sizeof(wanted), "\":\" after \"%s\"", field->name);
         return unexpected(p, wanted);
     }
     if (r < 0)

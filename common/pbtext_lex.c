@@ -5,7 +5,7 @@
 //
 // The excerpt in an error must be safe to print: control bytes and broken UTF-8 become `?`, and a
 // long line is cut to a window around the caret. Name, message and excerpt together fit into
-// ERR_TEXT_MAX, so that the caret is never cut off. Tabs are repeated in front of the caret, so
+// ERR_TEXT_MAX, so that the caret is never cut off. Tabs are repeated before the caret, so
 // that the caret lines up with any tab width.
 #include "common/pbtext_lex.h"
 
@@ -19,7 +19,7 @@
 #define NAME_MAX_BYTES    200
 #define MESSAGE_MAX_BYTES 360
 #define WINDOW_COLUMNS    68 // of the line, in an excerpt
-#define WINDOW_BEFORE     44 // most columns in front of the caret
+#define WINDOW_BEFORE     44 // most columns before the caret
 
 static bool is_word(char c)
 {
@@ -260,7 +260,7 @@ int pbtext_token_to_double(const struct pbtext_token *token, double *ret)
     return 0;
 }
 
-// Reads up to `max` digits of `base` and moves *p behind them. Returns false for fewer than `min`
+// Reads up to `max` digits of `base` and moves *p past them. Returns false for fewer than `min`
 // digits.
 static bool scan_digits(const char **p, const char *end, unsigned base, size_t min, size_t max,
                         uint32_t *ret)
@@ -276,7 +276,7 @@ static bool scan_digits(const char **p, const char *end, unsigned base, size_t m
     return n >= min;
 }
 
-// Resolves an escape behind `\u` or `\U` and moves *p behind its digits. Two halves of a surrogate
+// Resolves an escape after `\u` or `\U` and moves *p past its digits. Two halves of a surrogate
 // pair make one character.
 static bool unescape_unicode(const char **p, const char *end, char kind, struct strbuf *out)
 {
@@ -298,7 +298,7 @@ static bool unescape_unicode(const char **p, const char *end, char kind, struct 
     return true;
 }
 
-// Resolves one escape behind the backslash and moves *p behind the escape.
+// Resolves one escape after the backslash and moves *p past the escape.
 static bool unescape_one(const char **p, const char *end, struct strbuf *out)
 {
     static const char letters[] = "abfnrtv?\\'\"", meanings[] = "\a\b\f\n\r\t\v?\\'\"";

@@ -3,7 +3,7 @@
 // A config is used whole or not at all, because half of a config would pin other pages than its
 // author meant. Therefore an unknown word is an error. The file is a stream of words, as in the
 // format's first reader. Quotes and comments are additions. An older file does not contain them by
-// chance, because a name is always the word behind `file`. Only a name that begins with a quote is
+// chance, because a name is always the word after `file`. Only a name that begins with a quote is
 // read differently.
 #include "common/pinconfig.h"
 
@@ -115,7 +115,7 @@ static int number_next(struct parser *p, const char *what, uint64_t *ret)
     return 0;
 }
 
-// Reads the name behind `file`: a word, or any text without newlines in double quotes.
+// Reads the name after `file`: a word, or any text without newlines in double quotes.
 static int name_next(struct parser *p, char **ret)
 {
     if (!word_find(p, false))
@@ -159,7 +159,7 @@ static int file_begin(struct parser *p)
     return 0;
 }
 
-// Reads the range behind the word `offset`.
+// Reads the range after the word `offset`.
 static int range_read(struct parser *p)
 {
     struct pinconfig_range range = {.line = p->word.line};

@@ -22,7 +22,7 @@ struct program {
     const char *version;
     const char *noun;  // name of the first argument, for example "command"
     const char *about; // paragraphs between the usage line and the verbs, for --help
-    const char *more;  // paragraphs behind the verbs
+    const char *more;  // paragraphs after the verbs
     const struct program_verb *verbs;
     size_t n_verbs;
     bool bare_is_help; // without arguments: print the overview and return 0; false: a command

@@ -102,7 +102,7 @@ bool page_ranges_equal(const struct page_ranges *a, const struct page_ranges *b)
 }
 
 // Returns border `i` of the runs: border 2i is the start of run i, border 2i+1 its end; UINT64_MAX
-// behind the last border.
+// after the last border.
 static uint64_t border(const struct page_ranges *ranges, size_t i)
 {
     if (i / 2 >= ranges->n)

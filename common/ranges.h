@@ -24,7 +24,7 @@ VEC_DEFINE(page_ranges, struct page_range);
 int page_ranges_append(struct page_ranges *ranges, uint64_t start, uint64_t end);
 
 // Appends pages from `n` bytes in the format of mincore(2): one byte per page from page `start` on,
-// whose lowest bit is set if the page is in the set. The last run must not end behind `start`.
+// whose lowest bit is set if the page is in the set. The last run must not end after `start`.
 // Returns 0 or -ENOMEM.
 int page_ranges_append_bytes(struct page_ranges *ranges, uint64_t start, const uint8_t *bytes,
                              size_t n);

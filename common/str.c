@@ -197,7 +197,7 @@ struct unit {
     uint64_t factor;
 };
 
-// Returns the value of the digits behind a decimal point, times `factor`, rounded down.
+// Returns the value of the digits after a decimal point, times `factor`, rounded down.
 static uint64_t fraction_of(const char *digits, uint64_t factor)
 {
     double scale = (double)factor, sum = 0;

@@ -39,7 +39,7 @@ static inline bool str_starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// Returns the size of `text` in UTF-8, cut behind the last whole character within `max` bytes.
+// Returns the size of `text` in UTF-8, cut after the last whole character within `max` bytes.
 // Returns 0 if `text` is NULL.
 static inline size_t str_cut(const char *text, size_t size, size_t max)
 {
@@ -58,7 +58,7 @@ int str_parse_u32(const char *text, uint32_t *ret);
 int str_parse_i64(const char *text, int64_t *ret);
 
 // Reads a decimal number at *cursor, for /proc texts: skips blanks, reads the digits, and moves
-// *cursor behind them. Returns false, with *cursor unmoved, if no digit follows or the number has
+// *cursor past them. Returns false, with *cursor unmoved, if no digit follows or the number has
 // more than 64 bits.
 bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix sockets: names (a path, or an abstract name behind `@`), listening sockets, and messages
+// Unix sockets: names (a path, or an abstract name after `@`), listening sockets, and messages
 // that carry a descriptor. Allocates nothing.
 #pragma once
 

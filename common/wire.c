@@ -139,7 +139,7 @@ static inline __attribute__((always_inline)) bool read_value(struct wire_reader 
     }
 }
 
-// Skips everything behind a group's start tag up to its end tag. Groups are rare; noinline keeps
+// Skips everything after a group's start tag up to its end tag. Groups are rare; noinline keeps
 // the stack of this function out of wire_next().
 static __attribute__((noinline)) bool skip_group(struct wire_reader *reader, uint32_t number)
 {

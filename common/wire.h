@@ -61,7 +61,7 @@ static inline size_t wire_varint_size(uint64_t value)
     return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
 }
 
-// Writes a varint without a bounds check and returns the address behind it. The caller has reserved
+// Writes a varint without a bounds check and returns the address after it. The caller has reserved
 // the room.
 static inline uint8_t *wire_put_varint(uint8_t *p, uint64_t value)
 {

@@ -146,8 +146,8 @@ static int no_zip(struct reader *reader)
 static int bad_directory(struct reader *reader, uint64_t n)
 {
     return err_set(reader->err, -EBADMSG,
-                   "%s: the directory of the zip is damaged behind entry %" PRIu64,
-                   reader->zip_name, n);
+                   "%s: the directory of the zip is damaged after entry %" PRIu64, reader->zip_name,
+                   n);
 }
 
 static int out_of_memory(struct reader *reader)
@@ -180,8 +180,8 @@ static int end_find(struct reader *reader, uint64_t *ret_at, uint8_t (*ret)[END_
     return no_zip(reader);
 }
 
-// Finds the zip64 end record in front of the end record at `end`; reader->is_zip64 says whether it
-// exists. If the zip stands behind a prefix, the offset in the locator is too low by the size of
+// Finds the zip64 end record before the end record at `end`; reader->is_zip64 says whether it
+// exists. If the zip stands after a prefix, the offset in the locator is too low by the size of
 // the prefix.
 static int end64_find(struct reader *reader, uint64_t end, uint64_t *ret_at,
                       uint8_t (*ret)[END64_BYTES])

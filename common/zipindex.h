@@ -4,7 +4,7 @@
 // the entry's header, in the order of the directory. Nothing is inflated, so that entries may use
 // any compression method. The reader accepts prefixes and zip64.
 //
-// A zip is untrusted. All indexed data lie within the file, in front of the directory. No two
+// A zip is untrusted. All indexed data lie within the file, before the directory. No two
 // entries share a byte. Therefore the size of the file bounds any work on all entries.
 #pragma once
 

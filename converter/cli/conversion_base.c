@@ -10,7 +10,6 @@
 #include "converter/tables/database.h"
 #include "converter/tables/defend.h"
 #include "converter/tables/join.h"
-#include "converter/tables/rows.h"
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 

@@ -20,7 +20,6 @@
 #include "converter/tables/bulk.h"
 #include "converter/tables/indexes.h"
 #include "converter/tables/pages.h"
-#include "converter/tables/rows.h"
 
 DEFINE_CLEANUP(bulk_freep, struct bulk, bulk_free);
 

@@ -17,7 +17,6 @@
 #include "converter/import/import_trace.h"
 #include "converter/tables/database.h"
 #include "converter/tables/join.h"
-#include "converter/tables/rows.h"
 
 // The real-time offsets of two traces of one boot differ by the clock's slew between them; offsets
 // of two boots differ by more.

@@ -3,7 +3,6 @@
 // mmsql memory: prints the view memory_account, process by process, at the last reading or at the
 // time of --at.
 #include <getopt.h>
-#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>

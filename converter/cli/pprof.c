@@ -4,13 +4,11 @@
 // profiles, for which pprof has options. Processes and heaps are labels of the samples: pprof
 // selects them with -tags and -tagfocus, and adds them up otherwise.
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"

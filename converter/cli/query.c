@@ -246,7 +246,9 @@ static int stdin_open(sqlite3 **ret)
     return SQLITE_CANTOPEN;
 }
 
-bool question_is_database(const char *path)
+// Returns true if question_open() would open `path` as a database, and false if it would convert
+// the file. Consumes no input.
+static bool question_is_database(const char *path)
 {
     return str_eq(path, "-") ? stdin_is_database() : is_database(path);
 }
@@ -367,7 +369,7 @@ static int query_run(const struct query *query)
     return result == EXIT_DONE && sql && is_cut ? EXIT_FAILED : result;
 }
 
-// Reads the operands behind the options, and runs the query.
+// Reads the operands after the options, and runs the query.
 static int operands_read(struct query *query, int argc, char **argv)
 {
     int n = argc - optind;
@@ -376,7 +378,7 @@ static int operands_read(struct query *query, int argc, char **argv)
     if (query->file ? n != 1 : n > 2)
         return usage_error("query", query->file
                                         ? "SQL comes from the file; nothing may follow the database"
-                                        : "SQL is one argument behind the database");
+                                        : "SQL is one argument after the database");
     query->path = argv[optind];
     query->sql = n == 2 ? argv[optind + 1] : NULL;
     if (query->sql && str_eq(query->sql, "-"))

@@ -10,10 +10,6 @@
 
 struct sqlite3;
 
-// Returns true if question_open() would open `path` as a database, and false if it would convert
-// the file. Consumes no input.
-bool question_is_database(const char *path);
-
 // Opens the cache for a trace `path`, unless an option says otherwise, and enters the sandbox of a
 // verb that reads `path` and writes `output` (NULL or "-": standard output). Returns false after an
 // error, which is printed to stderr; the program must then end.

@@ -28,7 +28,6 @@
 #include "converter/cli/streams.h"
 #include "converter/perfetto_sql/engine.h"
 #include "converter/sql/sql.h"
-#include "converter/tables/schema.h"
 
 #define WATCH_STEPS 10000
 

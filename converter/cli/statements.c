@@ -43,8 +43,8 @@ static bool is_vacuum(const char *sql)
     return strncasecmp(at, word, strlen(word)) == 0;
 }
 
-// Results without rows for people: of functions that only have an effect, and of a column whose
-// name says so.
+// Returns whether people do not want the result: the statement calls a function for its effect, or
+// the name of the column says so.
 static bool is_silent(sqlite3_stmt *statement)
 {
     static const char *const calls[] = {"create_function(", "create_view_function(",
@@ -134,7 +134,7 @@ int statements_run(struct sql_engine *engine, const char *name, const char *sql,
     int code = text ? all_run(engine, text, sets, timing) : EXIT_FAILED;
     result_sets_finish(sets);
     if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
-        sets->form->begin) // a pager may go when it likes
+        sets->form->begin) // the user may end the pager at any time
         return code;
     say("standard output: %s", strerror(errno));
     return EXIT_FAILED;

@@ -109,8 +109,8 @@ static bool event_print(const char *name)
     return true;
 }
 
-// Prints what is called `name` in the library. Otherwise says that there is no such table; `near`:
-// a table of a similar name, or NULL.
+// Prints the modules and objects of the library called `name`. If there is none, prints that there
+// is no such table; `near`: a table of a similar name, or NULL.
 static int library_print(const struct sql_packages *library, const char *name, const char *near)
 {
     if (module_print(library, name))

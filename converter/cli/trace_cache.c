@@ -326,7 +326,7 @@ static int own_file_open(int entry, const char *name, struct stat *ret)
     return close_fd(fd);
 }
 
-// Reads the note and compares it with the key and the database. *ret: behind the key and the size;
+// Reads the note and compares it with the key and the database. *ret: after the key and the size;
 // it has the messages. False: the entry is not the answer.
 static bool note_read(int entry, const struct cached_trace *trace, struct strbuf *note,
                       const char **ret)
@@ -379,7 +379,7 @@ bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret)
 static uint64_t room_of(const char *folder)
 {
     struct statvfs disk;
-    if (statvfs(folder, &disk) < 0 || disk.f_blocks == 0) // some file systems do not tell
+    if (statvfs(folder, &disk) < 0 || disk.f_blocks == 0) // some file systems report 0
         return UINT64_MAX;
     return (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
 }

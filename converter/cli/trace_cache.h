@@ -16,7 +16,7 @@ struct sqlite3;
 // All zero is no cache.
 struct trace_cache {
     char *folder;  // owned; NULL: no cache
-    char *refusal; // owned; why the folder is not used; NULL: nobody needs to know
+    char *refusal; // owned; the message about a folder that is not used; NULL: no message
     uint64_t bytes_max;
 };
 

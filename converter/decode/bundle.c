@@ -2,7 +2,7 @@
 //
 // A processor's ring buffer has its events in order, so a run is usually read directly from the
 // trace during the merge, without memory for its events. Only an unsorted run is read into memory
-// and sorted. The sort is stable, as if each event were sorted by itself.
+// and sorted. The sort is stable: events of the same time keep their order.
 #include "converter/decode/bundle.h"
 
 #include <stdlib.h>
@@ -45,8 +45,8 @@ struct run {
     size_t next_sorted;
 };
 
-// Reads the time stamp. Perfetto writes the time stamp as the first field of an event; *event is
-// then moved behind the field. Any other place is accepted, too.
+// Reads the time stamp. Perfetto writes the time stamp as the first field of an event; then *event
+// moves past the field. Any other place is accepted, too.
 static bool event_ts(struct wire_reader *event, int64_t *ret)
 {
     uint64_t value;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 _Static_assert(PB_DATA_LOSS_READ_GAP == 2 && PB_DATA_LOSS_SMB_FULL == 1 << LOSS_CAUSES,
-               "sequence_note_gap() counts each bit behind the first");
+               "sequence_note_gap() counts each bit after the first");
 
 #define UNINDEXED_MAX  8
 #define LONG_BYTES     4096

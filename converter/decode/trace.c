@@ -3,8 +3,8 @@
 // The trace is walked twice. The first walk reads the file from the start to the end: it frames
 // packets, inflates compressed packets, follows the state of each sequence, converts time stamps
 // and fills the timeline (timeline.h). The second walk reads the timeline in order of time. Neither
-// walk copies trace data, and both release the pages behind them, so memory does not grow with the
-// file.
+// walk copies trace data. Both release the pages that they have read, so memory does not grow with
+// the file.
 //
 // A packet whose clock is not known yet waits for the end of the first walk: its snapshot may
 // follow. A packet that cannot be read is skipped and counted, because its length still gives the

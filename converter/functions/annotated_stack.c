@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// experimental_annotated_callstack: the call sites that lead to a call site, the latter first, and
-// how Android's runtime ran each frame. Frames of the runtime itself are marked, too, once the
-// stack has a frame of Java: a tool may hide them. A frame that a JNI trampoline calls is not
-// marked, because Java called the frame.
+// experimental_annotated_callstack: a call site, then its callers, and how Android's runtime ran
+// each frame. Frames of the runtime itself are marked, too, once the stack has a frame of Java: a
+// tool may hide them. A frame that a JNI trampoline calls is not marked, because Java called the
+// frame.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static bool is_interpreter(const char *frame)
     return begins_with_any(frame, prefixes);
 }
 
-// Reads the call site and those that lead there. Returns SQLite's code.
+// Reads the call site and its callers. Returns SQLite's code.
 static int sites_read(sqlite3 *handle, int64_t id, struct site_vec *ret)
 {
     static const char sql[] =

@@ -24,7 +24,7 @@ enum {
 struct arg_field {
     int slot, type;
     char *key;            // owned
-    const char *flat_key; // equal to `key`, or behind `key` in the same memory
+    const char *flat_key; // equal to `key`, or after `key` in the same memory
     int key_size, flat_key_size;
 };
 

@@ -160,7 +160,7 @@ static uint32_t child_get(struct tree *tree, uint32_t parent, const char *name, 
     return number;
 }
 
-// Returns the member of a list; those before it are there, too.
+// Returns the member of a list. Adds the member, and missing members before it.
 static uint32_t member_get(struct tree *tree, uint32_t list, uint32_t position)
 {
     uint32_t node = NO_NODE;
@@ -228,7 +228,7 @@ static const char *path_add(struct tree *tree, const char *key, int field)
 static const char *tree_fill(struct tree *tree, struct arg_sets *sets)
 {
     struct node root = {.kind = NODE_DICTIONARY, .first = NO_NODE, .last = NO_NODE};
-    // The slots of a large set would be cleared for each small set.
+    // The table of a large set is freed: otherwise each small set would clear all of its slots.
     if (tree->n_slots > 64 && tree->n_slots > tree->nodes.n * 8) {
         free(tree->slots);
         tree->slots = NULL;
@@ -294,7 +294,7 @@ static void real_add(sqlite3_str *out, double real)
         sqlite3_str_appendall(out, real < 0 ? "\"-Infinity\"" : "\"Infinity\"");
         return;
     }
-    // As %g in C, but with a point in each language: a whole number has none.
+    // As %g in C, but the decimal separator is a point in every locale.
     sqlite3_snprintf(sizeof(text), text, "%!.16g", real);
     char *zero = strstr(text, ".0");
     if (zero && (!zero[2] || zero[2] == 'e'))

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/elements.h"
@@ -110,8 +109,8 @@ static int64_t clock_at(const struct snapshot_vec *snapshots, int64_t ts)
     return low < snapshots->n && next->value < value ? next->value : value;
 }
 
-// Returns true with the clock's time in *ret; false if there is none, or after an error, which is
-// reported.
+// Returns true with the clock's time in *ret. Returns false if the clock has no time for `ts`, or
+// after an error, which is reported.
 static bool time_on_clock(sqlite3_context *context, sqlite3_value *ts, int clock, int64_t *ret)
 {
     int type = sqlite3_value_numeric_type(ts);

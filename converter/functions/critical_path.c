@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// __intrinsic_wakeup_graph_agg collects the times in which threads ran, each with the thread that
-// woke it up; __intrinsic_critical_path_walk tells, for each of some roots, which threads the time
-// from its sleep to its end was spent in. __intrinsic_critical_path_flat tells the same in order of
-// time and without gaps: time that belongs to no thread belongs to the root.
+// __intrinsic_wakeup_graph_agg collects nodes: a node is a run of a thread, [ts, ts + dur), with
+// the sleep before it, [ts - idle_dur, ts), and the node that woke the thread.
+// __intrinsic_critical_path_walk divides the time of each root, from the begin of its sleep to the
+// end of its run, among the nodes that the root waited for. __intrinsic_critical_path_flat gives
+// the same parts in order of time and without gaps: time that belongs to no node belongs to the
+// root.
 //
-// A node is a time in which a thread runs, [ts, ts + dur), and the sleep in front,
-// [ts - idle_dur, ts). A walk asks about a window of time: what lies in the run belongs to the
-// node; what lies in the sleep, to the waker, one level deeper; what lies before, to the thread's
-// node before. The windows of one node do not overlap.
+// A walk divides a window of time at a node. The part in the run belongs to the node. The part in
+// the sleep belongs to the waker, one level deeper. The part before the sleep belongs to the
+// thread's previous node. The windows of one node do not overlap.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,8 +19,8 @@
 SQLITE_EXTENSION_INIT3
 
 #define VALUE_WAKEUPS "WAKEUP_GRAPH"
-// A waker begins to run before the one that it wakes up, so time goes back with each step of a
-// walk. Steps that do not go back are taken this often in a row: a cycle has to end.
+// A waker begins to run before the woken thread, so each step of a walk goes back in time. The walk
+// ends after this many steps in a row that do not go back, because a trace can have a cycle.
 #define EQUAL_STEPS_MAX 64
 
 struct wakeup {
@@ -146,8 +147,8 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// A sleep without a known length lasts as long as the window. A node that nobody woke up, but that
-// has one before, was in the kernel: the sleep belongs to the node itself.
+// A sleep without a known length lasts as long as the window. The sleep of a node that has a
+// previous node, but no waker, belongs to the node itself: the thread waited in the kernel.
 static void window_look(struct walk *walk, const struct window *window)
 {
     const struct wakeup *node = window->node;

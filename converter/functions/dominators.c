@@ -30,7 +30,7 @@ struct dominators {
     uint32_t *dominator;  // the answer
     uint32_t *bucket;     // the first node whose semidominator this is, NO_NODE: none
     uint32_t *next;       // the next one in its bucket
-    uint32_t *path;       // what compress() has on the way
+    uint32_t *path;       // the stack of compress()
     uint32_t *number;     // by index in the graph; NO_NODE: not met
     uint32_t *sources_at; // where a node's sources begin
     uint32_t *sources;    // owned; of the edges between nodes that were met

@@ -46,7 +46,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-// As in Perfetto: the number of hexadecimal digits, with or without 0x, a sign, and blanks around.
+// As in Perfetto, reads a hexadecimal number: with or without 0x, a sign, and blanks around it.
 static void unhex(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

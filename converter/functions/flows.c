@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/elements.h"
 #include "common/map.h"
@@ -115,7 +114,7 @@ static int flows_read(sqlite3_stmt *statement, struct flow_graph *graph)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Reads the slices by id. A parent that is not in front of its child is none.
+// Reads the slices by id. A parent that does not stand before its child is ignored.
 static int slices_read(sqlite3_stmt *statement, struct flow_graph *graph)
 {
     int code;
@@ -192,7 +191,8 @@ static void flows_visit(struct search *search, int64_t slice, const struct flow_
     }
 }
 
-// Collects the slices inside a slice. The numbers of nodes that are not done are on the list, too.
+// Collects the slices inside a slice. The list is also the queue of the walk: the slices from
+// `next` on are not visited yet.
 static void inner_collect(struct search *search, uint32_t node)
 {
     const struct slice_node *nodes = search->graph->slices.items;
@@ -223,7 +223,8 @@ static void relatives_visit(struct search *search, int64_t slice)
         visit_add(search, search->relatives.items[i], REACHED_AS_RELATIVE);
 }
 
-// A slice that a flow has led to is not left the way back.
+// The search does not go back along a flow: a slice that was reached forwards is left forwards
+// only, and the same holds for backwards.
 static void search_run(struct search *search, int64_t slice)
 {
     visit_add(search, slice, REACHED_FIRST);

@@ -3,7 +3,7 @@
 // Forests of many nodes, such as call sites: __intrinsic_forest_sums adds up the values below each
 // node, and __intrinsic_forest_reach gives the nodes that lead to start nodes, group by group.
 //
-// The rows of a forest are (id, parent_id, x). A row without x (NULL) tells of a node; a row with x
+// The rows of a forest are (id, parent_id, x). A row without x (NULL) declares a node; a row with x
 // adds a value, or makes the node a start. Rows of one node may repeat. A parent that has no row of
 // its own is not in the result.
 //
@@ -31,12 +31,12 @@ VEC_DEFINE(forest_row_vec, struct forest_row);
 
 struct forest_input {
     struct forest_row_vec rows;
-    bool is_real; // a value was: all values are
+    bool is_real; // a value is a real number, so all sums are
 };
 
 struct forest {
     const struct forest_row_vec *rows;
-    uint32_t *by_offset; // owned; node of an id less `min_id`; NULL: index_of is used
+    uint32_t *by_offset; // owned; by id - min_id: the node; NULL: index_of is used
     int64_t min_id;
     uint64_t n_offsets;
     struct map64 index_of;
@@ -44,7 +44,7 @@ struct forest {
     uint32_t *row;      // owned; by node: its first row
     uint32_t *parent;   // owned; by node, or NO_NODE
     uint32_t *children; // owned; by node: children that are not done yet
-    uint32_t *order;    // owned; nodes, each behind its children
+    uint32_t *order;    // owned; nodes, each after its children
 };
 
 static void forest_done(struct forest *forest)

@@ -17,7 +17,7 @@ const struct function_doc function_docs[] = {
      "1 if the pattern is found in the text; also: text REGEXP pattern; flag i: in any case"},
     {"REGEXP_EXTRACT(text, pattern)", "what the pattern, or its first group, matches"},
     {"REGEXP_REPLACE_SIMPLE(text, pattern, by)", "the text with all matches replaced"},
-    {"DEMANGLE(name)", "the readable form of a C++ name; NULL if it is none"},
+    {"DEMANGLE(name)", "the readable form of a C++ name; NULL for other text"},
     {"PERCENTILE(value, p), MEDIAN(value)",
      "aggregate: p% of the values are below the result; PERCENTILE_CONT and _DISC take 0 to 1"},
     {"HASH(value, ...)", "a number made of the values"},

@@ -33,7 +33,7 @@ uint32_t graph_find(const struct graph *graph, int64_t id);
 // 0 or -ENOMEM.
 int graph_add_edge(struct graph *graph, int64_t source, int64_t target);
 // Sorts the edges by their sources; nothing can be added from then on. `ret_order`: NULL, or gets
-// the number of the edge behind each target, for the caller to free. 0 or -ENOMEM.
+// the number of the edge after each target, for the caller to free. 0 or -ENOMEM.
 int graph_close(struct graph *graph, uint32_t **ret_order);
 void graph_done(struct graph *graph);
 
@@ -72,7 +72,7 @@ void cell_texts_done(struct cell_texts *texts);
 
 #define ROW_NAME_BYTES 64
 
-// Rows of cells, one behind the other.
+// Rows of cells, one after the other.
 struct value_rows {
     int n_columns;
     char (*names)[ROW_NAME_BYTES]; // owned
@@ -84,7 +84,6 @@ struct value_rows {
 // False: the function has failed, with a message that begins with `who`.
 bool value_rows_add(struct value_rows *rows, sqlite3_context *context, const char *who, int argc,
                     sqlite3_value **argv);
-void value_rows_free(void *rows); // a destructor for SQLite
 
 static inline size_t value_rows_count(const struct value_rows *rows)
 {

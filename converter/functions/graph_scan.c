@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scans: __intrinsic_graph_scan and __intrinsic_graph_aggregating_scan carry rows along the edges
-// of a graph. A text of SQL says what becomes of the rows that arrive at nodes; "$table" in the
-// text is the table of these rows, with the id of the node in the column "id".
+// of a graph. An SQL query makes new rows from the rows that arrive at nodes; "$table" in the query
+// is the table of these rows, with the id of the node in the column "id".
 //
 // A plain scan takes a step along all edges at once, until no row is left: a node has a row for
-// each path to it. An aggregating scan asks about a node after all nodes that lead to it: nodes are
-// grouped by the longest path that begins at them, and the text is run once for each group.
+// each path to it. An aggregating scan runs the query for a node after all nodes that lead to the
+// node: nodes are grouped by the longest path that begins at them, and the query runs once for each
+// group.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,9 @@ struct scan {
     struct cell_vec *levels;       // owned; the rows that wait, by level
     uint32_t n_levels;
     bool is_aggregating;
-    uint32_t level;  // an aggregating scan: the group that is being asked about
+    uint32_t level;  // an aggregating scan: the group that the query runs for
     uint32_t *depth; // owned; by index: the level of a node; NULL: all rows wait in level 0
-    char *error;     // owned; NULL: out of memory, if something has failed
+    char *error;     // owned; the message of a failure; NULL after a failure: out of memory
 };
 
 __attribute__((format(printf, 2, 3))) static int fail(struct scan *scan, const char *format, ...)
@@ -191,7 +192,7 @@ static int answers_add(struct scan *scan)
     return r;
 }
 
-// Asks about the rows that wait in a level.
+// Runs the query for the rows that wait in a level.
 static int level_run(struct scan *scan, uint32_t level)
 {
     struct cell_vec rows CLEANUP(cell_vec_done) = scan->levels[level];
@@ -312,7 +313,7 @@ static int aggregating_scan(struct scan *scan, const char *text)
     return r;
 }
 
-// Reads "(a, b)" and compares with the names behind the id.
+// Reads "(a, b)" and compares with the names after the id.
 static bool names_are(const struct value_rows *init, const char *list)
 {
     int n = 1;

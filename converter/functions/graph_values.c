@@ -250,7 +250,7 @@ void cell_texts_done(struct cell_texts *texts)
     strset_done(&texts->set);
 }
 
-void value_rows_free(void *userdata)
+static void value_rows_free(void *userdata)
 {
     struct value_rows *rows = userdata;
     if (!rows)

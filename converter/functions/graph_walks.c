@@ -56,7 +56,8 @@ static void visit_add(struct walk *walk, struct visit visit)
     table->n_rows++;
 }
 
-// The first of a node's targets is taken first; the last of the starts, too.
+// The visits are a stack. Targets are pushed in reverse, so a node's first target is visited first.
+// Starts were pushed in order, so the last start is visited first.
 static bool depth_first(struct walk *walk)
 {
     const struct graph *graph = walk->graph;
@@ -171,7 +172,7 @@ static uint32_t weight_of(int64_t number)
     return number < 0 || number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
-// The integers of a RepeatedField. False: the value is none.
+// Reads the integers of a RepeatedField. Returns false if the value is not a RepeatedField.
 static bool repeated_read(sqlite3_value *value, const int64_t **ret, size_t *ret_n)
 {
     int type = sqlite3_value_type(value);

@@ -229,8 +229,8 @@ static int common_add(struct common_vec *ret, const struct common *a, const stru
     return common_vec_push(ret, common);
 }
 
-// The running maximum of the ends: an interval before the first one that reaches a time cannot
-// matter for it.
+// Returns the running maximum of the ends. Intervals before the first index whose maximum reaches a
+// time all end before this time.
 static int64_t *reaches_make(const struct interval_vec *intervals)
 {
     int64_t *reaches = malloc(intervals->n * sizeof(*reaches));
@@ -411,7 +411,7 @@ static void times_final(sqlite3_context *context)
     aggregate_result(context, VALUE_TIMES, times_free);
 }
 
-// Each start with the first end behind it.
+// Each start with the first end after it.
 static void interval_create(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

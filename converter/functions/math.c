@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of numbers. They return NULL for what is no number, and where there is no result.
+// Functions of numbers. They return NULL for a value that is not a number, and where there is no
+// result.
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

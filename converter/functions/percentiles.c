@@ -14,7 +14,7 @@ SQLITE_EXTENSION_INIT3
 
 struct kind {
     const char *name;
-    double whole; // the value of p that is the largest value; 0: p is the middle
+    double whole; // the largest p, which means the largest value; 0: no argument p, the median
     bool is_discrete;
 };
 

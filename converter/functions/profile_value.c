@@ -2,7 +2,6 @@
 //
 // EXPERIMENTAL_PROFILE(stack[, type, unit, value]...): an aggregate that makes a profile for pprof,
 // not compressed. Samples of the same stack are added up. Annotations of callsites are left out.
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +86,7 @@ static void profile_free(struct profile *profile)
     free(profile);
 }
 
-// Writing. A message is made in a vector of its own and then put behind the others.
+// Writing. A message is made in a vector of its own and then put after the others.
 
 static void bytes_put(struct profile *profile, struct byte_vec *to, const void *bytes, size_t size)
 {
@@ -120,7 +119,7 @@ static void field_put(struct profile *profile, struct byte_vec *to, uint32_t fie
     bytes_put(profile, to, bytes, size);
 }
 
-// Puts a message behind the others and empties its vector.
+// Puts a message after the others and empties its vector.
 static void message_put(struct profile *profile, uint32_t field, struct byte_vec *message)
 {
     field_put(profile, &profile->out, field, message->items, message->n);
@@ -139,7 +138,7 @@ static const char *column(sqlite3_stmt *statement, int n)
     return (const char *)sqlite3_column_text(statement, n);
 }
 
-// Runs a query for an id, up to its first row. NULL: none, and the profile has an error.
+// Runs a query for an id, up to its first row. NULL: no row; then the profile has an error.
 static sqlite3_stmt *query(struct profile *profile, int number, int64_t id)
 {
     sqlite3_stmt **statement = &profile->statements[number];

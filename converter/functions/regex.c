@@ -135,7 +135,7 @@ static void marks_clear(struct regex *regex)
     regex->mark = 1;
 }
 
-// Begins a thread at the place. False: no match can begin here or behind.
+// Begins a thread at the place. False: no match can begin here or later.
 static bool thread_begin(struct regex *regex, struct place *place)
 {
     struct thread thread = {.saved = {0, 0, SIZE_MAX, SIZE_MAX}};
@@ -155,7 +155,7 @@ static bool thread_begin(struct regex *regex, struct place *place)
     return true;
 }
 
-// Moves all threads over the character at the place. A match ends the threads behind it. True:
+// Moves all threads over the character at the place. A match ends the threads after it. True:
 // there was one.
 static bool threads_step(struct regex *regex, const struct place *here, struct place *next,
                          struct thread *ret)

@@ -7,7 +7,7 @@
 // A pattern has: . [a-z] [^a-z] [[:alpha:]] | () (?:) (?P<name>) * + ? {n,m} and *? +? ?? {n,m}?,
 // ^ $ \A \z \b \B, \d \w \s \D \W \S \t \n \r \f \v \a \x41 \x{1f600} \Q..\E, and the flags (?i),
 // (?s), (?m), also as (?i:...). There are no references back, which take more time. Texts are
-// UTF-8; a byte that is none stands for itself.
+// UTF-8; a byte that is not UTF-8 stands for itself.
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ void regex_free(void *regex); // NULL is allowed
 // The number of groups in parentheses.
 int regex_n_groups(const struct regex *regex);
 
-// Finds the first match that begins at `from` or behind. `ret`, which may be NULL, takes the whole
+// Finds the first match that begins at `from` or later. `ret`, which may be NULL, takes the whole
 // match and the first group. The match uses memory of `regex`: one search at a time.
 bool regex_find(struct regex *regex, const char *text, size_t size, size_t from,
                 struct regex_span ret[2]);

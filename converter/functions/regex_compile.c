@@ -157,7 +157,7 @@ static bool set_atom(struct compiler *compiler, struct set *set, bool is_whole)
     return kept >= 0 && atom_add(compiler, STEP_SET, kept, 0);
 }
 
-// Behind \x: two digits, or up to six in braces.
+// After \x: two digits, or up to six in braces.
 static bool hex_read(struct compiler *compiler, uint32_t *ret)
 {
     bool braces = compiler->at < compiler->end && *compiler->at == '{';
@@ -172,7 +172,7 @@ static bool hex_read(struct compiler *compiler, uint32_t *ret)
     return true;
 }
 
-// Reads an escaped character behind the backslash. False: no character, but perhaps no error.
+// Reads an escaped character after the backslash. False: no character, but perhaps no error.
 static bool escape_read(struct compiler *compiler, uint32_t *ret)
 {
     static const char letters[] = "tnrfva", meant[] = "\t\n\r\f\v\a";
@@ -200,7 +200,7 @@ static bool is_class_letter(char c)
     return c && strchr("dwsDWS", c);
 }
 
-// Behind \: a class as an atom, a place, a quoted text or a character.
+// After \: a class as an atom, a place, a quoted text or a character.
 static bool escape_compile(struct compiler *compiler)
 {
     static const struct {
@@ -233,7 +233,8 @@ static bool escape_compile(struct compiler *compiler)
     return fail(compiler, "there is no such escape");
 }
 
-// [:name:], with `at` behind the bracket. False: this is none, or there was an error.
+// Reads [:name:]; `at` is after the bracket. Returns false if this is not the name of a class, or
+// after an error.
 static bool named_class(struct compiler *compiler, struct set *set)
 {
     const char *at = compiler->at;
@@ -360,7 +361,7 @@ static bool group_end(struct compiler *compiler)
     return group.order != 1 || step_add(compiler, STEP_SAVE, 3, 0);
 }
 
-// Behind (?: flags, then a parenthesis or colon.
+// After (?: flags, then a parenthesis or colon.
 static bool flags_read(struct compiler *compiler)
 {
     static const char letters[] = "ismU";
@@ -387,10 +388,10 @@ static bool flags_read(struct compiler *compiler)
         compiler->at++;
         return group_begin(compiler, 0, flags);
     }
-    return fail(compiler, "what stands behind (? is not known");
+    return fail(compiler, "what stands after (? is not known");
 }
 
-// Behind an opening parenthesis.
+// After an opening parenthesis.
 static bool group_compile(struct compiler *compiler)
 {
     size_t left = (size_t)(compiler->end - compiler->at);
@@ -450,7 +451,7 @@ static bool repeat(struct compiler *compiler, int least, int most, bool is_lazy)
         begin++;
     }
     if (most < 0) {
-        // The loop stands behind: so a part that is empty ends the loop, as in Perl.
+        // The step back stands at the end, so an empty part ends the loop, as in Perl.
         if (!step_add(compiler, STEP_SPLIT, -length, 1))
             return false;
         split_prefer(compiler, steps_n(compiler) - 1, is_lazy);
@@ -466,7 +467,7 @@ static bool repeat(struct compiler *compiler, int least, int most, bool is_lazy)
     return true;
 }
 
-// {n}, {n,} or {n,m} behind the brace. False: this is none.
+// Reads {n}, {n,} or {n,m} after the brace. Returns false if this is not a repetition.
 static bool counts_read(const char **ret_at, const char *end, int *least, int *most)
 {
     const char *at = *ret_at;

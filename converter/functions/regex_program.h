@@ -73,7 +73,7 @@ struct regex {
     struct thread *stack; // owned
 };
 
-// Reads a character of UTF-8, and moves `at` behind it.
+// Reads a character of UTF-8, and moves `at` past it.
 static inline uint32_t rune_read(const char **at, const char *end)
 {
     const unsigned char *p = (const unsigned char *)*at;

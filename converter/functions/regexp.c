@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "common/elements.h"
 #include "converter/functions/functions.h"
@@ -127,7 +126,7 @@ static void replace(sqlite3_str *out, struct regex *regex, const char *text, siz
            regex_find(regex, text, size, at, spans)) {
         bool is_empty = spans[0].begin == spans[0].end;
         sqlite3_str_append(out, text + at, (int)(spans[0].begin - at));
-        // An empty match right behind the match before is none.
+        // An empty match directly after the previous match does not count.
         if (!is_empty || spans[0].begin != last_end)
             sqlite3_str_appendall(out, by);
         at = last_end = spans[0].end;

@@ -190,11 +190,11 @@ static bool line_free(const struct line *line, int64_t start, int64_t end)
     const struct span *next = &chunk->spans[at];
     if (at == chunk->n)
         next = number + 1 < line->chunks.n ? line->chunks.items[number + 1]->spans : NULL;
-    // The first span of a chunk but the first begins before `start`, so one is in front.
+    // If at is 0, the chunk is the first chunk: every other chunk has a span before `start`.
     return (!next || next->start >= end) && (at == 0 || chunk->spans[at - 1].end <= start);
 }
 
-// Moves the upper half of a full chunk to a new one behind. False: out of memory.
+// Moves the upper half of a full chunk to a new chunk after it. False: out of memory.
 static bool chunk_split(struct line *line, size_t number)
 {
     struct chunk *chunk = line->chunks.items[number], *half = malloc(sizeof(*half));
@@ -227,7 +227,7 @@ static bool line_append(struct line *line, struct span span)
     return true;
 }
 
-// A later span with the same begin goes in front, but behind the last span of the line, so that the
+// A later span with the same begin goes in front, but after the last span of the line, so that the
 // lines are those of Perfetto.
 static bool line_take(struct line *line, struct span span)
 {
@@ -382,7 +382,8 @@ static bool slice_ends(struct flattening *f, int64_t time)
     return true;
 }
 
-// Adds the rows of slices around the last one that come to the front before `time`.
+// Adds the rows of the parents of the last slice: after a slice ends, its parent is the deepest
+// slice. Stops at the slice that lasts until `time`.
 static void rows_until(struct flattening *f, int64_t time)
 {
     while (!f->failed && last_row(f)->slice != NONE && slice_ends(f, time)) {

@@ -5,7 +5,6 @@
 #include "converter/functions/stack_values.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "common/elements.h"
 #include "common/wire.h"
@@ -80,8 +79,9 @@ static void statement_free(void *statement)
     sqlite3_finalize(statement);
 }
 
-// Has the statement `sql`, prepared once for all calls within the calling statement, a row for the
-// id? If not, or on an error, the function has failed.
+// Returns whether the statement `sql` has a row for the id. If not, or after an error, sets the
+// error of the SQL function. The statement is prepared once for all calls within the calling
+// statement.
 static bool id_exists(sqlite3_context *context, int key, const char *sql, int64_t id)
 {
     sqlite3 *handle = sqlite3_context_db_handle(context);

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "common/elements.h"
 #include "converter/functions/arg_sets.h"

@@ -67,8 +67,8 @@ static bool is_hex(char c)
     return isxdigit((unsigned char)c);
 }
 
-// A run of hexadecimal digits counts behind 0x, behind what is no letter or digit, at the begin of
-// the text, and wherever a digit begins it.
+// Returns whether a hexadecimal number begins at `at`: at the start of the text with any
+// hexadecimal digit, elsewhere with a decimal digit.
 static bool run_begins(const char *text, const char *at)
 {
     return at == text ? is_hex(*at) : is_digit(*at);

@@ -196,8 +196,8 @@ static void optional_add(struct value_table *table, int column, bool has_value, 
         value_table_add_null(table, column);
 }
 
-// A thread is in its last span until its last state ends. Two states that begin at one time are the
-// first one, as in trace_processor.
+// A thread is in its last span until its last state ends. Of two states that begin at one time, the
+// first counts, as in trace_processor.
 static void span_print(const struct spans *spans, const struct span *span,
                        struct value_table *table)
 {

@@ -7,7 +7,7 @@
 // A form is text with fields:
 //   <field>, <name=field>  " field=VALUE"; nothing if the event lacks the field
 //   {field}                the value alone
-// Either may have a colon and the letter of a conversion, see value_add(). Behind a bar may stand
+// Either may have a colon and the letter of a conversion, see value_add(). After a bar may stand
 // the text for a field that the event lacks.
 #include "converter/functions/to_ftrace.h"
 
@@ -249,7 +249,7 @@ static void arg_add(const struct line *line, int field, struct text name, char c
         value_add(line, field, conversion);
 }
 
-// Cuts off *text what is behind the character, which is returned.
+// Cuts *text before the character, and returns the part after the character.
 static struct text text_behind(struct text *text, char character)
 {
     const char *at = memchr(text->at, character, text->size);
@@ -315,7 +315,7 @@ static void args_add(const struct line *line, const char *event)
             arg_add(line, i, text_from(arg_sets_field(line->sets, i)->key), '\0');
 }
 
-// The name of a thread; "-" ends the name in a line, so the name has none.
+// Adds the name of a thread. "-" ends the name in a line, so "_" replaces each "-" of the name.
 static void thread_add(sqlite3_str *text, sqlite3_int64 tid, const char *name)
 {
     if (tid == 0)

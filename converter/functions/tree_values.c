@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trees: __intrinsic_tree_from_table makes one of rows with an id and the id of a parent, and
-// __intrinsic_tree_to_table gives the rows back, each parent in front of its children.
+// __intrinsic_tree_to_table gives the rows back, each parent before its children.
 // __intrinsic_structural_tree_partition makes a forest of a tree: each node gets its nearest
 // ancestor of the same group as a parent.
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
@@ -70,7 +69,7 @@ static const char *parents_read(struct tree *tree)
     return NULL;
 }
 
-// Each row goes behind those of its ancestors that have no place yet. `order` has the rows on the
+// Each row goes after those of its ancestors that have no place yet. `order` has the rows on the
 // way, from its end on, until they get their places.
 static const char *rows_order(struct tree *tree)
 {

@@ -5,7 +5,6 @@
 #include "converter/functions/value_table.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/elements.h"
 
@@ -62,7 +61,7 @@ static size_t column_size(const struct value_column *column)
     }
 }
 
-// The first value of a column makes its kind; the NULLs in front of it get a place.
+// The first value of a column makes its kind; the NULLs before it get a place.
 static bool kind_set(struct value_column *column, enum value_column_kind kind)
 {
     if (column->kind != VALUES_NULL)

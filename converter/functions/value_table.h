@@ -31,7 +31,7 @@ struct value_column {
     struct int64_vec ints;
     struct double_vec reals;
     struct value_vec values; // borrowed from `kept` of the table
-    struct byte_vec nulls;   // 1: NULL; shorter than the column if there is none behind it
+    struct byte_vec nulls;   // 1: NULL; shorter than the column if there is none after it
 };
 
 struct value_table {

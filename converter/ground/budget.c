@@ -40,7 +40,7 @@
 
 // -- available --
 
-// The number behind `key` in a file of lines "KEY NUMBER".
+// The number after `key` in a file of lines "KEY NUMBER".
 static bool file_number(const char *path, const char *key, uint64_t *ret)
 {
     CLEANUP(fclosep) FILE *file = fopen(path, "re");
@@ -134,7 +134,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 static uint64_t room_left(const char *folder)
 {
     struct statvfs disk;
-    if (statvfs(folder, &disk) < 0 || disk.f_blocks == 0) // some file systems do not tell
+    if (statvfs(folder, &disk) < 0 || disk.f_blocks == 0) // some file systems report 0
         return NO_LIMIT;
     return (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
 }

@@ -194,7 +194,7 @@ static bool hex_read(const char *at, const char *end, uint32_t *ret)
     return true;
 }
 
-// Resolves `\u` at `at`, and the other half of a surrogate pair. Returns the address behind it, or
+// Resolves `\u` at `at`, and the other half of a surrogate pair. Returns the address after it, or
 // NULL.
 static const char *unicode_add(const char *at, const char *end, struct strbuf *text)
 {

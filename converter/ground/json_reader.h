@@ -13,7 +13,7 @@
 #define JSON_DEPTH_MAX 64
 
 enum json_type {
-    JSON_END, // behind the outermost value
+    JSON_END, // after the outermost value
     JSON_OBJECT,
     JSON_OBJECT_END,
     JSON_ARRAY,
@@ -30,7 +30,7 @@ enum json_type {
 
 struct json_token {
     enum json_type type;
-    const char *start; // of a text: behind its quote; borrowed
+    const char *start; // of a text: after its quote; borrowed
     size_t size;       // of a text: without quotes
     bool has_escapes;
 };
@@ -50,7 +50,7 @@ static inline struct json_reader json_reader_over(const void *text, size_t size)
 // Reads the next token. JSON_BAD and JSON_CUT do not move the reader.
 struct json_token json_next(struct json_reader *reader);
 
-// Called behind JSON_OBJECT or JSON_ARRAY: moves behind the whole container, of any depth, and
+// Called after JSON_OBJECT or JSON_ARRAY: moves past the whole container, of any depth, and
 // makes `token` its text. What is in the container is not checked. False: the text ends inside of
 // it.
 bool json_skip(struct json_reader *reader, struct json_token *token);
@@ -64,8 +64,8 @@ static inline bool json_is(const struct json_token *token, const char *text)
 // escape that JSON lacks, stay as they are.
 void json_text_add(const struct json_token *token, struct strbuf *text);
 
-// A whole number of 64 bits, without point or exponent. False: the token is none.
+// Reads a whole number of 64 bits, without point or exponent. Returns false for any other token.
 bool json_int(const struct json_token *token, int64_t *ret);
 
-// Any number. False: the token is none.
+// Reads any number. Returns false for any other token.
 bool json_double(const struct json_token *token, double *ret);

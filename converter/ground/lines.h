@@ -78,7 +78,7 @@ static inline bool lines_next_full(struct lines *lines, struct span *ret)
     return false;
 }
 
-// Takes the next word off the front of `text`, and the blanks behind it. Empty at the end.
+// Takes the next word off the front of `text`, and the blanks after it. Empty at the end.
 static inline struct span word_take(struct span *text)
 {
     struct span word = {text->at, text->at};

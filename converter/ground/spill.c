@@ -148,7 +148,7 @@ int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err)
     return 0;
 }
 
-// Pages behind the end of the file do not exist.
+// Pages beyond the end of the file do not exist.
 void spill_forget(const struct spill *spill)
 {
     vec_foreach(&spill->parts, part) {

@@ -13,7 +13,7 @@
 
 struct spill_part {
     const uint8_t *bytes; // mapped
-    size_t offset, size;  // in the file; the part may end behind the file's end
+    size_t offset, size;  // in the file; the part may end beyond the file's end
 };
 VEC_DEFINE(spill_parts, struct spill_part);
 

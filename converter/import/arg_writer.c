@@ -80,7 +80,7 @@ void arg_list_resize(struct arg_writer *writer, uint64_t n_elements)
         import_map_set(writer->im, &writer->lists, list_key(writer), n_elements);
 }
 
-// Notes the lists in a key: each part of the key in front of an index.
+// Notes the lists in a key: each part of the key before an index.
 static void lists_note(struct arg_writer *writer, const char *key)
 {
     for (const char *at = key; (at = strchr(at, '[')); at++) {

@@ -68,7 +68,5 @@ struct described_field;
 void message_args_read(struct arg_writer *writer, uint32_t type, struct wire_reader message,
                        bool (*wanted)(uint32_t number));
 
-// The same for the value of a DebugAnnotation. The caller has entered its name.
-void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation);
-// The same, and enters the name first.
+// The same for a DebugAnnotation, whose name becomes a member.
 void debug_annotation_read(struct arg_writer *writer, const struct wire_field *annotation);

@@ -158,7 +158,9 @@ static bool file_add(struct import *im, const struct wire_field *file)
     return whole && !reader.error;
 }
 
-bool descriptors_add(struct import *im, struct wire_reader set)
+// Adds a FileDescriptorSet. Known types and fields stay. False: the set is damaged or exceeds a
+// limit.
+static bool descriptors_add(struct import *im, struct wire_reader set)
 {
     struct wire_field field;
     bool whole = true;

@@ -33,10 +33,6 @@ struct descriptors {
 
 struct import;
 
-// Adds a FileDescriptorSet. Known types and fields stay. False: the set is damaged or exceeds a
-// limit.
-bool descriptors_add(struct import *im, struct wire_reader set);
-
 // The type called ".package.Name", or TYPE_NONE.
 uint32_t descriptors_find(const struct import *im, const char *name, size_t size);
 uint32_t descriptors_type_of(const struct import *im, const struct described_field *field);

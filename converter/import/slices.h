@@ -26,7 +26,7 @@ struct slice_spec {
     bool has_thread_ts, has_instructions;
     int64_t thread_ts, instructions, thread_dur, instruction_delta;
     enum { THREAD_DUR_WITH_TS, THREAD_DUR_KNOWN, THREAD_DUR_UNKNOWN } thread_dur_is;
-    // If the slice ends behind an open slice, slice_add() returns SLICE_OVERLAPS, counts nothing
+    // If the slice ends after an open slice, slice_add() returns SLICE_OVERLAPS, counts nothing
     // and sets *overlap. NULL: such a slice is left out and counted.
     struct slice_overlap *overlap;
     // The track holds one slice at a time. A begin in an open slice is only counted, in its args.
@@ -83,7 +83,7 @@ void slice_rename(struct slices *slices, uint32_t track, struct slice_name name)
 // Adds a slice of known duration (ns); 0 is an instant.
 int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 
-// The track's next slice is told to `begun`.
+// Reports the track's next slice to `begun`.
 void slice_await(struct slices *slices, uint32_t track);
 
 // The innermost slice on the track's stack, or SLICE_NONE. *ret_ts is its begin.

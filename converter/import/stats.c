@@ -3,7 +3,6 @@
 // See stats.h.
 #include "converter/import/stats.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -76,7 +76,7 @@
       "Threads in a pid namespace whose process is not known to be in one.")                       \
     S(process_tracker_parent_pid_changed, false, "info", "analysis", NULL)                         \
     S(slice_drop_overlapping_complete_event, false, "error", "analysis",                           \
-      "Slices that begin in another one and end behind it; left out.")                             \
+      "Slices that begin in another one and end after it; left out.")                              \
     S(slice_max_depth_exceeded, false, "error", "analysis",                                        \
       "Slices nested more than 512 deep; left out.")                                               \
     S(slice_negative_duration, false, "error", "analysis", NULL)                                   \
@@ -378,7 +378,7 @@
       "Offset in the trace at which reading ended, because --max-memory (idx 1) or "               \
       "--max-output (idx 2) was reached.")                                                         \
     S(mmsql_stopped_at_time, true, "data_loss", "analysis",                                        \
-      "Time behind which events are left out, because --max-memory (idx 1) or --max-output "       \
+      "Time after which events are left out, because --max-memory (idx 1) or --max-output "        \
       "(idx 2) was reached.")                                                                      \
     S(mmsql_recording_cut, false, "data_loss", "trace",                                            \
       "The recorder died before the end of the trace, or had no room to write; the rest is "       \

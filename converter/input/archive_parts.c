@@ -5,7 +5,7 @@
 // An archive may inflate to far more than it declares, or name the same bytes many times. All kept
 // bytes count against one limit, which depends on the size of the archive; the inflated bytes of
 // compressed entries and of archives in it count, too. An entry that exceeds the limit is left out
-// and its bytes are not counted, so that small entries behind it are read. Inflating takes time,
+// and its bytes are not counted, so that small entries after it are read. Inflating takes time,
 // also for left-out entries: a second limit, twice the first, counts all inflated bytes.
 #include "converter/input/archive_parts.h"
 

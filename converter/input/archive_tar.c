@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tar: headers of 512 bytes, each followed by the bytes of its file. The forms are ustar, GNU (long
-// names, large sizes) and pax (records in front of an entry). A damaged header costs the entries up
+// names, large sizes) and pax (records before an entry). A damaged header costs the entries up
 // to the next good one. An archive that is cut keeps what it has, also of its last entry.
 #include "converter/input/archive_tar.h"
 
@@ -15,7 +15,7 @@
 
 #define BLOCK     512
 #define EXTRA_MAX ((size_t)1 << 20) // bytes of a long name, or of pax records
-#define ASK       4096              // headers between two questions whether to go on
+#define ASK       4096              // headers between two checks for an interrupt
 
 // Fields of a header
 enum {
@@ -34,11 +34,11 @@ struct tar {
     const uint8_t *bytes;
     size_t size, at;
     char name[ARCHIVE_NAME_BYTES_MAX + 1];
-    bool has_name, has_size; // given by an entry in front
+    bool has_name, has_size; // given by the entry before
     bool name_is_long;
     uint64_t told_size;
     size_t n_seen;
-    bool is_damaged;  // blocks are passed over
+    bool is_damaged;  // blocks are skipped up to the next good header
     bool was_damaged; // noted
 };
 
@@ -163,12 +163,12 @@ static int member_take(struct tar *tar, const uint8_t *bytes, size_t n_there, ui
         return 0;
     char damage[96] = "";
     if (n_there < size)
-        snprintf(damage, sizeof(damage), "the archive ends behind %zu of its bytes", n_there);
+        snprintf(damage, sizeof(damage), "the archive ends after %zu of its bytes", n_there);
     struct member member = {.archive = archive, .pos = bytes, .end = bytes + n_there};
     return archive_take(archive, name, *damage ? damage : NULL, member_read, &member, err);
 }
 
-// Handles the entry of a good header, and moves behind the entry.
+// Handles the entry of a good header, and moves past the entry.
 static int entry_visit(struct tar *tar, const uint8_t *header,
                        int (*take)(struct tar *tar, const uint8_t *bytes, size_t n_there,
                                    uint64_t size, struct err *err),

@@ -53,7 +53,7 @@ static bool number_at_end(struct span *text, uint32_t *ret)
     return true;
 }
 
-// `(TGID)`, `(-----)` or `TGID`, in front of the CPU. Takes it off.
+// `(TGID)`, `(-----)` or `TGID`, before the CPU. Takes it off.
 static void tgid_take(struct span *text, struct ftrace_line *line)
 {
     struct span rest = *text;
@@ -84,7 +84,7 @@ static void tgid_take(struct span *text, struct ftrace_line *line)
     *text = whole;
 }
 
-// The text in front of the CPU.
+// The text before the CPU.
 static bool task_read(struct span text, struct ftrace_line *line)
 {
     text = text_trim(text);
@@ -129,7 +129,7 @@ static bool time_take(struct span *text, int64_t *ret)
     return false;
 }
 
-// The text behind the CPU.
+// The text after the CPU.
 static bool event_read(struct span text, struct ftrace_line *line)
 {
     text = text_trim(text);

@@ -25,7 +25,7 @@ struct ftrace_line {
 // Returns false if the line is no event.
 bool ftrace_line_read(struct span line, struct ftrace_line *ret);
 
-// Reads SECONDS.FRACTION at the start of `text`, and moves *text behind it. *ret is in ns. Returns
+// Reads SECONDS.FRACTION at the start of `text`, and moves *text past it. *ret is in ns. Returns
 // false if there is no such number.
 bool seconds_take(struct span *text, int64_t *ret);
 

@@ -199,11 +199,11 @@ static void unpack_damage(struct unpacking *work, enum unpack_state state)
                  name, at, state == UNPACK_BAD ? "corrupt" : "truncated");
     else if (work->from < work->end)
         snprintf(input->damage, sizeof(input->damage),
-                 "the %zu bytes from offset %zu on, behind the %s data, are no %s data",
+                 "the %zu bytes from offset %zu on, after the %s data, are no %s data",
                  (size_t)(work->end - work->from), (size_t)(work->from - input->bytes), name, name);
 }
 
-// Unpacks all streams of the input, which stand one behind the other. Bytes after the last that are
+// Unpacks all streams of the input, which stand one after the other. Bytes after the last that are
 // not zeros are damage, too.
 static int input_unpack(struct input *input, const struct kind *kind, struct spill *to,
                         struct err *err)

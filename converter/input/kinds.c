@@ -55,7 +55,7 @@ static size_t text_start(const uint8_t *bytes, size_t size, bool comments)
     }
 }
 
-// `packet {` or `packet: <`, behind comments
+// `packet {` or `packet: <`, after comments
 static bool text_proto_recognise(const uint8_t *bytes, size_t size)
 {
     const struct text word = TEXT("packet");

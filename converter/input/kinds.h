@@ -46,7 +46,7 @@ struct kind {
     // The signature: the first bytes, or a function.
     struct text magic;
     bool (*recognise)(const uint8_t *bytes, size_t size);
-    bool is_weak; // many files fit that are no traces: an entry of an archive is not read for it
+    bool is_weak; // also fits other files: not enough to read an entry of an archive
 };
 
 // Returns the kind of a file with these first bytes (4 KiB are enough for most kinds), or NULL.

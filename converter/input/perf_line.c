@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A comm can have any characters. The line is therefore read from the time backwards: the time is
-// the first `NUMBER.NUMBER:` with six digits or more behind the dot.
+// the first `NUMBER.NUMBER:` with six digits or more after the dot.
 #include "converter/input/perf_line.h"
 
 #include "converter/input/ftrace_line.h"
@@ -23,7 +23,7 @@ static bool number_u32(struct span text, uint32_t *ret)
     return true;
 }
 
-// The time that ends at `end`. NULL: there is none.
+// Returns the start of the time that ends at `end`, or NULL if no time ends there.
 static const char *time_find(const char *start, const char *end, int64_t *ret)
 {
     const char *at = end, *dot;

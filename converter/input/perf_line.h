@@ -6,7 +6,7 @@
 //     COMM PID/TID [CPU] SECONDS: COUNT EVENT:
 //             ADDRESS FUNCTION+OFFSET (FILE)
 //
-// The process, the processor and all behind the time may be missing.
+// The process, the processor and all after the time may be missing.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct perf_line {
     uint32_t pid, tid;
     bool has_pid;
     int64_t ts;       // ns
-    struct span rest; // behind the time
+    struct span rest; // after the time
 };
 
 // Both return false if the line is something else.

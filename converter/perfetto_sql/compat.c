@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/tables.md lists what differs. Here is what a view can undo: a column that another one says
-// better, and NULL where trace_processor has 0.
+// docs/tables.md lists the differences to trace_processor. A view can undo two kinds of them: a
+// column whose content another column of mmsql has, and NULL where trace_processor has 0.
 #include "converter/perfetto_sql/compat.h"
 
 #include <errno.h>

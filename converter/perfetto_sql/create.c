@@ -73,7 +73,7 @@ static int relation_drop(struct sql_engine *engine, struct sql_part name)
 
 #define INDEXED_ROWS_MIN 1000
 
-// Has the table many rows, whose column id rises from row to row?
+// Returns whether the table has many rows, and the column id rises from row to row.
 static bool ids_rise(struct sql_engine *engine, struct sql_part name)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
@@ -92,7 +92,8 @@ static bool ids_rise(struct sql_engine *engine, struct sql_part name)
 
 // trace_processor finds an id fast in a table that has its rows in this order, and modules rely on
 // that: a scan of a graph joins such a table at each step. Rows found by the index are in the same
-// order as the rows of the table. Without the index the answers are the same, so a failure is none.
+// order as the rows of the table. Without the index the answers are the same, so a failure to make
+// the index is ignored.
 static void ids_index(struct sql_engine *engine, struct sql_part name)
 {
     if (!ids_rise(engine, name))
@@ -212,8 +213,9 @@ static int delegate_create(struct sql_engine *engine, const struct sql_definitio
                       : function_add(engine, definition, sql.text);
 }
 
-int create_function(struct sql_engine *engine, const struct sql_rope *rope,
-                    const struct sql_definition *definition)
+// Creates a function from its parts; `body` and `delegate` are as in the definition.
+static int create_function(struct sql_engine *engine, const struct sql_rope *rope,
+                           const struct sql_definition *definition)
 {
     CLEANUP(rope_done) struct sql_rope body = {0};
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
@@ -222,7 +224,7 @@ int create_function(struct sql_engine *engine, const struct sql_rope *rope,
     int r = body_number(rope, definition, &body);
     if (r == 0)
         r = function_add(engine, definition, body.sql.text);
-    // The function may call itself, so it is there before its body is judged.
+    // The function may call itself, so it is registered before its body is compiled.
     if (r == 0)
         r = engine_prepare(engine, &body, &statement);
     if (r == 0 && !part_is(definition->returns, "TABLE") && sqlite3_column_count(statement) != 1)
@@ -232,7 +234,7 @@ int create_function(struct sql_engine *engine, const struct sql_rope *rope,
     return r;
 }
 
-// Indexes of the database's own tables cannot be added; the question is answered without.
+// No index can be added to the database's own tables; queries get the same answer without it.
 static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
                         const struct sql_definition *definition)
 {

@@ -47,7 +47,7 @@ int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, c
 #if SQLITE_VERSION_NUMBER >= 3038000
     offset = sqlite3_error_offset(engine->handle);
 #endif
-    // An error in a view or function has its place in the text of these.
+    // The place of an error in a view or function belongs to the text of the view or function.
     if (!at || offset < 0 || (size_t)offset > strlen(at))
         offset = -1;
     const char *message = sqlite3_errmsg(engine->handle);
@@ -76,8 +76,9 @@ int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
     return 0;
 }
 
-int engine_step(struct sql_engine *engine, struct sqlite3_stmt *statement,
-                const struct sql_rope *rope)
+// Runs statements to their end.
+static int engine_step(struct sql_engine *engine, struct sqlite3_stmt *statement,
+                       const struct sql_rope *rope)
 {
     int code;
     do {
@@ -128,7 +129,7 @@ static int module_run(struct sql_engine *engine, struct sql_package_module *modu
         name.failed ? NULL : sql_engine_text(engine, name.text, module->sql);
     if (!text)
         return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
-    module->is_included = true; // a module may include itself by way of others
+    module->is_included = true; // before the module runs, because modules may form a circle
     size_t at = 0;
     int r;
     do {
@@ -226,7 +227,8 @@ static int macro_create(struct sql_engine *engine, const struct sql_text *text,
                : 0;
 }
 
-// Sees to a macro's definition, which must not be expanded. 1: it was one; 0: it is none.
+// Runs the statement if it defines a macro; such a statement must not be expanded. Returns 1 if it
+// was a definition, 0 if not, or a negative errno.
 static int macro_statement(struct sql_engine *engine, const struct sql_text *text,
                            const char *begin, const char *end)
 {

@@ -32,7 +32,7 @@ struct sql_engine *sql_engine_free(struct sql_engine *engine);
 const struct sql_text *sql_engine_text(struct sql_engine *engine, const char *name,
                                        const char *sql);
 
-// Runs or prepares the statement at *at, and moves *at behind it. Returns 1, with a statement of
+// Runs or prepares the statement at *at, and moves *at past it. Returns 1, with a statement of
 // plain SQL in *ret (owned by the caller) or NULL if the engine has run it; 0 at the end of the
 // text; or a negative errno: then sql_engine_error() says why.
 int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size_t *at,

@@ -60,8 +60,6 @@ int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
                    struct sqlite3_stmt **ret);
 
 // Runs statements to their end.
-int engine_step(struct sql_engine *engine, struct sqlite3_stmt *statement,
-                const struct sql_rope *rope);
 int engine_run_rope(struct sql_engine *engine, const struct sql_rope *rope);
 __attribute__((format(printf, 2, 3))) int engine_run(struct sql_engine *engine, const char *format,
                                                      ...);
@@ -86,10 +84,6 @@ int legacy_statement(struct sql_engine *engine, const char *sql, size_t size);
 
 // library_tables.c: __intrinsic_stdlib_modules and its companions.
 int library_tables_register(struct sql_engine *engine);
-
-// Creates a function from its parts; `body` and `delegate` are as in the definition.
-int create_function(struct sql_engine *engine, const struct sql_rope *rope,
-                    const struct sql_definition *definition);
 
 // prelude.c: runs the prelude of a library that was given, before the first statement.
 int prelude_run(struct sql_engine *engine);

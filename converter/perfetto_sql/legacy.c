@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Older spellings of PerfettoSQL, which are functions: SELECT CREATE_FUNCTION('f(x INT)', 'INT',
-// 'SELECT $x'). Each becomes the statement of today. SQLite changes no function while a statement
-// runs, so a SELECT of such a call alone is not run as one.
+// 'SELECT $x'). Each becomes the statement of today. SQLite cannot change a function while a
+// statement runs. Therefore SQLite does not run a SELECT that is one such call: the engine does.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ int legacy_register(struct sql_engine *engine)
 
 // A statement that is one call, with texts as arguments.
 struct legacy_call {
-    const struct legacy *legacy; // NULL: it is none
+    const struct legacy *legacy; // NULL: the statement is not such a call
     struct sql_token arguments[ARGUMENTS_MAX];
 };
 

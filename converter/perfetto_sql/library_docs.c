@@ -233,7 +233,7 @@ static void statement_visit(const struct sql_package_module *module, const char 
     if (!type)
         return;
     comments_read(&comment, comments_begin(module->sql, begin), begin);
-    if (definition.returns.size) { // comments in front of RETURNS are about the result
+    if (definition.returns.size) { // comments before RETURNS are about the result
         const char *front = definition.returns.text;
         while (front > begin && front[-1] != ')')
             front--;

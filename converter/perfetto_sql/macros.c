@@ -83,7 +83,7 @@ static struct range trimmed(struct range range)
 
 VEC_DEFINE(range_vec, struct range);
 
-// The items between the parentheses at *cursor, which goes behind them; -EINVAL without an end. An
+// The items between the parentheses at *cursor, which goes after them; -EINVAL without an end. An
 // empty list has none.
 static int list_read(const struct sql_rope *rope, const char **cursor, const char *end,
                      struct range_vec *ret)
@@ -237,7 +237,7 @@ static int call_expand(struct expansion *expansion, const struct sql_rope *rope,
                  : 0;
 }
 
-// A call whose name is `name`; *cursor is behind the exclamation mark.
+// A call whose name is `name`; *cursor is after the exclamation mark.
 static int call_read(struct expansion *expansion, const struct range *in, struct sql_token name,
                      const char **cursor, const struct scope *scope, struct sql_rope *ret)
 {
@@ -271,7 +271,7 @@ static const struct sql_rope *value_find(const struct scope *scope, struct sql_t
 }
 
 // Whether a name is a macro's: an exclamation mark and an opening parenthesis follow. *ret is
-// behind the mark.
+// after the mark.
 static bool is_call(const char *at, const char *end, const char **ret)
 {
     if (!sql_word_take(&at, end, "!"))

@@ -154,7 +154,7 @@ static int folder_open(const char *path, struct err *err)
     return fd < 0 ? err_errno(err, -errno, "%s", path) : fd;
 }
 
-// The last name of a path, without slashes behind it.
+// The last name of a path, without slashes after it.
 static char *path_name(const char *path)
 {
     size_t n = strlen(path);

@@ -23,7 +23,7 @@ struct sql_packages {
 // Adds the library that is built in. 0 or -ENOMEM.
 int packages_add_library(struct sql_packages *packages);
 
-// Adds the .sql files below a folder as the package of its name, or of the name behind the last @
+// Adds the .sql files below a folder as the package of its name, or of the name after the last @
 // of `argument`. A package that is there already is -EEXIST, or replaced with `overrides`.
 int packages_add(struct sql_packages *packages, const char *argument, bool overrides,
                  struct err *err);

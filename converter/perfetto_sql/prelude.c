@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The prelude: the modules that are run before the first statement. That of trace_processor makes
-// its public tables of internal ones, most of which the database has itself. Those stay: they have
-// indexes. Internal tables are temporary views here. They are made for a library that was given,
-// and with the first statement that asks for one.
+// The prelude: the modules that are run before the first statement. The prelude of trace_processor
+// makes public tables from internal tables. The database has most of these public tables itself,
+// with indexes, so they stay as they are. The internal tables are temporary views here. They are
+// made for a library that was given, and with the first statement that names one of them.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>

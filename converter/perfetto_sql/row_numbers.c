@@ -28,11 +28,11 @@ static bool is_result(struct sql_token before, const char *behind, const char *e
            (sql_word_take(&behind, end, "FROM") || (is_first && sql_word_take(&behind, end, ",")));
 }
 
-// The next column behind `at`. A new name behind AS is none.
+// Returns the next column after `at`. A new name after AS is not a column.
 static struct column column_next(const char *at, const char *end)
 {
     struct column column = {0};
-    struct sql_token last = {0}, before = {0}; // `before` is in front of all names of the column
+    struct sql_token last = {0}, before = {0}; // `before` is before all names of the column
     for (;;) {
         struct sql_token token = sql_token_next(&at, end);
         if (token.kind == SQL_END)
@@ -61,7 +61,7 @@ static void column_replace(const struct sql_rope *rope, struct column column, st
     rope_add_made(ret, column.is_result ? " - 1) AS " COLUMN : " - 1)");
 }
 
-// The place behind the columns that a CREATE declares.
+// The place after the columns that a CREATE declares.
 static const char *body_begin(const char *sql, const char *end)
 {
     const char *at = sql;

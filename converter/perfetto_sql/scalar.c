@@ -22,7 +22,7 @@ struct kept {
 
 struct scalar {
     char *name, *sql;           // owned
-    int n_arguments;            // -1: any number; `sql` then ends behind the opening parenthesis
+    int n_arguments;            // -1: any number; `sql` then ends after the opening parenthesis
     struct stmt_vec statements; // owned; those before `depth` are in use
     size_t depth;
     bool keeps;

@@ -78,7 +78,7 @@ static struct sql_part rest_take(struct reader *reader)
     return (struct sql_part){begin, (size_t)(reader->end - begin)};
 }
 
-// (table.column) behind a type like JOINID
+// (table.column) after a type like JOINID
 static int type_table_read(struct reader *reader, struct sql_field *field)
 {
     if (!take(reader, "("))
@@ -138,7 +138,7 @@ static int body_read(struct reader *reader)
     if (r < 0)
         return r;
     reader->to->body = rest_take(reader);
-    return sql_part_is_empty(reader->to->body) ? expected(reader, "SQL behind AS") : 0;
+    return sql_part_is_empty(reader->to->body) ? expected(reader, "SQL after AS") : 0;
 }
 
 // The implementation that a table may name: USING dataframe.
@@ -255,7 +255,7 @@ static int create_read(struct reader *reader)
     return expected(reader, "TABLE, VIEW, FUNCTION, MACRO or INDEX");
 }
 
-// A statement that would change the database. A name with a schema stays SQLite's affair.
+// Reads a statement that would change the database. SQLite handles a name with a schema.
 static int plain_create_read(struct reader *reader)
 {
     struct sql_definition *to = reader->to;

@@ -24,7 +24,7 @@ struct sql_part {
     size_t size;
 };
 
-// A column, or an argument of a function or macro. SQL comments in front of the column are its
+// A column, or an argument of a function or macro. SQL comments before the column are its
 // documentation.
 struct sql_field {
     struct sql_part name, type; // the type without a table in parentheses
@@ -41,8 +41,8 @@ struct sql_definition {
     struct sql_part name;           // of a module: with dots and wildcards
     struct sql_part on;             // the table of an index
     struct sql_part returns;        // the type; for functions that return a table: TABLE
-    struct sql_part body;           // behind AS; plain CREATE: behind the name
-    struct sql_part delegate;       // behind DELEGATES TO
+    struct sql_part body;           // after AS; plain CREATE: after the name
+    struct sql_part delegate;       // after DELEGATES TO
     struct sql_field_vec arguments; // of functions and macros; of an index: its columns
     struct sql_field_vec columns;   // of tables, views, and functions that return a table
     bool is_variadic;               // the last argument takes any number of values

@@ -22,7 +22,7 @@ static const char *name_end(const char *at, const char *end)
     return at;
 }
 
-// `at` is behind the opening quote. A doubled quote belongs to the text.
+// `at` is after the opening quote. A doubled quote belongs to the text.
 static const char *quoted_end(const char *at, const char *end, char quote)
 {
     for (; at < end; at++)

@@ -28,18 +28,18 @@ struct sql_token {
 // Returns the token at `at`. A text or comment that has no end extends to `end`.
 struct sql_token sql_token_read(const char *at, const char *end);
 
-// Returns the first token at or behind *cursor that is not blank, and moves *cursor behind it.
+// Returns the first token at or after *cursor that is not blank, and moves *cursor past it.
 struct sql_token sql_token_next(const char **cursor, const char *end);
 
 // Compares without regard to case. `word` is a keyword, or one character that is a symbol.
 bool sql_token_is(struct sql_token token, const char *word);
 
-// If the next token is `word`, moves *cursor behind it and returns true.
+// If the next token is `word`, moves *cursor past it and returns true.
 bool sql_word_take(const char **cursor, const char *end, const char *word);
 
 // Returns the end of the statement at `at`: its semicolon, or `end`. The body of a trigger has
 // semicolons of its own.
 const char *sql_statement_end(const char *at, const char *end);
 
-// Returns the first character behind blanks and comments.
+// Returns the first character after blanks and comments.
 const char *sql_blanks_skip(const char *at, const char *end);

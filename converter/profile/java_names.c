@@ -14,7 +14,7 @@
 #define DIMENSIONS_MAX 255
 
 struct writer {
-    char *at, *end; // room for the zero is behind `end`
+    char *at, *end; // room for the zero is after `end`
 };
 
 static void put(struct writer *w, struct text text)

@@ -38,7 +38,7 @@ WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'g
 --   render_pass_name: Its name.
 --   command_buffer: Handle of the command buffer.
 --   command_buffer_name: Its name.
---   frame_id: Frame, where one is told.
+--   frame_id: Frame; NULL if the event names none.
 --   submission_id: Number of the submission.
 --   hw_queue_id: Queue of the GPU.
 --   upid: Process.

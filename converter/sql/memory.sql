@@ -215,7 +215,7 @@ FROM episode e;
 --   file_id: File, see page_residency_file.
 --   path: File.
 --   start_page: First page.
---   end_page: Page behind the last.
+--   end_page: Page after the last.
 CREATE VIEW pin_range AS
 WITH page AS (
   SELECT p.id AS pinlist_id, f.id AS file_id, f.path,
@@ -273,7 +273,7 @@ FROM covered;
 --   sample_id: Sample that saw it.
 --   ts: When that was (ns).
 --   start_page: First page.
---   end_page: Page behind the last.
+--   end_page: Page after the last.
 --   n_pages: Pages.
 CREATE VIEW pin_eviction AS
 SELECT p.pinlist_id, p.file_id, p.path, c.sample_id, c.ts,
@@ -288,7 +288,7 @@ WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
 --   file_id: File, see page_residency_file.
 --   path: File.
 --   start_page: First page.
---   end_page: Page behind the last.
+--   end_page: Page after the last.
 --   n_pages: Pages.
 --   resident_ns: How long they were in the page cache (ns).
 --   resident_percent: Share of the time that the file was watched.

@@ -6,7 +6,7 @@
 -- The runs of resident pages of every exact sample.
 --   sample_id: Sample that shows the run.
 --   start_page: First page.
---   end_page: Page behind the last.
+--   end_page: Page after the last.
 --   n_pages: Pages.
 CREATE VIEW page_residency_range AS
 SELECT s.id AS sample_id, s.file_id, s.ts, r.start_page, r.end_page, r.n_pages
@@ -42,7 +42,7 @@ FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id;
 --   n_pages: Pages.
 --   size_bytes: The same in bytes.
 --   start_byte: First byte in the file.
---   end_byte: Byte behind the last.
+--   end_byte: Byte after the last.
 CREATE VIEW page_residency_changes AS
 SELECT c.ts, f.path, CASE c.came WHEN 1 THEN 'in' ELSE 'out' END AS direction, c.n_pages,
   c.n_pages * f.page_size_bytes AS size_bytes, c.start_page * f.page_size_bytes AS start_byte,

@@ -306,7 +306,7 @@ size_t elf_file_lookup(struct elf_file *file, uint64_t address,
     GElf_Sym symbol;
     const char *name =
         dwfl_module_addrinfo(file->module, address, &offset, &symbol, NULL, NULL, NULL);
-    // Behind its end, the symbol is only the nearest symbol.
+    // Beyond its end, the symbol is only the nearest symbol.
     if (!name || !*name || (symbol.st_size && offset >= symbol.st_size))
         return 0;
     ret[0] = (struct elf_symbol){.function = name};

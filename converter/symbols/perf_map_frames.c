@@ -19,7 +19,6 @@
 #include "converter/symbols/perf_map_frames.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>

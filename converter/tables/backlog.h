@@ -11,7 +11,7 @@
 
 // All zero is empty.
 struct backlog {
-    struct scratch log;   // records, each behind its size
+    struct scratch log;   // records, each after its size
     struct scratch index; // by id: offset in the log + 1, or 0
     size_t n_log;         // bytes
     size_t n_forget;      // bytes of the log when memory was released last

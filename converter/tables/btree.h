@@ -33,7 +33,7 @@ struct btree {
     size_t n_cells, content;
     int64_t last; // id of the last row
     bool is_index;
-    uint32_t root; // page number of the root; 0: behind the other pages
+    uint32_t root; // page number of the root; 0: after the other pages
     struct btree_level levels[BTREE_LEVELS_MAX];
 };
 

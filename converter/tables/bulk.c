@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An empty table is a single page. The pages of the new tree go behind the end of the file, but the
+// An empty table is a single page. The pages of the new tree go beyond the end of the file, but the
 // root overwrites the table's page: the schema stays as it is, and no page is left over. The change
 // counter in the file's header makes SQLite drop its cache.
 //

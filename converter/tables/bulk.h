@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fast insertion of many rows into empty tables of a finished database. The writer of traces
-// (writer.h) writes the rows as pages behind the pages of the file.
+// (writer.h) writes the rows as pages after the pages of the file.
 #pragma once
 
 #include <stdbool.h>

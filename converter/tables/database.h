@@ -80,7 +80,7 @@ int database_flush(struct database *db, struct err *err);
 // Cancels the conversion: no more rows are written, and the texts of cells may be freed.
 void database_abandon(struct database *db);
 
-// Moves the rows of a track, those before and behind this call, to another track. `table` is
+// Moves the rows of a track, those before and after this call, to another track. `table` is
 // clustered by track (see indexes.h).
 void database_move_track(struct database *db, enum table_id table, uint32_t from, uint32_t to);
 

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"

@@ -35,7 +35,7 @@ size_t record_write_number(int64_t value, uint8_t *to);
 // For records of few numbers that are written value by value: a header of one byte for its size and
 // one for each value's type, then the values.
 #define RECORD_NULL  0
-#define RECORD_SLACK 8 // bytes behind a value that may be overwritten
+#define RECORD_SLACK 8 // bytes after a value that may be overwritten
 
 // Writes an integer or a real number (bits), and its type. Returns the value's size.
 size_t record_put_int(uint8_t *to, int64_t value, uint8_t *ret_type);

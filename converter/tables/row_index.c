@@ -232,7 +232,7 @@ int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
 // Groups that are written as one group are a list.
 struct group_lists {
     uint32_t *first; // owned, by group + 1: the last added group of the list; 0: none
-    uint32_t *next;  // owned: behind this group
+    uint32_t *next;  // owned: after this group
 };
 
 struct writing {
@@ -354,7 +354,7 @@ static int entry_put(struct writing *writing, uint32_t group, const int64_t *row
     return btree_add_entry(&writing->tree, writing->pages, entry, size);
 }
 
-// Adds the rows of a group behind the first `n` of `rows`. Returns 0 or a negative errno.
+// Adds the rows of a group after the first `n` of `rows`. Returns 0 or a negative errno.
 static int rows_gather(struct writing *writing, uint32_t group, size_t n)
 {
     CLEANUP(group_reader_done) struct group_reader reader;

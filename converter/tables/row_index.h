@@ -45,7 +45,7 @@ struct row_index_result {
 int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
                   int64_t id);
 
-// Moves the rows of a group of a clustered table, those before and behind this call, to another
+// Moves the rows of a group of a clustered table, those before and after this call, to another
 // group. Returns 0 or -ENOMEM.
 int row_index_move(struct row_index *index, uint32_t from, uint32_t to);
 

@@ -10,7 +10,7 @@
     T(alloc_log_record, "What allocation logs sample: thread, type and size together.")            \
     T(alloc_log_stack, "Call stacks of allocation logs, and how often each was sampled.")          \
     T(_alloc_log_stack_frame,                                                                      \
-      "The methods of the stacks of allocation logs, one stack behind the other.")                 \
+      "The methods of the stacks of allocation logs, one stack after the other.")                  \
     T(input_file, "The files that this database is made from; none is loaded twice.")              \
     T(kernel_log, "The kernel log of the minutes before a bugreport (kernel.log).")                \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
@@ -182,7 +182,7 @@
 #define COLUMNS_proc_snapshot(K, C, G)                                                             \
     K(proc_snapshot, id, "Row.")                                                                   \
     C(proc_snapshot, path, TEXT,                                                                   \
-      "Bugreport or folder; traces of the same report have it in front of a !.")                   \
+      "Bugreport or folder; traces of the same report have it before a !.")                        \
     C(proc_snapshot, ts, INT, "When, in trace time (ns), if the report tells.")                    \
     C(proc_snapshot, realtime_ns, INT, "When, since 1970 (ns), if the report tells.")              \
     C(proc_snapshot, host, TEXT, "Name of the machine.")                                           \
@@ -220,7 +220,8 @@
     C(trace, start_ts, INT, "First moment with data (ns), as other tables have it.")               \
     C(trace, end_ts, INT, "Last moment with data (ns).")                                           \
     C(trace, ts_shift, INT, "Shift of its times onto the clock of the first trace (ns).")          \
-    C(trace, realtime_offset, INT, "Real time minus trace time (ns), where the trace tells it.")
+    C(trace, realtime_offset, INT,                                                                 \
+      "Real time minus trace time (ns); NULL if the trace has no real time.")
 
 #define COLUMNS_trace_machine(K, C, G)                                                             \
     C(trace_machine, trace_id, INT, "Trace.")                                                      \

@@ -46,7 +46,7 @@
     C(page_residency_change, sample_id, INT, "Sample that saw it, see page_residency_sample.")     \
     C(page_residency_change, came, INT, "1: the pages came in; 0: they went.")                     \
     C(page_residency_change, start_page, INT, "First page of the run, from 0.")                    \
-    C(page_residency_change, end_page, INT, "Page behind the run.")                                \
+    C(page_residency_change, end_page, INT, "Page after the run.")                                 \
     G(page_residency_change, n_pages, INT, "end_page - start_page", "Pages of the run.")
 
 #define COLUMNS_page_residency_file(K, C, G)                                                       \
@@ -93,7 +93,7 @@
     C(page_residency_span, first_sample_id, INT, "First sample that shows it.")                    \
     C(page_residency_span, last_sample_id, INT, "Last sample that shows it.")                      \
     C(page_residency_span, start_page, INT, "First page of the run, from 0.")                      \
-    C(page_residency_span, end_page, INT, "Page behind the run.")                                  \
+    C(page_residency_span, end_page, INT, "Page after the run.")                                   \
     G(page_residency_span, n_pages, INT, "end_page - start_page", "Pages of the run.")
 
 #define COLUMNS_process_memory_snapshot(K, C, G)                                                   \

@@ -162,7 +162,7 @@
     C(stack_profile_mapping, exact_offset, INT, "Offset in the file of the mapping itself.")       \
     C(stack_profile_mapping, start_offset, INT, "Offset in the file of the module.")               \
     C(stack_profile_mapping, start, INT, "First address.")                                         \
-    C(stack_profile_mapping, end, INT, "Address behind the last.")                                 \
+    C(stack_profile_mapping, end, INT, "Address after the last.")                                  \
     C(stack_profile_mapping, load_bias, INT, "Difference of file and load addresses.")             \
     C(stack_profile_mapping, name, TEXT, "File.")
 

@@ -46,7 +46,7 @@ struct writer_result {
     struct row_index_result indexes[N_INDEXES];
 };
 
-// Moves the rows of a group of a clustered table (see indexes.h), those before and behind this
+// Moves the rows of a group of a clustered table (see indexes.h), those before and after this
 // call, to another group. Returns 0 or -ENOMEM.
 int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to);
 

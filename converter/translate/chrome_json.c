@@ -35,7 +35,7 @@ struct event {
     int64_t ts, dur, tts, tdur;
     char scope;
     bool is_empty;
-    bool is_wrong; // a time is none
+    bool is_wrong; // the value of a time is not a time
 };
 
 struct json {
@@ -268,7 +268,7 @@ static void cut_note(struct json *json, const char *what)
                        (size_t)(json->reader.at - json->start));
 }
 
-// Reads the array of events behind its bracket. False: nothing more can be read.
+// Reads the array of events after its bracket. False: nothing more can be read.
 static bool events_read(struct json *json, int *ret_failure)
 {
     struct json_reader *reader = &json->reader;

@@ -115,7 +115,7 @@ static bool is_key_char(char c)
            c == '-' || c == '.';
 }
 
-// Finds the next `KEY=` whose key stands at `from` or behind a blank. False: none.
+// Finds the next `KEY=` whose key stands at `from` or after a blank. False: none.
 static bool key_find(struct span text, const char *from, struct span *ret)
 {
     const char *at = from;

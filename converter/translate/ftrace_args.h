@@ -26,7 +26,7 @@ void ftrace_args_write(struct wire_writer *w, struct span event, struct span arg
 // Reads the number at the start of `text`, decimal or 0x; what follows is ignored.
 bool ftrace_number_read(struct span text, bool is_hex, int64_t *ret);
 
-// Takes the next KEY=VALUE. A value ends in front of the next key, so it may contain blanks.
-// *words, if not NULL, is what stands in front of the key. False at the end; *words is the rest
+// Takes the next KEY=VALUE. A value ends before the next key, so it may contain blanks.
+// *words, if not NULL, is what stands before the key. False at the end; *words is the rest
 // then.
 bool ftrace_pair_next(struct span *rest, struct span *key, struct span *value, struct span *words);

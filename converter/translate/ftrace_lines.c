@@ -2,7 +2,7 @@
 //
 // Lines of one processor that follow each other share a bundle. Times have microseconds only, so
 // bundles say that the order of lines counts where times are equal. What a line says about its
-// thread is a packet of its own in front of the bundle, if it is new.
+// thread is a packet of its own before the bundle, if it is new.
 #include "converter/translate/ftrace_lines.h"
 
 #include <errno.h>
@@ -152,7 +152,7 @@ static bool loss_read(struct ftrace_lines *lines, struct span line)
     return true;
 }
 
-// Lines that these programs print between events, and that say nothing about them
+// Returns whether the line is a remark, which says nothing about the events.
 static bool is_remark(struct span line)
 {
     static const struct text starts[] = {

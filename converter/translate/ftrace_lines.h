@@ -26,8 +26,8 @@ struct ftrace_lines {
 
 void ftrace_lines_begin(struct ftrace_lines *lines, struct translation *to);
 
-// Writes the event of a line, which is borrowed for the call. A line that is none is counted.
-// Returns 0 or a negative errno with text.
+// Writes the event of a line, which is borrowed for the call. A line that is not an event is
+// counted. Returns 0 or a negative errno with text.
 int ftrace_lines_take(struct ftrace_lines *lines, uint64_t number, struct span line);
 
 // Writes what is open, notes lines that were left out, and releases the memory. `place` ("": the

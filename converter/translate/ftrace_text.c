@@ -3,7 +3,6 @@
 // ftrace text: what tracefs, trace-cmd and atrace print, and web pages of systrace, which contain
 // such text and lists of processes.
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -22,7 +21,7 @@
 
 enum section {
     SECTION_TRACE,
-    SECTION_PAGE,    // of a web page: in front of a script with data
+    SECTION_PAGE,    // of a web page: before a script with data
     SECTION_SCRIPT,  // at the start of the data
     SECTION_LIST,    // of processes
     SECTION_THREADS, // a list of threads
@@ -102,7 +101,7 @@ static int page_line(struct ftrace_text *text, uint64_t number, struct span line
     return 0;
 }
 
-// Skips what atrace prints in front of the trace. Returns true if there was such text.
+// Skips what atrace prints before the trace. Returns true if there was such text.
 static bool start_skip(struct lines *lines)
 {
     struct lines at = *lines;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finished packets gather in one block. The packet that is being written stands behind them, with
+// Finished packets gather in one block. The packet that is being written stands after them, with
 // room in front for its tag and size.
 #include "converter/translate/packets.h"
 

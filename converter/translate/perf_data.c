@@ -11,7 +11,6 @@
 // compressed records into a file beside the database. The second turns all records but names into
 // packets, the third the names. perf_record.c reads a single record.
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef HAVE_ZSTD
@@ -46,7 +45,7 @@ static void count(uint64_t *counts, uint32_t type)
 }
 
 // The addresses of the call chain, then the runs of user and kernel frames. Marks in the chain tell
-// the mode of the frames behind them.
+// the mode of the frames after them.
 static void chain_write(struct wire_writer *w, const struct perf_sample *sample, unsigned mode,
                         bool has_ip)
 {
@@ -89,7 +88,8 @@ static void chain_write(struct wire_writer *w, const struct perf_sample *sample,
     wire_end(w, runs);
 }
 
-// False: a counter is of no event, or the sample stands for an unknown number of events.
+// Returns false if a counter belongs to no event of the file, or if the sample stands for an
+// unknown number of events.
 static bool counters_write(struct wire_writer *w, const struct perf_data *data,
                            const struct perf_record *record, const struct perf_sample *sample)
 {
@@ -242,7 +242,7 @@ static void record_write(struct perf_data *data, const struct perf_record *recor
         count(data->skipped, record->type);
 }
 
-// Records that tell about other records, and are not rows
+// Returns whether records of this type describe other records. They make no rows.
 static bool is_about_records(uint32_t type)
 {
     switch (type) {

@@ -79,7 +79,7 @@ struct text perf_text_take(struct perf_bytes *bytes)
     return text;
 }
 
-// A text behind its size, padded with zeros.
+// A text after its size, padded with zeros.
 static struct text sized_text_take(struct perf_bytes *bytes)
 {
     uint32_t size = perf_u32(bytes);

@@ -16,7 +16,7 @@
 #define PERF_FORMAT_LOST (1U << 4)
 #endif
 
-// Bytes that are read from the front. `failed`: something was read behind the end.
+// Bytes that are read from the front. `failed`: something was read beyond the end.
 struct perf_bytes {
     const uint8_t *at, *end;
     bool failed;
@@ -51,7 +51,7 @@ VEC_DEFINE(perf_build_id_vec, struct perf_build_id);
 struct perf_file {
     const uint8_t *start, *end;     // borrowed: the file
     const uint8_t *data, *data_end; // borrowed: its records
-    bool is_cut;                    // the records end behind the file
+    bool is_cut;                    // the records end beyond the file
     bool is_stream;                 // written to a pipe: all stands in records
     bool is_simpleperf;
     struct perf_event_vec events;

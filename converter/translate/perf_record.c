@@ -38,7 +38,7 @@ static unsigned bits_in(uint64_t bits)
     return (unsigned)__builtin_popcountll(bits);
 }
 
-// Reads the number that stands `n` numbers behind the start, or in front of the end.
+// Reads the number that stands `n` numbers after the start, or before the end.
 static bool number_at(struct perf_bytes body, bool from_end, unsigned n, uint64_t *ret)
 {
     size_t offset = (size_t)n * sizeof(uint64_t), left = perf_bytes_left(&body);

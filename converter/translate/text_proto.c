@@ -26,7 +26,7 @@
 #define BUFFER_MAX ((size_t)256 << 20)
 #define DEPTH_MAX  100
 #define NUMBER_MAX ((UINT64_C(1) << 29) - 1) // of a field
-#define FIXED_HEX  2                         // `0x` in front of the digits
+#define FIXED_HEX  2                         // `0x` before the digits
 #define TOLD_MAX   ((size_t)100)             // bytes of a name in a message
 
 // A field, as the text names it
@@ -169,7 +169,7 @@ static struct wanted field_named(struct text_proto *text, const struct level *le
     return (struct wanted){0};
 }
 
-// `[package.Scope.name]`: an extension, of which the schema knows the name behind the package.
+// `[package.Scope.name]`: an extension, of which the schema knows the name after the package.
 static int extension_read(struct text_proto *text, const struct level *level, struct wanted *ret)
 {
     const struct text package = TEXT("perfetto.protos.");
@@ -217,7 +217,7 @@ static int value_wrong(struct text_proto *text, const char *expected)
     return 0;
 }
 
-// One or more strings, one behind the other
+// One or more strings, one after the other
 static int string_read(struct text_proto *text, const struct wanted *field)
 {
     int r = 0;
@@ -509,7 +509,7 @@ static int packet_read(struct text_proto *text)
     }
 }
 
-// Finds the next line behind `from` that begins with `packet`. A packet that is read ends there,
+// Finds the next line after `from` that begins with `packet`. A packet that is read ends there,
 // too, so that no text is read more than twice.
 static bool packet_seek(struct text_proto *text, const char *from)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of other formats become packets of a trace, so that everything behind the reader stays the
+// Files of other formats become packets of a trace, so that everything after the reader stays the
 // same: order of time, tables, budgets, joins. A format is a row in converter/input/kinds.c, by
 // which it is recognised, a const struct translator, and a row in translators.c.
 //
 // A translator reads the bytes from front to back. What cannot be read is left out and counted; all
-// before and behind it is kept.
+// before and after it is kept.
 #pragma once
 
 #include <stdbool.h>

@@ -8,8 +8,6 @@
 // names two readings, so it is true whatever the other readings are.
 #include "converter/verdict/rules.h"
 
-#include <stdlib.h>
-
 #include "common/cleanup.h"
 
 #define PLACES_MAX   48    // samples of a process

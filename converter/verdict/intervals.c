@@ -20,7 +20,7 @@ static size_t begun_at(const struct intervals *intervals, int64_t ts)
 
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap)
 {
-    size_t behind = begun_at(intervals, end + gap); // the first span behind the new span
+    size_t behind = begun_at(intervals, end + gap); // the first span after the new span
     size_t first = behind;                          // the first span to merge
     while (first > 0 && intervals->items[first - 1].end + gap >= ts)
         first--;

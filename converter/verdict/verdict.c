@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each rule is a file of its own and does not depend on other rules. Here the rules are called for
-// each trace, and their findings are sorted. A loss comes early, because it says how far the other
+// Each rule is a file of its own and does not depend on other rules. This file calls the rules for
+// each trace, and sorts their findings. A loss comes early, because the loss says how far the other
 // sentences can be believed.
 //
 // A rule may take some milliseconds for a trace of any size: it reads rows through an index, never
@@ -20,7 +20,7 @@
 #define PAGE_BYTES_MIN 1024
 #define PAGE_BYTES_MAX (1 << 20)
 
-const char *verdict_kind_name(enum verdict_kind kind)
+static const char *verdict_kind_name(enum verdict_kind kind)
 {
     static const char *const names[] = {
         [VERDICT_KILL] = "kill",   [VERDICT_LOSS] = "loss",     [VERDICT_PRESSURE] = "pressure",
@@ -30,7 +30,7 @@ const char *verdict_kind_name(enum verdict_kind kind)
     return names[kind];
 }
 
-const char *verdict_severity_name(enum verdict_severity severity)
+static const char *verdict_severity_name(enum verdict_severity severity)
 {
     static const char *const names[] = {"critical", "warning", "notice", "info"};
     return names[severity];
@@ -73,8 +73,8 @@ static void findings_done(struct finding_vec *found, size_t from)
     found->n = from < found->n ? from : found->n;
 }
 
-// The database has the page size only if it is not the usual one. If the trace has several
-// machines, the first machine counts.
+// The database has the page size only if the size is not 4 KiB. If the trace has several machines,
+// the first machine counts.
 static void page_size_read(struct subject *subject)
 {
     int64_t bytes;

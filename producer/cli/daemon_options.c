@@ -127,7 +127,7 @@ static const struct cli_option options[] = {
      .take = take_events},
     {0, "psi", "TEXT",
      "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\" or \"full ...\", of "
-     "/proc/pressure/memory or, with \" FILE\" behind it, of a cgroup's memory.pressure; or "
+     "/proc/pressure/memory or, with \" FILE\" after it, of a cgroup's memory.pressure; or "
      "\"none\"; may be repeated; default: \"" KMEM_WATCH_PSI_DEFAULT "\"",
      .take = take_psi},
     {0, "kmem-rest", "TIME",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The flags are the flags of Perfetto's heap_profile, which some users know by heart. The arguments
-// behind "--" are a program to run. All its child processes are profiled too: the config selects
+// after "--" are a program to run. All its child processes are profiled too: the config selects
 // `all` processes that connect to this recorder.
 #include "producer/cli/heap_options.h"
 
@@ -76,7 +76,7 @@ static int refuse_operand(void *userdata, const struct cli_option *option, const
     (void)userdata;
     (void)option;
     err_set(err, -EINVAL, "\"%s\": not an option", value);
-    return err_hint(err, -EINVAL, "a program to run comes behind --");
+    return err_hint(err, -EINVAL, "a program to run comes after --");
 }
 
 #define SETS(member) CLI_SETS(struct heap_options, member)

@@ -16,7 +16,7 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
 // printed.
 #define PROGRESS_EVENTS_UNKNOWN UINT64_MAX
 
-// Prints the sentence about the trace `name` to stderr, with `note` behind it. `counts` may be
+// Prints the sentence about the trace `name` to stderr, with `note` after it. `counts` may be
 // NULL.
 void progress_print_end(const char *name, const struct session_counts *counts, uint64_t bytes,
                         const char *note);

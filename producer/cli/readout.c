@@ -6,7 +6,6 @@
 // replies, and nothing piles up here.
 #include "producer/cli/readout.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -60,8 +60,8 @@ static bool report(const char *name, const struct remote_trigger_answer *answer,
         suggest(name, &err);
     } else if (answer->sessions == 0 && other_services) {
         err_set(&err, 0,
-                "trigger \"%s\": no session of mmtrace's daemon waits for it; traced was told, and "
-                "does not say what it did",
+                "trigger \"%s\": no session of mmtrace's daemon waits for it; traced received it, "
+                "and does not say what it did",
                 quoted);
     } else if (answer->sessions > 0 && answer->held_back == answer->sessions) {
         err_set(&err, 0,

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #define NSEC_PER_MINUTE (60.0 * NSEC_PER_SEC)
 

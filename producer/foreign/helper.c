@@ -41,7 +41,7 @@ extern char **environ;
 #define RUN_MAX    (30 * NSEC_PER_SEC) // for a job that waits for a processor
 #define STARTS_MAX 3                   // consecutive starts of a helper that completes no job
 
-// A process that has been told to end, or killed, and may still exist.
+// A process that was asked to end, or killed, and may still exist.
 struct left_process {
     struct foreign *foreign; // borrowed
     pid_t pid;
@@ -342,7 +342,7 @@ static void call_end(struct foreign_helper *helper, struct foreign_call *call, i
         helper->in_callback = false;
 }
 
-// Returns the next call: the first call of the payer behind the last payer.
+// Returns the next call: the first call of the payer after the last payer.
 static size_t next_call(const struct foreign_helper *helper)
 {
     size_t best = 0;

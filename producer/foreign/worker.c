@@ -17,7 +17,6 @@
 #include <signal.h>
 #include <stdalign.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -22,7 +22,7 @@
 #define EVENTS_PER_ROUND 32
 #define NOT_IN_HEAP      SIZE_MAX
 
-// An object that was removed during a round. Its memory is released behind the round.
+// An object that was removed during a round. Its memory is released after the round.
 struct removed {
     struct removed *next;
 };
@@ -261,7 +261,7 @@ static int arm_timer_fd(struct loop *loop)
     return 0;
 }
 
-// Moves a due timer to its next time behind `now` before the call, because the callback may move or
+// Moves a due timer to its next time after `now` before the call, because the callback may move or
 // remove the timer.
 static void fire_timer(struct loop_timer *timer, nsec_t now)
 {

@@ -83,7 +83,7 @@ int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)
     return 0;
 }
 
-// Reads more bytes behind reader->end. Sets at_end at the end of the file.
+// Reads more bytes after reader->end. Sets at_end at the end of the file.
 static int fill(struct maps_reader *reader)
 {
     memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);

@@ -192,7 +192,7 @@ static int parse(const struct cli_command *command, int argc, char **argv, void 
         else
             r = take_option(command, option, userdata, argv[at], err);
     }
-    for (; r == 0 && optind < argc; optind++) // behind "--"
+    for (; r == 0 && optind < argc; optind++) // after "--"
         r = take_operand(command, userdata, argv[optind], err);
     return r;
 }

@@ -53,10 +53,10 @@ struct cli_option {
 
 struct cli_command {
     const char *program, *verb;
-    bool is_mode;             // messages name only the program, not the verb
-    const char *usage, *more; // in --help, in front of and behind the options; more may be NULL
-    const struct cli_option *options;              // without --help
-    cli_take_fn operand;                           // NULL: no operands
+    bool is_mode;                     // messages name only the program, not the verb
+    const char *usage, *more;         // in --help, before and after the options; more may be NULL
+    const struct cli_option *options; // without --help
+    cli_take_fn operand;              // NULL: no operands
     int (*check)(void *userdata, struct err *err); // called after the last option; NULL: no check
     // Does the work. Returns an exit code, or a negative errno. The text in `err` is printed unless
     // the exit code is 0.

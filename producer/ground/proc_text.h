@@ -42,7 +42,7 @@ struct span span_whole_lines(struct span text);
 // Takes the next word between blanks (space, tab, newline). Returns false at the end.
 bool span_take_word(struct span *rest, struct span *ret);
 
-// Takes the next word as a number. Text behind the digits is taken too, and ignored. Returns false,
+// Takes the next word as a number. Text after the digits is taken too, and ignored. Returns false,
 // with nothing taken, if the word does not begin with a digit or the number exceeds 64 bits.
 bool span_take_u64(struct span *rest, uint64_t *ret);
 
@@ -80,9 +80,9 @@ void text_file_keep_end(struct text_file *file, struct span text);
 // (at most `size`) or a negative errno.
 ssize_t text_file_read(const struct text_file *file, char *buffer, size_t size);
 
-// Returns the text behind `key` in the first line that begins with `key`, or an empty span.
+// Returns the text after `key` in the first line that begins with `key`, or an empty span.
 struct span span_value_of(struct span text, const char *key);
-// Returns the number behind `key`, or 0.
+// Returns the number after `key`, or 0.
 uint64_t span_number_of(struct span text, const char *key);
 
 // Opens, reads and closes a file. Returns its text, terminated, or an empty text if the file cannot

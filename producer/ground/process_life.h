@@ -23,6 +23,6 @@ bool process_life_read(const char *proc, pid_t pid, struct process_life *ret);
 // Returns the next process (or thread) of a folder of /proc, or 0 at the end. `dir` may be NULL.
 int32_t process_next(DIR *dir);
 
-// Returns whether argv[0] of the process, or its part behind the last slash, matches one of the
+// Returns whether argv[0] of the process, or its part after the last slash, matches one of the
 // patterns (fnmatch).
 bool process_is_called(const char *proc, pid_t pid, char *const *patterns, size_t n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options behind the `=` of -agentpath: SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH as in Android's
+// The options after the `=` of -agentpath: SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH as in Android's
 // agent, and NAME or NAME=VALUE at any position. With `trace` there is no log.
 #pragma once
 

@@ -37,7 +37,7 @@ struct coverages {
     struct page_ranges pool;
 };
 
-// Returns the index of the first range that ends behind `offset`.
+// Returns the index of the first range that ends after `offset`.
 size_t coverage_first(const struct page_ranges *set, uint64_t offset);
 
 // Appends the bytes of the part that are in `set` (sorted bytes; NULL: all bytes of the part).

@@ -6,7 +6,6 @@
 #include "producer/pintool/embedded_list.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <zlib.h>
 
 #include "common/cleanup.h"
@@ -85,7 +84,7 @@ static int unpack(struct unpacking *u, z_stream *z)
             z->avail_in = (uInt)n;
             r = inflate_some(u, z, &end);
             if (r == 0 && end && (rest || z->avail_in))
-                return broken(u, "something stands behind the deflated data");
+                return broken(u, "something stands after the deflated data");
         }
         if (r < 0)
             return r;

@@ -2,7 +2,7 @@
 //
 // A pattern is not a name: each entry takes the first pattern that its name contains. Therefore
 //
-//     longer names stand in front of shorter names that they contain;
+//     longer names stand before shorter names that they contain;
 //     an entry that should get nothing, but contains a given name, gets an empty range.
 //
 // These entries are found by a search for each given name in the names of all entries, which are
@@ -11,7 +11,6 @@
 #include "producer/pintool/emit_pinconfig.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +151,7 @@ static void leave_out_broken(struct emitting *e, size_t n_covered)
 }
 
 // Terminates the names in `containing`, which stays, and adds an empty range for each. Entries that
-// do get something are in the list already, and are in front of these after sorting.
+// do get something are in the list already, and are before these after sorting.
 static int say_containing(struct emitting *e, struct strbuf *containing)
 {
     char *name = containing->text;

@@ -134,7 +134,7 @@ static int find_files(struct gathering *g)
                 "SELECT count(*) FROM sqlite_master WHERE name = 'page_residency_file'");
     if (r < 0 || !n_tables)
         return r;
-    // The last column is the part behind the last slash.
+    // The last column is the part after the last slash.
     return ask(g, take_file, g,
                "SELECT id, device, inode, page_size_bytes, hex(path), hex(substr(path, 1 + "
                "length(rtrim(path, replace(path, '/', ''))))) FROM page_residency_file");

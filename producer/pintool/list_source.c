@@ -2,7 +2,7 @@
 //
 // A list depends on the places of the entries that it names. If each entry is at its place with the
 // same data, the list fits, whatever else has changed. A zip that was signed, or that got the list
-// itself as an entry behind the others, is still the same build. A zip whose entries have moved is
+// itself as an entry after the others, is still the same build. A zip whose entries have moved is
 // another build. Size and checksum come from the zip's directory; no data are read.
 #include "producer/pintool/list_source.h"
 
@@ -241,7 +241,7 @@ int list_source_check(const struct list_source *source, const struct zipindex *i
     }
     if (!beyond_bytes)
         return 0;
-    err_set(err, 0, "%s names %" PRIu64 " bytes behind the end of %s", list_path, beyond_bytes,
+    err_set(err, 0, "%s names %" PRIu64 " bytes beyond the end of %s", list_path, beyond_bytes,
             path);
     err_hint(err, 0, "it was made of another version of the file");
     return 1;

@@ -36,7 +36,7 @@ struct subject {
     struct residency_counts counts; // for PROBE_CACHE
     struct page_ranges resident;    // owned; bytes, sorted, clipped to the file
     uint64_t resident_bytes;
-    uint64_t beyond_bytes; // named by a pinlist, but behind the file's last page
+    uint64_t beyond_bytes; // named by a pinlist, but beyond the file's last page
     uint64_t mapped_bytes, mapped_resident_bytes; // of a process's file
     struct page_ranges mapped;                    // owned; bytes, clipped to the file
     // Only for a zip. Without a pinconfig `filtered` is empty.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Prints the same lines as Android's tool, because scripts parse them: the same headings, empty
-// lines, and numbers with six digits. Additional data come behind these fields on the line, or on
+// lines, and numbers with six digits. Additional data come after these fields on the line, or on
 // lines of their own. Names come from untrusted zips, so control characters are not printed to the
 // terminal.
 #include <inttypes.h>

@@ -126,7 +126,7 @@ void stale_print(const struct stale *stale, const struct pinconfig *config, cons
             print_range(&p, &config->ranges.items[file->first_range + k], use);
     }
     if (p.n > LINES_MAX)
-        fprintf(out, "%s: %s: %zu more patterns and ranges are of no use\n", program, config_name,
+        fprintf(out, "%s: %s: %zu more patterns and ranges have no effect\n", program, config_name,
                 p.n - LINES_MAX);
 }
 

@@ -201,7 +201,7 @@ static void note_unknown(struct run *run, const struct subject *subject)
                   "%s: it is unknown which of its pages are in memory", subject->target->path);
 }
 
-// A list can belong to another build even if none of its bytes lie behind the end.
+// A list can belong to another build even if none of its bytes lie beyond the end.
 static void note_other_build(struct run *run, const struct subject *subject)
 {
     struct err err = {0};

@@ -91,7 +91,7 @@ struct listed_file {
     uint64_t size_bytes;
     uint64_t page_size;
     struct page_ranges pages; // owned; clipped to the file
-    uint64_t n_missing_bytes; // named, but behind the file's end
+    uint64_t n_missing_bytes; // named, but beyond the file's end
     struct err other_build;   // why the list is of another build; no text: nothing shows this
 };
 
@@ -180,7 +180,7 @@ static int report(const char *what, const struct command_line *line, const struc
     if (file->other_build.text[0])
         err_print(&file->other_build, PINTOOL);
     if (file->n_missing_bytes)
-        fprintf(stderr, "%s: %s: %" PRIu64 " bytes lie behind the end of %s\n", PINTOOL, line->list,
+        fprintf(stderr, "%s: %s: %" PRIu64 " bytes lie beyond the end of %s\n", PINTOOL, line->list,
                 file->n_missing_bytes, line->file);
     if (!line->quiet)
         printf("%s ranges=%zu bytes=%" PRIu64 " file=%s\n", what, file->pages.n,

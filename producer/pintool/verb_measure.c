@@ -82,7 +82,7 @@ static int parse(struct measurement *m, int argc, char **argv, struct err *err)
         return err_set(err, -EINVAL, "--pid and --watch do not go with measure");
     if (!m->command || !*m->command)
         return err_hint(err, err_set(err, -EINVAL, "no command given"),
-                        "it stands behind --: pintool measure FILE -- COMMAND");
+                        "it stands after --: pintool measure FILE -- COMMAND");
     return 0;
 }
 

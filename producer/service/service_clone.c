@@ -4,7 +4,7 @@
 // it, and checks the memory. A user may copy the user's own sessions, root all.
 //
 // A session that writes into a file has only its newest packets in memory. Therefore its snapshot
-// goes into a file, too: a copy of the written part, and the packets behind it. The part may be
+// goes into a file, too: a copy of the written part, and the packets after it. The part may be
 // large, so it is written slice by slice, as all output.
 #include <errno.h>
 #include <fcntl.h>

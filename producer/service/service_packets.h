@@ -22,7 +22,7 @@
 
 VEC_DEFINE(byte_vec, uint8_t);
 
-// Encoded packets in a row, each behind its size. All zero is an empty list. If memory runs out for
+// Encoded packets in a row, each after its size. All zero is an empty list. If memory runs out for
 // a packet, the packet is missing: see service_packets_reserve().
 struct packet_list {
     struct byte_vec bytes;

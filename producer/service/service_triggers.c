@@ -4,7 +4,6 @@
 // The history belongs to the name, over all sessions, and a trigger counts once for any number of
 // sessions. The history is kept only if a session has a limit, so that frequent triggers without a
 // limit cost no file.
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

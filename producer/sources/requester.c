@@ -8,7 +8,6 @@
 // it attaches, and again when the process has connected.
 #include "producer/sources/requester.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

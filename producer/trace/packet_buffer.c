@@ -18,7 +18,7 @@
 // often touches only the pages that it needs between two drains, and these pages stay in the
 // processor's cache.
 //
-// The beginning that a ring keeps is a separate DISCARD buffer in front of the ring. Once this
+// The beginning that a ring keeps is a separate DISCARD buffer before the ring. Once this
 // buffer has refused a packet, it takes no more, so that all its packets are older than the ring
 // and the store. It takes packets again only when the whole buffer is empty.
 //
@@ -431,8 +431,8 @@ void packet_buffer_consume(struct packet_buffer *buffer)
         release_consumed(buffer);
 }
 
-// Sets *ret to the first packet at or behind `*position` and before `end`, and moves `*position`
-// behind this packet. Returns false if none is left.
+// Sets *ret to the first packet at or after `*position` and before `end`, and moves `*position`
+// after this packet. Returns false if none is left.
 static bool next_record(const struct packet_buffer *buffer, uint64_t *position, uint64_t end,
                         struct packet_view *ret)
 {

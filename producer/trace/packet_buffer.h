@@ -31,7 +31,7 @@ enum packet_buffer_policy {
 enum packet_retain {
     PACKET_PLAIN,          // dropped
     PACKET_RETAIN_REPLACE, // kept; replaces everything kept under this key
-    PACKET_RETAIN_APPEND,  // kept behind everything kept under this key
+    PACKET_RETAIN_APPEND,  // kept after everything kept under this key
     PACKET_RETAIN_FORGET,  // dropped, with everything kept under this key
     PACKET_RETAIN_ALWAYS,  // as REPLACE, and never displaced by others; for one small packet per
                            // sequence

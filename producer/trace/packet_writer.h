@@ -37,7 +37,7 @@ struct packet_writer {
     uint32_t uid; // of this process
     int32_t pid;
     bool incremental;         // packets need the incremental state of the sequence: interned data
-    bool clear_pending;       // the next packet comes behind a packet that clears the state
+    bool clear_pending;       // the next packet comes after a packet that clears the state
     bool first_written;       // first_packet_on_sequence was written
     bool dropped;             // a packet was dropped since the last written packet
     bool open;                // between begin and end
@@ -78,5 +78,5 @@ bool packet_writer_end_retained(struct packet_writer *writer, enum packet_retain
 void packet_writer_cancel(struct packet_writer *writer);
 
 // Puts a packet with SEQ_INCREMENTAL_STATE_CLEARED before the next packet: readers drop the ids and
-// interned data of this sequence. All packets behind it have SEQ_NEEDS_INCREMENTAL_STATE.
+// interned data of this sequence. All packets after it have SEQ_NEEDS_INCREMENTAL_STATE.
 void packet_writer_clear_state(struct packet_writer *writer);

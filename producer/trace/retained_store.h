@@ -28,7 +28,7 @@ bool retained_store_take(struct retained_store *store, const struct packet_meta 
 bool retained_store_peek(struct retained_store *store, struct packet_view *ret);
 void retained_store_drop_first(struct retained_store *store);
 
-// Sets *ret to the first packet at or behind cursor->position, and moves the cursor behind this
+// Sets *ret to the first packet at or after cursor->position, and moves the cursor past this
 // packet. Returns false at the end.
 bool retained_store_next(const struct retained_store *store, struct packet_cursor *cursor,
                          struct packet_view *ret);

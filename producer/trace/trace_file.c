@@ -7,7 +7,7 @@
 // any point: no list of borders is kept. The buffer is address space for the largest packet; only
 // the used part is touched.
 //
-// Deflate works in the same buffer, behind the finished frames. A frame's header precedes data of
+// Deflate works in the same buffer, after the finished frames. A frame's header precedes data of
 // unknown length, and therefore has two lengths of a fixed number of bytes. Each chunk is a
 // separate zlib stream with at most CHUNK_MAX bytes of packets: a reader can start at any chunk,
 // and a cut costs at most one chunk.
@@ -66,7 +66,7 @@ struct trace_file {
     size_t sent;  // written part of `used`
     bool copying; // `out` has pieces of another trace, not whole frames
 
-    // The job of the disk thread: bytes from `sent` on. Later packets go behind these bytes.
+    // The job of the disk thread: bytes from `sent` on. Later packets go after these bytes.
     struct disk_job job;
     size_t job_size, job_written;
     bool job_syncs;
@@ -454,7 +454,7 @@ static bool fits(struct trace_file *file, size_t bytes, bool compress)
     return file->accepted + more <= limit;
 }
 
-// Makes `bytes` of room behind the finished frames.
+// Makes `bytes` of room after the finished frames.
 static int make_room(struct trace_file *file, size_t bytes, struct err *err)
 {
     if (file->used < WRITE_BYTES && bytes <= file->capacity - file->used)

@@ -73,7 +73,7 @@ struct trace_file *trace_file_free(struct trace_file *file);
 int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err);
 
 // Before any packet: copies some bytes of another trace, whole packets from *offset to `end` of
-// `from_fd` (borrowed), and moves *offset behind them. Returns 0; TRACE_FILE_BLOCKED or
+// `from_fd` (borrowed), and moves *offset past them. Returns 0; TRACE_FILE_BLOCKED or
 // TRACE_FILE_NO_ROOM, with nothing copied; or a negative errno: -EIO if `from_fd` has fewer bytes.
 int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint64_t end,
                     struct err *err);

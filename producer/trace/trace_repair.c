@@ -100,7 +100,7 @@ static int find_end(int fd, uint64_t start, uint64_t size, struct trace_repair *
     return 0;
 }
 
-// Writes the mark at `end` and cuts the file behind the mark. Returns 0 or a negative errno.
+// Writes the mark at `end` and cuts the file after the mark. Returns 0 or a negative errno.
 static int write_mark(int fd, uint64_t end, uint64_t cut_bytes)
 {
     uint8_t bytes[MARK_MAX];
@@ -119,7 +119,7 @@ static int write_mark(int fd, uint64_t end, uint64_t cut_bytes)
     return ftruncate(fd, (off_t)(end + wire_size(&w))) < 0 ? -errno : 0;
 }
 
-// A full disk has no room for the mark behind the packets. The mark then takes the place of the
+// A full disk has no room for the mark after the packets. The mark then takes the place of the
 // last packets, because a reader must know that the trace was cut.
 static void add_mark(int fd, uint64_t start, uint64_t size, struct trace_repair *found)
 {

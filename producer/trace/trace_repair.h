@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Repairs the trace file of a dead writer: cuts the file behind its last whole packet and appends a
+// Repairs the trace file of a dead writer: cuts the file after its last whole packet and appends a
 // mark.
 #pragma once
 
@@ -10,7 +10,7 @@
 struct trace_repair {
     uint64_t bytes;     // of whole packets, without the mark
     uint64_t packets;   // whole packets
-    uint64_t cut_bytes; // bytes behind the whole packets
+    uint64_t cut_bytes; // bytes after the whole packets
 };
 
 // Cuts the regular file `fd` (open for reading and writing), whose trace begins at `start`, and

@@ -6,7 +6,7 @@ same N.
 usage: make_trace.py N OUTPUT            N rss_stat events: two processors, sixty processes,
                                          bundles of about a thousand events
        make_trace.py --packets N OUTPUT  N packets of about twenty bytes: values of counters, from
-                                         four sequences that are written in turn, each behind the
+                                         four sequences that are written in turn, each after the
                                          others
 """
 import pathlib

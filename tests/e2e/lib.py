@@ -222,7 +222,7 @@ def frames(data):
         size, start = protowire.read_varint(data, at + 1)
         at = start + size
         if at > len(data):
-            raise ValueError(f"the packet in front of byte {start} is cut")
+            raise ValueError(f"the packet before byte {start} is cut")
         yield data[start:at]
 
 

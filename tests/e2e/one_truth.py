@@ -8,7 +8,7 @@ one entry a line:
 
     recording   which recordings, globs with | between them
     table       which table
-    column      this column is not compared; with =- behind it, where the peer has NULL; empty: see
+    column      this column is not compared; with =- after it, where the peer has NULL; empty: see
                 rows
     rows        rows that match this regular expression are not compared
     reason      why

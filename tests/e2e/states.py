@@ -30,7 +30,7 @@ def texts_of_tasks(pid, name):
 
 
 def _stat(pid):
-    """The fields of /proc/PID/stat behind the name; an AssertionError if the process has ended."""
+    """The fields of /proc/PID/stat after the name; an AssertionError if the process has ended."""
     fields = proc_text(pid, "stat").rpartition(")")[2].split()
     if not fields or fields[0] in "ZX":
         raise AssertionError(f"process {pid} has ended")

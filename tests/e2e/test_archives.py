@@ -43,7 +43,7 @@ class HostileArchives(Case):
         return (b"bomb", 8, 0, crc, b"".join(packed) + packer.flush(), size + len(head), None)
 
     def test_bomb(self):
-        """A bomb costs no other entry, neither before it nor behind it."""
+        """A bomb costs no other entry, neither before it nor after it."""
         bomb, other = self.bomb(2 << 30), PRESSURE.read_bytes()
         path = self.write("bomb.zip", self.entries_archive([bomb]))
         self.assertLess(path.stat().st_size, 4 << 20)

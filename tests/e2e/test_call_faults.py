@@ -39,7 +39,7 @@ def can_trace():
 
 class Calls(unittest.TestCase):
     def check(self, name, prefixes):
-        """The number of runs with each outcome. Each of the commands in turn stands in front of the
+        """The number of runs with each outcome. Each of the commands in turn stands before the
         verb."""
         outcomes = collections.Counter()
         with faults.Stage(VERBS[name]) as stage:

@@ -167,7 +167,7 @@ class FtraceText(Case):
         self.check_events()
 
     def test_compressed_by_atrace(self):
-        """`atrace -z`: text behind TRACE: is a zlib stream."""
+        """`atrace -z`: text after TRACE: is a zlib stream."""
         packed = b"capturing trace... done\nTRACE:\n" + zlib.compress((HEAD + EVENTS).encode())
         self.convert(packed)
         self.check_events()
@@ -359,7 +359,7 @@ class PerfText(Case):
         self.assertEqual(len(self.chains()), 7)
 
     def test_last_frame_ends_the_last_page(self):
-        """The last line has no newline, and nothing may be read behind it."""
+        """The last line has no newline, and nothing may be read after it."""
         head, tail = "x 12 [003] 3.000001:  1 cycles:\n\t7f g (/lib/b)\n#", "\n\t7f h /lib/a)"
         said = self.convert(head + "x" * (4096 - len(head) - len(tail)) + tail, code=1)
         self.assertIn("line 4 is neither a sample nor a frame", said)
@@ -496,7 +496,7 @@ class PerfData(Case):
         self.assertEqual(self.chains(), CHAINS)
 
     def test_bad_records(self):
-        """A bad record is counted, and those behind it are read. trace_processor gives up."""
+        """A bad record is counted, and those after it are read. trace_processor gives up."""
         events, records, features = whole_perf_data()
         bad = [ff.sample(10, 10, 2100, [1], event_id=99), ff.record(9, ff.USER, bytes(16)),
                ff.record(2, 0, ff.struct.pack("<QQ", 1, 17)

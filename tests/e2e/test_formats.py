@@ -53,7 +53,7 @@ class Compressed(Case):
             path.write_bytes(path.read_bytes()
                              + self.packed(f"u.{kind}", SCHED.read_bytes()).read_bytes() + bytes(8))
             self.convert(path)
-            self.assertGreater(self.packets(), whole, f"{kind}: two streams, and zeros behind them")
+            self.assertGreater(self.packets(), whole, f"{kind}: two streams, and zeros after them")
             with open(path, "rb") as stream:
                 self.convert("-", stdin=stream)
             self.assertGreater(self.packets(), whole)
@@ -122,7 +122,7 @@ class Compressed(Case):
         second = 512 + -(-PRESSURE.stat().st_size // 512) * 512
         path.write_bytes(data[:second - 700])
         said = self.convert(path, code=1)
-        self.assertIn("a.tar!t: the archive ends behind", said)
+        self.assertIn("a.tar!t: the archive ends after", said)
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!t",)])
         data[second + 150] ^= 1
         path.write_bytes(data)

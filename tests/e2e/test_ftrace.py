@@ -241,7 +241,7 @@ class SameAsTheKernel(FtraceCase):
     @staticmethod
     def common_start(*times_us):
         """The two began at different moments, and note the same event at slightly different times:
-        returns a moment behind both beginnings, with a while before it in which nothing
+        returns a moment after both beginnings, with a while before it in which nothing
         happened."""
         begin = max(times[0] for times in times_us)
         merged = sorted(time for times in times_us for time in times)

@@ -86,7 +86,7 @@ class Traces:
         return b"".join(out)
 
     def variants(self, message, make, path=()):
-        """Each leaf in turn as make(field) returns it: alone in its message, or behind all other
+        """Each leaf in turn as make(field) returns it: alone in its message, or after all other
         fields."""
         for field in self.messages[message]:
             if field.type in self.messages:
@@ -380,7 +380,7 @@ class Shapes(Converted):
                          [(2**63 - 1,), (-2**63,)])
 
     def test_packets_that_inflate_without_end(self):
-        """Neither one packet nor many may fill the disk; packets behind them are read."""
+        """Neither one packet nor many may fill the disk; packets after them are read."""
         bomb = zlib.compress(bytes(80 << 20), 9)
         said = self.convert(text(1, text(50, bomb)) * 30 + self.track(1, 0, b"t")
                             + self.instant(1, b"behind"), code=1)

@@ -181,7 +181,7 @@ class Repetitions(Case):
             [(str(PRESSURE), 0), (str(SCHED), 1)])
 
     def test_a_recording_in_other_bytes(self):
-        """A trace that is cut or has more behind it is known by its trace_uuid; without one only
+        """A trace that is cut or has more after it is known by its trace_uuid; without one only
         equal bytes are known."""
         cut = self.write("cut.pftrace", PRESSURE.read_bytes()[:100000])
         said = self.convert(PRESSURE, cut)
@@ -534,7 +534,7 @@ class Files(Case):
 
     def test_alloc_log_with_wrong_lines(self):
         for lines, why in (("9\n", "line 12: key 9 is not a stack"),
-                           ("+7\n", "line 12: no key behind '+'"),
+                           ("+7\n", "line 12: no key after '+'"),
                            ("=7,0;99\n", "line 12: a stack with a key that is not defined"),
                            ("=7,1;2\n", "line 12: a stack that does not begin with a record"),
                            ("=7,0;4\n", "line 12: a stack with a key in it that is no frame"),
@@ -584,7 +584,7 @@ class Files(Case):
         for line, why in (("xyz 10 f", "no address"), ("10 zz f", "no size"), ("10", "no size"),
                           ("10 10", "no name"),
                           ("10 10 f\0g", "binary"),
-                          ("ffffffffffffffff 2 f", "the code ends behind the last address"),
+                          ("ffffffffffffffff 2 f", "the code ends beyond the last address"),
                           ("11112222333344445555 1 f", "no address"),
                           ("1 1 " + "n" * (1 << 20), "longer than 1 MiB")):
             with self.subTest(line[:40]):

@@ -31,7 +31,7 @@ data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_perio
 
 
 def find_perfetto():
-    """The argv in front of the client's arguments, and its root; or None."""
+    """The argv before the client's arguments, and its root; or None."""
     root = os.environ.get("PERFETTO_ROOT", "")
     if root and os.access(f"{root}/usr/bin/perfetto", os.X_OK):
         return ["chroot", root, "/usr/bin/perfetto"], pathlib.Path(root)

@@ -139,7 +139,7 @@ class Jvm(Case):
         self.assertIn(";Native.outer(int);Native.hungry(int);", folded)
 
     def test_methods_that_were_inlined(self):
-        """The map names an inlined method behind the method around it, and flame graphs have a
+        """The map names an inlined method after the method around it, and flame graphs have a
         frame for each."""
         (self.dir / "Native.java").write_text(JAVA)
         self.assertEqual(run("javac", "Native.java", cwd=self.dir).returncode, 0)

@@ -91,7 +91,7 @@ class HoldTest(FileTest):
         self.write_list((399 * PAGE, 3 * PAGE), (800 * PAGE, PAGE))
         done = lib.run(PINTOOL, "preload", self.list, self.file)
         self.assertEqual(done.returncode, 0)
-        self.assertIn(f"{3 * PAGE} bytes lie behind the end", done.stderr)
+        self.assertIn(f"{3 * PAGE} bytes lie beyond the end", done.stderr)
         self.assertEqual(pages(resident(self.file)), {399})
 
     def test_a_broken_list_locks_nothing(self):

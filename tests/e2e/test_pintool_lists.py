@@ -242,7 +242,7 @@ class OtherBuilds(ListCase):
         (self.dir / "long.meta").write_bytes(struct.pack(">2I", PAGE, 1 << 20))
         done = self.pintool("file", "app.apk", "--zip", "--use-probe", "long.meta", "-o",
                             "good.meta", code=1)
-        self.assertIn("behind the end of app.apk", done.stderr)
+        self.assertIn("beyond the end of app.apk", done.stderr)
         self.assertFalse((self.dir / "good.meta").exists())
 
 

@@ -66,7 +66,7 @@ class Poor(unittest.TestCase):
 
 class NoProcesses(Poor):
     def alone(self, n):
-        """The command in front of a program that limits it to n processes and threads."""
+        """The command before a program that limits it to n processes and threads."""
         def become():
             os.setgroups([])
             os.setgid(FREE_UID)

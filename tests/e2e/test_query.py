@@ -138,7 +138,7 @@ class OnTraces(Case):
 
     @lib.needs_program("protoc")
     def test_crop_track_events(self):
-        """The packet with the range stands behind the events. Differences of events that are left
+        """The packet with the range stands after the events. Differences of events that are left
         out count."""
         def event(ts, kind, more=""):
             return (f"packet {{ trusted_packet_sequence_id: 1 timestamp: {ts} "
@@ -538,7 +538,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def until(self, pattern, timeout_s=60):
-        """The output up to the pattern; output behind the pattern is kept for the next call."""
+        """The output up to the pattern; output after the pattern is kept for the next call."""
         end = time.monotonic() + timeout_s
         while not (found := re.search(pattern, self.said)):
             ready = select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]

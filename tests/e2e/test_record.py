@@ -206,7 +206,7 @@ class Ending(RecordCase):
                      "bytes in the pipe")
         self.assertIsNone(child.poll())  # nobody reads
 
-        def ends():  # a signal right behind the first one counts as its repetition
+        def ends():  # a signal right after the first one counts as its repetition
             child.send_signal(signal.SIGINT)
             return child.poll() is not None
 
@@ -369,7 +369,7 @@ class Buffers(RecordCase):
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
         disabled = max(p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                        if p.one("service_event", "tracing_disabled"))
-        # The refused packets came behind, at 1 ms a packet.
+        # The refused packets came later, at 1 ms a packet.
         self.assertGreater((disabled - max(times)) / 1e6, 100)
 
     def test_several_buffers(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'-' behind -o is standard output, '-' as an input is standard input: every verb of every
+"""'-' after -o is standard output, '-' as an input is standard input: every verb of every
 program."""
 import gzip
 import io
@@ -282,7 +282,7 @@ class Pintool(Case):
                     because="name the file")
 
 
-# The meaning of '-' for each verb: (behind -o, as an input). None: the verb has no -o; "refused": a
+# The meaning of '-' for each verb: (after -o, as an input). None: the verb has no -o; "refused": a
 # clear error.
 STREAMS = {
     lib.MMTRACE: {

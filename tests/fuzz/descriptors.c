@@ -2,7 +2,7 @@
 //
 // Any bytes as descriptions of messages that a trace brings along, and as an event that has such
 // messages in it: two bytes of length, the descriptions, the event. They come before the event and
-// once more behind it, which changes nothing.
+// once more after it, which changes nothing.
 #include <string.h>
 
 #include "common/wire.h"

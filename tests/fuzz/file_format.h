@@ -36,7 +36,7 @@ static inline sqlite3 *fuzz_database(void)
     return database_handle(db);
 }
 
-// `orphans` is a query for the number of rows that lead nowhere.
+// `orphans` is a query for the number of rows whose id of another row names no row.
 static inline int fuzz_file_format(const char *option, const char *path, const char *orphans,
                                    const uint8_t *data, size_t size)
 {
@@ -48,7 +48,7 @@ static inline int fuzz_file_format(const char *option, const char *path, const c
     fuzz_expect(sql_run(handle, "BEGIN", "begin", &err) == 0, "begin", err.text);
     int r = size ? file_format_import(format, &in, data, size, &err) : -1;
     fuzz_expect(r == 0 || !size || *err.text, option, "it failed without a word");
-    fuzz_expect(r < 0 || sql_number(handle, orphans, -1) == 0, option, "rows lead nowhere");
+    fuzz_expect(r < 0 || sql_number(handle, orphans, -1) == 0, option, "rows name missing rows");
     fuzz_expect(!in.n_bad || (in.first_bad && *in.first_why), option, "a bad line without a name");
     fuzz_expect(sql_run(handle, "ROLLBACK", "rollback", &err) == 0, "rollback", err.text);
     return 0;

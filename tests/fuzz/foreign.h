@@ -17,7 +17,7 @@ static inline int fuzz_foreign(enum kind_id kind, bool copies, const uint8_t *da
 {
     struct err err = {0};
     struct input *input;
-    uint8_t *copy = malloc(size + 1); // of the right size, so that a read behind it is seen
+    uint8_t *copy = malloc(size + 1); // of the right size, so that a read after it is seen
     if (!copy)
         return 0;
     if (size)

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t wire[WIRE_BYTES_MAX];
     if (size == 0)
         return 0;
-    // A copy of its own: a read behind the end is then seen.
+    // A copy of its own: a read beyond the end is then seen.
     size_t n = size - 1;
     char *copy = malloc(n ? n : 1);
     if (!copy)

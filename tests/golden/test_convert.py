@@ -289,7 +289,7 @@ class Outputs(Case):
 
     @staticmethod
     def waits_for_input(pid):
-        """Whether the signal handlers are set; reading comes right behind."""
+        """Whether the signal handlers are set; reading comes right after."""
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         caught = int(next(l for l in status.splitlines() if l.startswith("SigCgt:")).split()[1], 16)
         return caught >> (signal.SIGHUP - 1) & 1

@@ -6,7 +6,7 @@ usage: test_imports.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT [NAME ...]
        test_imports.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT --print NAME
 
 imports/NAME.textproto is a trace in text form, made into bytes by protoc; the bytes of a line `#hex
-...` follow behind them, for damaged and unknown fields. imports/NAME.sql has questions about the
+...` follow after them, for damaged and unknown fields. imports/NAME.sql has questions about the
 trace's database, imports/NAME.expected the answers: after each question its rows, values separated
 by bars. --print shows the answers as they are now.
 """

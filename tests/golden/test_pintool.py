@@ -142,7 +142,7 @@ def write_app(path):
 
 
 def write_rebuilt(path):
-    """The entries of app.apk behind a new entry, and with a pinlist inside, as Android wants it."""
+    """The entries of app.apk after a new entry, and with a pinlist inside, as Android wants it."""
     with zipfile.ZipFile(path, "w") as app:
         app.writestr(zipfile.ZipInfo("AndroidManifest.xml"), b"m" * 5000)
         app.writestr(zipfile.ZipInfo("lib/arm64-v8a/libapp.so"), b"elf!" * 7500)

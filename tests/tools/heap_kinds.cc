@@ -69,7 +69,7 @@ KNOWN drop_pages()
 
 KNOWN drop_strdup()
 {
-    free(through(strdup("forty characters and the zero behind them")));
+    free(through(strdup("forty characters and the zero after them")));
 }
 
 KNOWN drop_new()

@@ -50,7 +50,7 @@ static sqlite3 *finish(struct fixture *f)
     return database_handle(f->db);
 }
 
-// All values that SQL gives, behind each other, rows separated by a line break.
+// All values that SQL gives, after each other, rows separated by a line break.
 static void expect(sqlite3 *handle, const char *want, const char *format, ...)
 {
     char have[4096] = "", *at = have, *end = have + sizeof(have);

@@ -68,7 +68,7 @@ static void sources_are_not_compared(void **state)
 {
     (void)state;
     struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
-    // The service's snapshots stand first in the file, a producer's older ones behind them.
+    // The service's snapshots stand first in the file, a producer's older ones after them.
     add(&clocks, CLOCK_ID_BOOTTIME, 1000, CLOCK_ID_MONOTONIC, 900);
     add(&clocks, CLOCK_ID_BOOTTIME, 9000, CLOCK_ID_MONOTONIC, 8900);
     add(&clocks, CLOCK_ID_MONOTONIC, 2000, SEQUENCE_CLOCK, 1);

@@ -139,7 +139,7 @@ static void what_misleads_is_said_once(void **state)
                     "");
     assert_warnings("deferred_start: false notify_traceur: false exclusive_prio: 0", "");
     assert_warnings("notify_traceur: true session_semaphores { name: \"a\" }",
-                    "notify_traceur: has no effect, nobody is told when the trace is done\n"
+                    "notify_traceur: has no effect, the end of the trace is not reported\n"
                     "session_semaphores: has no effect, other sessions are not counted\n");
     assert_warnings(
         "data_sources { config { name: \"a\" legacy_config: \"\" } } "

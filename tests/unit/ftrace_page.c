@@ -8,7 +8,7 @@
 
 static const struct page_layout layout = {.commit_size = 8, .data_offset = 16, .data_size = 112};
 
-// A page of 128 bytes with header and records, zeroes behind.
+// A page of 128 bytes with header and records, zeroes after.
 struct page_bytes {
     uint8_t bytes[128];
 };
@@ -152,7 +152,7 @@ static void losses_are_told(void **state)
     static const uint8_t records[] = {
         0x21, 0x00, 0x00, 0x00, // type_len 1, delta 1
         0x01, 0x00, 0,    0,    // id 1
-        0x2a, 0,    0,    0,    // behind what is committed: 42 events
+        0x2a, 0,    0,    0,    // after what is committed: 42 events
         0,    0,    0,    0,    //
     };
     struct page_reader page;

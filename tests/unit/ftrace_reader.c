@@ -114,7 +114,7 @@ static bool add_mine(struct fixture *f, uint32_t number)
 static bool add_switch(struct fixture *f, const char *comm, int32_t pid)
 {
     uint8_t record[40] = {1, 0, 0, 0, 42, 0, 0, 0, 2};
-    memset(record + 16, 0xee, 16); // as kernels that leave garbage behind the name
+    memset(record + 16, 0xee, 16); // as kernels that leave garbage after the name
     memcpy(record + 16, comm, strlen(comm) + 1);
     memcpy(record + 32, &pid, 4);
     record[36] = 120;

@@ -305,7 +305,7 @@ static void borrowed_settings_are_put_back(void **state)
     setup_enable(&setup_state, &config, &set, &f->log);
     char filter[32];
     snprintf(filter, sizeof(filter), "id == %ld", syscall_number("openat"));
-    // Files of a folder keep what is behind a shorter text; those of the kernel do not.
+    // Files of a folder keep what is after a shorter text; those of the kernel do not.
     assert_file(f, "tracefs/instances/theirs/set_event_pid", "12 13");
     assert_file(f, "tracefs/instances/theirs/trace", "");
     assert_file(f, "tracefs/instances/theirs/events/kmem/rss_stat/enable", "1\n");

@@ -276,7 +276,7 @@ static void mappings_are_judged_by_their_bounds(void **state)
     check_object(HEAP_ID_MAX + 8, 0, 0, false);
     check_object(0, HEAP_PATH_MAX + 8, 0, false);
     check_object(8, 8, 0, true);
-    check_object(8, 8, 8, false); // the path ends behind the record
+    check_object(8, 8, 8, false); // the path ends after the record
     check_object(0, 0, 8, false);
 }
 

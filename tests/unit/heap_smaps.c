@@ -61,7 +61,7 @@ static void arenas_and_stacks_are_known_by_their_shape(void **state)
     struct smaps smaps = {0};
     add_mapping(&smaps, arena, arena + mib, "rw-p", "", 1);
     add_mapping(&smaps, arena + mib, arena + 64 * mib, "---p", "", 0);
-    // The address is aligned like an arena, but no memory behind it is reserved for one.
+    // The address is aligned like an arena, but no memory after it is reserved for one.
     add_mapping(&smaps, arena + 128 * mib, arena + 129 * mib, "rw-p", "", 10);
     // A full arena.
     add_mapping(&smaps, arena + 192 * mib, arena + 256 * mib, "rw-p", "", 100);

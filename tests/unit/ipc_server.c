@@ -371,7 +371,7 @@ static void descriptors_reach_their_method_and_no_other(void **state)
     run_for(f, 5 * NSEC_PER_MSEC);
     assert_int_equal(f->n_fds, 1);
     assert_int_equal(count_fds(), before);
-    // Behind another frame, and cut: the descriptor waits for the rest of its own.
+    // After another frame, and cut: the descriptor waits for the rest of its own.
     size_t first = make_invoke(bytes, 3, 1, IPC_CONSUMER_FLUSH, false);
     size = make_invoke(bytes + first, 4, 1, IPC_CONSUMER_ENABLE_TRACING, false);
     assert_int_equal(send(fd, bytes, first, 0), first);
@@ -415,7 +415,7 @@ static void who_never_reads_waits_and_is_hung_up_on(void **state)
     uint8_t bytes[128];
     size_t size = make_invoke(bytes, 1, 1, IPC_CONSUMER_READ_BUFFERS, false);
     assert_int_equal(send(fd, bytes, size, 0), size);
-    // Requests pile up behind the stream, in the socket and not here.
+    // Requests pile up after the stream, in the socket and not here.
     size = make_invoke(bytes, 2, 1, IPC_CONSUMER_ENABLE_TRACING, false);
     while (send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size)
         loop_run_once(f->loop, 0);

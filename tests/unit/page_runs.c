@@ -65,7 +65,7 @@ static void damage_is_refused(void **state)
         {{1, 0}, 2},                                                        // an empty run
         {{1, 0x80}, 2},                                                     // a cut varint
         {{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, 11}, // 2^64 - 1 pages
-        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1}, 11}, // behind page 2^64
+        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1}, 11}, // beyond page 2^64
     };
     struct page_ranges ranges = {0};
     for (size_t i = 0; i < ELEMENTS(cases); i++) {

@@ -71,7 +71,7 @@ static void empty_text_is_an_empty_message(void **state)
     (void)state;
     PRINTS("", "");
     PRINTS(" \t\r\n\v\f# only a comment", "");
-    PRINTS("\xef\xbb\xbf# behind a byte order mark\ni32: 1", "i32: 1\n");
+    PRINTS("\xef\xbb\xbf# after a byte order mark\ni32: 1", "i32: 1\n");
     Pbtest__Everything *message = NULL;
     assert_int_equal(parse_n(NULL, 0, &message, NULL), 0);
     release(message);
@@ -307,7 +307,7 @@ static void lists(void **state)
     FAILS("i32s: [1 2]", "t:1:10: expected \",\" or \"]\", found \"2\"\n"
                          "    i32s: [1 2]\n"
                          "             ^");
-    FAILS("i32s [1]", "t:1:6: expected \":\" behind \"i32s\", found \"[\"\n"
+    FAILS("i32s [1]", "t:1:6: expected \":\" after \"i32s\", found \"[\"\n"
                       "    i32s [1]\n"
                       "         ^");
     FAILS("i32: [1]", "t:1:6: \"i32\" takes one value, not a list, found \"[\"\n"
@@ -364,13 +364,13 @@ static void unknown_fields(void **state)
           "t:3:1: unknown field \"inners\" in Needy, did you mean \"below { inners }\"?\n"
           "    inners {}\n"
           "    ^");
-    FAILS("color { }", "t:1:7: expected \":\" behind \"color\", found \"{\"\n"
+    FAILS("color { }", "t:1:7: expected \":\" after \"color\", found \"{\"\n"
                        "    color { }\n"
                        "          ^");
     FAILS("1: 5", "t:1:1: expected the name of a field, found \"1\"\n"
                   "    1: 5\n"
                   "    ^");
-    FAILS("i32 = 5", "t:1:5: expected \":\" behind \"i32\", found \"=\"\n"
+    FAILS("i32 = 5", "t:1:5: expected \":\" after \"i32\", found \"=\"\n"
                      "    i32 = 5\n"
                      "        ^");
     FAILS("[pkg.ext]: 5", "t:1:1: extensions ([package.name]) are not supported\n"

@@ -42,7 +42,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// Appends the rows, each with '|' between its values and a blank behind.
+// Appends the rows, each with '|' between its values and a blank after.
 static void rows_add(struct fixture *f, sqlite3_stmt *statement)
 {
     int code;
@@ -80,7 +80,7 @@ static const char *ask(struct fixture *f, const char *sql)
 
 #define is(f, sql, wanted) assert_string_equal(ask(f, sql), wanted)
 
-// The first line of the error; the lines behind it have the place.
+// The first line of the error; the lines after it have the place.
 static void fails(struct fixture *f, const char *sql, const char *wanted)
 {
     char line[256] = "";

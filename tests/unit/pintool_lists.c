@@ -109,7 +109,7 @@ static void changes_are_found(void **state)
     assert_int_equal(source.entries.n, 3);
     assert_int_equal(list_source_check(&source, &index, "l", "a", 0, &err), 0);
     assert_int_equal(list_source_check(&source, &index, "l", "a", 5, &err), 1);
-    assert_string_equal(err.text, "l names 5 bytes behind the end of a");
+    assert_string_equal(err.text, "l names 5 bytes beyond the end of a");
     // A second one of the name, in another place, does no harm.
     ADD(&index, .name = "first", .offset = 30000, .size_bytes = 1, .crc32 = 1);
     assert_int_equal(list_source_check(&source, &index, "l", "a", 0, &err), 0);

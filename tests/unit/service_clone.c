@@ -158,7 +158,7 @@ static void snapshot_of_a_file_is_a_file(void **state)
     service_destroy(t.service, clone);
 }
 
-// A session whose own bytes begin behind others, and which has written `size` of them.
+// A session whose own bytes begin after others, and which has written `size` of them.
 static uint64_t write_much(int fd, off_t size)
 {
     static const char others[1000];

@@ -186,11 +186,11 @@ static void open_slices_end_with_the_span_around_them(void **state)
     begin(14, "deeper");
     assert_int_not_equal(begin(20, "at the end"), SLICE_NONE); // still inside
     assert_int_equal(stat(STAT_misplaced_end_event), 0);
-    begin(21, "behind");
+    begin(21, "after");
     assert_int_equal(stat(STAT_misplaced_end_event), 1);
     write_all();
     expect_rows("span 10+10 0 -, open 12+8 1 span, deeper 14+6 2 open, at the end 20+0 3 deeper, "
-                "behind 21+-1 0 -");
+                "after 21+-1 0 -");
 }
 
 static void a_duration_is_not_negative(void **state)

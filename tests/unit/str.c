@@ -115,7 +115,7 @@ static void scanning_stops_behind_the_digits(void **state)
     uint64_t value;
     assert_true(str_scan_u64(&p, end, &value));
     assert_int_equal(value, 12);
-    assert_true(str_scan_u64(&p, text + 7, &value)); // the end cuts 345 off behind 34
+    assert_true(str_scan_u64(&p, text + 7, &value)); // the end cuts 345 off after 34
     assert_int_equal(value, 34);
     assert_true(str_scan_u64(&p, end, &value));
     assert_int_equal(value, 5);

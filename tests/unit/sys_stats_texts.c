@@ -392,7 +392,7 @@ static void known_end_of_a_text(void **state)
     assert_int_equal(text_file_read(&file, buffer, sizeof(buffer)), strlen(text));
     text_file_keep_end(&file, span_over(buffer, strlen(text)));
     assert_string_equal(file.last_name, "last");
-    // The known end does not count if the read text goes on behind it.
+    // The known end does not count if the read text goes on after it.
     assert_int_equal(write(fd, "more 3\n", 7), 7);
     assert_int_equal(text_file_read(&file, buffer, sizeof(buffer)), strlen(text) + 7);
     text_file_close(&file);

@@ -56,7 +56,7 @@ static void compressed_packets_of_another_type_are_damaged(void **state)
     seen_free(seen);
 }
 
-// A frame of one block that is not compressed, behind what it comes to.
+// A frame of one block that is not compressed, after what it comes to.
 static size_t zstd_frame(uint8_t *to, const void *bytes, size_t size)
 {
     assert_in_range(size, 1, 255);
@@ -148,8 +148,8 @@ static void write_wanted(struct wire_writer *w, int64_t ts, uint32_t field, size
     wire_end(w, packet);
 }
 
-// A packet has eight fields with data at most; what is of no known kind is told.
-static void fields_that_are_left_out_are_told(void **state)
+// A packet has eight fields with data at most; a message names fields of unknown kinds.
+static void fields_that_are_left_out_are_named(void **state)
 {
     (void)state;
     struct trace_writer writer;
@@ -364,7 +364,7 @@ int main(void)
         cmocka_unit_test(zstd_packets_stand_in_place),
         cmocka_unit_test(a_damaged_packet_is_skipped),
         cmocka_unit_test(every_cut_is_found),
-        cmocka_unit_test(fields_that_are_left_out_are_told),
+        cmocka_unit_test(fields_that_are_left_out_are_named),
         cmocka_unit_test(a_field_may_be_wanted_twice),
         cmocka_unit_test(the_first_damage_is_told),
         cmocka_unit_test(compressed_packets_are_not_nested),

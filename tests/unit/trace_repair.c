@@ -30,7 +30,7 @@ static uint64_t size_of(int fd)
     return (uint64_t)st.st_size;
 }
 
-// Returns the mark's value; the file has nothing behind the mark.
+// Returns the mark's value; the file has nothing after the mark.
 static uint64_t marked_at(int fd, uint64_t offset)
 {
     uint8_t bytes[128];

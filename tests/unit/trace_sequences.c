@@ -85,7 +85,7 @@ static void table_of(struct trace_writer *writer, struct interned_table *ret)
     assert_int_equal(interned_table_read(ret, data, NULL), 0);
 }
 
-// A table gets an index with its ninth entry: before, at and behind that size each entry is found.
+// A table gets an index with its ninth entry: before, at and after that size each entry is found.
 static void entries_are_found_in_tables_of_any_size(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Included by every unit test: cmocka, behind the headers that it needs.
+// Included by every unit test: cmocka, after the headers that it needs.
 #pragma once
 
 #include <setjmp.h>

@@ -222,7 +222,7 @@ static void damage_ends_the_walk(void **state)
         {"\x0c", 1, 0},                                              // the end of no group
         {"\x0b", 1, 0},                                              // a group without end
         {"\x0b\x14", 2, 0},                                          // the end of another group
-        {"\x08\x01\x0a\x7f", 4, 2},                                  // damage behind a good field
+        {"\x08\x01\x0a\x7f", 4, 2},                                  // damage after a good field
         {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, 0}, // a varint of 11 bytes
         {"\xf8\xff\xff\xff\xff\x01\x00", 7, 0},                      // a number above 2^29-1
     };

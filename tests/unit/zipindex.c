@@ -184,7 +184,7 @@ static void entries_that_lie_are_left_out(void **state)
     files[1].lie_size = 3; // at `good`'s data
     files[1].lie_offset = 40;
     check_one_damaged(2, files, "\"bad\" is not where the directory says");
-    files[1].lie_offset = 4000000000; // behind the end
+    files[1].lie_offset = 4000000000; // beyond the end
     check_one_damaged(2, files, "\"bad\" is not where the directory says");
     files[1].lie_offset = 44; // its own header, with another size
     files[1].lie_size = 2;
@@ -261,7 +261,7 @@ static void bad_directories_are_refused(void **state)
     struct err err = {0};
     zip_make(&zip, "", 2, files, 3); // one more than there is
     assert_int_equal(zip_index(&zip, &index, &err), -EBADMSG);
-    assert_non_null(strstr(err.text, "damaged behind entry 2"));
+    assert_non_null(strstr(err.text, "damaged after entry 2"));
     assert_int_equal(index.entries.n, 0);
     zip.bytes.text[zip.bytes.size - 22 - 47]++; // a record that is none
     assert_int_equal(zip_index(&zip, &index, &err), -EBADMSG);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PixelModemEvents: the log of the modem of Google's phones, as tokens of texts and their values
-// (Pigweed's tokenized logging). PixelModemTokenDatabase has the texts. It has no time and may
-// follow the events, so it is read in file order. An event is an instant on the track of its
-// domain.
+// (Pigweed's tokenized logging). PixelModemTokenDatabase has the texts. The database has no time
+// and may follow the events, so it is read in file order. An event is an instant on the track of
+// its domain.
 //
 // Invariant: printf never gets a format from the trace. Directives are parsed and rebuilt here;
 // each prints one number in a few characters.
@@ -13,7 +13,6 @@
 
 #include "common/cleanup.h"
 #include "common/map.h"
-#include "common/memory.h"
 #include "common/str.h"
 #include "common/text.h"
 #include "converter/import/importer.h"
@@ -134,7 +133,7 @@ static int number_scan(const char **at, const char *end, bool *ret_is_value)
     return n;
 }
 
-// Parses a directive behind its per cent sign, and moves *at behind it.
+// Parses a directive after its per cent sign, and moves *at past it.
 static struct directive directive_scan(const char **at, const char *end)
 {
     struct directive found = {.width = -1, .precision = -1};
@@ -278,7 +277,7 @@ static void text_make(struct tokenized *event, struct slice_name raw)
     }
 }
 
-// Returns the text up to `mark`, or all of it, and moves *text behind the mark.
+// Returns the text up to `mark`, or all of it, and moves *text past the mark.
 static struct slice_name part_take(struct slice_name *text, const char *mark)
 {
     const char *found = memmem(text->text, text->size, mark, strlen(mark));

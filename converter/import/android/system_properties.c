@@ -12,7 +12,7 @@
 #define PREFIX   "debug.tracing."
 #define TEXT_MAX 32 // bytes of a value that may be a number
 
-// Counters, by their names behind the prefix. track NULL: the track has the same name.
+// Counters, by their names after the prefix. track NULL: the track has the same name.
 static const struct {
     const char *name, *track;
 } counters[] = {

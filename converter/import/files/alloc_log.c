@@ -254,7 +254,7 @@ static int line_import(struct alloc_log *log, uint64_t number, struct span line,
     struct span number_text = {line.at + 1, comma ? comma : line.end};
     uint64_t key;
     if (!comma || !text_decimal(number_text, &key) || key > INT64_MAX) {
-        file_bad(log->in, number, "no key behind '%c'", *line.at);
+        file_bad(log->in, number, "no key after '%c'", *line.at);
         return 0;
     }
     struct span rest = {comma + 1, line.end};

@@ -40,9 +40,9 @@ const char *perf_map_symbol_read(struct span line, struct perf_map_symbol *ret)
     if (!text_hex(start, &symbol.start))
         return "no address at the start";
     if (!text_hex(size, &symbol.size))
-        return "no size behind the address";
+        return "no size after the address";
     if (symbol.size > UINT64_MAX - symbol.start)
-        return "the code ends behind the last address";
+        return "the code ends beyond the last address";
     if (line.at == line.end)
         return "no name";
     if (text_is_binary(line))
@@ -64,13 +64,13 @@ const char *perf_map_time_read(struct span line, struct perf_map_time *ret)
     if (!text_decimal(when, &ts) || ts > INT64_MAX)
         return "no time at the start";
     if (!text_hex(start, &time.start))
-        return "no address behind the time";
+        return "no address after the time";
     time.ts = (int64_t)ts;
     time.has_size = size.at < size.end;
     if (time.has_size && !text_hex(size, &time.size))
-        return "no size behind the address";
+        return "no size after the address";
     if (line.at < line.end)
-        return "something behind the size";
+        return "something after the size";
     *ret = time;
     return NULL;
 }

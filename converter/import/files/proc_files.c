@@ -20,7 +20,7 @@ static const char *vmstat_line(struct proc_import *import, struct span line)
     if (!proc_name_fits(name))
         return "no name of a counter";
     if (!proc_number(line, &value))
-        return "no number behind the name";
+        return "no number after the name";
     proc_text(import, COL_proc_vmstat_name, name);
     rows_int(&import->rows, COL_proc_vmstat_value, value);
     proc_row(import);
@@ -47,7 +47,7 @@ static const char *meminfo_line(struct proc_import *import, struct span line)
     bool is_kb = text_is(line, "kB");
     if (!proc_number(number, &value) || (!is_kb && line.at < line.end) ||
         (is_kb && value > INT64_MAX / KB))
-        return "no number, with or without kB, behind the name";
+        return "no number, with or without kB, after the name";
     proc_text(import, COL_proc_meminfo_name, name);
     if (is_kb)
         rows_int(&import->rows, COL_proc_meminfo_size_bytes, value * KB);

@@ -3,10 +3,9 @@
 // Files of /proc with a part for each memory zone: zoneinfo and buddyinfo. Both begin with "Node 0,
 // zone DMA"; in buddyinfo the counts follow in the same line.
 //
-// zoneinfo has a node's values in front of its first zone's values, and the values of each CPU
-// behind each zone's values. Columns that do not apply to a row are NULL.
+// zoneinfo has a node's values before its first zone's values, and the values of each CPU
+// after each zone's values. Columns that do not apply to a row are NULL.
 #include <stdio.h>
-#include <string.h>
 
 #include "common/str.h"
 #include "converter/import/files/proc_snapshot.h"
@@ -14,7 +13,7 @@
 #define ORDERS_MAX     64 // of free blocks; the kernel has 11
 #define PROTECTION_MAX 16
 
-// Parses "Node 0, zone   DMA", and moves `line` behind it.
+// Parses "Node 0, zone   DMA", and moves `line` past it.
 static bool zone_take(struct span *line, int64_t *ret_node, struct span *ret_zone)
 {
     if (!text_is(word_take(line), "Node"))
@@ -71,7 +70,7 @@ static const char *protection_read(struct proc_import *import, struct span list)
     int64_t values[PROTECTION_MAX];
     size_t n = 0;
     if (text_size(list) < 2 || *list.at != '(' || list.end[-1] != ')')
-        return "no list behind protection";
+        return "no list after protection";
     list.at++;
     list.end--;
     while (list.at < list.end) {
@@ -79,7 +78,7 @@ static const char *protection_read(struct proc_import *import, struct span list)
         if (list.at < list.end && word.end[-1] == ',')
             word.end--;
         if (n == PROTECTION_MAX || !proc_number(word, &values[n++]))
-            return "no list of numbers behind protection";
+            return "no list of numbers after protection";
     }
     for (size_t i = 0; i < n; i++) {
         int name_size = snprintf(name, sizeof(name), "protection_%zu", i);

@@ -14,7 +14,7 @@ struct place {
     size_t block, entry;
 };
 
-// The first entry at or behind `address`; in the last block, the entry may be behind its end.
+// The first entry at or after `address`; in the last block, the entry may be beyond its end.
 static struct place lower_bound(const struct address_map *map, uint64_t address)
 {
     size_t low = 0, high = map->blocks.n;

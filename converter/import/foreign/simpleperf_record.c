@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of simpleperf's reports. Files may stand behind the samples that refer to them, so they
+// Records of simpleperf's reports. Files may stand after the samples that refer to them, so they
 // are read in file order.
 #include "converter/import/importer.h"
 #include "converter/import/profile/samples.h"

@@ -69,7 +69,7 @@ struct form_value {
 };
 
 struct form_text {
-    const char *text; // borrowed, in front of the value
+    const char *text; // borrowed, before the value
     size_t size;
     struct form_value value;
 };

@@ -19,7 +19,7 @@
 #define GENERIC_FIELDS_MAX 32   // as in Perfetto
 #define GENERIC_EVENTS_MAX 65536
 
-// The effects of an event beyond its row: its first form, and the forms behind it without an event.
+// The effects of an event beyond its row: its first form, and the forms after it without an event.
 struct bound {
     uint32_t first_form; // index + 1; 0: none
     uint8_t subject;     // index in ftrace_subjects

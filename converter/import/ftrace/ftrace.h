@@ -30,7 +30,7 @@ struct ftrace_machine {
     struct ftrace *all; // shared by all machines; owned by the host's state
     bool owns_all;
     bool keeps_old;      // the recording includes events from before its start
-    struct map64 told;   // sequences that told what could not be switched on
+    struct map64 told;   // sequences that reported the events that could not be switched on
     int64_t drop_before; // ns; older events are from before the recording
     int64_t rows_before; // ns; older events only get a row
     void **own;          // owned: states of subjects

@@ -49,7 +49,8 @@ static const struct wire_field *value_by_name(const struct ftrace_event *event, 
     return type ? &ftrace_values(event)[type - event->type->fields] : &none;
 }
 
-struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
+// The value of the message's field called `name`; absent fields are all zero.
+static struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
 {
     const struct ftrace_field_type *type;
     return *value_by_name(event, name, &type);

@@ -6,7 +6,6 @@
 #include "converter/import/ftrace/ftrace_rows.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "common/str.h"
 

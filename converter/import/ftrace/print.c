@@ -27,7 +27,7 @@ struct marker {
     int64_t value;           // of C; otherwise the cookie
 };
 
-// Returns the text up to the next separator, and moves *rest behind it.
+// Returns the text up to the next separator, and moves *rest past it.
 static struct slice_name part_take(struct slice_name *rest, char separator)
 {
     const char *bar = rest->size ? memchr(rest->text, separator, rest->size) : NULL;

@@ -3,12 +3,11 @@
 // System calls as slices of the calling thread. A marker arrives in the middle of the thread's
 // write(2) into trace_marker. A slice that begins or ends there would overlap the slice of the
 // call, so the call's slice ends early.
-#include <string.h>
+#include "converter/import/ftrace/syscalls.h"
 
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/ftrace/ftrace.h"
-#include "converter/import/ftrace/syscalls.h"
 #include "protos/fields.h"
 
 struct syscalls {

@@ -5,7 +5,6 @@
 // message is Android's extension of TracePacket.
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/memory.h"
 #include "common/str.h"

@@ -99,7 +99,7 @@ struct graph_ids {
 bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                      const struct wire_field *field);
 
-// Begins the dump, if it is new. False: the open dump is of another process or time.
+// Begins the dump, if it is new. Returns false if the open dump belongs to another process or time.
 bool graph_begin(struct import *im, struct graph *graph, int64_t upid, int64_t ts);
 
 // Index of the entry with this id, created if new; NOTHING: too many, or graph->failed.

@@ -23,7 +23,7 @@ struct json_event {
     int64_t utid;
 };
 
-// Counts an event that means nothing.
+// Counts an event that cannot be read.
 void json_event_wrong(struct json_event *event);
 
 // Phase C: counters of a process.

@@ -3,8 +3,6 @@
 // See json_flows.h. A flow is a chain of slices: memory holds the last slice of each.
 #include "converter/import/json/json_flows.h"
 
-#include <errno.h>
-
 uint64_t json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
                       struct slice_name category, struct slice_name name)
 {
@@ -73,7 +71,7 @@ void json_flow_slice(struct import *im, struct json_flows *flows, uint32_t track
     uint64_t next = first ? *first : 0, before = 0;
     if (first)
         *first = 0;
-    while (next) { // the chain is turned round: its last flow came first
+    while (next) { // reverses the chain, which begins with the newest flow
         struct json_flow_wait *wait = &flows->waits.items[next - 1];
         uint64_t following = wait->next;
         wait->next = before;

@@ -25,7 +25,9 @@ struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
     return &cpus->items[cpu];
 }
 
-const char *sched_state_text(struct import *im, int64_t prev_state)
+// The kernel's prev_state as letters ("S", "D", "R+"); NULL: not a state of this kernel. The text
+// lives as long as the conversion.
+static const char *sched_state_text(struct import *im, int64_t prev_state)
 {
     char text[TASK_STATE_SIZE];
     size_t size = task_state_text(im->machine->kernel_version, prev_state, '\0', text);

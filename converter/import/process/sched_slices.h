@@ -24,10 +24,6 @@ VEC_DEFINE(sched_cpu_vec, struct sched_cpu);
 // The state of a CPU, created if new; NULL: memory ran out.
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu);
 
-// The kernel's prev_state as letters ("S", "D", "R+"); NULL: not a state of this kernel. The text
-// lives as long as the conversion.
-const char *sched_state_text(struct import *im, int64_t prev_state);
-
 struct sched_switch {
     int64_t ts;
     uint32_t cpu;

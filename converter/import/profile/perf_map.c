@@ -95,7 +95,7 @@ static void symbols_read(struct import *im, struct traced_map *map, int64_t ts,
     }
 }
 
-// Moves *next behind the piece, and counts a gap in front of the piece.
+// Moves *next past the piece, and counts a gap before the piece.
 static void piece_follow(struct import *im, uint64_t *next, const struct wire_field *offset,
                          const struct wire_field *piece)
 {

@@ -227,7 +227,7 @@ static void sample_read(struct import *im, struct profile *profile, struct heap_
     struct stack_source own = stack_source_profile_packet(&with_own),
                         interned = stack_source_interned(&sequence->state);
     bool is_own = stacks_has_callstack(&own, callstack);
-    // Samples behind a late sample wait as well: the samples of a call site keep their order.
+    // Samples after a late sample wait as well: the samples of a call site keep their order.
     if (!is_last &&
         (sequence->late.n || (!is_own && !stacks_has_callstack(&interned, callstack)))) {
         import_fail(im,

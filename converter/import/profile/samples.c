@@ -10,7 +10,8 @@
 
 extern const struct importer importer_samples;
 
-struct samples *samples_of(const struct import *im)
+// The state, which all machines share.
+static struct samples *samples_of(const struct import *im)
 {
     return importer_state(im, &importer_samples);
 }

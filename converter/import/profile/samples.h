@@ -55,6 +55,3 @@ int64_t samples_session_add(struct import *im, struct session session);
 
 // Sets the unit of the session's timebase, unless it is known. `unit` is static or in strings.
 void samples_set_unit(struct import *im, int64_t session, const char *unit);
-
-// The state, which all machines share.
-struct samples *samples_of(const struct import *im);

@@ -7,7 +7,6 @@
 #include "converter/import/importer.h"
 #include "converter/import/profile/samples.h"
 #include "converter/import/profile/stacks.h"
-#include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
 static void streaming_profile_sorted(struct import *im, const struct packet *packet)
@@ -30,7 +29,7 @@ static void streaming_profile_sorted(struct import *im, const struct packet *pac
     struct values callstacks = values_of(packet->message, PB_StreamingProfilePacket_callstack_iid);
     struct values deltas = values_of(packet->message, PB_StreamingProfilePacket_timestamp_delta_us);
     uint64_t callstack, delta;
-    while (values_next(&deltas, &delta)) { // those behind the last sample only move the clock
+    while (values_next(&deltas, &delta)) { // those after the last sample only move the clock
         sample.ts = nsec_after_usec(sample.ts, (int64_t)delta);
         if (sample.ts < 0) {
             stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);

@@ -131,7 +131,8 @@ static void proto_read(struct arg_writer *writer, const union message_DebugAnnot
     }
 }
 
-void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation)
+// Writes the value of a DebugAnnotation. The caller has entered its name.
+static void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation)
 {
     if (dict_read(writer, annotation) ||
         list_read(writer, annotation, PB_DebugAnnotation_array_values, debug_value_read))

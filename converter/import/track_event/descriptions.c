@@ -2,8 +2,6 @@
 //
 // Facts of descriptors about processes and threads beside numbers. Names and labels of Chrome
 // come from its kinds of processes and threads.
-#include <errno.h>
-
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_events.h"
 #include "protos/fields.h"

@@ -4,7 +4,6 @@
 // open containers suffices. The statement is prepared for the first text and reused.
 #include "converter/import/track_event/json_args.h"
 
-#include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The range of interest: with --crop-track-events, track events before its start are no rows. The
+// The range of interest: with --crop-track-events, track events before its start make no rows. The
 // packet may stand anywhere in the file, so it is read before the events are.
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_events.h"

@@ -74,7 +74,7 @@ static bool ancestors_fit(struct import *im, uint64_t uuid)
                 return false;
             }
         const struct described_track *track = described_track_find(events, uuid);
-        if (!track) { // lost, as it happens in a ring: events below it are kept
+        if (!track) { // a ring buffer can lose its descriptor: events of tracks below are kept
             stats_add(&im->stats, STAT_track_hierarchy_missing_uuid, 1);
             return true;
         }

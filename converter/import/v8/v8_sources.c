@@ -8,7 +8,6 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
-#include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/arg_writer.h"
 #include "converter/import/importer.h"

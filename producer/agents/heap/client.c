@@ -245,7 +245,7 @@ static int start(int fd)
     return r;
 }
 
-// A profile that has been told to end does not count: it ends at the next slow path.
+// A profile that is to end does not count: it ends at the next slow path.
 static bool has_profile(void)
 {
     struct thread_state *thread = &client_thread;

@@ -12,11 +12,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/unix_socket.h"
 #include "producer/agents/heap/client.h"
 #include "producer/agents/heap/dormant_signal.h"
 #include "producer/heap/heap_abi.h"

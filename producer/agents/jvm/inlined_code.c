@@ -2,7 +2,7 @@
 //
 // The VM describes places where a thread can be stopped or return to. The code between two places
 // is attributed to the second place. This is exact for calls, and stacks consist of calls: the
-// return address is described, and the call is directly in front of it. The innermost frame of a
+// return address is described, and the call is directly before it. The innermost frame of a
 // CPU profile may be off by about one instruction.
 #include "producer/agents/jvm/inlined_code.h"
 

@@ -11,7 +11,6 @@
 // The thread is known to the VM but never delays it while it waits.
 #include "producer/agents/jvm/trace_link.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/str.h"
 #include "producer/service/armed/armed_closing.h"
 #include "producer/service/armed/armed_entry.h"

@@ -5,9 +5,9 @@
 //
 //     WAITING   due at some time      -> LIVE, or WAITING with a longer delay
 //     LIVE      has a session         -> WAITING when the session ends
-//     ENDING    its session was told  -> the state that `then` names, when the session
-//               to end, or its config    has ended (or when it is due)
-//               cannot be read now
+//     ENDING    its session is ending -> the state that `then` names, when the session
+//               or its config cannot     has ended (or when it is due)
+//               be read now
 //     ALONE     its config is wrong   -> WAITING when the config changes
 #pragma once
 

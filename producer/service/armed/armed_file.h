@@ -14,7 +14,7 @@
 #include "common/log.h"
 
 #define ARMED_FILE_SUFFIX ".pftrace"
-#define ARMED_PART_SUFFIX ".part" // behind ARMED_FILE_SUFFIX
+#define ARMED_PART_SUFFIX ".part" // after ARMED_FILE_SUFFIX
 
 // Borrowed. The limits hold for all files of one stem together; 0: no limit. The newest file always
 // stays.

@@ -90,7 +90,7 @@ static bool recover(const char *folder, int dir_fd, const char *name, const stru
         log_warning(log,
                     "recovered %s: %" PRIu64 " packets in %" PRIu64
                     " bytes; the daemon that recorded it died, %" PRIu64
-                    " bytes behind its last whole packet were cut",
+                    " bytes after its last whole packet were cut",
                     file.path, repair.packets, repair.bytes, repair.cut_bytes);
     else if (file.path && r < 0)
         log_error(log, "%s/%s: cannot be recovered: %s", folder, name, strerror(-r));

@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 
-// Completes each part in the folder that has no writer: cuts the part behind its last whole packet,
+// Completes each part in the folder that has no writer: cuts the part after its last whole packet,
 // marks it (protos/trace/recording_cut.proto), and gives it its final name. Removes empty parts.
 // Logs a line for each part, and calls `found` with each new trace unless `found` is NULL. Returns
 // the number of new traces.

@@ -53,7 +53,7 @@ int bugreport_add_machine(struct bugreport *report, const char *proc_root, const
 // The entry's name is made safe and unique.
 int bugreport_trace_begin(struct bugreport *report, const char *file_name, struct err *err);
 // Adds a trace file, from its beginning. Returns -EFBIG if the file is too large: the entry ends
-// behind the last packet that fits.
+// after the last packet that fits.
 int bugreport_trace_add_file(struct bugreport *report, int fd, struct err *err);
 // Ends the trace. The index shows `about`, a description of the trace, and `problem` (NULL: none).
 int bugreport_trace_end(struct bugreport *report, const char *about, const char *problem,

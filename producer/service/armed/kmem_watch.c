@@ -109,7 +109,7 @@ bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t lat
 }
 
 // Splits the text of a threshold. The kernel's part is text[0..*ret_size). *ret_path is the file
-// behind it, or NULL for all tasks.
+// after it, or NULL for all tasks.
 static bool parse_psi(const char *text, uint64_t *ret_stall, uint64_t *ret_window, size_t *ret_size,
                       const char **ret_path)
 {

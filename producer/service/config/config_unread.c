@@ -35,7 +35,7 @@ static const struct config_unread rows[] = {
     {TRACE, "flush_timeout_ms", false, "sources are in this process, a flush cannot hang"},
     {TRACE, "data_source_stop_timeout_ms", false,
      "sources are in this process, a stop cannot hang"},
-    {TRACE, "notify_traceur", true, "has no effect, nobody is told when the trace is done"},
+    {TRACE, "notify_traceur", true, "has no effect, the end of the trace is not reported"},
     {TRACE, "allow_user_build_tracing", false, "is for Android's user builds"},
     {TRACE, "incident_report_config", true, "has no effect here"},
     {TRACE, "android_report_config", true, "has no effect here"},

@@ -38,7 +38,7 @@ void consumer_settle(struct consumer *consumer, struct ipc_ticket *ticket,
 // consumer_read.c
 void consumer_read(struct consumer *consumer, const struct ipc_call *call);
 void consumer_read_on(struct consumer *consumer);  // continues when the connection has room
-void consumer_read_end(struct consumer *consumer); // ends the reading behind the sent packets
+void consumer_read_end(struct consumer *consumer); // ends the reading after the sent packets
 
 // consumer_observe.c
 void consumer_observe(struct consumer *consumer, const struct ipc_call *call);

@@ -6,7 +6,6 @@
 // client is answered, no other file is left.
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "common/cleanup.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A peer gets a fixed share of each round of the loop: one receive, FRAMES_PER_ROUND calls, one
-// send. The rest waits for the next round, behind all other peers.
+// send. The rest waits for the next round, after all other peers.
 //
 // A user other than root has a limited number of frames per minute. Further frames wait in the
 // sockets and cost no processor time.
@@ -19,7 +19,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "common/cleanup.h"

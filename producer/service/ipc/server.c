@@ -8,7 +8,6 @@
 // instead of spinning.
 #include "producer/service/ipc/server.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

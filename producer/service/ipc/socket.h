@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix stream sockets with Perfetto's names. A name is a path, or an abstract name behind `@`.
+// Unix stream sockets with Perfetto's names. A name is a path, or an abstract name after `@`.
 #pragma once
 
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 
 #include "protos/config/trace_config.pb-c.h"
 
-// Returns whether the session gets an implicit source. The names go into a separate buffer behind
+// Returns whether the session gets an implicit source. The names go into a separate buffer after
 // the config's buffers.
 bool wants_implicit_names(const Pb__TraceConfig *config);
 

@@ -22,7 +22,7 @@ struct session_reader {
     // Not NULL: reading removes nothing from the buffers, and each read-out continues where the
     // last read-out ended. Owned, n_buffers of them.
     struct packet_cursor *cursors;
-    struct packet_cursor next; // behind the present packet
+    struct packet_cursor next; // after the present packet
 
     enum {
         SESSION_READER_IDLE,

@@ -36,7 +36,7 @@ static const char *skip_bracket(const char *at)
     return *at ? at + 1 : at;
 }
 
-// Returns the largest number of "{2,5}", at least 1; `at` is behind the brace. "{2,}" gives one
+// Returns the largest number of "{2,5}", at least 1; `at` is after the brace. "{2,}" gives one
 // more than its number.
 static uint64_t largest_count(const char *at)
 {

@@ -2,7 +2,7 @@
 //
 // The room of a packet is fixed when it is opened, and no event may be lost between two packets.
 // Therefore `closing` counts the bytes that the end of the bundle will need (columns of scheduling
-// events, descriptors, symbol names). An event is added only if these bytes stay free behind it.
+// events, descriptors, symbol names). An event is added only if these bytes stay free after it.
 // Otherwise the whole event goes into the next packet.
 //
 // The bundle's length always takes four bytes, so that bodies need not be moved.
@@ -66,7 +66,7 @@ static void write_head(struct bundle *bundle)
     }
 }
 
-// Opens a packet with at least `min` bytes behind the head.
+// Opens a packet with at least `min` bytes after the head.
 static bool open_packet(struct bundle *bundle, size_t min)
 {
     size_t want = bundle->want < WANT_MIN   ? WANT_MIN

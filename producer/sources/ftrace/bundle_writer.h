@@ -18,7 +18,7 @@ enum {
     FTRACE_KEY_ENDS = 3, // other keys are UUIDs of tracks
 };
 
-// The head of each bundle, in front of its events.
+// The head of each bundle, before its events.
 struct bundle_head {
     uint32_t cpu;
     bool lost;             // the kernel lost events before the first one

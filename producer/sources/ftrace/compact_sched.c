@@ -3,7 +3,7 @@
 // Each column is built as its packed field: a bundle ends with eleven copies. `size` is always an
 // upper limit of their size, and tells the bundle when it must end.
 //
-// Names are compared as two words. Some kernel versions leave garbage behind the terminator, so
+// Names are compared as two words. Some kernel versions leave garbage after the terminator, so
 // this is cleared first.
 #include "producer/sources/ftrace/compact_sched.h"
 
@@ -97,7 +97,7 @@ static inline void put(struct compact_sched *compact, struct compact_column *col
     compact->size += (size_t)(column->end - before);
 }
 
-// Returns `word` with all bytes behind its first zero byte cleared. *ret_ended: true if the word
+// Returns `word` with all bytes after its first zero byte cleared. *ret_ended: true if the word
 // has a zero byte.
 static inline uint64_t clear_behind_zero(uint64_t word, bool *ret_ended)
 {

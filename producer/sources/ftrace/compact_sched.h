@@ -30,7 +30,7 @@ bool compact_format_of(const struct event_format *switch_event,
                        const struct event_format *waking_event, struct compact_format *ret);
 
 struct compact_column {
-    uint8_t *end; // behind the written bytes
+    uint8_t *end; // after the written bytes
     uint8_t bytes[COMPACT_EVENTS_MAX * WIRE_VARINT_MAX];
 };
 
@@ -42,7 +42,7 @@ struct compact_sched {
     struct compact_column switch_times, switch_states, switch_pids, switch_prios, switch_comms;
     struct compact_column waking_times, waking_pids, waking_cpus, waking_prios, waking_comms,
         waking_flags;
-    uint64_t comms[COMPACT_COMMS_MAX][2];  // zero behind the last one
+    uint64_t comms[COMPACT_COMMS_MAX][2];  // zero after the last one
     uint16_t slots[2 * COMPACT_COMMS_MAX]; // index + 1, by hash
 };
 

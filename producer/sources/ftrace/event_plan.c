@@ -60,7 +60,7 @@ static inline unsigned zero_byte(uint64_t word)
     return zeros ? (unsigned)__builtin_ctzll(zeros) / 8 : 8;
 }
 
-// Copies all 16 bytes and counts the bytes in front of the zero.
+// Copies all 16 bytes and counts the bytes before the zero.
 static inline uint8_t *put_text16(uint8_t *p, const uint8_t *text)
 {
     uint64_t bits = LOAD(uint64_t, text);
@@ -77,7 +77,7 @@ static inline uint8_t *put_text16(uint8_t *p, const uint8_t *text)
     return p + size;
 }
 
-// Closes a submessage whose one length byte is in front of `body`.
+// Closes a submessage whose one length byte is before `body`.
 static inline uint8_t *close_message(uint8_t *body, uint8_t *end)
 {
     size_t size = (size_t)(end - body);
@@ -276,7 +276,7 @@ static uint8_t *run_named_op(const struct event_plan *plan, const struct plan_op
                              uint8_t *p)
 {
     memcpy(p, plan->bytes + op->prefix, op->prefix_size);
-    uint8_t *body = p + 2; // behind the field's tag and its length
+    uint8_t *body = p + 2; // after the field's tag and its length
     p = run_op(op, context, record, p + op->prefix_size);
     return p ? close_message(body, p) : NULL;
 }

@@ -63,6 +63,6 @@ static inline size_t event_plan_room(const struct event_plan *plan, size_t size)
 }
 
 // Writes one FtraceEventBundle.event, with its tag, to `out`, which has event_plan_room() bytes.
-// Returns the address behind it, or NULL if the record contradicts its format.
+// Returns the address after it, or NULL if the record contradicts its format.
 uint8_t *event_plan_encode(const struct event_plan *plan, const struct event_context *context,
                            const struct page_record *record, uint8_t *out);

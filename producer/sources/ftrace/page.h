@@ -5,7 +5,7 @@
 //
 //     u64 timestamp                 of the first record; deltas count from here
 //     long commit                   bytes of records; bit 31: events were lost before this page,
-//                                   bit 30: their number stands behind the records
+//                                   bit 30: their number stands after the records
 //     records                       each a u32 header: type_len in 5 bits, time delta in 27
 //
 // type_len 1..28: 4 * type_len bytes of data; 0: a u32 with the length (counting itself), then the

@@ -62,7 +62,7 @@ static uint8_t element_size_of(const char *type, size_t length, size_t long_size
     return 1;
 }
 
-// For "__data_loc TYPE[]" and "__rel_loc TYPE[]"; `type` begins behind the first word.
+// For "__data_loc TYPE[]" and "__rel_loc TYPE[]"; `type` begins after the first word.
 static struct plan_field located_field(const struct format_field *field, const char *type,
                                        bool relative, size_t long_size)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-// Returns the index of the first range that ends behind the address.
+// Returns the index of the first range that ends after the address.
 static size_t place_of(const struct code_map *map, uint64_t address)
 {
     size_t low = 0, high = map->ranges.n;

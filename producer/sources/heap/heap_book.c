@@ -196,7 +196,7 @@ static int method_frame_of(struct heap_book *book, uint64_t number, uint32_t *re
     return 0;
 }
 
-// A return address belongs to the call in front of it.
+// A return address belongs to the call before it.
 static int frame_of(struct heap_book *book, uint64_t return_address, uint32_t *ret)
 {
     uint64_t pc = return_address - 1;

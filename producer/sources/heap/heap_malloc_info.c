@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process is asked about once a second. Only the last answer before a dump goes into the trace,
+// Each process gets one request a second. Only the last answer before a dump goes into the trace,
 // with the time of its arrival.
 #include "producer/sources/heap/heap_malloc_info.h"
 

@@ -174,7 +174,7 @@ int heap_settings_read(const Pb__DataSourceConfig *config, struct heap_settings 
     return r;
 }
 
-// Cuts a path at `@` and takes the part behind the last slash.
+// Cuts a path at `@` and takes the part after the last slash.
 static void program_name(const char *argument, char *ret, size_t ret_size)
 {
     size_t size = strcspn(argument, "@");

@@ -2,7 +2,7 @@
 //
 // glibc maps an arena as 64 aligned MiB, whose end may not be accessible yet. A thread's stack has
 // a guard at its lower end. Both are one mmap() whose parts the kernel lists side by side. The
-// mapping behind a mapping decides whether it is an arena, so a mapping is counted when the next
+// mapping after a mapping decides whether it is an arena, so a mapping is counted when the next
 // mapping begins.
 //
 // The text can be long, and the kernel makes it line by line. It is read in pieces, and only the
@@ -30,7 +30,7 @@
 #define NAME_STACK       "[anon:thread stack]"
 #define NAME_LIBRARY     "[anon:" HEAP_LIBRARY_FILE "]"
 #define NAME_REST        "[others]"
-#define LIBRARY_DATA_MAX (UINT64_C(34) << 20) // of libmmheap.so, behind its file mappings
+#define LIBRARY_DATA_MAX (UINT64_C(34) << 20) // of libmmheap.so, after its file mappings
 #define BYTES_A_NUMBER   6                    // of the varint of a size in kB up to 4 TiB
 
 static const struct {
@@ -65,7 +65,7 @@ static uint32_t name_add(struct smaps *smaps, const char *text, size_t size)
     return name;
 }
 
-// `next` is the mapping behind it.
+// `next` is the mapping after it.
 static const char *glibc_name(const struct smaps_mapping *mapping, const struct smaps_mapping *next)
 {
     if (!mapping->is_anonymous || mapping->is_guard)

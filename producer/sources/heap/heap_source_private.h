@@ -33,7 +33,7 @@ struct vm_look {
     struct foreign_call *call; // NULL: no call is under way
     bool is_seen;              // found at the last look at all processes
     bool is_vm;                // the process was a VM when it was last examined
-    bool is_done;              // the process was told to ask, or will not become a VM
+    bool is_done;              // the process has its summons, or will not become a VM
 };
 VEC_DEFINE(vm_look_vec, struct vm_look *);
 
@@ -127,8 +127,8 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
 void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
 // Returns whether the user of the recording may trace the process. Logs a refusal.
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
-// Logs what is not profiled. The first text is the source's problem (source.h), unless a process is
-// profiled.
+// Logs what cannot be profiled, and why. The first text is the source's problem (source.h), unless
+// a process is profiled.
 __attribute__((format(printf, 2, 3))) void heap_arrivals_tell(struct heap_source *heap,
                                                               const char *format, ...);
 // The same: why a process is not profiled.

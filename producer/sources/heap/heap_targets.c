@@ -5,8 +5,6 @@
 #include "producer/sources/heap/heap_targets.h"
 
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/str.h"

@@ -353,7 +353,7 @@ static void put_sample(const struct dump *dump, struct wire_writer *w, const str
     wire_end(w, mark);
 }
 
-// Writes one ProfilePacket from site *at on, and moves *at behind its last site. Returns false if
+// Writes one ProfilePacket from site *at on, and moves *at past its last site. Returns false if
 // the buffer refuses the packet.
 static bool write_part(struct dump *dump, const struct profile_process *process, size_t *at,
                        bool is_last_process)

@@ -245,7 +245,7 @@ static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, stru
             atomic_load_explicit(&((struct heap_record *)place)->word, memory_order_acquire);
         uint32_t size = word & ~HEAP_RECORD_DONE;
         if (word == 0) {
-            // A record of unknown size: nothing behind it can be found.
+            // A record of unknown size: nothing after it can be found.
             if (is_stuck(ring, now, is_last)) {
                 ring->n_skipped++;
                 return is_last ? false : give_up(ring);

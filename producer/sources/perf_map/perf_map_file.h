@@ -35,7 +35,7 @@ struct perf_map_file {
     ino_t inode;           // of the map
     uint64_t offset;       // bytes of the map that were read
     uint64_t times_offset; // bytes of the times that were read
-    bool refused;      // the process's user is not permitted to this program: no map can be opened
+    bool refused;      // this program may not take the rights of the process: no map can be opened
     char package[256]; // "": none
     char path[PERF_MAP_PATH_MAX];
 };
@@ -53,7 +53,7 @@ void perf_map_file_refresh(struct perf_map_file *file, const char *proc);
 bool perf_map_file_find(struct perf_map_file *file);
 
 // Reads whole lines from file->offset on; the caller moves the offset. `last`: also reads the text
-// behind the last newline. Returns the number of bytes; 0 if there are no new lines, or no map.
+// after the last newline. Returns the number of bytes; 0 if there are no new lines, or no map.
 size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
 // Reads the file of times beside the map in the same way.

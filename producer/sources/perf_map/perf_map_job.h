@@ -15,7 +15,7 @@ struct perf_map_ask {
     ino_t inode;
     uint64_t offset, times_offset; // bytes received so far
     bool ended;                    // the process has ended: its files are read to their end
-    bool last;                     // also read the text behind the last newline
+    bool last;                     // also read the text after the last newline
 };
 
 // Followed by the new text of the map, then the new text of its times.
@@ -24,7 +24,7 @@ struct perf_map_news {
     dev_t device;
     ino_t inode;
     uint32_t n_text, n_times;
-    uint64_t n_left;              // bytes behind the offsets of the request
+    uint64_t n_left;              // bytes after the offsets of the request
     bool refused;                 // this program may not read the files of this process
     char path[PERF_MAP_PATH_MAX]; // as the process sees it
 };

@@ -82,5 +82,5 @@ unsigned cmdline_write(struct span text, struct wire_writer *w, uint32_t field);
 // Appends a number `field` for each id in `nspid`. Returns false if there is none.
 bool nspid_write(struct span nspid, struct wire_writer *w, uint32_t field);
 
-// Takes a decimal number with optional sign, behind blanks.
+// Takes a decimal number with optional sign, after blanks.
 bool span_take_i64(struct span *rest, int64_t *ret);

@@ -93,7 +93,7 @@ struct residency_walk {
 };
 
 // Appends the resident runs of the pages from walk->next up to walk->end to `ranges`, whose last
-// run must not end behind walk->next. Returns 0 if all pages were probed; RESIDENCY_E_AGAIN if
+// run must not end after walk->next. Returns 0 if all pages were probed; RESIDENCY_E_AGAIN if
 // `deadline` (CLOCK_MONOTONIC; NSEC_MAX: none) has passed, after at least one step;
 // RESIDENCY_E_UNKNOWN; or a negative errno. A step takes far less than a millisecond.
 int residency_probe_walk(struct residency_probe *probe, int fd, struct residency_walk *walk,

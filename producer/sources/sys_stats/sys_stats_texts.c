@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernel's documentation (proc.rst, iostats.rst, psi.rst) defines the formats, which only ever
-// grow at the end of a line. Every line is read by position, and anything behind the known fields
+// grow at the end of a line. Every line is read by position, and anything after the known fields
 // is ignored. A line that does not begin as expected is left out.
 #include "producer/sources/sys_stats/sys_stats_texts.h"
 
@@ -112,7 +112,7 @@ void buddyinfo_text_write(struct span text, struct wire_writer *w)
     }
 }
 
-// The column of each field (from 0, behind major, minor and name), in the order of the columns.
+// The column of each field (from 0, after major, minor and name), in the order of the columns.
 struct disk_column {
     uint8_t column;
     uint8_t field;

@@ -4,7 +4,7 @@
 // cpu and, on older kernels, one `Processor` line for all. Blocks end with an empty line, but on
 // some kernels the common lines follow a block directly.
 //
-// A line of /proc/interrupts has no fixed columns behind the counts: the chip's name may contain
+// A line of /proc/interrupts has no fixed columns after the counts: the chip's name may contain
 // blanks. The names of the handlers follow the word for the trigger.
 #include "producer/sources/system_info/system_info_texts.h"
 
@@ -16,7 +16,7 @@
 // Bits of CpuInfo.Cpu.features, by the kernel's words.
 static const char *const feature_words[] = {"mte", "mte3"};
 
-// Decimal, or hexadecimal behind "0x".
+// Decimal, or hexadecimal after "0x".
 static bool take_identifier(struct span value, uint32_t *ret)
 {
     char text[24];
@@ -109,7 +109,7 @@ static bool is_trigger(struct span word)
            span_ends_with(word, "-level") || span_ends_with(word, "-fasteoi");
 }
 
-// Takes the name at the end of a line; `line` begins behind the interrupt's number.
+// Takes the name at the end of a line; `line` begins after the interrupt's number.
 static bool take_irq_name(struct span line, unsigned n_cpus, struct span *ret)
 {
     struct span word;

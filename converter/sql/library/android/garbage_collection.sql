@@ -16,7 +16,7 @@ WHERE t.name = 'Heap size (KB)';
 
 CREATE PERFETTO INDEX _gc_heap_upid ON _gc_heap(upid, ts);
 
--- Collections. The phase that moves objects may stand behind the slice of its collection and
+-- Collections. The phase that moves objects may stand after the slice of its collection and
 -- belongs to it.
 CREATE PERFETTO TABLE _gc_slice AS
 WITH
@@ -45,7 +45,7 @@ WITH
                lead(value) OVER (PARTITION BY upid ORDER BY ts) AS last_value FROM moment)
 SELECT gc_id, last_value FROM followed WHERE gc_id IS NOT NULL;
 
--- Collections with the least and the most memory that the heap had meanwhile and behind (KB).
+-- Collections with the least and the most memory of the heap during and after the collection (KB).
 CREATE PERFETTO TABLE _gc_with_heap AS
 SELECT g.*, max(max(h.value, l.last_value)) AS max_heap, min(min(h.value, l.last_value)) AS min_heap
 FROM _gc_slice g

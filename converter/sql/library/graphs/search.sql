@@ -42,7 +42,7 @@ CREATE PERFETTO MACRO graph_reachable_bfs(
 RETURNS TableOrSubquery
 AS __graph_tree!(__intrinsic_bfs(__graph_edges!($graph_table), __graph_starts!($start_nodes)));
 
--- The node behind each node among those with the same parent. Columns: node_id; next_node_id, NULL
+-- The node after each node among those with the same parent. Columns: node_id; next_node_id, NULL
 -- for the last one.
 CREATE PERFETTO MACRO graph_next_sibling(
     -- Nodes: node_id, node_parent_id, sort_key.

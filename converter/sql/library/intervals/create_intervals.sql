@@ -6,7 +6,7 @@
 CREATE PERFETTO MACRO __interval_times(source TableOrSubquery) RETURNS Expr
 AS (SELECT __intrinsic_timestamp_set_agg(t.ts) FROM (SELECT ts FROM $source ORDER BY ts) AS t);
 
--- Pairs each start with the first end that is later than the start. Starts behind the last end have
+-- Pairs each start with the first end that is later than the start. Starts after the last end have
 -- no interval; several starts may share an end. Columns: ts and dur (ns). O(n log n).
 CREATE PERFETTO MACRO _interval_create(
     -- Starts: a column ts (ns), in any order.

@@ -70,7 +70,7 @@ RETURNS TableOrSubquery AS _interval_agg_with_col_names!($tab, $agg_columns, id,
 CREATE PERFETTO MACRO _interval_intersect(
     -- Up to 15 tables in parentheses.
     tabs _TableNameList,
-    -- Up to 4 columns of partitions, which all tables have, in parentheses; () is none.
+    -- Up to 4 columns of partitions, which all tables have, in parentheses; () means no partitions.
     agg_columns ColumnNameList
 )
 RETURNS TableOrSubquery AS (

@@ -32,7 +32,7 @@ CREATE PERFETTO VIEW linux_soft_irqs(
 SELECT s.ts, s.dur, s.name, s.id
 FROM track t JOIN slice s ON s.track_id = t.id WHERE t.type = 'cpu_softirq';
 
--- Both.
+-- Interrupts of devices, and work that the kernel put off from interrupts.
 CREATE PERFETTO VIEW linux_irqs(
   -- Begin (ns).
   ts TIMESTAMP,

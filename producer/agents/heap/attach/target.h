@@ -18,7 +18,7 @@ struct target_range {
 
 struct target {
     int pid;
-    uint64_t syscall_address;   // of a `syscall` instruction with a return behind it
+    uint64_t syscall_address;   // of a `syscall` instruction with a return after it
     uint64_t sigreturn_address; // of the code that signal handlers return to
     uint64_t dlopen_address;
     uint64_t library_base; // load address of libmmheap.so; 0: not loaded

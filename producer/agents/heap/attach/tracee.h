@@ -19,7 +19,7 @@
 struct tracee {
     int tid;
     int mem_fd;                 // borrowed: /proc/PID/mem
-    uint64_t syscall_address;   // of a `syscall` instruction with a return behind it
+    uint64_t syscall_address;   // of a `syscall` instruction with a return after it
     uint64_t sigreturn_address; // of the code that signal handlers return to
     nsec_t deadline;            // CLOCK_MONOTONIC; no function waits longer
     struct user_regs_struct saved;
