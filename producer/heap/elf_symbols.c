@@ -57,7 +57,7 @@ static uint64_t padded(uint64_t size)
 }
 
 // Notes are a header, a name and a description, each padded to four bytes.
-static void take_build_id(const char *notes, size_t size, struct elf_symbols *ret)
+static void take_build_id(const char *notes, size_t size, uint8_t *ret, uint32_t *ret_size)
 {
     Elf64_Nhdr note;
     for (uint64_t at = 0; at + sizeof(note) <= size;) {
@@ -68,10 +68,10 @@ static void take_build_id(const char *notes, size_t size, struct elf_symbols *re
             return;
         if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof(ELF_NOTE_GNU) ||
             memcmp(notes + name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) != 0 ||
-            note.n_descsz > sizeof(ret->build_id))
+            note.n_descsz > ELF_BUILD_ID_MAX)
             continue;
-        memcpy(ret->build_id, notes + id, note.n_descsz);
-        ret->build_id_size = note.n_descsz;
+        memcpy(ret, notes + id, note.n_descsz);
+        *ret_size = note.n_descsz;
         return;
     }
 }
@@ -82,7 +82,7 @@ static void find_build_id(int fd, const Elf64_Shdr *sections, size_t n, struct e
         void *notes CLEANUP(freep) = NULL;
         if (sections[i].sh_type == SHT_NOTE &&
             read_part(fd, sections[i].sh_offset, sections[i].sh_size, NOTES_MAX, 0, &notes) == 0)
-            take_build_id(notes, sections[i].sh_size, ret);
+            take_build_id(notes, sections[i].sh_size, ret->build_id, &ret->build_id_size);
     }
 }
 
@@ -120,13 +120,48 @@ static int take_functions(const Elf64_Sym *table, size_t n, struct elf_symbols *
     return 0;
 }
 
+static int read_header(int fd, Elf64_Ehdr *ret)
+{
+    if (pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret) ||
+        memcmp(ret->e_ident, ELFMAG, SELFMAG) != 0 || ret->e_ident[EI_CLASS] != ELFCLASS64)
+        return -ENOEXEC;
+    return 0;
+}
+
+int elf_code_read(int fd, struct elf_code *ret)
+{
+    struct elf_code code = {0};
+    Elf64_Ehdr header;
+    void *parts CLEANUP(freep) = NULL;
+    int r = read_header(fd, &header);
+    if (r == 0 && header.e_phentsize != sizeof(Elf64_Phdr))
+        r = -ENOEXEC;
+    if (r == 0)
+        r = read_part(fd, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr),
+                      SECTIONS_MAX * sizeof(Elf64_Phdr), 0, &parts);
+    bool has_code = false;
+    for (size_t i = 0; r == 0 && i < header.e_phnum; i++) {
+        const Elf64_Phdr *part = (const Elf64_Phdr *)parts + i;
+        void *notes CLEANUP(freep) = NULL;
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X) && !has_code) {
+            code.load_bias = part->p_vaddr - part->p_offset;
+            has_code = true;
+        }
+        if (part->p_type == PT_NOTE && code.build_id_size == 0 &&
+            read_part(fd, part->p_offset, part->p_filesz, NOTES_MAX, 0, &notes) == 0)
+            take_build_id(notes, part->p_filesz, code.build_id, &code.build_id_size);
+    }
+    if (r == 0)
+        *ret = code;
+    return r;
+}
+
 static int read_table(int fd, uint64_t table_max, bool exports, struct elf_symbols *ret)
 {
     struct elf_symbols found = {0};
     Elf64_Ehdr header;
-    if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0)
+    if (read_header(fd, &header) < 0 || header.e_shentsize != sizeof(Elf64_Shdr) ||
+        header.e_shnum == 0)
         return -ENOEXEC;
     void *sections CLEANUP(freep) = NULL, *table CLEANUP(freep) = NULL;
     void *strings = NULL;

@@ -25,6 +25,18 @@ struct elf_symbols {
     uint32_t build_id_size; // 0: the file has none
 };
 
+// How a file's code is placed. The address of code in the symbol table is its offset in the file
+// plus `load_bias`.
+struct elf_code {
+    uint64_t load_bias;
+    uint8_t build_id[ELF_BUILD_ID_MAX];
+    uint32_t build_id_size; // 0: the file has none
+};
+
+// Reads the program headers, which stripped files have, too. `fd` is borrowed. Returns 0 or a
+// negative errno.
+int elf_code_read(int fd, struct elf_code *ret);
+
 #define ELF_TABLE_MAX (UINT64_C(256) << 20)
 
 // Reads .symtab, or .dynsym if there is no .symtab. `fd` is borrowed. Returns 0 or a negative

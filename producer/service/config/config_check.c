@@ -190,7 +190,6 @@ static const struct {
 } foreign_configs[] = {
     {"android.java_hprof", "java_hprof_config"},
     {"linux.inode_file_map", "inode_file_config"},
-    {"linux.perf", "perf_event_config"},
     {"track_event", "track_event_config"},
 };
 

@@ -3,25 +3,20 @@
 // One request per client runs at a time, for some hundred frames of one file. Its answer is written
 // into the frames, then the next request follows.
 //
-// Roots are kept here, too, because a helper that replaces a killed one has none. Most processes
-// have the same root. A root is identified by its mount, inode and path, which the kernel tells
-// without blocking. The helper holds each root longer than the recorder, so that the recorder never
-// has the last reference to another user's mount.
+// Roots are kept here, too, because a helper that replaces a killed one has none. The helper holds
+// each root longer than the recorder, so that the recorder never has the last reference to another
+// user's mount.
 #include "producer/sources/heap/heap_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
-#include "producer/ground/proc_text.h"
 #include "producer/sources/heap/heap_client.h"
 #include "producer/sources/heap/names_job.h"
 
@@ -50,9 +45,7 @@ void heap_names_init(struct heap_names *names, struct foreign_helper *helper, co
 
 void heap_names_done(struct heap_names *names)
 {
-    vec_foreach(&names->roots, root)
-        close_fd(root->fd);
-    names_root_vec_done(&names->roots);
+    names_roots_done(&names->roots);
     strset_done(&names->texts);
     budget_done(&names->bytes);
 }
@@ -63,34 +56,6 @@ const char *heap_names_text(const struct heap_names *names, const struct book_fr
 }
 
 // Roots.
-
-static uint64_t key_of_root(int fd)
-{
-    char path[64], link[PATH_MAX], text[512];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    ssize_t n_link = readlink(path, link, sizeof(link));
-    struct span info = text_file_span(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
-    const uint64_t parts[] = {span_number_of(info, "mnt_id:"), span_number_of(info, "ino:"),
-                              hash_bytes(link, n_link > 0 ? (size_t)n_link : 0)};
-    return hash_bytes(parts, sizeof(parts));
-}
-
-// Returns its index plus one, or 0 if there is no room. Takes over `fd`.
-static uint32_t root_add(struct heap_names *names, int fd)
-{
-    uint64_t key = key_of_root(fd);
-    for (uint32_t i = 0; i < names->roots.n; i++)
-        if (names->roots.items[i].key == key) {
-            close_fd(fd);
-            return i + 1;
-        }
-    if (names->roots.n >= NAMES_ROOTS_MAX ||
-        names_root_vec_push(&names->roots, (struct names_root){.key = key, .fd = fd}) < 0) {
-        close_fd(fd);
-        return 0;
-    }
-    return (uint32_t)names->roots.n;
-}
 
 static struct names_root *root_of(struct heap_names *names, const struct heap_client *client)
 {
@@ -117,7 +82,7 @@ void heap_names_begin(struct heap_names *names, struct heap_client *client)
         return;
     own->payer = foreign_payer(names->proc, client->pid, own->ids.uid);
     int fd = foreign_root(names->proc, client->pid);
-    own->root = fd < 0 ? 0 : root_add(names, fd);
+    own->root = fd < 0 ? 0 : names_root_add(&names->roots, fd);
     if (fd == -EACCES || fd == -EPERM)
         tell_refusal(names, client);
 }

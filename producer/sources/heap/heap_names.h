@@ -14,6 +14,7 @@
 #include "producer/ground/ids.h"
 #include "producer/sources/heap/heap_book.h"
 #include "producer/sources/heap/heap_settings.h"
+#include "producer/sources/heap/names_roots.h"
 
 #define NAMES_BYTES_EACH (UINT64_C(16) << 20) // of the symbol tables of one user's programs
 #define NAMES_BYTES_ALL  (UINT64_C(64) << 20)
@@ -30,16 +31,6 @@ struct client_names {
     uint8_t n_holds;           // how often a helper was given the root for this client
     bool is_refused;           // the recorder may not read its files
 };
-
-// The root directory of one or more processes.
-struct names_root {
-    uint64_t key;
-    int fd;          // owned
-    uint64_t number; // the helper's number for it; 0: none known
-};
-VEC_DEFINE(names_root_vec, struct names_root);
-
-#define NAMES_ROOTS_MAX 256
 
 struct heap_names {
     struct foreign_helper *helper; // borrowed, as all members

@@ -45,6 +45,7 @@ struct symbol_file {
     struct timespec modified;
     uint64_t number, last_used, bytes;
     struct elf_symbols symbols;
+    struct elf_code code; // of a debug file: of the file that it belongs to
 };
 VEC_DEFINE(symbol_file_vec, struct symbol_file *);
 
@@ -185,6 +186,7 @@ static int file_read(struct names_state *state, uint64_t payer, int fd, const st
                                  .size = st->st_size,
                                  .modified = st->st_mtim,
                                  .number = ++state->n_files};
+    elf_code_read(fd, &file->code);
     // A file without symbols is remembered, too.
     int r = elf_symbols_read(fd, is_trusted ? ELF_TABLE_MAX : NAMES_TABLE_MAX, &file->symbols);
     file->bytes = sizeof(*file) + elf_symbols_bytes(&file->symbols);
@@ -236,12 +238,14 @@ static void find_debug_file(struct names_state *state, const struct names_questi
     char path[sizeof(DEBUG_FOLDER) + 2 * ELF_BUILD_ID_MAX + 16] = DEBUG_FOLDER;
     size_t n = strlen(path);
     struct symbol_file *found = NULL;
-    uint32_t id_size = q->ask->id_size;
+    const struct elf_code code = *file ? (*file)->code : (struct elf_code){0};
+    const void *id = q->ask->id_size ? (const void *)q->id : code.build_id;
+    uint32_t id_size = q->ask->id_size ? q->ask->id_size : code.build_id_size;
     if ((*file && (*file)->symbols.is_whole) || id_size < 2 || id_size > ELF_BUILD_ID_MAX)
         return;
     for (uint32_t i = 0; i < id_size; i++)
         n += (size_t)snprintf(path + n, sizeof(path) - n, i == 0 ? "%02x/" : "%02x",
-                              (unsigned char)q->id[i]);
+                              ((const unsigned char *)id)[i]);
     snprintf(path + n, sizeof(path) - n, ".debug");
     uint64_t number = *file ? (*file)->number : 0;
     bool is_there =
@@ -250,10 +254,11 @@ static void find_debug_file(struct names_state *state, const struct names_questi
         is_there = file_open(state, q, state->own_root_fd, path, false, &found) == 0 &&
                    found->symbols.is_whole;
     if (is_there) {
+        if (*file) // it may be gone: reading the debug file may have pushed it out of the cache
+            found->code = code;
         *file = found;
         return;
     }
-    // Reading the debug file may have pushed the file out of the cache.
     *file = NULL;
     vec_foreach(&state->files, kept)
         if ((*kept)->number == number)
@@ -317,10 +322,11 @@ static int take_apart(const struct foreign_request *request, struct names_questi
 static void write_names(const struct names_question *q, const struct symbol_file *file,
                         struct foreign_answer *ret)
 {
-    struct names_answer answer = {0};
+    struct names_answer answer = {.code = file->code};
+    uint64_t bias = q->ask->are_offsets ? file->code.load_bias : 0;
     size_t at = sizeof(answer);
     for (uint32_t i = 0; i < q->ask->n; i++, answer.n++) {
-        const char *name = elf_symbols_find(&file->symbols, q->pcs[i]);
+        const char *name = elf_symbols_find(&file->symbols, q->pcs[i] + bias);
         size_t size = name ? strnlen(name, NAMES_TEXT_MAX + 1) : 0;
         uint16_t told = name && size <= NAMES_TEXT_MAX ? (uint16_t)size : NAMES_NONE;
         size = told == NAMES_NONE ? 0 : size;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "producer/foreign/job.h"
+#include "producer/heap/elf_symbols.h"
 
 #define NAMES_A_QUESTION 512
 #define NAMES_TEXT_MAX   32768 // bytes of one name; longer names are dropped
@@ -27,12 +28,14 @@ struct names_ask {
     uid_t uid; // of the process; gid too
     gid_t gid;
     uint32_t n, id_size, path_size;
+    uint32_t are_offsets; // the addresses are offsets in the file
 };
 
 // An answer. Followed, for each of the first `n` addresses, by a uint16_t (the size of the name, or
 // NAMES_NONE) and the name.
 struct names_answer {
     uint32_t n;
+    struct elf_code code; // of the file
 };
 
 // Request: a process's root, as the descriptor. Answer: a uint64_t, the root's number.

@@ -9,10 +9,9 @@
 // once per recording: the ids of texts, mappings, frames and callstacks stay, and a dump has only
 // the interned data that no earlier dump had. A ring keeps all interned data beside itself.
 //
-// The state must begin anew in two cases. After a loss, readers ignore everything until a new
-// state. And the interned data may outgrow its part of the room beside the ring: it would displace
-// the process names of other sources, and its own beginning. Packets beyond this part are not kept,
-// and the next dump begins a new state.
+// The state must begin anew in two cases: after a loss, because readers ignore everything until a
+// new state; and when the interned data outgrow their part of the room beside the ring
+// (interned_stacks.c).
 #include "producer/sources/heap/profile_writer.h"
 
 #include <string.h>
@@ -21,170 +20,40 @@
 #include "protos/fields.h"
 
 #define PACKET_ROOM     (64u << 10)
-#define PACKET_ROOM_MIN 16384 // for one callstack or one path
-#define KEY_INTERNED    1     // key of the data that survive the ring
-#define PART_OF_STORE   2     // interned data take at most 1 / 2 of the room beside the ring
+#define PACKET_ROOM_MIN 16384
 #define SITE_IIDS       (UINT32_MAX / 2)
-
-static const uint32_t text_fields[PROFILE_TEXT_KINDS] = {
-    [PROFILE_BUILD_ID] = PB_InternedData_build_ids,
-    [PROFILE_PATH] = PB_InternedData_mapping_paths,
-    [PROFILE_FUNCTION] = PB_InternedData_function_names,
-};
 
 struct dump {
     struct profile_writer *profile;
     struct packet_writer *writer;
-    struct wire_writer *w; // of the open packet; NULL: none
-    size_t mark;           // of its interned_data
     nsec_t now, now_coarse;
     bool failed;
 };
 
 // Interned data.
 
-static bool begin_interned(struct dump *dump)
-{
-    dump->w = packet_writer_begin_range(dump->writer, dump->now, PACKET_ROOM_MIN, PACKET_ROOM);
-    if (!dump->w) {
-        dump->failed = true;
-        return false;
-    }
-    dump->mark = wire_begin(dump->w, PB_TracePacket_interned_data);
-    return true;
-}
-
-static uint64_t interned_max(const struct profile_writer *profile)
-{
-    uint64_t retainable = packet_buffer_retainable_bytes(profile->writer->buffer);
-    return retainable / PART_OF_STORE;
-}
-
-// Counts the bytes of the open packet. Returns its rule.
-static enum packet_retain retain_rule(struct dump *dump)
-{
-    struct profile_writer *profile = dump->profile;
-    bool is_first = profile->interned_bytes == 0;
-    profile->interned_bytes += wire_size(dump->w);
-    if (profile->interned_bytes > interned_max(profile))
-        return PACKET_PLAIN;
-    return is_first ? PACKET_RETAIN_REPLACE : PACKET_RETAIN_APPEND;
-}
-
-static void end_interned(struct dump *dump)
-{
-    if (!dump->w)
-        return;
-    wire_end(dump->w, dump->mark);
-    enum packet_retain rule = retain_rule(dump);
-    dump->failed |= rule == PACKET_PLAIN
-                        ? !packet_writer_end(dump->writer)
-                        : !packet_writer_end_retained(dump->writer, rule, KEY_INTERNED);
-    dump->w = NULL;
-}
-
-// Runs a statement until its output is in a packet: a new packet at the second try.
-#define WRITE_INTERNED(dump, ...)                                                                  \
-    for (int try_ = 0; try_ < 2 && ((dump)->w || begin_interned(dump)); try_++) {                  \
-        size_t checkpoint_ = wire_checkpoint((dump)->w);                                           \
-        __VA_ARGS__;                                                                               \
-        if (!(dump)->w->overflow && wire_room((dump)->w) >= 8)                                     \
-            break;                                                                                 \
-        wire_rollback((dump)->w, checkpoint_);                                                     \
-        end_interned(dump);                                                                        \
-        (dump)->failed |= try_ == 1;                                                               \
-    }
-
-static void put_text(struct wire_writer *w, uint32_t field, uint64_t iid, const char *text,
-                     size_t size)
-{
-    size_t mark = wire_begin(w, field);
-    wire_uint(w, PB_InternedString_iid, iid);
-    wire_bytes(w, PB_InternedString_str, text, size);
-    wire_end(w, mark);
-}
-
-static uint64_t intern_text(struct dump *dump, enum profile_text kind, const char *text,
-                            size_t size)
-{
-    struct strset *texts = &dump->profile->texts[kind];
-    size_t n = texts->n;
-    uint32_t id = strset_add(texts, text, size);
-    if (id == STRSET_NONE) {
-        dump->failed = true;
-        return 0;
-    }
-    if (texts->n > n)
-        WRITE_INTERNED(dump, put_text(dump->w, text_fields[kind], id + 1, text, size));
-    return id + 1;
-}
-
-#define PARTS_MAX 128
-
-static size_t intern_path(struct dump *dump, const char *path, uint64_t *parts)
-{
-    size_t n = 0;
-    while (*path && n < PARTS_MAX) {
-        size_t size = strcspn(path, "/");
-        if (size > 0)
-            parts[n++] = intern_text(dump, PROFILE_PATH, path, size);
-        path += size + (path[size] == '/');
-    }
-    return n;
-}
-
-static void put_mapping(struct wire_writer *w, const struct book_mapping *mapping,
-                        uint64_t build_id, const uint64_t *parts, size_t n_parts)
-{
-    size_t mark = wire_begin(w, PB_InternedData_mappings);
-    wire_uint(w, PB_Mapping_iid, mapping->iid);
-    wire_uint(w, PB_Mapping_build_id, build_id);
-    wire_uint(w, PB_Mapping_start_offset, 0);
-    wire_uint(w, PB_Mapping_start, mapping->start);
-    wire_uint(w, PB_Mapping_end, mapping->end);
-    wire_uint(w, PB_Mapping_load_bias, mapping->load_bias);
-    for (size_t i = 0; i < n_parts; i++)
-        wire_uint(w, PB_Mapping_path_string_ids, parts[i]);
-    wire_uint(w, PB_Mapping_exact_offset, mapping->file_offset);
-    wire_end(w, mark);
-}
-
-static uint64_t intern_mapping(struct dump *dump, struct heap_book *book,
-                               struct book_mapping *mapping)
+static uint64_t mapping_iid(struct dump *dump, struct heap_book *book, struct book_mapping *mapping)
 {
     if (mapping->iid)
         return mapping->iid;
-    uint64_t parts[PARTS_MAX];
     const struct strset_entry *id = &book->texts.entries[mapping->build_id];
-    uint64_t build_id = intern_text(dump, PROFILE_BUILD_ID, id->text, id->size);
-    size_t n = intern_path(dump, strset_text(&book->texts, mapping->path), parts);
+    const struct interned_mapping is = {mapping->start, mapping->end, mapping->file_offset,
+                                        mapping->load_bias};
     mapping->iid = ++dump->profile->n_mappings;
-    WRITE_INTERNED(dump, put_mapping(dump->w, mapping, build_id, parts, n));
+    interned_mapping(&dump->profile->interned, mapping->iid, &is,
+                     strset_text(&book->texts, mapping->path), id->text, id->size);
     return mapping->iid;
 }
 
 // For code without a file: one mapping spans everything, so that frames keep their addresses.
-static uint64_t intern_nowhere(struct dump *dump, struct heap_book *book, const char *path)
+static uint64_t nowhere_iid(struct dump *dump, struct heap_book *book, const char *path)
 {
+    static const struct interned_mapping nowhere = {.end = UINT64_C(1) << 63};
     if (book->nowhere_iid)
         return book->nowhere_iid;
-    struct book_mapping nowhere = {.end = UINT64_C(1) << 63, .iid = ++dump->profile->n_mappings};
-    uint64_t build_id = intern_text(dump, PROFILE_BUILD_ID, "", 0);
-    uint64_t part = intern_text(dump, PROFILE_PATH, path, strlen(path));
-    WRITE_INTERNED(dump, put_mapping(dump->w, &nowhere, build_id, &part, 1));
-    book->nowhere_iid = nowhere.iid;
-    return nowhere.iid;
-}
-
-static void put_frame(struct wire_writer *w, const struct book_frame *frame, uint64_t mapping,
-                      uint64_t function)
-{
-    size_t mark = wire_begin(w, PB_InternedData_frames);
-    wire_uint(w, PB_Frame_iid, frame->iid);
-    wire_uint(w, PB_Frame_function_name_id, function);
-    wire_uint(w, PB_Frame_mapping_id, mapping);
-    wire_uint(w, PB_Frame_rel_pc, frame->rel_pc);
-    wire_end(w, mark);
+    book->nowhere_iid = ++dump->profile->n_mappings;
+    interned_mapping(&dump->profile->interned, book->nowhere_iid, &nowhere, path, "", 0);
+    return book->nowhere_iid;
 }
 
 static void intern_frame(struct dump *dump, const struct profile_process *process,
@@ -196,31 +65,18 @@ static void intern_frame(struct dump *dump, const struct profile_process *proces
     const char *name = NULL;
     uint64_t mapping;
     if (frame->mapping == BOOK_METHOD) {
-        mapping = intern_nowhere(dump, book, "[anon:jit]");
+        mapping = nowhere_iid(dump, book, "[anon:jit]");
         name = frame->name == STRSET_NONE ? NULL : strset_text(&book->texts, frame->name);
     } else if (frame->mapping == BOOK_NO_MAPPING) {
-        mapping = intern_nowhere(dump, book, "[anon]");
+        mapping = nowhere_iid(dump, book, "[anon]");
     } else {
         struct book_mapping *of = &book->mappings.items[frame->mapping];
-        mapping = intern_mapping(dump, book, of);
+        mapping = mapping_iid(dump, book, of);
         if (dump->profile->name)
             name = dump->profile->name(dump->profile->userdata, frame);
     }
-    uint64_t function =
-        intern_text(dump, PROFILE_FUNCTION, name ? name : "", name ? strlen(name) : 0);
     frame->iid = ++dump->profile->n_frames;
-    WRITE_INTERNED(dump, put_frame(dump->w, frame, mapping, function));
-}
-
-static void put_callstack(struct wire_writer *w, const struct heap_book *book, uint64_t iid,
-                          const uint32_t *sites, size_t n)
-{
-    size_t mark = wire_begin(w, PB_InternedData_callstacks);
-    wire_uint(w, PB_Callstack_iid, iid);
-    while (n-- > 0)
-        wire_uint(w, PB_Callstack_frame_ids,
-                  book->frames.items[book->sites.items[sites[n]].frame].iid);
-    wire_end(w, mark);
+    interned_frame(&dump->profile->interned, frame->iid, mapping, frame->rel_pc, name);
 }
 
 static bool has_samples(const struct book_site *site)
@@ -243,6 +99,19 @@ static void forget_ids(const struct profile_writer *profile, struct heap_book *b
         site->iid = 0;
 }
 
+struct stack {
+    const struct heap_book *book;
+    const uint32_t *sites; // innermost first
+    size_t n;
+};
+
+static uint64_t frame_iid(const void *userdata, size_t i)
+{
+    const struct stack *stack = userdata;
+    uint32_t site = stack->sites[stack->n - 1 - i];
+    return stack->book->frames.items[stack->book->sites.items[site].frame].iid;
+}
+
 static void intern_site(struct dump *dump, const struct profile_process *process, uint32_t site)
 {
     struct heap_book *book = process->book;
@@ -254,7 +123,9 @@ static void intern_site(struct dump *dump, const struct profile_process *process
         intern_frame(dump, process, &book->frames.items[book->sites.items[sites[i]].frame]);
     uint32_t iid = ++dump->profile->n_sites;
     book->sites.items[site].iid = iid;
-    WRITE_INTERNED(dump, put_callstack(dump->w, book, iid, sites, n));
+    const struct stack stack = {book, sites, n};
+    interned_callstack(&dump->profile->interned, iid, n, frame_iid, &stack);
+    dump->failed |= dump->profile->interned.failed;
 }
 
 static void intern_sites(struct dump *dump, const struct profile_process *process)
@@ -393,31 +264,21 @@ static void write_samples(struct dump *dump, const struct profile_process *proce
     } while (at < process->book->sites.n);
 }
 
-static void forget_texts(struct profile_writer *profile)
-{
-    for (int i = 0; i < PROFILE_TEXT_KINDS; i++) {
-        strset_done(&profile->texts[i]);
-        profile->texts[i] = (struct strset){0};
-    }
-}
-
 static void begin_state(struct profile_writer *profile)
 {
-    forget_texts(profile);
     profile->state++;
-    profile->n_mappings = profile->n_frames = profile->interned_bytes = 0;
+    profile->n_mappings = profile->n_frames = 0;
     profile->n_sites = 0;
-    profile->n_dropped = profile->writer->packets_dropped;
-    packet_writer_clear_state(profile->writer);
+    interned_stacks_begin(&profile->interned);
 }
 
 // Returns whether readers can still use the state. A lost packet may also be of another user of the
 // sequence.
 static bool is_state_good(const struct profile_writer *profile)
 {
+    const struct interned_stacks *interned = &profile->interned;
     return profile->state && !profile->failed && profile->n_sites < SITE_IIDS &&
-           profile->n_dropped == profile->writer->packets_dropped &&
-           profile->interned_bytes <= interned_max(profile);
+           interned_stacks_is_whole(interned) && interned->bytes <= interned->retain_max;
 }
 
 void profile_take(struct profile_writer *profile)
@@ -438,11 +299,15 @@ bool profile_write(struct profile_writer *profile, const struct profile_process 
         .now_coarse = profile->taken_coarse,
     };
     profile->taken = 0;
+    profile->interned.writer = profile->writer;
+    profile->interned.retain_max = interned_stacks_retainable(profile->writer);
+    profile->interned.now = dump.now;
     if (!is_state_good(profile))
         begin_state(profile);
     for (size_t i = 0; i < n; i++)
         intern_sites(&dump, &processes[i]);
-    end_interned(&dump);
+    interned_stacks_end(&profile->interned);
+    dump.failed |= profile->interned.failed;
     for (size_t i = 0; i < n && !dump.failed; i++)
         write_samples(&dump, &processes[i], i == n - 1);
     profile->failed = dump.failed;
@@ -451,5 +316,5 @@ bool profile_write(struct profile_writer *profile, const struct profile_process 
 
 void profile_writer_done(struct profile_writer *profile)
 {
-    forget_texts(profile);
+    interned_stacks_done(&profile->interned);
 }

@@ -10,6 +10,7 @@
 
 #include "common/nsec.h"
 #include "producer/sources/heap/heap_book.h"
+#include "producer/sources/interned_stacks.h"
 #include "producer/trace/packet_writer.h"
 
 // One heap of a process. The flags are the flags of ProcessHeapSamples.
@@ -28,8 +29,6 @@ struct profile_process {
     nsec_t start_coarse;            // CLOCK_MONOTONIC_COARSE
 };
 
-enum profile_text { PROFILE_BUILD_ID, PROFILE_PATH, PROFILE_FUNCTION, PROFILE_TEXT_KINDS };
-
 // All zero except the members that the user sets.
 struct profile_writer {
     struct packet_writer *writer; // borrowed
@@ -42,10 +41,9 @@ struct profile_writer {
     nsec_t taken, taken_coarse;
 
     // Since the sequence's state began:
-    struct strset texts[PROFILE_TEXT_KINDS]; // interned texts; ids count from 1
-    uint64_t n_mappings, n_frames, interned_bytes;
+    struct interned_stacks interned;
+    uint64_t n_mappings, n_frames;
     uint32_t n_sites;
-    uint64_t n_dropped;  // dropped by the packet writer before
     uint64_t state;      // counts starts of the state; 0: none yet
     uint64_t next_index; // of the ProfilePackets
     bool failed;         // the last dump is incomplete

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// linux.perf: samples of call stacks by the kernel's perf events.
+//
+// A timer reads the rings of all CPUs. A sample becomes a stack of frames at once, while its
+// process perhaps still lives. It is written when the frames have their names, which a helper reads
+// from the files; until then it waits, and not longer than WAIT_MAX.
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/memory.h"
+#include "producer/ground/proc_text.h"
+#include "producer/sources/perf/perf_code.h"
+#include "producer/sources/perf/perf_kernel.h"
+#include "producer/sources/perf/perf_open.h"
+#include "producer/sources/perf/perf_ring.h"
+#include "producer/sources/perf/perf_settings.h"
+#include "producer/sources/perf/perf_tasks.h"
+#include "producer/sources/perf/perf_writer.h"
+#include "producer/sources/source.h"
+#include "protos/fields.h"
+
+#define WAIT_MAX   (3 * NSEC_PER_SEC)
+#define FLUSH_WAIT (500 * NSEC_PER_MSEC)
+#define STOP_WAIT  (3 * NSEC_PER_SEC)
+#define ERR_MAX    160
+#define MARKS_FROM ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
+
+extern const struct source_class perf_class;
+
+struct perf_ring_io {
+    struct loop_io *io;
+};
+VEC_DEFINE(perf_ring_io_vec, struct perf_ring_io);
+
+struct perf_source {
+    struct source_env env;
+    struct perf_settings settings;
+    struct perf_layout layout;
+    struct perf_cpu_events_vec cpus;
+    struct perf_ring_vec rings; // one for each of `cpus`
+    struct perf_ring_io_vec ios;
+    struct loop_timer *timer;
+    clockid_t clock; // of the records
+    nsec_t to_boot;  // what is added to a record's time
+    struct perf_kernel kernel;
+    struct perf_code code;
+    struct perf_tasks tasks;
+    struct perf_writer writer;
+    // Samples that wait, one behind the other.
+    uint8_t *waiting;
+    size_t waiting_size, waiting_capacity, sample_size;
+    bool is_started, has_ended;
+    uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
+    char problem[ERR_MAX];
+};
+
+// Samples that wait.
+
+static struct perf_waiting *waiting_at(struct perf_source *perf, size_t offset)
+{
+    return (struct perf_waiting *)(perf->waiting + offset);
+}
+
+static void written(struct perf_source *perf, bool is_written)
+{
+    perf->n_samples += is_written;
+    perf->n_refused += !is_written;
+}
+
+// Returns room for a sample, or NULL: there are too many.
+static struct perf_waiting *waiting_push(struct perf_source *perf)
+{
+    size_t size = perf->waiting_size + perf->sample_size;
+    if (size > perf->settings.waiting_max ||
+        vec_reserve((void **)&perf->waiting, &perf->waiting_capacity, size, 1) < 0)
+        return NULL;
+    struct perf_waiting *sample = waiting_at(perf, perf->waiting_size);
+    perf->waiting_size = size;
+    return sample;
+}
+
+// Writes the samples that have their names, or all of them.
+static void waiting_write(struct perf_source *perf, bool all)
+{
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    size_t kept = 0;
+    all |= perf_code_is_large(&perf->code);
+    for (size_t at = 0; at < perf->waiting_size; at += perf->sample_size) {
+        struct perf_waiting *sample = waiting_at(perf, at);
+        bool is_ready = all || now >= sample->deadline || sample->stack == CODE_STACK_NONE ||
+                        perf_code_is_ready(&perf->code, sample->stack);
+        if (is_ready) {
+            written(perf, perf_write_sample(&perf->writer, sample));
+            continue;
+        }
+        if (kept != at)
+            memmove(perf->waiting + kept, perf->waiting + at, perf->sample_size);
+        kept += perf->sample_size;
+    }
+    perf->waiting_size = kept;
+    interned_stacks_end(&perf->writer.interned);
+    if (kept == 0 && perf_code_is_large(&perf->code)) {
+        perf_code_forget(&perf->code);
+        perf_writer_renew(&perf->writer);
+    }
+}
+
+static void names_came(void *userdata)
+{
+    waiting_write(userdata, false);
+}
+
+// Samples.
+
+// Adds the frames of the kernel's call chain, innermost first.
+static size_t frames_of_chain(struct perf_source *perf, const struct perf_record *record,
+                              struct perf_task *task, uint32_t *frames)
+{
+    uint64_t context = PERF_CONTEXT_USER;
+    bool is_first = true;
+    size_t n = 0;
+    for (size_t i = 0; i < record->sample.n_chain && n < PERF_FRAMES_MAX; i++) {
+        uint64_t address;
+        memcpy(&address, record->sample.chain + i, sizeof(address));
+        if (address >= MARKS_FROM) {
+            context = address;
+            is_first = true;
+            continue;
+        }
+        // A return address belongs to the call in front of it.
+        uint64_t pc = address - !is_first;
+        uint32_t frame = CODE_STACK_NONE;
+        is_first = false;
+        if (context == (uint64_t)PERF_CONTEXT_USER && task->pid != 0) {
+            frame = perf_task_frame(&perf->tasks, task, pc);
+        } else if (context == (uint64_t)PERF_CONTEXT_KERNEL) {
+            uint32_t function = perf_kernel_find(&perf->kernel, pc);
+            const char *name =
+                function == KERNEL_NONE ? NULL : perf_kernel_name(&perf->kernel, function);
+            frame = perf_code_kernel_frame(&perf->code, function, name);
+        }
+        if (frame != CODE_STACK_NONE)
+            frames[n++] = frame;
+    }
+    return n;
+}
+
+static void sample_take(struct perf_source *perf, const struct perf_record *record)
+{
+    uint32_t frames[PERF_FRAMES_MAX];
+    struct perf_task *task = perf_tasks_get(&perf->tasks, (int32_t)record->pid);
+    if (!task || task->scope != TASK_SAMPLED) {
+        perf->n_left_out++;
+        return;
+    }
+    struct perf_waiting *sample = waiting_push(perf);
+    struct perf_waiting *skipped = sample ? NULL : memory_malloc(perf->sample_size);
+    struct perf_waiting *to = sample ? sample : skipped;
+    if (!to)
+        return;
+    nsec_t time = (nsec_t)record->time + perf->to_boot;
+    *to = (struct perf_waiting){.time = time,
+                                .deadline = nsec_now(CLOCK_BOOTTIME) + WAIT_MAX,
+                                .cpu = record->cpu,
+                                .pid = record->pid,
+                                .tid = record->tid,
+                                .mode = record->sample.mode,
+                                .stack = CODE_STACK_NONE};
+    memcpy(to->counts, record->sample.counts, perf->settings.n_events * sizeof(uint64_t));
+    if (skipped) {
+        perf->n_too_many++;
+        perf_write_skipped(&perf->writer, skipped, PB_PROFILER_SKIP_UNWIND_ENQUEUE);
+        free(skipped);
+        return;
+    }
+    bool was_made_code = task->is_made_code;
+    size_t n = frames_of_chain(perf, record, task, frames);
+    if (n > 0)
+        to->stack = perf_code_stack(&perf->code, frames, n);
+    pid_feed_publish(perf->env.pids, (int32_t)record->pid);
+    pid_feed_publish(perf->env.pids, (int32_t)record->tid);
+    if (task->is_made_code && !was_made_code) // perf maps name what it made
+        pid_feed_profiled(perf->env.pids, task->pid);
+}
+
+static void record_take(struct perf_source *perf, const struct perf_record *record)
+{
+    switch (record->kind) {
+    case PERF_SAMPLED:
+        sample_take(perf, record);
+        break;
+    case PERF_LOST:
+        perf->n_lost += record->n_lost;
+        perf_write_lost(&perf->writer, (nsec_t)record->time + perf->to_boot, record->cpu,
+                        record->n_lost);
+        break;
+    default:
+        perf_tasks_note(&perf->tasks, record);
+        break;
+    }
+}
+
+static void clock_compare(struct perf_source *perf)
+{
+    perf->to_boot =
+        perf->clock == CLOCK_BOOTTIME ? 0 : nsec_now(CLOCK_BOOTTIME) - nsec_now(perf->clock);
+}
+
+static void stop_events(struct perf_source *perf);
+
+// Ends the source if this process has grown beyond the config's limit.
+static void guard(struct perf_source *perf)
+{
+    char text[128];
+    uint64_t pages = 0;
+    if (!perf->settings.memory_max_kb || perf->has_ended)
+        return;
+    struct span statm = text_file_span(text, sizeof(text), perf->env.roots->proc, "/self/statm");
+    if (!span_take_u64(&statm, &pages) || !span_take_u64(&statm, &pages) ||
+        pages * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024) <= perf->settings.memory_max_kb)
+        return;
+    perf->has_ended = true;
+    stop_events(perf);
+    waiting_write(perf, true);
+    perf_write_guardrail(&perf->writer, nsec_now(CLOCK_BOOTTIME));
+    snprintf(perf->problem, sizeof(perf->problem),
+             "the recorder takes more than max_daemon_memory_kb (%llu): sampling has ended",
+             (unsigned long long)perf->settings.memory_max_kb);
+    log_warning(perf->env.log, "linux.perf: %s", perf->problem);
+}
+
+static void rings_read(void *userdata)
+{
+    struct perf_source *perf = userdata;
+    clock_compare(perf);
+    uint64_t time_max = (uint64_t)nsec_now(perf->clock);
+    perf_rings_begin(&perf->rings, &perf->layout);
+    for (struct perf_ring *ring; (ring = perf_rings_next(&perf->rings, &perf->layout, time_max));)
+        record_take(perf, &ring->record);
+    perf_rings_end(&perf->rings);
+    perf_code_ask(&perf->code);
+    waiting_write(perf, false);
+    guard(perf);
+}
+
+static void counters_read(void *userdata)
+{
+    struct perf_source *perf = userdata;
+    uint64_t values[1 + PERF_COUNTS_MAX];
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    vec_foreach(&perf->cpus, cpu) {
+        ssize_t n = read(cpu->fds[0], values, sizeof(values));
+        if (n == (ssize_t)((1 + cpu->n) * sizeof(values[0])))
+            written(perf, perf_write_counts(&perf->writer, now, cpu->cpu, values + 1));
+    }
+    interned_stacks_end(&perf->writer.interned);
+}
+
+// The life of the source.
+
+static void perf_check(const Pb__DataSourceConfig *config,
+                       void (*warn)(void *userdata, const char *what), void *userdata)
+{
+    const Pb__PerfEventConfig *own = config->perf_event_config;
+    if (own && own->callstack_sampling && own->timebase &&
+        own->timebase->interval_case == PB__PERF_EVENTS__TIMEBASE__INTERVAL_POLL_PERIOD_MS)
+        warn(userdata, "callstack_sampling: has no effect with poll_period_ms");
+}
+
+static struct source *perf_close(struct source *source)
+{
+    struct perf_source *perf = (struct perf_source *)source;
+    if (!perf)
+        return NULL;
+    stop_events(perf);
+    vec_foreach(&perf->rings, ring)
+        perf_ring_unmap(ring);
+    perf_ring_vec_done(&perf->rings);
+    perf_events_close(&perf->cpus);
+    perf_kernel_done(&perf->kernel);
+    perf_tasks_done(&perf->tasks);
+    perf_writer_done(&perf->writer);
+    perf_code_done(&perf->code);
+    free(perf->waiting);
+    free(perf);
+    return NULL;
+}
+
+static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *config,
+                     struct source **ret, struct err *err)
+{
+    struct perf_settings settings;
+    uint32_t random = 0;
+    int r = perf_settings_read(env->roots, config->perf_event_config, &settings, err);
+    if (r < 0)
+        return r;
+    struct perf_source *perf = calloc(1, sizeof(*perf));
+    if (!perf)
+        return -ENOMEM;
+    perf->env = *env;
+    perf->settings = settings;
+    perf->layout = perf_events_layout(&perf->settings);
+    perf->sample_size = sizeof(struct perf_waiting) + settings.n_events * sizeof(uint64_t);
+    if (settings.n_shards > 1 && getrandom(&random, sizeof(random), GRND_NONBLOCK) > 0)
+        random %= settings.n_shards;
+    perf->tasks = (struct perf_tasks){.code = &perf->code,
+                                      .settings = &perf->settings,
+                                      .requester = env->requester,
+                                      .proc = env->roots->proc,
+                                      .shard = random};
+    perf->writer = (struct perf_writer){
+        .writer = env->writer, .code = &perf->code, .settings = &perf->settings, .shard = random};
+    r = perf_code_init(&perf->code, env->helper, env->log, env->roots->proc);
+    if (r < 0) {
+        perf_close((struct source *)perf);
+        return r;
+    }
+    perf->code.answered = names_came;
+    perf->code.userdata = perf;
+    *ret = (struct source *)perf;
+    return 0;
+}
+
+static void kernel_read(struct perf_source *perf)
+{
+    int r = perf_kernel_read(&perf->kernel, perf->env.roots->proc);
+    if (r == 0 && perf->kernel.functions.n > 0)
+        return;
+    if (perf->kernel.is_hidden)
+        log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
+                                   "kernel.kptr_restrict hides their addresses");
+    else
+        log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
+                                   "/proc/kallsyms cannot be read");
+}
+
+static int perf_prepare(struct source *source, struct err *err)
+{
+    struct perf_source *perf = (struct perf_source *)source;
+    if (perf->cpus.n > 0)
+        return 0;
+    if (perf->settings.kernel_frames)
+        kernel_read(perf);
+    int r = perf_events_open(&perf->settings, perf->env.roots, &perf->cpus, &perf->clock, err);
+    if (r < 0)
+        perf_events_close(&perf->cpus);
+    return r;
+}
+
+static int ring_add(struct perf_source *perf, int fd)
+{
+    struct perf_ring ring;
+    int r = perf_ring_map(&ring, fd, perf->settings.ring_pages);
+    if (r == 0 && (r = perf_ring_vec_push(&perf->rings, ring)) < 0)
+        perf_ring_unmap(&ring);
+    struct perf_ring_io io = {0};
+    if (r == 0)
+        r = loop_add_io(perf->env.loop, fd, EPOLLIN, rings_read, perf, &io.io);
+    if (r == 0 && (r = perf_ring_io_vec_push(&perf->ios, io)) < 0)
+        loop_remove_io(io.io);
+    return r;
+}
+
+static int perf_start(struct source *source, struct err *err)
+{
+    struct perf_source *perf = (struct perf_source *)source;
+    bool polls = perf->settings.poll_period > 0;
+    nsec_t period = polls ? perf->settings.poll_period : perf->settings.read_period;
+    int r = perf_prepare(source, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == 0 && !polls && i < perf->cpus.n; i++)
+        r = ring_add(perf, perf->cpus.items[i].fds[0]);
+    if (r < 0)
+        return err_errno(err, r, "the ring of %u pages", perf->settings.ring_pages);
+    r = loop_add_timer(perf->env.loop, nsec_now(CLOCK_BOOTTIME) + period, period,
+                       polls ? counters_read : rings_read, perf, &perf->timer);
+    if (r < 0)
+        return err_errno(err, r, "event loop");
+    perf_events_enable(&perf->cpus, true);
+    perf->is_started = true;
+    return 0;
+}
+
+static void stop_events(struct perf_source *perf)
+{
+    perf->timer = loop_remove_timer(perf->timer);
+    vec_foreach(&perf->ios, io)
+        loop_remove_io(io->io);
+    perf_ring_io_vec_done(&perf->ios);
+    if (perf->is_started)
+        perf_events_enable(&perf->cpus, false);
+    perf->is_started = false;
+}
+
+static void settle(struct perf_source *perf, nsec_t time)
+{
+    if (perf->settings.poll_period || perf->has_ended)
+        return;
+    rings_read(perf);
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + time;
+    while (perf->waiting_size > 0 && perf->code.n_calls > 0 &&
+           nsec_now(CLOCK_MONOTONIC) < deadline &&
+           foreign_helper_settle(perf->env.helper, deadline))
+        waiting_write(perf, false);
+    waiting_write(perf, true);
+}
+
+static void perf_flush(struct source *source)
+{
+    settle((struct perf_source *)source, FLUSH_WAIT);
+}
+
+static void perf_stop(struct source *source)
+{
+    struct perf_source *perf = (struct perf_source *)source;
+    stop_events(perf);
+    settle(perf, STOP_WAIT);
+    uint64_t n_damaged = 0;
+    vec_foreach(&perf->rings, ring)
+        n_damaged += ring->n_damaged;
+    if (n_damaged)
+        log_warning(perf->env.log, "linux.perf: %llu records of the kernel were malformed",
+                    (unsigned long long)n_damaged);
+    if (perf->n_lost)
+        log_warning(perf->env.log,
+                    "linux.perf: the kernel's rings were full: %llu records are lost (raise "
+                    "ring_buffer_pages, or lower the frequency)",
+                    (unsigned long long)perf->n_lost);
+    if (perf->n_too_many)
+        log_warning(perf->env.log,
+                    "linux.perf: %llu samples have no stack: too many waited for their names "
+                    "(raise max_enqueued_footprint_kb)",
+                    (unsigned long long)perf->n_too_many);
+}
+
+static void perf_counts(const struct source *source, struct source_counts *ret)
+{
+    const struct perf_source *perf = (const struct perf_source *)source;
+    *ret = (struct source_counts){.events = perf->n_samples,
+                                  .events_lost = perf->n_lost + perf->n_refused + perf->n_too_many,
+                                  .problem = perf->problem[0] ? perf->problem : NULL};
+}
+
+static void perf_clear_state(struct source *source)
+{
+    ((struct perf_source *)source)->writer.has_begun = false;
+}
+
+#define UNREAD(field, why)                                                                         \
+    {                                                                                              \
+        &pb__perf_event_config__descriptor, field, false, why, 0                                   \
+    }
+
+static const struct config_unread unread[] = {
+    UNREAD("remote_descriptor_timeout_ms", "no process is asked for its descriptors"),
+    UNREAD("unwind_state_clear_period_ms", "the state of processes is small"),
+    {&pb__perf_event_config__descriptor, "target_installed_by", true,
+     "there are no packages of Android here", 0},
+    {&pb__perf_event_config__descriptor, "cpuid", true, "events are opened on each machine", 0},
+    {0},
+};
+
+const struct source_class perf_class = {
+    .name = "linux.perf",
+    .summary = "call stacks: of CPU time, page faults, and any event of the kernel",
+    .config = SOURCE_CONFIG(perf_event_config),
+    .unread = unread,
+    .check = perf_check,
+    .open = perf_open,
+    .prepare = perf_prepare,
+    .start = perf_start,
+    .flush = perf_flush,
+    .stop = perf_stop,
+    .close = perf_close,
+    .counts = perf_counts,
+    .clear_state = perf_clear_state,
+};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The processes that samples are of: whether they are sampled, and which code they have mapped.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map.h"
+#include "common/str.h"
+#include "common/vec.h"
+#include "producer/sources/heap/code_map.h"
+#include "producer/sources/perf/perf_code.h"
+#include "producer/sources/perf/perf_ring_record.h"
+#include "producer/sources/perf/perf_settings.h"
+#include "producer/sources/requester.h"
+
+// A piece of a file in the memory of a process.
+struct task_mapping {
+    uint32_t file; // in the code
+    uint64_t start, offset;
+};
+VEC_DEFINE(task_mapping_vec, struct task_mapping);
+
+enum task_scope { TASK_UNDECIDED, TASK_SAMPLED, TASK_LEFT_OUT };
+
+struct perf_task {
+    int32_t pid;
+    enum task_scope scope;
+    bool is_chosen;    // named by the config, or started by such a process
+    bool has_mappings; // all code that the process has mapped is known
+    bool has_owner;
+    bool is_made_code; // was in code that it made at run time
+    struct code_owner owner;
+    struct code_map code; // numbers of mappings
+    struct task_mapping_vec mappings;
+    struct map64 frame_of; // address -> frame
+    uint64_t generation;   // of the frames
+};
+VEC_DEFINE(perf_task_vec, struct perf_task *);
+
+struct perf_tasks {
+    struct perf_code *code; // borrowed, as the next members
+    const struct perf_settings *settings;
+    const struct requester *requester;
+    const char *proc;
+    uint32_t shard; // the sampled part of all processes
+
+    struct map64 by_pid;      // -> struct perf_task
+    struct strset additional; // programs that were taken as they came
+    size_t n;
+};
+
+void perf_tasks_done(struct perf_tasks *tasks);
+
+// Notes what a record other than a sample says.
+void perf_tasks_note(struct perf_tasks *tasks, const struct perf_record *record);
+
+// Returns the process of a sample, with `scope` decided; NULL if there are too many processes.
+struct perf_task *perf_tasks_get(struct perf_tasks *tasks, int32_t pid);
+
+// Returns the frame at an address of the process, or CODE_STACK_NONE.
+uint32_t perf_task_frame(struct perf_tasks *tasks, struct perf_task *task, uint64_t address);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes PerfSample packets, with the interned data that they refer to.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/nsec.h"
+#include "producer/sources/interned_stacks.h"
+#include "producer/sources/perf/perf_code.h"
+#include "producer/sources/perf/perf_settings.h"
+
+// A sample that waits until it can be written.
+struct perf_waiting {
+    nsec_t time;     // of CLOCK_BOOTTIME
+    nsec_t deadline; // when it is written in any case
+    uint32_t cpu, pid, tid;
+    uint32_t mode;         // a PERF_RECORD_MISC_CPUMODE
+    uint32_t stack;        // CODE_STACK_NONE: none
+    uint32_t unwind_error; // a Profiling.StackUnwindError
+    uint64_t counts[];
+};
+
+// All zero except the first members.
+struct perf_writer {
+    struct packet_writer *writer; // borrowed, as the next members
+    struct perf_code *code;
+    const struct perf_settings *settings;
+    uint32_t shard;
+
+    struct interned_stacks interned;
+    uint64_t n_mappings, n_frames, n_stacks; // ids so far
+    uint64_t renewed_at;                     // bytes of interned data before
+    bool has_begun;
+};
+
+// Each returns false if the buffer refused the packet.
+bool perf_write_sample(struct perf_writer *perf, const struct perf_waiting *sample);
+// A sample without a stack, with the reason: a PerfSample.SampleSkipReason.
+bool perf_write_skipped(struct perf_writer *perf, const struct perf_waiting *sample, int reason);
+bool perf_write_lost(struct perf_writer *perf, nsec_t time, uint32_t cpu, uint64_t n);
+// The counters of a CPU without a sample.
+bool perf_write_counts(struct perf_writer *perf, nsec_t time, uint32_t cpu, const uint64_t *counts);
+// The source ended itself, because it took too much memory.
+bool perf_write_guardrail(struct perf_writer *perf, nsec_t time);
+
+// Writes all interned data anew, before the next sample.
+void perf_writer_renew(struct perf_writer *perf);
+// Ids of frames and stacks have become invalid (perf_code_forget()).
+void perf_writer_done(struct perf_writer *perf);

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of linux.perf that need no event of the kernel: the config, names of the kernel, the
+// processes and their code. /proc and tracefs are made up.
+#include <linux/perf_event.h>
+
+#include "common/elements.h"
+#include "producer/sources/perf/perf_kernel.h"
+#include "producer/sources/perf/perf_settings.h"
+#include "producer/sources/perf/perf_tasks.h"
+#include "tests/unit/source_fixture.h"
+
+struct parts {
+    struct source_fixture f;
+    char tracefs[80];
+    Pb__PerfEventConfig config;
+    Pb__PerfEvents__Timebase timebase;
+    Pb__PerfEventConfig__CallstackSampling stacks;
+    Pb__PerfEventConfig__Scope scope;
+    struct perf_settings settings;
+    struct perf_code code;
+    struct perf_tasks tasks;
+};
+
+static void answered(void *userdata)
+{
+    (void)userdata;
+}
+
+static void parts_init(struct parts *p)
+{
+    memset(p, 0, sizeof(*p));
+    fixture_init(&p->f, "linux.perf", 1u << 20);
+    snprintf(p->tracefs, sizeof(p->tracefs), "%s/tracefs", p->f.root);
+    p->f.roots.tracefs = p->tracefs;
+    pb__perf_event_config__init(&p->config);
+    pb__perf_events__timebase__init(&p->timebase);
+    pb__perf_event_config__callstack_sampling__init(&p->stacks);
+    pb__perf_event_config__scope__init(&p->scope);
+    p->config.timebase = &p->timebase;
+    p->config.callstack_sampling = &p->stacks;
+    p->stacks.scope = &p->scope;
+    assert_int_equal(perf_code_init(&p->code, NULL, &p->f.log, p->f.proc), 0);
+    p->code.answered = answered;
+    p->tasks = (struct perf_tasks){.code = &p->code, .settings = &p->settings, .proc = p->f.proc};
+}
+
+static void parts_done(struct parts *p)
+{
+    perf_tasks_done(&p->tasks);
+    perf_code_done(&p->code);
+    p->f.class->close(NULL);
+    fixture_done(&p->f);
+}
+
+static int read_settings(struct parts *p, struct err *err)
+{
+    *err = (struct err){0};
+    return perf_settings_read(&p->f.roots, &p->config, &p->settings, err);
+}
+
+static void a_config_without_fields_samples_the_cpu(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    parts_init(&p);
+    p.config.timebase = NULL;
+    p.config.callstack_sampling = NULL;
+    assert_int_equal(read_settings(&p, &err), 0);
+    assert_int_equal(p.settings.events[0].type, PERF_TYPE_SOFTWARE);
+    assert_int_equal(p.settings.events[0].config, PERF_COUNT_SW_CPU_CLOCK);
+    assert_true(p.settings.is_frequency);
+    assert_int_equal(p.settings.interval, 10);
+    assert_false(perf_settings_has_stacks(&p.settings));
+    p.config.all_cpus = true; // the older form
+    p.config.sampling_frequency = 50;
+    assert_int_equal(read_settings(&p, &err), 0);
+    assert_int_equal(p.settings.interval, 50);
+    assert_int_equal(p.settings.user_frames, PERF_USER_CHAIN);
+    parts_done(&p);
+}
+
+static void a_tracepoint_is_looked_up(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    Pb__PerfEvents__Tracepoint tracepoint;
+    parts_init(&p);
+    pb__perf_events__tracepoint__init(&tracepoint);
+    fixture_text(&p.f, "tracefs/events/vmscan/mm_vmscan_direct_reclaim_begin/id", "321\n");
+    p.timebase.event_case = PB__PERF_EVENTS__TIMEBASE__EVENT_TRACEPOINT;
+    p.timebase.tracepoint = &tracepoint;
+    tracepoint.name = (char *)"vmscan:mm_vmscan_direct_reclaim_begin";
+    assert_int_equal(read_settings(&p, &err), 0);
+    assert_int_equal(p.settings.events[0].type, PERF_TYPE_TRACEPOINT);
+    assert_int_equal(p.settings.events[0].config, 321);
+    assert_false(p.settings.is_frequency);
+    assert_int_equal(p.settings.interval, 1);
+    static const char *const wrong[] = {"", "vmscan", "vmscan:", ":x", "../../x:id", "a:b/c"};
+    for (size_t i = 0; i < ELEMENTS(wrong); i++) {
+        tracepoint.name = (char *)wrong[i];
+        assert_int_equal(read_settings(&p, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "GROUP:EVENT"));
+    }
+    tracepoint.name = (char *)"vmscan:nothing";
+    assert_int_equal(read_settings(&p, &err), -ENOENT);
+    parts_done(&p);
+}
+
+static void wrong_numbers_are_refused(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    parts_init(&p);
+    p.timebase.interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL_PERIOD;
+    assert_int_equal(read_settings(&p, &err), -EINVAL); // a period of 0
+    p.timebase.period = 1000;
+    assert_int_equal(read_settings(&p, &err), 0);
+    assert_int_equal(p.settings.interval, 1000);
+    p.config.ring_buffer_pages = 3;
+    assert_int_equal(read_settings(&p, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "power of two"));
+    p.config.ring_buffer_pages = 16;
+    p.timebase.event_case = PB__PERF_EVENTS__TIMEBASE__EVENT_COUNTER;
+    p.timebase.counter = 1000;
+    assert_int_equal(read_settings(&p, &err), -EINVAL);
+    parts_done(&p);
+}
+
+static void modifiers_leave_out_the_others(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    Pb__PerfEvents__EventModifier user =
+        PB__PERF_EVENTS__EVENT_MODIFIER__EVENT_MODIFIER_COUNT_USERSPACE;
+    parts_init(&p);
+    p.timebase.modifiers = &user;
+    p.timebase.n_modifiers = 1;
+    assert_int_equal(read_settings(&p, &err), 0);
+    assert_false(p.settings.events[0].no_user);
+    assert_true(p.settings.events[0].no_kernel);
+    parts_done(&p);
+}
+
+static void functions_of_the_kernel_are_found(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct perf_kernel kernel = {0};
+    parts_init(&p);
+    fixture_text(&p.f, "proc/kallsyms",
+                 "ffffffff81000200 T second\n"
+                 "ffffffff81000100 t first\n"
+                 "ffffffff81000150 d data\n"
+                 "ffffffffc0000000 t of_module\t[zram]\n");
+    assert_int_equal(perf_kernel_read(&kernel, p.f.proc), 0);
+    assert_int_equal(kernel.functions.n, 3);
+    assert_int_equal(perf_kernel_find(&kernel, 0xffffffff810000ff), KERNEL_NONE);
+    assert_string_equal(perf_kernel_name(&kernel, perf_kernel_find(&kernel, 0xffffffff81000180)),
+                        "first");
+    assert_string_equal(perf_kernel_name(&kernel, perf_kernel_find(&kernel, 0xffffffffc0000010)),
+                        "of_module [zram]");
+    fixture_text(&p.f, "proc/kallsyms", "0000000000000000 T second\n");
+    assert_int_equal(perf_kernel_read(&kernel, p.f.proc), 0);
+    assert_int_equal(kernel.functions.n, 0);
+    assert_true(kernel.is_hidden);
+    perf_kernel_done(&kernel);
+    parts_done(&p);
+}
+
+static struct perf_record mapped(uint32_t pid, uint64_t start, const char *path)
+{
+    return (struct perf_record){
+        .kind = PERF_MAPPED,
+        .pid = pid,
+        .mapped = {.start = start, .end = start + 0x1000, .file_offset = 0x500, .path = path}};
+}
+
+static const struct code_frame *frame_at(struct parts *p, int32_t pid, uint64_t address)
+{
+    uint32_t frame = perf_task_frame(&p->tasks, perf_tasks_get(&p->tasks, pid), address);
+    assert_int_not_equal(frame, CODE_STACK_NONE);
+    return &p->code.frames.items[frame];
+}
+
+static void code_is_found_by_records_and_by_proc(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    parts_init(&p);
+    assert_int_equal(read_settings(&p, &err), 0);
+    // A process that is older than the recording.
+    fixture_text(&p.f, "proc/77/cmdline", "/usr/bin/old");
+    fixture_text(&p.f, "proc/77/maps",
+                 "1000-2000 r-xp 00000500 08:01 5 /usr/bin/old\n"
+                 "5000-6000 rw-p 00000000 00:00 0 [heap]\n");
+    const struct code_frame *frame = frame_at(&p, 77, 0x1010);
+    assert_string_equal(p.code.files.items[frame->file].path, "/usr/bin/old");
+    assert_int_equal(frame->offset, 0x510);
+    // A child has the code of its parent until it executes another program.
+    struct perf_record record = {
+        .kind = PERF_FORKED, .pid = 80, .tid = 80, .forked.parent_pid = 77};
+    perf_tasks_note(&p.tasks, &record);
+    assert_ptr_equal(frame_at(&p, 80, 0x1010), frame);
+    record = (struct perf_record){.kind = PERF_EXECUTED, .pid = 80, .named.name = "new"};
+    perf_tasks_note(&p.tasks, &record);
+    assert_int_equal(frame_at(&p, 80, 0x1010)->file, CODE_NOWHERE);
+    assert_true(perf_tasks_get(&p.tasks, 80)->is_made_code);
+    record = mapped(80, 0x1000, "/usr/bin/new");
+    perf_tasks_note(&p.tasks, &record);
+    frame = frame_at(&p, 80, 0x1010);
+    assert_string_equal(p.code.files.items[frame->file].path, "/usr/bin/new");
+    // Code without a file, and files of memory, keep their addresses.
+    record = mapped(80, 0x9000, "/memfd:jit");
+    perf_tasks_note(&p.tasks, &record);
+    frame = frame_at(&p, 80, 0x9010);
+    assert_int_equal(frame->file, CODE_NOWHERE);
+    assert_int_equal(frame->offset, 0x9010);
+    record = (struct perf_record){.kind = PERF_EXITED, .pid = 80, .tid = 80};
+    perf_tasks_note(&p.tasks, &record);
+    assert_int_equal(p.tasks.n, 1);
+    parts_done(&p);
+}
+
+static void the_config_picks_processes(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    int32_t pids[] = {77}, others[] = {78};
+    char *names[] = {(char *)"work*"};
+    parts_init(&p);
+    p.scope.target_pid = pids;
+    p.scope.n_target_pid = 1;
+    p.scope.target_cmdline = names;
+    p.scope.n_target_cmdline = 1;
+    p.scope.exclude_pid = others;
+    p.scope.n_exclude_pid = 1;
+    assert_int_equal(read_settings(&p, &err), 0);
+    fixture_text(&p.f, "proc/78/cmdline", "/usr/bin/worker");
+    fixture_text(&p.f, "proc/79/cmdline", "/usr/bin/worker");
+    fixture_text(&p.f, "proc/80/cmdline", "/usr/bin/other");
+    assert_int_equal(perf_tasks_get(&p.tasks, 77)->scope, TASK_SAMPLED);
+    assert_int_equal(perf_tasks_get(&p.tasks, 78)->scope, TASK_LEFT_OUT);
+    assert_int_equal(perf_tasks_get(&p.tasks, 79)->scope, TASK_SAMPLED);
+    assert_int_equal(perf_tasks_get(&p.tasks, 80)->scope, TASK_LEFT_OUT);
+    const struct perf_record forked = {
+        .kind = PERF_FORKED, .pid = 81, .tid = 81, .forked.parent_pid = 77};
+    perf_tasks_note(&p.tasks, &forked);
+    assert_int_equal(perf_tasks_get(&p.tasks, 81)->scope, TASK_LEFT_OUT);
+    p.scope.target_descendants = true;
+    assert_int_equal(read_settings(&p, &err), 0);
+    perf_tasks_note(&p.tasks, &forked);
+    assert_int_equal(perf_tasks_get(&p.tasks, 81)->scope, TASK_SAMPLED);
+    const struct perf_record executed = {.kind = PERF_EXECUTED, .pid = 81, .named.name = "x"};
+    perf_tasks_note(&p.tasks, &executed);
+    assert_int_equal(perf_tasks_get(&p.tasks, 81)->scope, TASK_SAMPLED);
+    parts_done(&p);
+}
+
+static void equal_stacks_are_one(void **state)
+{
+    (void)state;
+    struct parts p;
+    parts_init(&p);
+    uint32_t one = perf_code_kernel_frame(&p.code, 1, "one");
+    uint32_t two = perf_code_kernel_frame(&p.code, 2, "two");
+    const uint32_t frames[] = {one, two}, turned[] = {two, one};
+    uint32_t stack = perf_code_stack(&p.code, frames, 2);
+    assert_int_equal(perf_code_kernel_frame(&p.code, 1, "one"), one);
+    assert_int_equal(perf_code_stack(&p.code, frames, 2), stack);
+    assert_int_not_equal(perf_code_stack(&p.code, turned, 2), stack);
+    assert_true(perf_code_is_ready(&p.code, stack));
+    assert_string_equal(perf_code_name(&p.code, &p.code.frames.items[two]), "two");
+    parts_done(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_config_without_fields_samples_the_cpu),
+        cmocka_unit_test(a_tracepoint_is_looked_up),
+        cmocka_unit_test(wrong_numbers_are_refused),
+        cmocka_unit_test(modifiers_leave_out_the_others),
+        cmocka_unit_test(functions_of_the_kernel_are_found),
+        cmocka_unit_test(code_is_found_by_records_and_by_proc),
+        cmocka_unit_test(the_config_picks_processes),
+        cmocka_unit_test(equal_stacks_are_one),
+    };
+    return cmocka_run_group_tests_name("perf_source", tests, NULL, NULL);
+}
