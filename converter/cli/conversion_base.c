@@ -10,6 +10,7 @@
 #include "converter/tables/database.h"
 #include "converter/tables/defend.h"
 #include "converter/tables/join.h"
+#include "converter/tables/statement.h"
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 

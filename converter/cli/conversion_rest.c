@@ -20,6 +20,7 @@
 #include "converter/tables/bulk.h"
 #include "converter/tables/indexes.h"
 #include "converter/tables/pages.h"
+#include "converter/tables/statement.h"
 
 DEFINE_CLEANUP(bulk_freep, struct bulk, bulk_free);
 

@@ -17,6 +17,7 @@
 #include "converter/import/import_trace.h"
 #include "converter/tables/database.h"
 #include "converter/tables/join.h"
+#include "converter/tables/statement.h"
 
 // The real-time offsets of two traces of one boot differ by the clock's slew between them; offsets
 // of two boots differ by more.

@@ -7,6 +7,7 @@
 #include "converter/import/importer.h"
 #include "converter/import/profile/samples.h"
 #include "converter/import/profile/stacks.h"
+#include "converter/import/track_event/track_events.h"
 #include "protos/fields.h"
 
 static void streaming_profile_sorted(struct import *im, const struct packet *packet)
