@@ -2,7 +2,8 @@
 //
 // If a hostile file takes over the parser, the process can run no programs, cannot reach the
 // network or other processes, and can write only to the folders of the output and of temporary
-// files. The paths are taken from the command line, so inputs and outputs may be in any folder.
+// files. The paths are taken from the command line, so inputs and outputs may be in any folder. The
+// cache of traces has the answers about other files, so the cache can only be read.
 //
 // The prompt runs the user's pager. The pager may need any file, so the sandbox of the prompt
 // guards no files.
@@ -97,10 +98,14 @@ void own_sandbox_output(struct own_sandbox *sandbox, const char *path)
         write_add(sandbox, folder_make_of(sandbox, target));
 }
 
-void own_sandbox_cache(struct own_sandbox *sandbox, const char *folder)
+void own_sandbox_cache(struct own_sandbox *sandbox, struct trace_cache *cache)
 {
-    if (folder)
-        write_add(sandbox, make(sandbox, "%s", folder));
+    if (!cache->folder)
+        return;
+    trace_keeper_start(cache);
+    read_add(sandbox, make(sandbox, "%s", cache->folder));
+    if (cache->keeper.pid)
+        write_add(sandbox, make(sandbox, "%s", cache->keeper.place.path));
 }
 
 static bool is_usable(const char *folder)

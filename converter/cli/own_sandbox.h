@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "common/sandbox.h"
+#include "converter/cli/trace_cache.h"
 
 VEC_DEFINE(made_vec, char *); // owned
 
@@ -29,8 +30,8 @@ void own_sandbox_input(struct own_sandbox *sandbox, const char *path);
 // NULL.
 void own_sandbox_output(struct own_sandbox *sandbox, const char *path);
 
-// Allows writing in the folder of the cache, and below. Ignores NULL.
-void own_sandbox_cache(struct own_sandbox *sandbox, const char *folder);
+// Allows reading of the cache, starts its keeper, and allows writing in the keeper's place.
+void own_sandbox_cache(struct own_sandbox *sandbox, struct trace_cache *cache);
 
 // Enters the sandbox, unless the environment has MMTRACE_SANDBOX=off. Parts that the kernel lacks
 // are left out; temporary files can be written. Empties `sandbox`. Returns false after another

@@ -155,11 +155,15 @@ static bool trace_convert_cached(const struct trace_order *order, const struct t
                                  int *ret_r, struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf messages = {0};
-    CLEANUP(cached_trace_done) struct cached_trace after = {0};
     struct working_folder folder = {.fd = -1};
     bool has_limits = order->limits->memory || order->limits->output;
+    CLEANUP(freep) char *output = NULL;
+    if (asprintf(&output, "%s/new", cache->keeper.place.path) < 0) {
+        output = NULL;
+        return false;
+    }
     say_hold(&messages);
-    int r = trace_convert(order, trace->working, &folder, ret, ret_is_cut, err);
+    int r = trace_convert(order, output, &folder, ret, ret_is_cut, err);
     say_hold(NULL);
     if ((*ret_is_cut && !has_limits) || is_of_the_place(r)) {
         sqlite3_close(STEAL(*ret));
@@ -169,12 +173,8 @@ static bool trace_convert_cached(const struct trace_order *order, const struct t
     }
     if (messages.size)
         fputs(messages.text, stderr);
-    bool is_same = cached_trace_of(cache, order->path, order->limits,
-                                   order->selection.crops_track_events, &after) &&
-                   after.key.size == trace->key.size &&
-                   memcmp(after.key.text, trace->key.text, trace->key.size) == 0;
-    if (r == 0 && is_same && !*ret_is_cut && trace->is_settled && interrupts_none(NULL))
-        trace_cache_keep(cache, trace, &messages, &folder);
+    if (r == 0 && !*ret_is_cut && interrupts_none(NULL))
+        trace_keeper_ask(cache, trace, &messages, &folder);
     working_folder_remove(&folder);
     *ret_r = r;
     return true;
@@ -201,7 +201,7 @@ static int trace_open(const struct trace_order *order, const struct trace_cache 
         return SQLITE_NOMEM;
     }
     interrupts_note();
-    if (!is_cacheable || !trace_cache_has_room(cache, order->path, folder) ||
+    if (!is_cacheable || !cache->keeper.pid || !trace_cache_has_room(cache, order->path, folder) ||
         !trace_convert_cached(order, cache, &trace, ret, ret_is_cut, &r, &err))
         r = trace_convert(order, output, NULL, ret, ret_is_cut, &err);
     if (!interrupts_let())
@@ -253,15 +253,20 @@ static bool question_is_database(const char *path)
     return str_eq(path, "-") ? stdin_is_database() : is_database(path);
 }
 
+void question_expect(const char *path, const struct limits *limits, struct trace_cache *cache)
+{
+    if (!limits->no_cache && !question_is_database(path))
+        trace_cache_open(cache, path, limits, false);
+}
+
 bool question_sandbox(const char *path, const char *output, const struct limits *limits,
                       struct trace_cache *cache)
 {
     struct own_sandbox sandbox = {.bounds_data = true};
-    if (!limits->no_cache)
-        trace_cache_open(cache, path);
+    question_expect(path, limits, cache);
     own_sandbox_input(&sandbox, path);
     own_sandbox_output(&sandbox, output);
-    own_sandbox_cache(&sandbox, cache->folder);
+    own_sandbox_cache(&sandbox, cache);
     return own_sandbox_enter(&sandbox);
 }
 
@@ -298,10 +303,10 @@ static bool query_sandbox(const struct query *query, struct trace_cache *cache)
     bool asks = !query->sql && !query->file;
     struct own_sandbox sandbox = {
         .reads_all = true, .writes_all = asks, .runs_programs = asks, .bounds_data = !asks};
-    if (!query->limits.no_cache)
-        trace_cache_open(cache, query->path);
+    if (!query->limits.no_cache && !question_is_database(query->path))
+        trace_cache_open(cache, query->path, &query->limits, query->crops);
     own_sandbox_input(&sandbox, query->path);
-    own_sandbox_cache(&sandbox, cache->folder);
+    own_sandbox_cache(&sandbox, cache);
     return own_sandbox_enter(&sandbox);
 }
 

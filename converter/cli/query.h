@@ -10,6 +10,10 @@
 
 struct sqlite3;
 
+// Prepares the cache for a question to the trace `path`, unless an option says otherwise. Must run
+// before own_sandbox_cache(). Nothing happens for a database.
+void question_expect(const char *path, const struct limits *limits, struct trace_cache *cache);
+
 // Opens the cache for a trace `path`, unless an option says otherwise, and enters the sandbox of a
 // verb that reads `path` and writes `output` (NULL or "-": standard output). Returns false after an
 // error, which is printed to stderr; the program must then end.

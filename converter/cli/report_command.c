@@ -41,18 +41,10 @@ struct options {
     struct limits limits;
 };
 
-// A file that the page is about
-struct subject_file {
-    struct trace_cache cache;
-    sqlite3 *handle;
-};
-
-static void files_close(struct subject_file (*files)[INPUTS_MAX])
+static void handles_close(sqlite3 *(*handles)[INPUTS_MAX])
 {
-    for (size_t i = 0; i < INPUTS_MAX; i++) {
-        sqlite3_close((*files)[i].handle);
-        trace_cache_done(&(*files)[i].cache);
-    }
+    for (size_t i = 0; i < INPUTS_MAX; i++)
+        sqlite3_close((*handles)[i]);
 }
 
 static int page_write(const struct options *options, const struct report_input *inputs, size_t n)
@@ -74,26 +66,26 @@ static int page_write(const struct options *options, const struct report_input *
 
 static int report_run(const struct options *options, char **paths, size_t n)
 {
-    CLEANUP(files_close) struct subject_file files[INPUTS_MAX] = {0};
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
+    CLEANUP(handles_close) sqlite3 *handles[INPUTS_MAX] = {0};
     struct report_input inputs[INPUTS_MAX] = {0};
     struct own_sandbox sandbox = {.bounds_data = true};
     bool is_cut = false;
     for (size_t i = 0; i < n; i++) {
-        if (!options->limits.no_cache)
-            trace_cache_open(&files[i].cache, paths[i]);
+        question_expect(paths[i], &options->limits, &cache);
         own_sandbox_input(&sandbox, paths[i]);
-        own_sandbox_cache(&sandbox, files[i].cache.folder);
     }
+    own_sandbox_cache(&sandbox, &cache);
     own_sandbox_output(&sandbox, options->output);
     if (!own_sandbox_enter(&sandbox))
         return EXIT_FAILED;
     for (size_t i = 0; i < n; i++) {
         bool this_is_cut;
-        if (question_open(paths[i], &options->limits, &files[i].cache, &files[i].handle,
-                          &this_is_cut) != SQLITE_OK)
+        if (question_open(paths[i], &options->limits, &cache, &handles[i], &this_is_cut) !=
+            SQLITE_OK)
             return EXIT_FAILED;
         is_cut |= this_is_cut;
-        inputs[i] = (struct report_input){.name = paths[i], .handle = files[i].handle};
+        inputs[i] = (struct report_input){.name = paths[i], .handle = handles[i]};
     }
     int code = page_write(options, inputs, n);
     return is_cut ? EXIT_FAILED : code;

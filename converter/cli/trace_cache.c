@@ -5,6 +5,8 @@
 // key. The folder is complete before rename() gives the folder its name, so no reader ever sees a
 // part. The size in the note shows a database that a crash of the machine cut short.
 //
+// The process that converts has no right to write into entries (trace_keeper.h).
+//
 // Nobody waits for a lock. Of two processes that convert the same trace, the first rename wins and
 // the second keeps its own database to itself. An entry that is removed stays whole for the
 // processes that have the entry open.
@@ -49,6 +51,7 @@
 #define ROOM_TIMES     64 // times the trace: more than databases of deflated traces take
 #define ROOM_LEAST     ((uint64_t)16 << 20)
 #define BLOCK_BYTES    512 // of st_blocks
+#define DAMAGED_S      1   // the time of an entry that is of no use
 #define LINKS_MAX      40  // in a path, as for the kernel
 
 static char *path_make(const char *folder, const char *name)
@@ -198,14 +201,10 @@ static bool own_folder_make(struct trace_cache *cache, int base, const char *fol
     return !fault;
 }
 
-void trace_cache_open(struct trace_cache *cache, const char *path)
+static void folder_find(struct trace_cache *cache)
 {
-    struct stat st;
     const char *size = getenv(SIZE_VARIABLE);
-    if (cache->folder || str_eq(path, "-") || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        return;
-    trace_cache_done(cache);
-    *cache = (struct trace_cache){.bytes_max = BYTES_DEFAULT};
+    cache->bytes_max = BYTES_DEFAULT;
     if (size && str_parse_size(size, &cache->bytes_max) < 0)
         say("%s=%s: not a size, as 512m or 2g", SIZE_VARIABLE, size);
     if (!cache->bytes_max)
@@ -222,8 +221,34 @@ void trace_cache_open(struct trace_cache *cache, const char *path)
         cache->folder = STEAL(folder);
 }
 
+// Reads no file: files of the cache come from traces, too.
+static bool entry_is_there(const struct cached_trace *trace)
+{
+    struct stat st;
+    return lstat(trace->entry, &st) == 0 && st.st_mtim.tv_sec != DAMAGED_S;
+}
+
+void trace_cache_open(struct trace_cache *cache, const char *path, const struct limits *limits,
+                      bool crops_track_events)
+{
+    struct cached_trace trace = {0};
+    struct stat st;
+    if (str_eq(path, "-") || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return;
+    if (!cache->is_looked_for)
+        folder_find(cache);
+    cache->is_looked_for = true;
+    bool is_cacheable = cached_trace_of(cache, path, limits, crops_track_events, &trace);
+    if (!is_cacheable || entry_is_there(&trace) || cached_trace_vec_push(&cache->traces, trace) < 0)
+        cached_trace_done(&trace);
+}
+
 void trace_cache_done(struct trace_cache *cache)
 {
+    trace_keeper_end(&cache->keeper);
+    vec_foreach(&cache->traces, trace)
+        cached_trace_done(trace);
+    cached_trace_vec_done(&cache->traces);
     free(cache->folder);
     free(cache->refusal);
     *cache = (struct trace_cache){0};
@@ -290,22 +315,24 @@ bool cached_trace_of(const struct trace_cache *cache, const char *path, const st
         return false;
     snprintf(name, sizeof(name), "%016" PRIx64, fnv_add(FNV_BEGIN, ret->key.text, ret->key.size));
     ret->entry = path_make(cache->folder, name);
-    ret->working = path_make(cache->folder, "new");
-    return ret->entry && ret->working;
+    ret->path = strdup(path);
+    ret->limits = *limits;
+    ret->crops_track_events = crops_track_events;
+    return ret->entry && ret->path;
 }
 
 void cached_trace_done(struct cached_trace *trace)
 {
     strbuf_done(&trace->key);
     free(trace->entry);
-    free(trace->working);
+    free(trace->path);
     *trace = (struct cached_trace){0};
 }
 
 // -- entries --
 
 // Empties and removes the entry `name` of the folder `fd`. The database goes first: a reader that
-// finds a note and no database converts.
+// finds a note and no database converts. The last file is there before an entry is whole.
 static void entry_remove(int fd, const char *name)
 {
     CLEANUP(close_fdp)
@@ -313,6 +340,7 @@ static void entry_remove(int fd, const char *name)
     if (entry >= 0) {
         unlinkat(entry, DATABASE, 0);
         unlinkat(entry, NOTE, 0);
+        unlinkat(entry, CACHE_MESSAGES, 0);
     }
     unlinkat(fd, name, AT_REMOVEDIR);
 }
@@ -354,6 +382,7 @@ static void messages_print(const char *text)
 
 bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret)
 {
+    static const struct timespec damaged[2] = {{.tv_sec = DAMAGED_S}, {.tv_sec = DAMAGED_S}};
     CLEANUP(strbuf_done) struct strbuf note = {0};
     const char *messages;
     CLEANUP(freep) char *path = path_make(trace->entry, DATABASE);
@@ -369,10 +398,7 @@ bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret)
         }
         sqlite3_close(STEAL(*ret));
     }
-    CLEANUP(freep) char *folder = folder_of(trace->entry);
-    CLEANUP(close_fdp) int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) // damaged, or of another key with the same hash
-        entry_remove(fd, strrchr(trace->entry, '/') + 1);
+    futimens(entry, damaged);
     return false;
 }
 
@@ -459,31 +485,74 @@ static void entries_trim(const struct trace_cache *cache)
 
 // -- a new entry --
 
-static bool note_write(int folder, const struct cached_trace *trace, uint64_t size,
-                       const struct strbuf *messages)
+// Moves the messages of the conversion from a file of their own into the note.
+static bool note_write(int folder, const struct cached_trace *trace, uint64_t size)
 {
+    struct stat st;
     CLEANUP(strbuf_done) struct strbuf note = {0};
+    CLEANUP(close_fdp) int messages = own_file_open(folder, CACHE_MESSAGES, &st);
     CLEANUP(close_fdp)
     int fd = openat(folder, NOTE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     strbuf_add(&note, trace->key.text, trace->key.size);
     strbuf_addf(&note, "%" PRIu64 "\n", size);
-    strbuf_add(&note, messages->text, messages->size);
-    return fd >= 0 && !note.failed && note.size <= NOTE_BYTES_MAX &&
-           fd_write_all(fd, note.text, note.size) == 0;
+    return fd >= 0 && messages >= 0 && fd_read_all(messages, NOTE_BYTES_MAX, &note) == 0 &&
+           !note.failed && note.size <= NOTE_BYTES_MAX &&
+           fd_write_all(fd, note.text, note.size) == 0 && unlinkat(folder, CACHE_MESSAGES, 0) == 0;
 }
 
-void trace_cache_keep(const struct trace_cache *cache, const struct cached_trace *trace,
-                      const struct strbuf *messages, struct working_folder *folder)
+// True if the folder has no files but the database and the note.
+static bool has_no_more(int folder)
+{
+    int n = 0;
+    int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    if (!dir) {
+        close_fd(own);
+        return false;
+    }
+    for (struct dirent *found; (found = readdir(dir));)
+        n += !str_eq(found->d_name, ".") && !str_eq(found->d_name, "..");
+    closedir(dir);
+    return n == 2;
+}
+
+// Makes a whole entry of the folder `name` of the cache, and gives the entry its own name.
+static bool entry_complete(const struct trace_cache *cache, int folder, const char *name,
+                           const struct cached_trace *trace)
 {
     struct stat st;
-    if (memory_was_refused() || messages->failed || fstatat(folder->fd, DATABASE, &st, 0) < 0)
-        return;
-    uint64_t size = (uint64_t)st.st_size;
-    if (bytes_at(folder->fd, DATABASE) > cache->bytes_max || fchmod(folder->fd, 0700) < 0 ||
-        fchmodat(folder->fd, DATABASE, 0600, 0) < 0 ||
-        !note_write(folder->fd, trace, size, messages) || rename(folder->path, trace->entry) < 0)
-        return;
-    free(STEAL(folder->path)); // the folder is no working folder any more
-    folder->fd = close_fd(folder->fd);
-    entries_trim(cache);
+    CLEANUP(close_fdp)
+    int entry = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CLEANUP(close_fdp) int database = entry < 0 ? -1 : own_file_open(entry, DATABASE, &st);
+    if (database < 0 || (uint64_t)st.st_blocks * BLOCK_BYTES > cache->bytes_max ||
+        fchmod(entry, 0700) < 0 || fchmod(database, 0600) < 0 ||
+        !note_write(entry, trace, (uint64_t)st.st_size) || !has_no_more(entry))
+        return false;
+    return renameat(folder, name, folder, strrchr(trace->entry, '/') + 1) == 0;
+}
+
+// True if the file is as it was when the question began.
+static bool is_unchanged(const struct trace_cache *cache, const struct cached_trace *trace)
+{
+    CLEANUP(cached_trace_done) struct cached_trace now = {0};
+    return cached_trace_of(cache, trace->path, &trace->limits, trace->crops_track_events, &now) &&
+           now.key.size == trace->key.size &&
+           memcmp(now.key.text, trace->key.text, now.key.size) == 0;
+}
+
+bool trace_cache_keep(const struct trace_cache *cache, const struct cached_trace *trace, int place,
+                      const char *name)
+{
+    CLEANUP(close_fdp) int folder = open(cache->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 || !trace->is_settled || !is_unchanged(cache, trace) ||
+        renameat(place, name, folder, name) < 0)
+        return false;
+    if (!entry_is_there(trace)) // damaged, or of another key with the same hash
+        entry_remove(folder, strrchr(trace->entry, '/') + 1);
+    bool is_kept = entry_complete(cache, folder, name, trace);
+    if (!is_kept)
+        entry_remove(folder, name);
+    else
+        entries_trim(cache);
+    return is_kept;
 }

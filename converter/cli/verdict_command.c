@@ -88,13 +88,13 @@ static int run_verdict(int argc, char **argv)
         return EXIT_FAILED;
     }
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};
+    const struct limits defaults = {.no_cache = options.confined || options.no_cache};
     struct own_sandbox sandbox = {.bounds_data = true};
     for (int i = optind; i < argc; i++) {
         own_sandbox_input(&sandbox, argv[i]);
-        if (!options.confined && !options.no_cache)
-            trace_cache_open(&cache, argv[i]);
+        question_expect(argv[i], &defaults, &cache);
     }
-    own_sandbox_cache(&sandbox, cache.folder);
+    own_sandbox_cache(&sandbox, &cache);
     if (!own_sandbox_enter(&sandbox))
         return EXIT_FAILED;
     for (int i = optind; i < argc; i++)

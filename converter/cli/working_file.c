@@ -32,6 +32,8 @@
 
 #define BUSY_TIMEOUT_MS 5000
 #define FOLDER_MARK     ".mmsql-"
+#define DEPTH_MAX       2 // of folders in a working folder
+#define BELOW_FLAGS     (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 char *folder_of(const char *path)
 {
@@ -41,21 +43,32 @@ char *folder_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-// Removes the files of a working folder, which has no subfolders. Allocates no memory, so that a
-// conversion that is out of memory can remove its folder.
-static void folder_empty(int fd)
+static bool is_dots(const char *name)
+{
+    return str_eq(name, ".") || str_eq(name, "..");
+}
+
+// Removes the files of a working folder, and working folders in a working folder. Allocates no
+// memory, so that a conversion that is out of memory can remove its folder.
+static void folder_empty(int fd, int depth)
 {
     alignas(struct dirent64) char entries[4096];
     CLEANUP(close_fdp) int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (long n; own >= 0 && (n = syscall(SYS_getdents64, own, entries, sizeof(entries))) > 0;)
         for (long at = 0; at < n;) {
             const struct dirent64 *entry = (const void *)(entries + at);
-            unlinkat(fd, entry->d_name, 0);
             at += entry->d_reclen;
+            if (unlinkat(fd, entry->d_name, 0) == 0 || depth == DEPTH_MAX || is_dots(entry->d_name))
+                continue;
+            int below = openat(fd, entry->d_name, BELOW_FLAGS);
+            if (below >= 0)
+                folder_empty(below, depth + 1);
+            close_fd(below);
+            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
         }
 }
 
-static bool is_working_folder(const char *name, const char *output)
+bool working_folder_is_name(const char *name, const char *output)
 {
     const char *mark = str_starts_with(name, output) ? name + strlen(output) : "";
     return str_starts_with(mark, FOLDER_MARK) && strlen(mark) == strlen(FOLDER_MARK "XXXXXX");
@@ -71,13 +84,13 @@ static void left_folders_remove(const char *output)
     if (!dir)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (!is_working_folder(entry->d_name, slash ? slash + 1 : output))
+        if (!working_folder_is_name(entry->d_name, slash ? slash + 1 : output))
             continue;
         CLEANUP(close_fdp)
-        int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int fd = openat(dirfd(dir), entry->d_name, BELOW_FLAGS);
         if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
             continue;
-        folder_empty(fd);
+        folder_empty(fd, 0);
         unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
     }
     closedir(dir);
@@ -112,7 +125,7 @@ int working_folder_make(const char *output, struct err *err, struct working_fold
 void working_folder_remove(struct working_folder *folder)
 {
     if (folder->path && folder->fd >= 0)
-        folder_empty(folder->fd);
+        folder_empty(folder->fd, 0);
     if (folder->path) {
         rmdir(folder->path);
         close_fd(folder->fd);

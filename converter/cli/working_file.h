@@ -21,7 +21,10 @@ struct working_folder {
 // negative errno with text.
 int working_folder_make(const char *output, struct err *err, struct working_folder *ret);
 
-// Removes the folder with its files.
+// Returns true if `name` is that of a working folder beside a file `output`. Both have no slash.
+bool working_folder_is_name(const char *name, const char *output);
+
+// Removes the folder with its files, and working folders in the folder.
 void working_folder_remove(struct working_folder *folder);
 
 // Makes an empty file in the folder. The caller frees the path *ret. Returns 0 or a negative errno

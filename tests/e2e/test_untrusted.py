@@ -10,12 +10,14 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 import unittest
 
 import lib
 
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 HAS_LANDLOCK = ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION) >= 2
+COARSE = 5  # CLOCK_REALTIME_COARSE, which file systems take times from
 TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
 
 
@@ -194,6 +196,26 @@ class TakenOver(Untrusted):
             else:
                 self.assertEqual((told["socket"], told["trace"], told["user"]),
                                  ("Operation not permitted",) * 3)
+
+    def test_answers_about_other_traces(self):
+        """The cache has the answers of later questions. A trace that takes over the conversion adds
+        its own database, and changes none of another trace."""
+        home, others = self.dir / "home", (self.dir / "one", self.dir / "two", self.dir / "three")
+        home.mkdir(0o700)
+        for path in others:
+            shutil.copy(TRACE, path)
+            lib.wait_for(lambda: time.clock_gettime_ns(COARSE) > path.stat().st_ctime_ns,
+                         "the next tick of the file system's clock")
+        env = {"XDG_CACHE_HOME": str(home), "MMTRACE_CACHE_SIZE": "1g"}
+        asked = lib.run(lib.MMSQL, "verdict", others[0], env=dict(os.environ, **env))
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        [entry] = (home / "mmtrace").iterdir()
+        for n, argv in ((2, ("verdict", others[1])), (3, ("query", "-q", others[2], "SELECT 1"))):
+            for self.victim in (entry / "database", entry / "note", entry.with_name("f" * 16)):
+                told, done = self.attack(lib.MMSQL, *argv, **env)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.refused(told, reads=argv[0] == "query")
+            self.assertEqual(len(list((home / "mmtrace").iterdir())), n)
 
     def test_symbols_are_read_anywhere(self):
         told, _ = self.attack(lib.MMSQL, "convert", "-q", "--symbols", TRACE, "-o",

@@ -50,13 +50,16 @@ static void everything_try(void)
     if (secret)
         tell("read", open(secret, O_RDONLY | O_CLOEXEC) >= 0);
     if (victim)
-        tell("write", open(victim, O_WRONLY | O_CLOEXEC) >= 0);
+        tell("write", open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
 }
 
-static void once(void)
+// The head of a file is only compared, with the mark of a database.
+#define HEAD_BYTES 16
+
+static void once(size_t size)
 {
     static bool done;
-    if (done)
+    if (done || size <= HEAD_BYTES)
         return;
     done = true;
     everything_try();
@@ -64,13 +67,13 @@ static void once(void)
 
 ssize_t read(int fd, void *buffer, size_t size)
 {
-    once();
+    once(size);
     return syscall(SYS_read, fd, buffer, size);
 }
 
 // With 64 bits for offsets this is pread64.
 ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
-    once();
+    once(size);
     return syscall(SYS_pread64, fd, buffer, size, offset);
 }

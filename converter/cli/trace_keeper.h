@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process that puts new databases into the cache of traces (trace_cache.h). A trace may take
+// over the process that converts it. Therefore this process may only write in a folder of its own,
+// the place, and its keeper, which reads no trace, moves the database from there into the cache,
+// under the key that the keeper itself made of the command line. So a trace cannot change the
+// answers about other traces.
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/str.h"
+#include "converter/cli/working_file.h"
+
+struct trace_cache;
+struct cached_trace;
+
+// All zero: there is none.
+struct trace_keeper {
+    pid_t pid;
+    int fd;                      // owned if `pid` is set
+    struct working_folder place; // new databases are made below
+};
+
+// Starts the keeper before the sandbox is entered, if the cache lacks a trace of the command line.
+// Without a keeper (no process, no room) nothing new is kept.
+void trace_keeper_start(struct trace_cache *cache);
+// The place goes with the keeper, even if this process is killed.
+void trace_keeper_end(struct trace_keeper *keeper);
+
+// Has the keeper keep the folder of a conversion for `trace`. `messages` are those of the
+// conversion. A folder that is not kept stays with the caller.
+void trace_keeper_ask(const struct trace_cache *cache, const struct cached_trace *trace,
+                      const struct strbuf *messages, struct working_folder *folder);
