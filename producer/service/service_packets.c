@@ -9,12 +9,15 @@
 #include "producer/service/service_packets.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/elements.h"
+#include "common/memory.h"
 #include "protos/fields.h"
 
 // Maximum bytes of a packet, without the fields of every packet (OWN_ROOM).
@@ -178,11 +181,18 @@ void service_packets_event_at(struct service_packets *packets, uint32_t field, u
     };
 }
 
+static char *text_copy(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *ret = memory_malloc(size);
+    return ret ? memcpy(ret, text, size) : NULL;
+}
+
 int trigger_hit_copy(const struct service_trigger_hit *hit, struct service_trigger_hit *ret)
 {
     struct service_trigger_hit copy = *hit;
-    copy.name = strdup(hit->name);
-    copy.producer_name = strdup(hit->producer_name ? hit->producer_name : "");
+    copy.name = text_copy(hit->name);
+    copy.producer_name = text_copy(hit->producer_name ? hit->producer_name : "");
     if (!copy.name || !copy.producer_name) {
         trigger_hit_done(&copy);
         return -ENOMEM;
@@ -198,6 +208,32 @@ void trigger_hit_done(struct service_trigger_hit *hit)
     *hit = (struct service_trigger_hit){0};
 }
 
+// A trigger often comes when memory is short.
+static int spare_copy(struct service_packets *packets, const struct service_trigger_hit *hit,
+                      struct service_trigger_hit *ret)
+{
+    if (packets->spare_used)
+        return -ENOMEM;
+    snprintf(packets->spare_name, sizeof(packets->spare_name), "%s", hit->name);
+    snprintf(packets->spare_producer, sizeof(packets->spare_producer), "%s",
+             hit->producer_name ? hit->producer_name : "");
+    *ret = *hit;
+    ret->name = packets->spare_name;
+    ret->producer_name = packets->spare_producer;
+    packets->spare_used = true;
+    return 0;
+}
+
+static void pending_done(struct service_packets *packets, struct service_trigger_hit *hit)
+{
+    if (hit->name != packets->spare_name) {
+        trigger_hit_done(hit);
+        return;
+    }
+    packets->spare_used = false;
+    *hit = (struct service_trigger_hit){0};
+}
+
 int service_packets_trigger(struct service_packets *packets, const struct service_trigger_hit *hit)
 {
     struct service_trigger_hit copy;
@@ -205,9 +241,11 @@ int service_packets_trigger(struct service_packets *packets, const struct servic
         service_packets_trigger(packets->twin, hit);
     int r = trigger_hit_copy(hit, &copy);
     if (r < 0)
+        r = spare_copy(packets, hit, &copy);
+    if (r < 0)
         return r;
     if (packets->n_triggers == SERVICE_TRIGGERS_MAX) {
-        trigger_hit_done(&packets->triggers[1]);
+        pending_done(packets, &packets->triggers[1]);
         memmove(&packets->triggers[1], &packets->triggers[2],
                 (SERVICE_TRIGGERS_MAX - 2) * sizeof(packets->triggers[0]));
         packets->n_triggers--;
@@ -219,7 +257,7 @@ int service_packets_trigger(struct service_packets *packets, const struct servic
 void service_packets_forget_triggers(struct service_packets *packets)
 {
     for (size_t i = 0; i < packets->n_triggers; i++)
-        trigger_hit_done(&packets->triggers[i]);
+        pending_done(packets, &packets->triggers[i]);
     packets->n_triggers = 0;
 }
 

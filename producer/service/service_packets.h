@@ -57,6 +57,7 @@ void trigger_hit_done(struct service_trigger_hit *hit);
 #define SERVICE_EVENTS_MAX    64
 #define SERVICE_SNAPSHOTS_MAX 16
 #define SERVICE_TRIGGERS_MAX  64
+#define SERVICE_SPARE_BYTES   64
 
 struct service_packets {
     const struct clock_reader *clock;        // borrowed
@@ -70,6 +71,9 @@ struct service_packets {
     size_t n_events;
     struct service_trigger_hit triggers[SERVICE_TRIGGERS_MAX]; // not yet written, owned strings
     size_t n_triggers;
+    // Names of one trigger that came when memory was short, perhaps cut.
+    char spare_name[SERVICE_SPARE_BYTES], spare_producer[SERVICE_SPARE_BYTES];
+    bool spare_used;
     struct service_trigger_hit clone_trigger; // trigger of this snapshot; name NULL: none
     struct service_packets *twin; // borrowed: gets all events and snapshots of this struct too;
                                   // NULL: none
@@ -113,7 +117,8 @@ void service_packets_event(struct service_packets *packets, uint32_t field);
 void service_packets_event_at(struct service_packets *packets, uint32_t field, uint32_t value,
                               nsec_t time);
 
-// Adds a trigger. If too many triggers are pending, the first and the newest stay.
+// Adds a trigger. If too many triggers are pending, the first and the newest stay. If memory is
+// out, one trigger is added nevertheless. Returns 0, or -ENOMEM if the trigger is missing.
 int service_packets_trigger(struct service_packets *packets, const struct service_trigger_hit *hit);
 void service_packets_forget_triggers(struct service_packets *packets);
 

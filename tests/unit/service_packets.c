@@ -5,6 +5,7 @@
 #include "common/wire.h"
 #include "producer/service/service_packets.h"
 #include "protos/fields.h"
+#include "tests/unit/failing_memory.h"
 #include "tests/unit/unit.h"
 
 static nsec_t boot, ahead; // MONOTONIC and the others run ahead of boot time by this
@@ -283,6 +284,28 @@ static void everything_fits_what_is_reserved(void **state)
     service_packets_done(&packets);
 }
 
+// Triggers come when memory is short.
+static void a_trigger_without_memory(void **state)
+{
+    (void)state;
+    const struct service_trigger_hit hit = {.name = "kmem_activity", .producer_name = "me"};
+    struct service_packets packets = make();
+    for (int round = 0; round < 2; round++) {
+        struct packet_list list = {0};
+        n_until_failure = 0;
+        assert_int_equal(service_packets_trigger(&packets, &hit), 0);
+        n_until_failure = 1;
+        assert_int_equal(service_packets_trigger(&packets, &hit), -ENOMEM);
+        n_until_failure = SIZE_MAX;
+        assert_int_equal(service_packets_trigger(&packets, &hit), 0);
+        assert_string_equal(packets.triggers[0].name, "kmem_activity");
+        service_packets_put_head(&packets, &list);
+        assert_int_equal(count_kind(&list, PB_TracePacket_trigger), 2);
+        packet_list_done(&list);
+    }
+    service_packets_done(&packets);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +316,7 @@ int main(void)
         cmocka_unit_test(rare_events_outlive_flushes),
         cmocka_unit_test(statistics_of_every_buffer),
         cmocka_unit_test(everything_fits_what_is_reserved),
+        cmocka_unit_test(a_trigger_without_memory),
     };
     return cmocka_run_group_tests_name("service_packets", tests, NULL, NULL);
 }

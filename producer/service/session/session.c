@@ -248,7 +248,9 @@ bool session_trigger(struct session *session, const struct service_trigger_hit *
         session->settings.mode == SESSION_MODE_PLAIN)
         return false;
     service_packets_snapshot(&session->packets);
-    service_packets_trigger(&session->packets, hit);
+    if (service_packets_trigger(&session->packets, hit) < 0)
+        log_warning(session->env.log, "trigger %s: it is missing in the trace: %s", hit->name,
+                    strerror(ENOMEM));
     bool matters = session_event_matters(session, EVENT_TRIGGER);
     session->hit = hit;
     session_event(session, EVENT_TRIGGER);

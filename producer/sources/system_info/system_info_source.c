@@ -127,48 +127,50 @@ typedef size_t (*write_message_fn)(const struct system_info *info, struct span t
                                    struct wire_writer *w);
 
 // Encodes the message before it reserves a packet: the text does not tell the encoded size, and a
-// small ring has no room to spare.
-static void write_message(struct system_info *info, struct span text, write_message_fn write,
-                          enum retained_key key)
+// small ring has no room to spare. Returns 0 or -ENOMEM.
+static int write_message(struct system_info *info, struct span text, write_message_fn write,
+                         enum retained_key key)
 {
     size_t room = 2 * span_size(text) + FREQUENCIES_ROOM;
     CLEANUP(freep) uint8_t *bytes = memory_malloc(room);
     if (!bytes)
-        return;
+        return -ENOMEM;
     struct wire_writer message = wire_writer_over(bytes, room);
     if (write(info, text, &message) == 0 || message.overflow)
-        return;
+        return 0;
     struct packet_writer *writer = info->env.writer;
     struct wire_writer *w =
         packet_writer_begin(writer, nsec_now(CLOCK_BOOTTIME), wire_size(&message));
     if (!w)
-        return;
+        return 0;
     if (wire_reserve(w, wire_size(&message))) {
         memcpy(w->pos, bytes, wire_size(&message));
         w->pos += wire_size(&message);
     }
     info->n_written += packet_writer_end_retained(writer, PACKET_RETAIN_REPLACE, key);
+    return 0;
 }
 
-// Writes one packet from one file of /proc.
-static void write_packet(struct system_info *info, const char *path, write_message_fn write,
-                         enum retained_key key)
+// Writes one packet from one file of /proc. Returns 0, also if the file cannot be read, or -ENOMEM.
+static int write_packet(struct system_info *info, const char *path, write_message_fn write,
+                        enum retained_key key)
 {
     CLEANUP(freep) char *text = memory_malloc(TEXT_BYTES);
-    ssize_t n =
-        text ? text_file_read_once(text, TEXT_BYTES, info->env.roots->proc, "%s", path) : -ENOMEM;
+    if (!text)
+        return -ENOMEM;
+    ssize_t n = text_file_read_once(text, TEXT_BYTES, info->env.roots->proc, "%s", path);
     if (n < 0)
         log_warning(info->env.log, "linux.system_info: %s%s: %s", info->env.roots->proc, path,
                     strerror((int)-n));
-    if (n > 0)
-        write_message(info, span_over(text, (size_t)n), write, key);
+    return n > 0 ? write_message(info, span_over(text, (size_t)n), write, key) : 0;
 }
 
-static void write_all(struct system_info *info)
+static int write_all(struct system_info *info)
 {
-    write_packet(info, "/cpuinfo", write_cpu_message, KEY_CPU_INFO);
-    if (info->with_irq_names)
-        write_packet(info, "/interrupts", write_interrupt_message, KEY_INTERRUPT_INFO);
+    int r = write_packet(info, "/cpuinfo", write_cpu_message, KEY_CPU_INFO);
+    if (r == 0 && info->with_irq_names)
+        r = write_packet(info, "/interrupts", write_interrupt_message, KEY_INTERRUPT_INFO);
+    return r;
 }
 
 static int system_info_open(const struct source_env *env, const Pb__DataSourceConfig *config,
@@ -185,9 +187,8 @@ static int system_info_open(const struct source_env *env, const Pb__DataSourceCo
 
 static int system_info_start(struct source *source, struct err *err)
 {
-    (void)err;
-    write_all((struct system_info *)source);
-    return 0;
+    int r = write_all((struct system_info *)source);
+    return r < 0 ? err_errno(err, r, "linux.system_info") : 0;
 }
 
 static void system_info_stop(struct source *source)
@@ -209,7 +210,10 @@ static void system_info_counts(const struct source *source, struct source_counts
 
 static void system_info_clear_state(struct source *source)
 {
-    write_all((struct system_info *)source);
+    struct system_info *info = (struct system_info *)source;
+    int r = write_all(info);
+    if (r < 0)
+        log_warning(info->env.log, "linux.system_info: %s", strerror(-r));
 }
 
 const struct source_class system_info_class = {
