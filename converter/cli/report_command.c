@@ -14,6 +14,7 @@
 #include "converter/cli/output_file.h"
 #include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
+#include "converter/cli/report_tables.h"
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
 #include "converter/report/report.h"
@@ -31,13 +32,15 @@ static const char help[] =
     "FILE is a trace, a database, a bugreport, or another file that 'mmsql convert'\n"
     "reads. The page shows the last eight traces of a file with several.\n"
     "\n"
-    "  -o, --output REPORT  write there; '-', the default, is standard output\n" QUESTION_HELP
+    "  -o, --output REPORT  write there; '-', the default, is standard output\n"
+    "      --text           write text instead: the verdict, and tables\n" QUESTION_HELP
     "  -h, --help           this text\n"
     "\n"
     "Example: mmsql report before.pftrace after.pftrace -o difference.html\n";
 
 struct options {
     const char *output;
+    bool text;
     struct limits limits;
 };
 
@@ -54,7 +57,8 @@ static int page_write(const struct options *options, const struct report_input *
     int r = output_file_open(&file, options->output, &err);
     CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
     if (out)
-        r = report_write(inputs, n, n > 1, out, &err);
+        r = options->text ? report_text_print(inputs, n, out, &err)
+                          : report_write(inputs, n, n > 1, out, &err);
     if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
         r = err_errno(&err, -errno, "%s", output_file_name(&file));
     if (r == 0)
@@ -95,6 +99,7 @@ static int run_report(int argc, char **argv)
 {
     static const struct verb_option rows[] = {
         {"output", OPTION_TEXT, offsetof(struct options, output), 'o'},
+        {"text", OPTION_FLAG, offsetof(struct options, text)},
         QUESTION_OPTIONS(struct options),
         {0},
     };

@@ -63,12 +63,15 @@ def page(paths):
 
 
 def datasets(paths):
+    """Names and queries. {{NAME}} in a query is the query of an earlier dataset."""
+    known = {}
     for path in paths:
         if path.suffix == ".sql":
             found = re.split(r"^-- @(\w+)\n", path.read_text(encoding="utf-8"), flags=re.M)
             for name, sql in zip(found[1::2], found[2::2]):
                 lines = [line for line in sql.splitlines() if not line.startswith("--")]
-                yield name, "\n".join(lines).strip() + "\n"
+                known[name] = "\n".join(lines).strip().rstrip(";")
+                yield name, re.sub(r"\{\{(\w+)\}\}", lambda use: known[use[1]], known[name]) + ";\n"
 
 
 def main():

@@ -169,15 +169,32 @@ static void row_add(struct columns *columns)
     columns->grown = true;
 }
 
+int report_query(const struct report_trace *trace, const struct report_dataset *dataset,
+                 sqlite3_stmt **ret, struct err *err)
+{
+    if (sqlite3_prepare_v2(trace->handle, dataset->sql, -1, ret, NULL) != SQLITE_OK)
+        return read_failed(trace->handle, dataset->name, err);
+    parameters_bind(trace, *ret);
+    return 0;
+}
+
+int report_setup(const struct report_trace *trace, struct err *err)
+{
+    int r = 0;
+    for (const struct report_dataset *set = report_datasets; r == 0 && set->name; set++)
+        if (str_eq(set->name, "setup"))
+            r = sql_run(trace->handle, set->sql, "report", err);
+    return r;
+}
+
 static int dataset_write(const struct report_trace *trace, const struct report_dataset *dataset,
                          FILE *out, struct err *err)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     CLEANUP(columns_done) struct columns columns = {0};
-    int code = sqlite3_prepare_v2(trace->handle, dataset->sql, -1, &row, NULL);
-    if (code != SQLITE_OK)
-        return read_failed(trace->handle, dataset->name, err);
-    parameters_bind(trace, row);
+    int code = SQLITE_DONE, r = report_query(trace, dataset, &row, err);
+    if (r < 0)
+        return r;
     columns.row = row;
     columns.n = sqlite3_column_count(row);
     columns.n = columns.n < COLUMNS_MAX ? columns.n : COLUMNS_MAX;
@@ -199,13 +216,11 @@ static int dataset_write(const struct report_trace *trace, const struct report_d
 int report_data_write(const struct report_trace *trace, FILE *out, struct err *err)
 {
     const char *comma = "";
-    int r = 0;
+    int r = report_setup(trace, err);
     fputc('{', out);
     for (const struct report_dataset *set = report_datasets; r == 0 && set->name; set++) {
-        if (str_eq(set->name, "setup")) {
-            r = sql_run(trace->handle, set->sql, "report", err);
+        if (str_eq(set->name, "setup") || str_starts_with(set->name, REPORT_TEXT_PREFIX))
             continue;
-        }
         fputs(comma, out);
         r = dataset_write(trace, set, out, err);
         comma = ",\n";

@@ -13,7 +13,10 @@ struct report_part {
 };
 extern const struct report_part report_parts[]; // ends with REPORT_END
 
-// A dataset: a query whose rows the page shows. Datasets named "setup" have no rows.
+// A dataset: a query whose rows the page shows. Datasets named "setup" have no rows; those whose
+// names begin with REPORT_TEXT_PREFIX are tables of the report as text, and the rest of the name is
+// the title with '_' for blanks.
+#define REPORT_TEXT_PREFIX "text_"
 struct report_dataset {
     const char *name, *sql;
 };

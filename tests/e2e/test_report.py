@@ -6,11 +6,13 @@ import json
 import pathlib
 import re
 import shutil
+import sys
 import tempfile
 import unittest
 
 import browser
 import lib
+import recorded_storm
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
@@ -221,6 +223,59 @@ class InBrowser(Report):
         page = self.open(self.page)
         page.paper(self.dir / "page.pdf")
         self.assertGreater((self.dir / "page.pdf").stat().st_size, 20000)
+
+
+@lib.needs_root
+class Storm(Report):
+    """A recording of this machine that has all sections: files, a heap, reclaim, a kill."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trace = recorded_storm.record(cls.dir / "storm.pftrace")
+
+    def test_text(self):
+        done = lib.run(lib.MMSQL, "report", "--text", self.trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        titles = re.findall(r"\n\n(.*)\n", done.stdout)
+        self.assertLessEqual({"Key figures", "Reclaim and compaction", "Killed for want of memory",
+                              "Largest processes", "Page cache of files",
+                              "Memory that functions kept", "Machine"}, set(titles))
+        self.assertRegex(done.stdout, r"\n[0-9.]+ s +exporter ")
+        self.assertRegex(done.stdout, r"\nviewer \(\d+\) +memcg reclaim ")
+
+    @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
+    def test_page(self):
+        output = self.dir / "storm.html"
+        self.make(output, self.trace)
+        self.assertLess(output.stat().st_size, 5 << 20)
+        with browser.Browser() as page:
+            page.open(output)
+            self.assertEqual(page.errors, [])
+            self.assertEqual(page.requests, [output.resolve().as_uri()])
+            self.assertIn("exporter", page.run("document.querySelector('#chart-kills')"
+                                               ".textContent"))
+            self.assertEqual(set(page.run("[...document.querySelectorAll('#chart-residency .labels "
+                                          "span')].map(label => label.textContent)")),
+                             set(recorded_storm.FILES))
+            self.assertEqual(page.run("document.querySelectorAll('.map').length"), 4)
+            self.assertGreaterEqual(page.run("document.querySelectorAll('.flame').length"), 1)
+            lanes = page.run("[...document.querySelectorAll('#chart-lanes .labels span')]"
+                             ".map(label => label.textContent.split(' ')[0])")
+            self.assertIn("viewer", lanes)
+
+
+    @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
+    def test_pictures(self):
+        done = lib.run(sys.executable, "-B", lib.ROOT / "scripts" / "pictures.py", "--build",
+                       lib.BUILD, "--trace", self.trace, "--output", self.dir / "pictures",
+                       timeout_s=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = {path.name: path.read_bytes() for path in (self.dir / "pictures").iterdir()}
+        kept = lib.ROOT / "docs" / "pictures"
+        self.assertEqual(set(made), {path.name for path in kept.iterdir()})
+        for name, data in made.items():
+            self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertLess((kept / name).stat().st_size, 200 << 10, name)
 
 
 def contrast(a, b):

@@ -39,7 +39,7 @@ const CHARTS = [
     series: [["memory", "slab, unreclaimable", "unreclaimable"],
       ["memory", "slab, reclaimable", "reclaimable"]]},
   {id: "processes", group: "tasks", title: "Largest processes", unit: "bytes", stacked: true,
-    steps: true, all: "processes", note: "Anonymous memory, stacked",
+    steps: true, all: "processes", more: (shown) => processTable(shown), note: "Anonymous memory, stacked",
     need: "linux.process_stats with proc_stats_poll_ms: 1000, or the event kmem/rss_stat"},
   {id: "pin_coverage", group: "files", title: "Pinlists in effect", unit: "percent",
     steps: true, all: "pin_coverage", note: "Resident share of the listed pages",
@@ -211,20 +211,37 @@ function chartTable(chart, series, data) {
   return table(columns, rows);
 }
 
+// The panels of a group of charts. Charts without data, or with zeros alone, share a line each.
+function chartsOf(name, shown) {
+  const panels = [], missing = [], zero = [];
+  for (const chart of CHARTS.filter((each) => each.group === name)) {
+    const panel = chartPanel(chart, shown);
+    if (panel === "zero") zero.push(chart.title);
+    else if (panel) panels.push(panel);
+    else missing.push(chart);
+  }
+  if (zero.length) {
+    panels.push(make("div", {class: "panel"}, make("p", {class: "empty"},
+      "Recorded, and zero all the time: " + zero.join(", ") + ".")));
+  }
+  for (const need of new Set(missing.map((chart) => chart.need))) {
+    panels.push(emptyPanel(missing.filter((chart) => chart.need === need)
+      .map((chart) => chart.title).join(", "), need));
+  }
+  return panels;
+}
+
 function emptyPanel(title, need) {
   return make("div", {class: "panel"}, make("h3", {}, title), make("p", {class: "empty"},
     "Not in this trace. To record it: ", make("code", {}, need), "."));
 }
 
-// Makes the panel of a chart; null if the trace has nothing for it.
+// Makes the panel of a chart; null if the trace has nothing for it, "zero" if it has only zeros.
 function chartPanel(chart, shown) {
   const series = seriesOf(chart, shown);
   if (chart.unit !== "percent" && chart.id !== "memory") {
     const flat = series.every((each) => each.v.every((value) => !value));
-    if (series.length && flat && !chart.all) {
-      return make("div", {class: "panel", id: "chart-" + chart.id}, make("h3", {}, chart.title),
-        make("p", {class: "empty"}, "Recorded: zero all the time."));
-    }
+    if (series.length && flat && !chart.all) return "zero";
   }
   if (!series.length) return null;
   const visible = series.map((each) => !each.isHidden), end = time.span;
@@ -266,7 +283,8 @@ function chartPanel(chart, shown) {
   listen(plot);
   time.watchers.push(draw);
   time.readers.push(tell);
-  const behind = tableBehind(chart.title, () => chartTable(chart, series, raw));
+  const behind = tableBehind(chart.title, () => make("div", {}, chart.more ? chart.more(shown) : null,
+    chartTable(chart, series, raw)));
   return make("div", {class: "panel", id: "chart-" + chart.id},
     make("div", {class: "row"},
       make("div", {class: "side"}, panelHead(chart.title, behind),

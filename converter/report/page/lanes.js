@@ -132,11 +132,21 @@ function lanesPanel(shown) {
 function killsPanel(shown) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.kills, ["t", "process", "pid",
     "wanted_by"]).map((row) => [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[1] || "unknown"),
-    row[2], row[0], row[3]]));
+    row[2], row[0], row[3] && shortName(row[3])]));
   if (!rows.length) return null;
   return make("div", {class: "panel", id: "chart-kills"},
     make("h3", {}, "Killed for want of memory"),
     make("div", {class: "wrap"}, table([{title: "process"}, {title: "pid", kind: "n"},
       {title: "at", kind: "n", show: (us) => moment(us / 1e6, 0.001)},
       {title: "memory was wanted by"}], rows)));
+}
+
+// The largest processes, at three moments.
+function processTable(shown) {
+  const rows = shown.flatMap((trace, n) => rowsOf(trace.data.process_table, ["process",
+    "first_bytes", "peak_bytes", "last_bytes", "change_bytes"]).map((row) =>
+    [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[0]), ...row.slice(1)]));
+  const sizes = ["at first", "at its largest", "at last", "change"];
+  return table([{title: "process"}, ...sizes.map((title) => ({title, kind: "n", show: bytes}))],
+    rows);
 }

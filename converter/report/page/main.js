@@ -36,12 +36,6 @@ function group(title, note, panels, empty) {
     note ? make("p", {class: "note"}, note) : null, ...(made.length ? made : [empty]));
 }
 
-function chartsOf(name, shown) {
-  const made = CHARTS.filter((chart) => chart.group === name).map((chart) =>
-    chartPanel(chart, shown) || emptyPanel(chart.title, chart.need));
-  return made;
-}
-
 function flamesOf(shown) {
   const profiles = page.compares ? page.flames || [] : shown.flatMap((trace) => trace.flames || []);
   return profiles.map((profile, n) => flamePanel(profile, n));
@@ -80,8 +74,7 @@ function show(shown) {
         "ftrace_events: \"vmscan/*\" and \"compaction/*\" (needs root)"),
       killsPanel(shown) || emptyPanel("Killed for want of memory",
         "ftrace_events: \"oom/mark_victim\" (needs root); or nobody was killed"),
-      ...chartsOf("tasks", shown),
-      processPanel(shown)]),
+      ...chartsOf("tasks", shown)]),
     group("Page cache of files", null, [
       ...both(filesPanels), ...both(mapPanels),
       ...(shown.some((trace) => trace.data.pin_coverage.length) ? chartsOf("files", shown) : [])],
@@ -93,17 +86,6 @@ function show(shown) {
     ...both((trace, mark) => [group(mark + "About the trace", null,
       [healthPanel(trace), machinePanel(trace), configPanel(trace)])]));
   timeChanged();
-}
-
-function processPanel(shown) {
-  const rows = shown.flatMap((trace, n) => rowsOf(trace.data.process_table, ["process",
-    "first_bytes", "peak_bytes", "last_bytes", "change_bytes"]).map((row) =>
-    [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[0]), ...row.slice(1)]));
-  if (!rows.length) return null;
-  const behind = tableBehind("Processes by memory", () => table([{title: "process"},
-    ...["at first", "at its largest", "at last", "change"].map((title) => ({title, kind: "n",
-      show: bytes}))], rows));
-  return make("div", {class: "panel"}, panelHead("Processes by memory", behind), behind);
 }
 
 // The theme: that of the system, light, or dark.

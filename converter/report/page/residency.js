@@ -34,9 +34,10 @@ function filesPanels(trace, mark) {
     for (let i = 0; i < row.t.length; i++) {
       const next = i + 1 < row.t.length ? row.t[i + 1] : end;
       if (row.v[i] === null || next < time.from || row.t[i] > time.to) continue;
-      const x = Math.max(xOf(row.t[i], width), LEFT);
+      const x = Math.round(Math.max(xOf(row.t[i], width), LEFT));
+      const right = Math.round(Math.min(xOf(next, width), LEFT + width));
       context.fillStyle = heat(row.v[i] / 100);
-      context.fillRect(x, y - 2, Math.min(xOf(next, width), LEFT + width) - x + 0.4, height + 4);
+      context.fillRect(x, y - 2, Math.max(right - x, 1), height + 4);
     }
   };
   const tell = (row, seconds) => {
@@ -112,9 +113,10 @@ function mapPanel(trace, file, pins, mark) {
     context.fillStyle = palette.heat1;
     for (const run of runs) {
       if (run.to < time.from || run.from > time.to) continue;
-      const x = xOf(run.from, width), y = run.a / pages * MAP_HEIGHT;
-      context.fillRect(x, y, Math.max(xOf(run.to, width) - x, 0.6),
-        Math.max((run.b - run.a) / pages * MAP_HEIGHT, 0.6));
+      // Whole pixels, so that runs that touch have no seam between them.
+      const x = Math.round(xOf(run.from, width)), y = Math.round(run.a / pages * MAP_HEIGHT);
+      context.fillRect(x, y, Math.max(Math.round(xOf(run.to, width)) - x, 1),
+        Math.max(Math.round(run.b / pages * MAP_HEIGHT) - y, 1));
     }
     context.restore();
     if (pins) {

@@ -50,7 +50,8 @@ SELECT (k.ts - :start) / 1000 AS t, k.pid,
   (SELECT coalesce(p.name, t.name) FROM thread t LEFT JOIN process p USING (upid)
    WHERE t.tid = k.pid AND t.machine_id = :machine AND coalesce(t.start_ts, k.ts) <= k.ts
    ORDER BY t.start_ts DESC LIMIT 1) AS process,
-  (SELECT name FROM thread t WHERE t.utid = k.utid) AS wanted_by
+  (SELECT coalesce(p.name, t.name) FROM thread t LEFT JOIN process p USING (upid)
+   WHERE t.utid = k.utid) AS wanted_by
 FROM killed k
 UNION ALL
 SELECT (s.ts - :start) / 1000, p.pid, p.name, NULL

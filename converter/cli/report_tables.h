@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report as text: the verdict, and tables.
+#pragma once
+
+#include <stdio.h>
+
+#include "common/err.h"
+#include "converter/report/report.h"
+
+// Prints all traces of the inputs. Returns 0, -ENOENT if an input has no trace, or another negative
+// errno, with text.
+int report_text_print(const struct report_input *inputs, size_t n, FILE *out, struct err *err);
