@@ -20,7 +20,7 @@
 #define PAGE_BYTES_MIN 1024
 #define PAGE_BYTES_MAX (1 << 20)
 
-static const char *verdict_kind_name(enum verdict_kind kind)
+const char *verdict_kind_name(enum verdict_kind kind)
 {
     static const char *const names[] = {
         [VERDICT_KILL] = "kill",   [VERDICT_LOSS] = "loss",     [VERDICT_PRESSURE] = "pressure",
@@ -30,7 +30,7 @@ static const char *verdict_kind_name(enum verdict_kind kind)
     return names[kind];
 }
 
-static const char *verdict_severity_name(enum verdict_severity severity)
+const char *verdict_severity_name(enum verdict_severity severity)
 {
     static const char *const names[] = {"critical", "warning", "notice", "info"};
     return names[severity];
