@@ -12,15 +12,6 @@
 
 #define MIN_CAPACITY 16
 
-uint64_t hash_u64(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= 0xe9846af9b1a615dULL;
-    x ^= x >> 32;
-    x *= 0xe9846af9b1a615dULL;
-    return x ^ (x >> 28);
-}
-
 uint64_t hash_bytes(const void *data, size_t size)
 {
     const uint8_t *p = data;
@@ -33,23 +24,6 @@ uint64_t hash_bytes(const void *data, size_t size)
     uint64_t tail = 0;
     memcpy(&tail, p, size);
     return hash_u64(hash ^ tail);
-}
-
-static size_t map64_slot_of(const struct map64 *map, uint64_t key)
-{
-    size_t mask = map->capacity - 1;
-    size_t i = hash_u64(key) & mask;
-    while (map->used[i] && map->slots[i].key != key)
-        i = (i + 1) & mask;
-    return i;
-}
-
-uint64_t *map64_find(const struct map64 *map, uint64_t key)
-{
-    if (!map->n)
-        return NULL;
-    size_t i = map64_slot_of(map, key);
-    return map->used[i] ? &map->slots[i].value : NULL;
 }
 
 static int map64_grow(struct map64 *map)

@@ -25,9 +25,34 @@ struct map64 {
     size_t n, capacity;
 };
 
+static inline uint64_t hash_u64(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xe9846af9b1a615dULL;
+    x ^= x >> 32;
+    x *= 0xe9846af9b1a615dULL;
+    return x ^ (x >> 28);
+}
+
+// The slot of the key, or the free slot where it would be. The map has slots.
+static inline size_t map64_slot_of(const struct map64 *map, uint64_t key)
+{
+    size_t mask = map->capacity - 1;
+    size_t i = hash_u64(key) & mask;
+    while (map->used[i] && map->slots[i].key != key)
+        i = (i + 1) & mask;
+    return i;
+}
+
 // Returns the address of the value, or NULL if `key` is absent. The address stays valid until the
 // next insertion or removal.
-uint64_t *map64_find(const struct map64 *map, uint64_t key);
+static inline uint64_t *map64_find(const struct map64 *map, uint64_t key)
+{
+    if (!map->n)
+        return NULL;
+    size_t i = map64_slot_of(map, key);
+    return map->used[i] ? &map->slots[i].value : NULL;
+}
 
 // Inserts or replaces a value. Returns 0 or -ENOMEM.
 int map64_set(struct map64 *map, uint64_t key, uint64_t value);
@@ -83,4 +108,3 @@ void strset_done(struct strset *set);
 // A well-mixed 64-bit hash of bytes. Not for tables with keys from an attacker: the hash does not
 // resist flooding.
 uint64_t hash_bytes(const void *data, size_t size);
-uint64_t hash_u64(uint64_t value);

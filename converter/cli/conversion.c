@@ -36,13 +36,6 @@
 #include "converter/tables/database.h"
 #include "converter/tables/defend.h"
 
-static int sources_note(struct run *run)
-{
-    CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
-    int r = run_handle_open(run, run->working, &handle);
-    return r < 0 ? r : sources_write(&run->sources, handle, run->err);
-}
-
 static bool nothing_new(const struct run *run)
 {
     const struct conversion *conversion = run->conversion;
@@ -52,12 +45,9 @@ static bool nothing_new(const struct run *run)
 }
 
 // Makes and stores the verdicts, and reads the health of the traces. The database must be complete.
-static int traces_judge(struct run *run)
+static int traces_judge(struct run *run, sqlite3 *handle)
 {
-    CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
-    int r = run_handle_open(run, run->working, &handle);
-    if (r == 0)
-        r = verdict_make(handle, run->n_judged, &run->verdicts, run->err);
+    int r = verdict_make(handle, run->n_judged, &run->verdicts, run->err);
     if (r == 0)
         r = verdict_store(handle, &run->verdicts, run->err);
     vec_foreach(&run->verdicts, verdict)
@@ -66,23 +56,33 @@ static int traces_judge(struct run *run)
     return r;
 }
 
-static int modules_add(struct run *run)
+static int modules_add(struct run *run, sqlite3 *handle)
+{
+    const struct conversion *conversion = run->conversion;
+    return modules_store(handle, conversion->packages, conversion->modules.items,
+                         conversion->modules.n, run->err);
+}
+
+// A database to which rows are added keeps the answers that it has.
+static int compat_make(struct run *run, sqlite3 *handle)
+{
+    return run->conversion->compat || compat_is_stored(handle) ? compat_store(handle, run->err) : 0;
+}
+
+// The last steps. They share a handle, because SQLite reads the whole schema for each.
+static int database_complete(struct run *run)
 {
     const struct conversion *conversion = run->conversion;
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
     int r = run_handle_open(run, run->working, &handle);
-    return r < 0 ? r
-                 : modules_store(handle, conversion->packages, conversion->modules.items,
-                                 conversion->modules.n, run->err);
-}
-
-// A database to which rows are added keeps the answers that it has.
-static int compat_make(struct run *run)
-{
-    CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
-    int r = run_handle_open(run, run->working, &handle);
-    if (r == 0 && (run->conversion->compat || compat_is_stored(handle)))
-        r = compat_store(handle, run->err);
+    if (r == 0)
+        r = sources_write(&run->sources, handle, run->err);
+    if (r == 0)
+        r = traces_judge(run, handle);
+    if (r == 0 && (conversion->compat || run->has_base))
+        r = compat_make(run, handle);
+    if (r == 0 && conversion->modules.n)
+        r = modules_add(run, handle);
     return r;
 }
 
@@ -107,15 +107,7 @@ static int everything_convert(struct run *run)
         r = run_make_base(run);
     if (r == 0)
         r = run_import_rest(run);
-    if (r == 0)
-        r = sources_note(run);
-    if (r == 0)
-        r = traces_judge(run);
-    if (r == 0 && (conversion->compat || run->has_base))
-        r = compat_make(run);
-    if (r == 0 && conversion->modules.n)
-        r = modules_add(run);
-    return r;
+    return r < 0 ? r : database_complete(run);
 }
 
 // Opens the working file before its name is removed.

@@ -187,8 +187,7 @@ static bool event_next(struct run *run, struct run_record *ret)
         if (field.number != PB_FtraceEventBundle_event || field.type != WIRE_BYTES)
             continue;
         ret->event = wire_sub(&field);
-        struct wire_reader event = ret->event;
-        if (event_ts(&event, &ret->ts))
+        if (event_ts(&ret->event, &ret->ts))
             return true;
     }
     run->damaged |= run->bundle.error;

@@ -18,6 +18,14 @@
 // before the damage are read.
 void message_read(struct wire_reader reader, struct wire_field *fields, size_t n);
 
+// Sets of fields by number. FIELDS_OTHER stands for numbers from 63 on, and for damage.
+#define FIELDS_OTHER      (UINT64_C(1) << 63)
+#define FIELD_BIT(number) ((number) < 63 ? UINT64_C(1) << (number) : FIELDS_OTHER)
+
+// The same as message_read() for fields that are zeroed already. Returns the set of the numbers
+// that the message has.
+uint64_t message_read_seen(struct wire_reader reader, struct wire_field *fields, size_t n);
+
 // Declares `name` and reads a message of the schema ("Outer_Inner" for nested messages) from
 // `field`. name.text is the field "text", name.at[n] is field number n. The reader reports damage
 // in the message.
@@ -81,7 +89,7 @@ static inline struct fields fields_of(const struct wire_field *message, uint32_t
 
 static inline bool fields_next(struct fields *fields)
 {
-    while (wire_next(&fields->reader, &fields->field))
+    while (wire_next_hot(&fields->reader, &fields->field))
         if (fields->field.number == fields->number)
             return true;
     return false;

@@ -29,11 +29,14 @@ struct header {
     struct wire_field defaults, interned, snapshot, remote_sync, packets;
     bool has_thread_time; // see thread_clock.h
     int64_t thread_time;
-    struct wire_field data[DATA_FIELDS_MAX];
-    enum field_interest interest[DATA_FIELDS_MAX];
     size_t n_data;
     uint32_t left_out; // number of a data field that is not in `data`; 0: none
+    // The first n_data elements are set.
+    struct wire_field data[DATA_FIELDS_MAX];
+    enum field_interest interest[DATA_FIELDS_MAX];
 };
+
+#define READER_FAULTS 1024 // of 64 KiB each
 
 struct reader {
     struct input *input;
@@ -52,12 +55,13 @@ struct reader {
     int64_t latest_ts;
     bool latest_is_event; // latest_ts is the time of a kernel event
     struct trace_machines machines;
-    uint32_t machine;            // current machine
-    uint32_t raw_machine;        // its id in the trace
-    size_t since_forget;         // bytes read since pages were released
-    uint64_t n_steps, steps_due; // steps_due: value of n_steps at the next pause
-    bool final;                  // all snapshots are read
-    struct budget *budget;       // borrowed; NULL: none
+    uint32_t machine;                // current machine
+    uint32_t raw_machine;            // its id in the trace
+    size_t since_forget;             // bytes read since pages were released
+    uintptr_t faults[READER_FAULTS]; // windows of memory that are counted in since_forget
+    uint64_t n_steps, steps_due;     // steps_due: value of n_steps at the next pause
+    bool final;                      // all snapshots are read
+    struct budget *budget;           // borrowed; NULL: none
     enum budget_stage stage;
     size_t due; // value of since_forget at the next pause
 };

@@ -12,8 +12,10 @@
 #include "converter/decode/trace.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -88,6 +90,7 @@ static bool reader_pause(struct reader *reader, double done)
 {
     if (reader->since_forget >= FORGET_BYTES) {
         if (input_resident_bytes() >= FORGET_BYTES) {
+            memset(reader->faults, 0, sizeof(reader->faults));
             input_forget(reader->input);
             spill_forget(&reader->spill);
             timeline_forget(&reader->timeline);
@@ -127,7 +130,8 @@ static void header_data(struct reader *reader, struct header *header,
 
 static bool header_read(struct reader *reader, struct wire_reader fields, struct header *header)
 {
-    *header = (struct header){.fields = fields};
+    memset(header, 0, offsetof(struct header, data));
+    header->fields = fields;
     struct wire_field field;
     while (wire_next_hot(&fields, &field)) {
         switch (field.number) {
@@ -676,6 +680,17 @@ static int event_sorted(struct reader *reader, const struct timeline_item *item,
                                   &event);
 }
 
+// Counts the memory that is mapped around a byte, unless it was counted a short while ago.
+static void fault_note(struct reader *reader, const uint8_t *at)
+{
+    uintptr_t window = (uintptr_t)at / FAULT_BYTES;
+    uintptr_t *noted = &reader->faults[window % READER_FAULTS];
+    if (*noted == window)
+        return;
+    *noted = window;
+    reader->since_forget += FAULT_BYTES;
+}
+
 static int timeline_walk(struct reader *reader)
 {
     struct timeline *timeline = &reader->timeline;
@@ -693,7 +708,7 @@ static int timeline_walk(struct reader *reader)
         if (timeline->n_begun != n_begun) {
             // Scattered reads map more memory than the bytes that are read.
             if (item->data < behind || (size_t)(item->data - behind) > FAULT_BYTES)
-                reader->since_forget += FAULT_BYTES;
+                fault_note(reader, item->data);
             behind = item->data + item->size;
             n_begun = timeline->n_begun;
         }

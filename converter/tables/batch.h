@@ -8,10 +8,12 @@
 
 #include "common/arena.h"
 #include "converter/tables/cell.h"
+#include "converter/tables/event_rows.h"
 
-#define BATCH_ROWS    1024
+#define BATCH_ROWS    2048
 #define BATCH_CELLS   6144
 #define BATCH_NUMBERS (BATCH_CELLS * sizeof(struct cell) / sizeof(int64_t))
+#define BATCH_EVENT   0 // in place of a width: a struct event_row
 
 // Rows of one table, cell after cell. A table of an id and one number has its numbers alone.
 struct batch {
@@ -27,6 +29,9 @@ struct batch {
 
 // Adds a row of `width` cells, all NULL. Returns NULL if the batch is full.
 struct cell *batch_row(struct batch *batch, size_t width);
+
+// Adds a row of a kernel event, which the caller fills. Returns NULL if the batch is full.
+struct event_row *batch_event(struct batch *batch);
 
 // Adds as many of the numbers as fit; their rows have the next ids. A batch with other rows takes
 // no numbers. Returns the number of added numbers.

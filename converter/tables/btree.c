@@ -41,7 +41,7 @@ static void inner_cell_add(struct btree_level *level, const struct btree_child *
 static uint32_t page_put(struct pages *pages, const uint8_t *page, uint32_t place)
 {
     if (!place)
-        return pages_add(pages, page);
+        return pages_put(pages, page);
     pages_replace(pages, place, page);
     return place;
 }
@@ -89,19 +89,28 @@ static int child_add(struct btree *tree, struct pages *pages, size_t at,
     return 0;
 }
 
-static uint32_t leaf_close(struct btree *tree, struct pages *pages, uint32_t place)
+static uint32_t leaf_close(struct btree_leaf *leaf, struct pages *pages, uint8_t type,
+                           uint32_t place)
 {
-    page_close(tree->leaf, tree->is_index ? INDEX_LEAF : LEAF_TYPE, tree->n_cells, tree->content);
-    uint32_t number = page_put(pages, tree->leaf, place);
-    memset(tree->leaf, 0, PAGE_BYTES);
-    tree->n_cells = 0;
-    tree->content = PAGE_BYTES;
+    page_close(leaf->page, type, leaf->n_cells, leaf->content);
+    uint32_t number = page_put(pages, leaf->page, place);
+    memset(leaf->page, 0, PAGE_BYTES);
+    leaf->n_cells = 0;
+    leaf->content = PAGE_BYTES;
     return number;
 }
 
-static size_t leaf_room(const struct btree *tree)
+static size_t leaf_room(const struct btree_leaf *leaf)
 {
-    return tree->content - (LEAF_HEADER + POINTER * tree->n_cells);
+    return leaf->content - (LEAF_HEADER + POINTER * leaf->n_cells);
+}
+
+// Adds a cell of `size` bytes, which has room, and returns its place.
+static inline uint8_t *leaf_cell(struct btree_leaf *leaf, size_t size)
+{
+    leaf->content -= size;
+    put_u16(leaf->page + LEAF_HEADER + POINTER * leaf->n_cells++, (uint32_t)leaf->content);
+    return leaf->page + leaf->content;
 }
 
 // Writes the rest of a long record into a chain of overflow pages. Returns the first page.
@@ -129,36 +138,40 @@ static size_t local_size(size_t size)
     return local <= LOCAL_MAX ? local : LOCAL_MIN;
 }
 
-static int leaf_make(struct btree *tree)
+int btree_leaf_open(struct btree_leaf *leaf)
 {
-    tree->leaf = calloc(1, PAGE_BYTES);
-    tree->content = PAGE_BYTES;
-    return tree->leaf ? 0 : -ENOMEM;
+    *leaf = (struct btree_leaf){.page = calloc(1, PAGE_BYTES), .content = PAGE_BYTES};
+    return leaf->page ? 0 : -ENOMEM;
 }
 
 // Writes the full leaf and adds it to the level above.
 static int leaf_next(struct btree *tree, struct pages *pages)
 {
-    struct btree_child child = {.page = leaf_close(tree, pages, 0)};
+    struct btree_child child = {.page = leaf_close(&tree->leaf, pages, LEAF_TYPE, 0)};
     child.size = (uint8_t)put_varint(child.border, (uint64_t)tree->last);
     return child_add(tree, pages, 0, &child);
+}
+
+// Prepares the leaf for a cell of `size` bytes. Returns 0 or a negative errno.
+static inline int leaf_prepare(struct btree *tree, struct pages *pages, size_t size)
+{
+    if (!tree->leaf.page && btree_leaf_open(&tree->leaf) < 0)
+        return -ENOMEM;
+    return leaf_room(&tree->leaf) < size + POINTER ? leaf_next(tree, pages) : 0;
 }
 
 int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct record *record)
 {
     uint8_t head[2 * VARINT_MAX];
-    if (!tree->leaf && leaf_make(tree) < 0)
-        return -ENOMEM;
     size_t n_head = put_varint(head, record->size);
     n_head += put_varint(head + n_head, (uint64_t)id);
     size_t local = local_size(record->size);
     bool chained = local < record->size;
     size_t size = n_head + local + (chained ? 4 : 0);
-    int r = leaf_room(tree) < size + POINTER ? leaf_next(tree, pages) : 0;
+    int r = leaf_prepare(tree, pages, size);
     if (r < 0)
         return r;
-    tree->content -= size;
-    uint8_t *cell = tree->leaf + tree->content;
+    uint8_t *cell = leaf_cell(&tree->leaf, size);
     memcpy(cell, head, n_head);
     if (!chained) {
         record_write(record, cell + n_head);
@@ -171,7 +184,26 @@ int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct 
         put_u32(cell + n_head + local, chain_write(pages, whole + local, record->size - local));
         free(whole);
     }
-    put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
+    tree->last = id;
+    return 0;
+}
+
+_Static_assert(sizeof(struct event_record) < LOCAL_MAX, "records of events have no chains");
+
+int btree_add_event(struct btree *tree, struct pages *pages, int64_t id,
+                    const struct event_record *record)
+{
+    uint8_t head[2 * VARINT_MAX];
+    size_t n_head = put_varint(head, record->n_head + record->n_body);
+    n_head += put_varint(head + n_head, (uint64_t)id);
+    size_t size = n_head + record->n_head + record->n_body;
+    int r = leaf_prepare(tree, pages, size);
+    if (r < 0)
+        return r;
+    uint8_t *cell = leaf_cell(&tree->leaf, size);
+    memcpy(cell, head, n_head);
+    memcpy(cell + n_head, record->head, record->n_head);
+    memcpy(cell + n_head + record->n_head, record->body, record->n_body);
     tree->last = id;
     return 0;
 }
@@ -190,35 +222,40 @@ static void cell_copy(uint8_t *to, const uint8_t *from, size_t size)
 int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
                       const int64_t *numbers, size_t n)
 {
-    if (!tree->leaf && leaf_make(tree) < 0)
-        return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         uint8_t cell[1 + VARINT_MAX + RECORD_NUMBER_MAX];
         int64_t id = first_id + (int64_t)i;
         size_t n_head = 1 + put_varint(cell + 1, (uint64_t)id);
         size_t size = n_head + record_write_number(numbers[i], cell + n_head);
         cell[0] = (uint8_t)(size - n_head);
-        int r = leaf_room(tree) < size + POINTER ? leaf_next(tree, pages) : 0;
+        int r = leaf_prepare(tree, pages, size);
         if (r < 0)
             return r;
-        tree->content -= size;
-        cell_copy(tree->leaf + tree->content, cell, size);
-        put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
+        cell_copy(leaf_cell(&tree->leaf, size), cell, size);
         tree->last = id;
     }
     return 0;
 }
 
+// Takes the last entry, which was added last, out of the leaf. Returns its size.
+static uint8_t last_entry_take(struct btree_leaf *leaf, uint8_t *ret)
+{
+    uint8_t *last = leaf->page + leaf->content;
+    uint8_t size = (uint8_t)(1 + last[0]);
+    if (ret)
+        memcpy(ret, last, size);
+    memset(last, 0, size);
+    leaf->content += size;
+    put_u16(leaf->page + LEAF_HEADER + POINTER * --leaf->n_cells, 0);
+    return size;
+}
+
 // Takes the last entry out of the full leaf, writes the leaf and adds it to the level above.
 static int entry_leaf_next(struct btree *tree, struct pages *pages)
 {
-    const uint8_t *last = tree->leaf + tree->content;
-    struct btree_child child = {.size = (uint8_t)(1 + last[0])};
-    memcpy(child.border, last, child.size);
-    memset(tree->leaf + tree->content, 0, child.size);
-    tree->content += child.size;
-    put_u16(tree->leaf + LEAF_HEADER + POINTER * --tree->n_cells, 0);
-    child.page = leaf_close(tree, pages, 0);
+    struct btree_child child;
+    child.size = last_entry_take(&tree->leaf, child.border);
+    child.page = leaf_close(&tree->leaf, pages, INDEX_LEAF, 0);
     return child_add(tree, pages, 0, &child);
 }
 
@@ -233,16 +270,74 @@ static void entry_copy(uint8_t *to, const uint8_t *from, size_t size)
     memcpy(to + size - 16, from + size - 16, 16);
 }
 
+bool btree_leaf_add(struct btree_leaf *leaf, const uint8_t *entry, size_t size)
+{
+    if (leaf_room(leaf) < size + POINTER)
+        return false;
+    entry_copy(leaf_cell(leaf, size), entry, size);
+    return true;
+}
+
+uint32_t btree_leaf_write(struct btree_leaf *leaf, struct pages *pages)
+{
+    last_entry_take(leaf, NULL);
+    return leaf_close(leaf, pages, INDEX_LEAF, 0);
+}
+
+void btree_leaf_end(struct btree_leaf *leaf)
+{
+    page_close(leaf->page, INDEX_LEAF, leaf->n_cells, leaf->content);
+}
+
+static size_t get_u16(const uint8_t *from)
+{
+    return (size_t)from[0] << 8 | from[1];
+}
+
+size_t btree_n_cells(const uint8_t *page)
+{
+    return get_u16(page + 3);
+}
+
+const uint8_t *btree_cell(const uint8_t *page, size_t i)
+{
+    return page + get_u16(page + LEAF_HEADER + POINTER * i);
+}
+
 int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entry, size_t size)
 {
-    if (!tree->leaf && leaf_make(tree) < 0)
+    if (!tree->leaf.page && btree_leaf_open(&tree->leaf) < 0)
         return -ENOMEM;
     if (size > BTREE_ENTRY_MAX)
         return -EINVAL;
-    int r = leaf_room(tree) < size + POINTER ? entry_leaf_next(tree, pages) : 0;
-    tree->content -= size;
-    entry_copy(tree->leaf + tree->content, entry, size);
-    put_u16(tree->leaf + LEAF_HEADER + POINTER * tree->n_cells++, (uint32_t)tree->content);
+    if (btree_leaf_add(&tree->leaf, entry, size))
+        return 0;
+    int r = entry_leaf_next(tree, pages);
+    btree_leaf_add(&tree->leaf, entry, size);
+    return r;
+}
+
+int btree_reserve_two(struct btree *tree, struct pages *pages)
+{
+    bool has_room = !tree->leaf.page || leaf_room(&tree->leaf) >= 2 * (BTREE_ENTRY_MAX + POINTER);
+    return has_room ? 0 : entry_leaf_next(tree, pages);
+}
+
+int btree_add_leaf(struct btree *tree, struct pages *pages, uint32_t page, const uint8_t *border,
+                   size_t size)
+{
+    struct btree_child child = {.page = page, .size = (uint8_t)size};
+    memcpy(child.border, border, size);
+    int r = tree->leaf.n_cells ? entry_leaf_next(tree, pages) : 0;
+    return r < 0 ? r : child_add(tree, pages, 0, &child);
+}
+
+int btree_add_open_leaf(struct btree *tree, struct pages *pages, const struct btree_leaf *leaf)
+{
+    int r = tree->leaf.n_cells ? entry_leaf_next(tree, pages) : 0;
+    memcpy(tree->leaf.page, leaf->page, PAGE_BYTES);
+    tree->leaf.n_cells = leaf->n_cells;
+    tree->leaf.content = leaf->content;
     return r;
 }
 
@@ -253,9 +348,10 @@ static bool is_top(const struct btree *tree, size_t level)
 
 uint32_t btree_finish(struct btree *tree, struct pages *pages)
 {
-    if (!tree->leaf && leaf_make(tree) < 0)
+    if (!tree->leaf.page && btree_leaf_open(&tree->leaf) < 0)
         return 0;
-    uint32_t last = leaf_close(tree, pages, is_top(tree, 0) ? tree->root : 0);
+    uint32_t last = leaf_close(&tree->leaf, pages, tree->is_index ? INDEX_LEAF : LEAF_TYPE,
+                               is_top(tree, 0) ? tree->root : 0);
     for (size_t at = 0; !is_top(tree, at); at++) {
         struct btree_level *level = &tree->levels[at];
         for (size_t i = 0; i < level->n_pending; i++)
@@ -275,7 +371,7 @@ int btree_finish_at(struct btree *tree, struct pages *pages, uint32_t root)
 
 void btree_done(struct btree *tree)
 {
-    free(tree->leaf);
+    free(tree->leaf.page);
     for (size_t i = 0; i < BTREE_LEVELS_MAX; i++)
         free(tree->levels[i].page);
     *tree = (struct btree){0};

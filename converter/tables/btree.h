@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "converter/tables/event_rows.h"
 #include "converter/tables/pages.h"
 #include "converter/tables/record_format.h"
 
@@ -27,11 +28,16 @@ struct btree_level {
     size_t n_pending;
 };
 
+// A leaf that is being filled. All zero has no page.
+struct btree_leaf {
+    uint8_t *page; // owned
+    size_t n_cells, content;
+};
+
 // All zero is an empty tree.
 struct btree {
-    uint8_t *leaf; // owned; NULL: no row yet
-    size_t n_cells, content;
-    int64_t last; // id of the last row
+    struct btree_leaf leaf; // without a page: no row yet
+    int64_t last;           // id of the last row
     bool is_index;
     uint32_t root; // page number of the root; 0: after the other pages
     struct btree_level levels[BTREE_LEVELS_MAX];
@@ -41,6 +47,10 @@ struct btree {
 // pages->failure has failures of writing.
 int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct record *record);
 
+// Adds the row of a kernel event, whose record fits into a page.
+int btree_add_event(struct btree *tree, struct pages *pages, int64_t id,
+                    const struct event_record *record);
+
 // Adds rows of one number each, with consecutive ids.
 int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
                       const int64_t *numbers, size_t n);
@@ -48,6 +58,37 @@ int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
 // Adds an entry of an index, which must sort after all entries before: a byte with the size of its
 // record, then the record. An entry has at most BTREE_ENTRY_MAX bytes.
 int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entry, size_t size);
+
+// -- leaves of an index's tree that are filled apart from the tree --
+
+// Returns 0 or -ENOMEM.
+int btree_leaf_open(struct btree_leaf *leaf);
+
+// Adds an entry. Returns false if the leaf is full.
+bool btree_leaf_add(struct btree_leaf *leaf, const uint8_t *entry, size_t size);
+
+// Takes the last entry out of the leaf and writes the leaf, which has other entries. The entry
+// stands between this leaf and the next. Returns the number of the page; 0: see pages->failure. The
+// leaf is empty then.
+uint32_t btree_leaf_write(struct btree_leaf *leaf, struct pages *pages);
+
+// Writes the header of a leaf that stays in memory, for the two functions below.
+void btree_leaf_end(struct btree_leaf *leaf);
+
+// The number of entries of a leaf's page, and an entry in order of arrival.
+size_t btree_n_cells(const uint8_t *page);
+const uint8_t *btree_cell(const uint8_t *page, size_t i);
+
+// Makes room for two entries in the tree's last leaf, so that a leaf can follow both.
+int btree_reserve_two(struct btree *tree, struct pages *pages);
+
+// Adds a written leaf and the entry after the leaf. They must sort after all entries before. The
+// tree's last leaf has two entries or more, or was added in this way.
+int btree_add_leaf(struct btree *tree, struct pages *pages, uint32_t page, const uint8_t *border,
+                   size_t size);
+
+// Adds the entries of a leaf with a page. Entries may follow.
+int btree_add_open_leaf(struct btree *tree, struct pages *pages, const struct btree_leaf *leaf);
 
 // Completes the tree. Returns the number of the root page; 0 if memory is out or writing failed.
 uint32_t btree_finish(struct btree *tree, struct pages *pages);

@@ -23,6 +23,7 @@
 #include "converter/tables/arg_views.h"
 #include "converter/tables/defend.h"
 #include "converter/tables/indexes.h"
+#include "converter/tables/statement.h"
 #include "converter/tables/writer.h"
 
 #define CACHE_KIB   8192
@@ -203,19 +204,31 @@ int64_t database_reserve_id(struct database *db, enum table_id table)
     return db->tables[table].next_id++;
 }
 
+static bool is_dropped(const struct database *db, enum table_id table)
+{
+    return db->failure.code < 0 || db->selection->dropped[table];
+}
+
+// Gives the table's full batch to the writer and begins another. Returns false after a failure.
+static bool batch_renew(struct database *db, enum table_id table)
+{
+    struct table_state *state = &db->tables[table];
+    if (state->batch)
+        database_failed(db, writer_put(db->writer, table, STEAL(state->batch)));
+    state->batch = writer_batch(db->writer);
+    if (!state->batch)
+        database_failed(db, -ENOMEM);
+    return db->failure.code == 0;
+}
+
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width)
 {
     struct table_state *state = &db->tables[table];
-    if (db->failure.code < 0 || db->selection->dropped[table])
+    if (is_dropped(db, table))
         return db->nowhere;
     struct cell *row = state->batch ? batch_row(state->batch, width) : NULL;
     if (!row) {
-        if (state->batch)
-            database_failed(db, writer_put(db->writer, table, STEAL(state->batch)));
-        state->batch = writer_batch(db->writer);
-        if (!state->batch)
-            database_failed(db, -ENOMEM);
-        if (db->failure.code < 0)
+        if (!batch_renew(db, table))
             return db->nowhere;
         row = batch_row(state->batch, width);
     }
@@ -224,6 +237,21 @@ struct cell *database_row_sized(struct database *db, enum table_id table, int64_
     if (table_defs[table].columns[0].key)
         cell_int(row, 0, id);
     return row;
+}
+
+void database_event(struct database *db, const struct event_row *event)
+{
+    struct table_state *state = &db->tables[TABLE__arg_set];
+    if (is_dropped(db, TABLE__arg_set))
+        return;
+    struct event_row *row = state->batch ? batch_event(state->batch) : NULL;
+    if (!row && batch_renew(db, TABLE__arg_set))
+        row = batch_event(state->batch);
+    if (!row)
+        return;
+    *row = *event;
+    row->id = state->next_id++;
+    state->n_rows++;
 }
 
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id)
@@ -322,16 +350,21 @@ static int root_register(sqlite3_stmt *insert, const char *type, const char *nam
     return sqlite3_reset(insert);
 }
 
+static int insert_prepare(sqlite3 *handle, sqlite3_stmt **ret)
+{
+    return sqlite3_prepare_v2(handle,
+                              "INSERT INTO sqlite_master(type, name, tbl_name, rootpage, sql) "
+                              "VALUES(?, ?, ?, ?, ?)",
+                              -1, ret, NULL);
+}
+
 // Adds the roots of tables and indexes to SQLite's schema.
 static int roots_register(sqlite3 *handle, const struct writer_result *written)
 {
     sqlite3_stmt *insert = NULL;
     int code = sqlite3_exec(handle, "PRAGMA writable_schema=ON; BEGIN;", NULL, NULL, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(handle,
-                                  "INSERT INTO sqlite_master(type, name, tbl_name, rootpage, sql) "
-                                  "VALUES(?, ?, ?, ?, ?)",
-                                  -1, &insert, NULL);
+        code = insert_prepare(handle, &insert);
     for (size_t i = 0; i < N_TABLES && code == SQLITE_OK; i++) {
         CLEANUP(strbuf_done) struct strbuf sql = {0};
         const char *name = table_defs[i].stored_name;
@@ -392,6 +425,44 @@ static void stats_sql(struct strbuf *sql, const struct database *db,
                         "ANALYZE sqlite_master;");
 }
 
+// Registers the views of a script, which has statements CREATE VIEW only. SQLite does not read them
+// here: it reads the schema when a handle is opened.
+static int views_register(sqlite3_stmt *insert, const char *script)
+{
+    static const char begin[] = "CREATE VIEW ";
+    int code = SQLITE_OK;
+    for (const char *end; code == SQLITE_OK && *script; script = end + 1) {
+        CLEANUP(strbuf_done) struct strbuf sql = {0}, name = {0};
+        end = strstr(script, ";\n");
+        if (!end || !str_starts_with(script, begin))
+            return SQLITE_MISUSE;
+        strbuf_add(&sql, script, (size_t)(end++ - script));
+        const char *from = script + strlen(begin);
+        from += *from == '"';
+        strbuf_add(&name, from, strcspn(from, "\" "));
+        if (sql.failed || name.failed)
+            return SQLITE_NOMEM;
+        code = root_register(insert, "view", name.text, name.text, 0, sql.text);
+    }
+    return code;
+}
+
+static int all_views_register(sqlite3 *handle)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *insert = NULL;
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    for (size_t i = 0; i < N_TABLES; i++)
+        view_sql(&sql, &table_defs[i]);
+    int code = sqlite3_exec(handle, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = insert_prepare(handle, &insert);
+    if (code == SQLITE_OK)
+        code = sql.failed ? SQLITE_NOMEM : views_register(insert, sql.text);
+    for (const char *const *script = sql_scripts; *script && code == SQLITE_OK; script++)
+        code = views_register(insert, *script);
+    return code;
+}
+
 static int schema_make(struct database *db, const struct writer_result *written)
 {
     CLEANUP(strbuf_done) struct strbuf sql = {0};
@@ -405,10 +476,6 @@ static int schema_make(struct database *db, const struct writer_result *written)
         code = roots_register(db->handle, written);
     strbuf_clear(&sql);
     strbuf_add_str(&sql, "BEGIN;");
-    for (size_t i = 0; i < N_TABLES; i++)
-        view_sql(&sql, &table_defs[i]);
-    for (const char *const *script = sql_scripts; *script; script++)
-        strbuf_add_str(&sql, *script);
     for (size_t i = 0; i < N_INDEXES; i++) {
         if (written->indexes[i].root)
             continue;
@@ -424,8 +491,12 @@ static int schema_make(struct database *db, const struct writer_result *written)
     if (code == SQLITE_OK)
         code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
     if (code == SQLITE_OK)
+        code = all_views_register(db->handle);
+    if (code == SQLITE_OK)
         code = arg_views_make(db->handle);
-    return code == SQLITE_OK ? sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL) : code;
+    return code == SQLITE_OK
+               ? sqlite3_exec(db->handle, "COMMIT; PRAGMA writable_schema=RESET", NULL, NULL, NULL)
+               : code;
 }
 
 static int temporary_rename(struct database *db, struct err *err)

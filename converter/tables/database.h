@@ -12,6 +12,7 @@
 
 #include "common/err.h"
 #include "converter/tables/cell.h"
+#include "converter/tables/event_rows.h"
 #include "converter/tables/id_shifts.h"
 #include "converter/tables/schema.h"
 
@@ -55,6 +56,9 @@ struct cell *database_row_with_id(struct database *db, enum table_id table, int6
 
 // Adds a row of another width than the table's; missing cells at the end are NULL.
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width);
+
+// Adds a row of a kernel event and gives the row its id.
+void database_event(struct database *db, const struct event_row *event);
 
 // Returns a row that is discarded, in place of an unwanted row.
 struct cell *database_nowhere(struct database *db);

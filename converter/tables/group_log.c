@@ -123,6 +123,19 @@ int group_log_add(struct group_log *log, const char *folder, struct log_group *g
     return 0;
 }
 
+int group_log_settle(struct group_log *log)
+{
+    int r = log->is_open ? buffer_write(log) : 0;
+    return r < 0 || !log->is_open
+               ? r
+               : spill_view(&log->chunks, 0, log->chunks.size, &log->mapped, NULL);
+}
+
+void group_log_clear(struct log_group *group)
+{
+    *group = (struct log_group){.open = group->open, .capacity = group->capacity};
+}
+
 int group_log_close(struct group_log *log)
 {
     if (!log->is_open)

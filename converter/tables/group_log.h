@@ -10,7 +10,7 @@
 
 #include "converter/ground/spill.h"
 
-#define GROUP_LOG_COLUMNS_MAX 4
+#define GROUP_LOG_COLUMNS_MAX 5
 
 struct log_group {
     uint8_t *open;        // owned: the last chunk
@@ -19,7 +19,8 @@ struct log_group {
     uint64_t chunk;       // offset + 1 of the chunk before, in the file; 0: none
     uint64_t n_chunks, n; // in the file; rows
     int64_t last[GROUP_LOG_COLUMNS_MAX];
-    bool unsorted; // for the user: set if rows of the group did not come in order
+    bool unsorted;  // for the user: set if rows of the group did not come in order
+    uint32_t place; // for the user
 };
 
 // All zero but n_columns is empty.
@@ -42,6 +43,13 @@ struct log_group *group_log_group(struct group_log *log, uint32_t number);
 // Adds a row to a group of the log. `folder`: for the file. Returns 0 or a negative errno.
 int group_log_add(struct group_log *log, const char *folder, struct log_group *group,
                   const int64_t *columns);
+
+// Lets readers read what was added so far. Rows may be added afterwards. Returns 0 or a negative
+// errno.
+int group_log_settle(struct group_log *log);
+
+// Removes the rows of a group.
+void group_log_clear(struct log_group *group);
 
 // Called between the last group_log_add() and the first group_reader_open(). Returns 0 or a
 // negative errno.

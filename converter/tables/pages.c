@@ -22,7 +22,11 @@
 // N_PAGES_VALID_AT.
 #define CHANGES_AT       24
 #define N_PAGES_AT       28
+#define FREE_AT          32 // page of the first list of free pages
+#define N_FREE_AT        36
 #define N_PAGES_VALID_AT 92
+
+#define TRUNK_LEAVES_MAX (PAGE_BYTES / 4 - 8) // SQLite leaves the last six entries unused
 
 int pages_init(struct pages *pages, int fd, uint32_t first)
 {
@@ -89,6 +93,51 @@ void pages_replace(struct pages *pages, uint32_t number, const uint8_t *page)
     write_at(pages, page, PAGE_BYTES, (uint64_t)(number - 1) * PAGE_BYTES);
 }
 
+int pages_read(struct pages *pages, uint32_t number, uint8_t *ret)
+{
+    buffer_write(pages);
+    if (pages->failure < 0)
+        return pages->failure;
+    ssize_t n;
+    do
+        n = pread(pages->fd, ret, PAGE_BYTES, (off_t)(number - 1) * PAGE_BYTES);
+    while (n < 0 && errno == EINTR);
+    return n == PAGE_BYTES ? 0 : n < 0 ? -errno : -EIO;
+}
+
+int pages_free(struct pages *pages, uint32_t number)
+{
+    return page_vec_push(&pages->free, number);
+}
+
+uint32_t pages_put(struct pages *pages, const uint8_t *page)
+{
+    if (!pages->free.n)
+        return pages_add(pages, page);
+    buffer_write(pages); // the page may be among those that are not written yet
+    uint32_t number = pages->free.items[--pages->free.n];
+    pages_replace(pages, number, page);
+    return pages->failure < 0 ? 0 : number;
+}
+
+// Makes SQLite's list of free pages, before the list that starts at the page `*first`. Returns the
+// number of pages that were added to the list.
+static uint32_t free_pages_write(struct pages *pages, uint32_t *first)
+{
+    uint32_t n = (uint32_t)pages->free.n;
+    while (pages->free.n) {
+        uint8_t trunk[PAGE_BYTES] = {0};
+        uint32_t number = pages->free.items[--pages->free.n], n_leaves = 0;
+        while (pages->free.n && n_leaves < TRUNK_LEAVES_MAX)
+            put_u32(trunk + 8 + 4 * n_leaves++, pages->free.items[--pages->free.n]);
+        put_u32(trunk, *first);
+        put_u32(trunk + 4, n_leaves);
+        pages_replace(pages, number, trunk);
+        *first = number;
+    }
+    return n;
+}
+
 int pages_finish_grown(struct pages *pages)
 {
     uint8_t head[HEADER_BYTES];
@@ -97,7 +146,10 @@ int pages_finish_grown(struct pages *pages)
         pages->failure = -EIO;
     if (pages->failure < 0)
         return pages->failure;
-    uint32_t n_changes = get_u32(head + CHANGES_AT) + 1;
+    uint32_t n_changes = get_u32(head + CHANGES_AT) + 1, first_free = get_u32(head + FREE_AT);
+    uint32_t n_free = get_u32(head + N_FREE_AT) + free_pages_write(pages, &first_free);
+    put_u32(head + FREE_AT, first_free);
+    put_u32(head + N_FREE_AT, n_free);
     put_u32(head + CHANGES_AT, n_changes);
     put_u32(head + N_PAGES_AT, pages->next - 1);
     put_u32(head + N_PAGES_VALID_AT, n_changes);
@@ -113,6 +165,9 @@ int pages_finish(struct pages *pages, uint32_t application_id)
     page[18] = page[19] = 1; // rollback journal, not WAL
     page[21] = 64;           // payload fractions, fixed by the format
     page[22] = page[23] = 32;
+    uint32_t first_free = 0, n_free = free_pages_write(pages, &first_free);
+    put_u32(page + FREE_AT, first_free);
+    put_u32(page + N_FREE_AT, n_free);
     put_u32(page + CHANGES_AT, 1);
     put_u32(page + N_PAGES_AT, pages->next - 1);
     put_u32(page + 40, 1); // schema cookie
@@ -130,5 +185,6 @@ int pages_finish(struct pages *pages, uint32_t application_id)
 void pages_done(struct pages *pages)
 {
     free(pages->buffer);
+    page_vec_done(&pages->free);
     *pages = (struct pages){.fd = -1};
 }

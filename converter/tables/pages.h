@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/vec.h"
 #include "converter/ground/budget.h"
 
 #define PAGE_BYTES 4096
@@ -16,12 +17,15 @@
 #define PAGE_LEAF       0x0d
 #define PAGE_CONTENT_AT 5
 
+VEC_DEFINE(page_vec, uint32_t);
+
 struct pages {
     int fd;                // borrowed
     uint8_t *buffer;       // owned: pages that are not written yet
     size_t n_buffered;     // pages
     uint32_t next;         // number of the next page to be added
     int failure;           // negative errno of the first failure
+    struct page_vec free;  // pages that are not used any more
     struct budget *budget; // borrowed; NULL: none
 };
 
@@ -37,6 +41,15 @@ uint32_t pages_number(const struct pages *pages, uint32_t n);
 
 // Overwrites a page of the file.
 void pages_replace(struct pages *pages, uint32_t number, const uint8_t *page);
+
+// Reads an added page back. Returns 0 or a negative errno.
+int pages_read(struct pages *pages, uint32_t number, uint8_t *ret);
+
+// Gives up an added page. Returns 0 or a negative errno.
+int pages_free(struct pages *pages, uint32_t number);
+
+// Adds a page, in the place of one that was given up if there is one. Returns its number.
+uint32_t pages_put(struct pages *pages, const uint8_t *page);
 
 // Writes the buffered pages, and page 1 with an empty schema. Returns 0 or a negative errno.
 int pages_finish(struct pages *pages, uint32_t application_id);

@@ -4,40 +4,11 @@
 // integer, as SQLite does in REAL columns.
 #include "converter/tables/record_format.h"
 
-#include <endian.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-enum {
-    SERIAL_NULL = 0,
-    SERIAL_I8 = 1,
-    SERIAL_I48 = 5,
-    SERIAL_I64 = 6,
-    SERIAL_REAL = 7,
-    SERIAL_0 = 8,
-    SERIAL_1 = 9,
-    SERIAL_BLOB = 12,
-    SERIAL_TEXT = 13,
-};
-
 #define WHOLE_REAL_MAX 140737488355327.0 // as in SQLite: the largest value of six bytes
-
-static const uint8_t serial_sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
-
-// The type depends on the number of bits, the sign not counted.
-static uint64_t int_type(int64_t value)
-{
-    static const uint8_t types[65] = {
-        1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3,
-        3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
-        5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6,
-    };
-    if (value == 0 || value == 1)
-        return SERIAL_0 + (uint64_t)value;
-    uint64_t magnitude = (uint64_t)(value ^ (value >> 63));
-    return types[63 - __builtin_clzll(magnitude | 1) + (magnitude != 0)];
-}
 
 static bool real_is_whole(double value)
 {
@@ -51,17 +22,17 @@ static uint64_t cell_type(const struct cell *cell)
     case CELL_NULL:
         break;
     case CELL_INT:
-        return int_type(cell->integer);
+        return record_int_type(cell->integer);
     case CELL_REAL:
         if (isnan(cell->real)) // SQL has no NaN
             break;
-        return real_is_whole(cell->real) ? int_type((int64_t)cell->real) : SERIAL_REAL;
+        return real_is_whole(cell->real) ? record_int_type((int64_t)cell->real) : RECORD_REAL;
     case CELL_TEXT:
-        return SERIAL_TEXT + 2 * (uint64_t)cell->size;
+        return RECORD_TEXT + 2 * (uint64_t)cell->size;
     case CELL_BLOB:
-        return SERIAL_BLOB + 2 * (uint64_t)cell->size;
+        return RECORD_BLOB + 2 * (uint64_t)cell->size;
     }
-    return SERIAL_NULL;
+    return RECORD_NULL;
 }
 
 static size_t varint_size(uint64_t value)
@@ -82,41 +53,28 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
         uint64_t type = cell_type(&cells[i]);
         record->types[i] = type;
         n_head += type < 0x80 ? 1 : varint_size(type);
-        n_body += type < SERIAL_BLOB ? serial_sizes[type] : (type - SERIAL_BLOB) / 2;
+        n_body += type < RECORD_BLOB ? record_sizes[type] : (type - RECORD_BLOB) / 2;
     }
     n_head += n_head < 0x7f ? 1 : 2; // bytes of the header's size
     record->n_head = n_head;
     record->size = n_head + n_body;
 }
 
-size_t record_put_int(uint8_t *to, int64_t value, uint8_t *ret_type)
-{
-    uint64_t type = int_type(value), size = serial_sizes[type];
-    uint64_t bytes = size ? htobe64((uint64_t)value << (64 - 8 * size)) : 0;
-    memcpy(to, &bytes, sizeof(bytes));
-    *ret_type = (uint8_t)type;
-    return size;
-}
-
 size_t record_put_real(uint8_t *to, int64_t bits, uint8_t *ret_type)
 {
     double value;
     memcpy(&value, &bits, sizeof(value));
-    *ret_type = isnan(value) ? SERIAL_NULL : SERIAL_REAL; // SQL has no NaN
+    *ret_type = isnan(value) ? RECORD_NULL : RECORD_REAL; // SQL has no NaN
     bits = (int64_t)htobe64((uint64_t)bits);
     memcpy(to, &bits, sizeof(bits));
-    return serial_sizes[*ret_type];
+    return record_sizes[*ret_type];
 }
 
 size_t record_write_number(int64_t value, uint8_t *to)
 {
-    uint64_t type = int_type(value), size = serial_sizes[type];
-    uint64_t bytes = size ? htobe64((uint64_t)value << (64 - 8 * size)) : 0;
     to[0] = 3; // size of the header
-    to[1] = SERIAL_NULL;
-    to[2] = (uint8_t)type;
-    memcpy(to + 3, &bytes, sizeof(bytes));
-    return 3 + size;
+    to[1] = RECORD_NULL;
+    return 3 + record_put_int(to + 3, value, to + 2);
 }
 
 static uint8_t *put_int(uint8_t *to, uint64_t value, size_t size)
@@ -137,16 +95,16 @@ void record_write(const struct record *record, uint8_t *to)
         uint64_t type = record->types[i], bits;
         const struct cell *cell = &record->cells[i];
         head += put_varint(head, type);
-        if (type >= SERIAL_BLOB) {
+        if (type >= RECORD_BLOB) {
             if (cell->size)
                 memcpy(body, cell->bytes, cell->size);
             body += cell->size;
-        } else if (type == SERIAL_REAL) {
+        } else if (type == RECORD_REAL) {
             memcpy(&bits, &cell->real, sizeof(bits));
             body = put_int(body, bits, sizeof(bits));
-        } else if (serial_sizes[type]) {
+        } else if (record_sizes[type]) {
             bits = (uint64_t)(cell->type == CELL_REAL ? (int64_t)cell->real : cell->integer);
-            body = put_int(body, bits, serial_sizes[type]);
+            body = put_int(body, bits, record_sizes[type]);
         }
     }
 }

@@ -3,6 +3,7 @@
 // A row in SQLite's record format.
 #pragma once
 
+#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,17 +35,70 @@ size_t record_write_number(int64_t value, uint8_t *to);
 
 // For records of few numbers that are written value by value: a header of one byte for its size and
 // one for each value's type, then the values.
-#define RECORD_NULL  0
 #define RECORD_SLACK 8 // bytes after a value that may be overwritten
 
+// SQLite's serial types.
+enum {
+    RECORD_NULL = 0,
+    RECORD_I8 = 1,
+    RECORD_I48 = 5,
+    RECORD_I64 = 6,
+    RECORD_REAL = 7,
+    RECORD_0 = 8,
+    RECORD_1 = 9,
+    RECORD_BLOB = 12,
+    RECORD_TEXT = 13,
+};
+
+// Bytes of a value, by its type below RECORD_BLOB.
+static const uint8_t record_sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
+
+// The type depends on the number of bits, the sign not counted.
+static inline uint8_t record_int_type(int64_t value)
+{
+    static const uint8_t types[65] = {
+        1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3,
+        3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+        5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6,
+    };
+    if (value == 0 || value == 1)
+        return (uint8_t)(RECORD_0 + value);
+    uint64_t magnitude = (uint64_t)(value ^ (value >> 63));
+    return types[63 - __builtin_clzll(magnitude | 1) + (magnitude != 0)];
+}
+
 // Writes an integer or a real number (bits), and its type. Returns the value's size.
-size_t record_put_int(uint8_t *to, int64_t value, uint8_t *ret_type);
+static inline size_t record_put_int(uint8_t *to, int64_t value, uint8_t *ret_type)
+{
+    uint8_t type = record_int_type(value), size = record_sizes[type];
+    uint64_t bytes = size ? htobe64((uint64_t)value << (64 - 8 * size)) : 0;
+    memcpy(to, &bytes, sizeof(bytes));
+    *ret_type = type;
+    return size;
+}
+
+static inline size_t record_value_size(uint8_t type)
+{
+    return type < RECORD_BLOB ? record_sizes[type] : (type - RECORD_BLOB) / 2u;
+}
+
+// Reads an integer, or the bits of a real number.
+static inline int64_t record_get_int(const uint8_t *from, uint8_t type)
+{
+    if (type == RECORD_0 || type == RECORD_1)
+        return type - RECORD_0;
+    uint64_t value = 0;
+    for (size_t i = 0; i < record_sizes[type]; i++)
+        value |= (uint64_t)from[i] << (56 - 8 * i);
+    return (int64_t)value >> (64 - 8 * record_sizes[type]); // with its sign
+}
+
 size_t record_put_real(uint8_t *to, int64_t bits, uint8_t *ret_type);
 
-// The type of a text of less than 58 bytes.
-static inline uint8_t record_text_type(size_t size)
+// The type of a text; one byte for less than 58 bytes.
+static inline uint64_t record_text_type(size_t size)
 {
-    return (uint8_t)(13 + 2 * size);
+    return RECORD_TEXT + 2 * (uint64_t)size;
 }
 
 // Writes SQLite's varint, most significant bits first. Returns its size.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows come nearly in order of time, and their first number is one of few groups (tracks, threads).
-// The log keeps each group in order of arrival, which usually is the order of the tree, so that the
-// tree is written straight from the log, group after group. A group that did not come in order is
-// sorted by itself: by few moves if few rows came too early, for example nested slices, and else by
-// merging the runs that are in order.
+// A group whose rows come in order fills leaves of the tree as they come: at the end only the pages
+// above the leaves are missing. The first rows of each group wait in a log, because most groups
+// have few rows. The log keeps a group in order of arrival. A group that does not come in order
+// stays in the log, and is sorted by itself at the end: by few moves if few rows came too early,
+// for example nested slices, and else by merging the runs that are in order.
 //
 // If a number of an index is not supported, SQLite makes the index, which takes several times as
 // long. A clustered table has supported numbers only: its first columns are never NULL.
@@ -16,8 +17,11 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/ground/scratch.h"
 
+#define LEAVES_FROM       256 // rows of a group in the log
+#define LEAVES_MAX        512 // groups that fill leaves
 #define INDEX_GROUP_MAX   (1 << 20)
 #define CLUSTER_GROUP_MAX (UINT32_MAX - 1)
 #define FORGET_N          ((size_t)256 << 10)
@@ -170,7 +174,7 @@ static size_t first_difference(const struct row_index *index, const int64_t *a, 
 static bool comes_before(const struct row_index *index, const int64_t *a, const int64_t *b)
 {
     int order;
-    if (a[0] != b[0])
+    if (a[0] != b[0]) // which is usual
         return a[0] < b[0];
     first_difference(index, a, b, &order);
     return order < 0;
@@ -195,104 +199,12 @@ static void room_give(struct row_index *index)
     index->n_reserved = index->n_until_reserved = 0;
 }
 
-int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
-                  int64_t id)
-{
-    entry_row columns;
-    uint32_t number;
-    if (index->given_up)
-        return 0;
-    index->log.n_columns = log_width(index->def);
-    bool is_good = index->def->is_table ? cluster_make(index->def, row, id, &number, columns)
-                                        : entry_make(index, row, width, id, &number, columns);
-    if (!is_good && index->def->is_table)
-        return -EINVAL;
-    if (!is_good) {
-        index->given_up = true;
-        room_give(index);
-        group_log_done(&index->log);
-        return 0;
-    }
-    struct log_group *group = group_log_group(&index->log, number);
-    if (!group)
-        return -ENOMEM;
-    if (group->n && comes_before(index, columns, group->last))
-        group->unsorted = true;
-    int r = room_reserve(index);
-    return r < 0 ? r : group_log_add(&index->log, folder, group, columns);
-}
-
-int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
-{
-    return map64_set(&index->moved, from, to);
-}
-
-// -- the entries in order --
-
-// Groups that are written as one group are a list.
-struct group_lists {
-    uint32_t *first; // owned, by group + 1: the last added group of the list; 0: none
-    uint32_t *next;  // owned: after this group
-};
-
-struct writing {
-    struct row_index *index; // borrowed
-    struct pages *pages;     // borrowed
-    const char *folder;      // borrowed
-    struct group_lists lists;
-    struct scratch rows; // of a group that must be sorted
-    struct btree tree;
-    struct row_index_result result;
-    entry_row last; // entry
-    bool group_goes_on;
-    size_t n_forget; // entries since memory was released
-};
-
-static int lists_make(struct writing *writing)
-{
-    struct group_log *log = &writing->index->log;
-    struct group_lists *lists = &writing->lists;
-    const struct map64 *moved = &writing->index->moved;
-    const struct map64_slot *move;
-    size_t at = 0;
-    while ((move = map64_next(moved, &at)))
-        if (!group_log_group(log, (uint32_t)(move->key > move->value ? move->key : move->value)))
-            return -ENOMEM;
-    if (!moved->n)
-        return 0;
-    lists->first = calloc(log->n_groups, sizeof(*lists->first));
-    lists->next = calloc(log->n_groups, sizeof(*lists->next));
-    if (!lists->first || !lists->next)
-        return -ENOMEM;
-    for (at = 0; (move = map64_next(moved, &at));) {
-        lists->next[move->key] = lists->first[move->value];
-        lists->first[move->value] = (uint32_t)move->key + 1;
-    }
-    return 0;
-}
-
-static void distinct_count(struct writing *writing, const int64_t *row)
-{
-    const struct row_index *index = writing->index;
-    struct row_index_result *result = &writing->result;
-    size_t differs = 0;
-    int order;
-    if (writing->group_goes_on)
-        differs =
-            row[0] != writing->last[0] ? 1 : first_difference(index, writing->last, row, &order);
-    for (size_t i = differs; i < index->def->n_key; i++)
-        result->n_distinct[i]++;
-    writing->group_goes_on = true;
-    memcpy(writing->last, row, sizeof(entry_row));
-    result->n++;
-}
-
 static int64_t shift_of(const struct row_index *index, size_t column)
 {
     return index->add ? index->add[column] : 0;
 }
 
-// Writes the entry of an index and returns its size.
+// Writes the record of an index's entry and returns the end.
 static size_t index_entry_write(const struct row_index *index, uint32_t group, const int64_t *row,
                                 uint8_t *entry)
 {
@@ -303,7 +215,7 @@ static size_t index_entry_write(const struct row_index *index, uint32_t group, c
         int64_t value = row[i - 1];
         if (i == TEXT_COLUMN && value) {
             const struct row_index_text *text = &index->texts[value - 1];
-            *type++ = record_text_type(text->size);
+            *type++ = (uint8_t)record_text_type(text->size);
             memcpy(body, text->bytes, text->size);
             body += text->size;
         } else if (i == TEXT_COLUMN || value == NULL_VALUE) {
@@ -338,20 +250,306 @@ static size_t cluster_entry_write(const struct row_index *index, uint32_t group,
     return (size_t)(body - entry);
 }
 
+// Writes an entry with its size in front. Returns the size of both.
+static size_t entry_write(const struct row_index *index, uint32_t group, const int64_t *row,
+                          uint8_t *entry)
+{
+    size_t size = index->def->is_table ? cluster_entry_write(index, group, row, entry)
+                                       : index_entry_write(index, group, row, entry);
+    entry[0] = (uint8_t)(size - 1);
+    return size;
+}
+
+static void distinct_count(const struct row_index *index, const int64_t *before, const int64_t *row,
+                           struct row_index_result *result)
+{
+    int order;
+    size_t differs = 0;
+    if (before)
+        differs = before[0] != row[0] ? 1 : first_difference(index, before, row, &order);
+    for (size_t i = differs; i < index->def->n_key; i++)
+        result->n_distinct[i]++;
+    result->n++;
+}
+
+// -- leaves that are filled as rows come --
+
+// The number of a text that an entry has.
+static int64_t known_text(const struct row_index *index, const uint8_t *text, size_t size)
+{
+    size_t at = 0;
+    while (index->texts[at].size != size || memcmp(index->texts[at].bytes, text, size) != 0)
+        at++;
+    return (int64_t)at + 1;
+}
+
+// Reads the columns of an entry that entry_write() wrote.
+static void entry_read(const struct row_index *index, const uint8_t *entry, int64_t *columns)
+{
+    const struct index_def *def = index->def;
+    size_t n = entry[1] - 1u;
+    const uint8_t *type = entry + 2, *body = type + n;
+    int64_t values[ENTRY_COLUMNS_MAX + 1];
+    for (size_t i = 0; i < n; body += record_value_size(type[i]), i++)
+        if (type[i] >= RECORD_TEXT)
+            values[i] = known_text(index, body, record_value_size(type[i]));
+        else if (type[i] == RECORD_NULL)
+            values[i] = i == TEXT_COLUMN ? 0 : NULL_VALUE;
+        else
+            values[i] = record_get_int(body, type[i]);
+    if (!def->is_table) {
+        memcpy(columns, values + 1, (def->n_columns - 1u) * sizeof(*columns));
+        columns[def->n_columns - 1] = values[def->n_columns] - shift_of(index, 0);
+        return;
+    }
+    bool is_null = type[3] == RECORD_NULL, is_real = type[3] == RECORD_REAL;
+    columns[0] = values[1];
+    columns[1] =
+        (values[2] - shift_of(index, def->columns[2])) << 1 | (is_null || is_real ? ID_FLAG : 0);
+    columns[2] = is_null ? real_bits(NAN) : values[3];
+    columns[3] = n > 4 ? values[4] - shift_of(index, def->columns[4]) : NULL_VALUE;
+}
+
+static void logs_done(struct row_index *index)
+{
+    room_give(index);
+    group_log_done(&index->log);
+    group_log_done(&index->leaves);
+    vec_foreach(&index->open, open)
+        free(open->leaf.page);
+    open_leaf_vec_done(&index->open);
+}
+
+// SQLite will make the index. The leaves that are in the file become free pages.
+static int index_give_up(struct row_index *index)
+{
+    int r = group_log_settle(&index->leaves);
+    for (uint32_t i = 0; i < index->leaves.n_groups && r == 0; i++) {
+        CLEANUP(group_reader_done) struct group_reader reader;
+        r = group_reader_open(&reader, &index->leaves, i);
+        while (r == 0 && group_reader_next(&reader))
+            r = pages_free(index->pages, (uint32_t)reader.row[0]);
+    }
+    index->given_up = true;
+    logs_done(index);
+    return r;
+}
+
+static int log_add(struct row_index *index, struct log_group *group, const int64_t *columns)
+{
+    if (group->n && comes_before(index, columns, group->last))
+        group->unsorted = true;
+    int r = room_reserve(index);
+    return r < 0 ? r : group_log_add(&index->log, index->folder, group, columns);
+}
+
+static int page_log(struct row_index *index, struct log_group *group, const uint8_t *page)
+{
+    entry_row columns;
+    int r = 0;
+    for (size_t i = 0; i < btree_n_cells(page) && r == 0; i++) {
+        entry_read(index, btree_cell(page, i), columns);
+        r = log_add(index, group, columns);
+    }
+    return r;
+}
+
+// Moves the entries of a leaf, and the entry after the leaf, into the log.
+static int leaf_log(struct row_index *index, struct log_group *group, const int64_t *leaf)
+{
+    uint8_t page[PAGE_BYTES];
+    uint32_t number = (uint32_t)leaf[0];
+    int r = pages_read(index->pages, number, page);
+    if (r == 0)
+        r = page_log(index, group, page);
+    if (r == 0)
+        r = log_add(index, group, leaf + 1);
+    return r < 0 ? r : pages_free(index->pages, number);
+}
+
+// Moves all entries of a group into the log, because they must be sorted.
+static int leaves_end(struct row_index *index, struct log_group *group, uint32_t number)
+{
+    struct open_leaf *open = &index->open.items[group->place - 1];
+    CLEANUP(group_reader_done) struct group_reader reader = {0};
+    struct log_group *leaves = group_log_group(&index->leaves, number);
+    int r = leaves ? group_log_settle(&index->leaves) : -ENOMEM;
+    if (r == 0)
+        r = group_reader_open(&reader, &index->leaves, number);
+    while (r == 0 && group_reader_next(&reader))
+        r = leaf_log(index, group, reader.row);
+    btree_leaf_end(&open->leaf);
+    if (r == 0)
+        r = page_log(index, group, open->leaf.page);
+    if (leaves)
+        group_log_clear(leaves);
+    free(open->leaf.page);
+    *open = (struct open_leaf){0};
+    group->place = 0;
+    return r;
+}
+
+// Begins to fill leaves with the rows of a group that come from now on.
+static int leaves_begin(struct row_index *index, struct log_group *group)
+{
+    struct open_leaf open = {0};
+    int r = budget_take(index->log.budget, PAGE_BYTES);
+    if (r < 0)
+        return r;
+    index->n_reserved += PAGE_BYTES;
+    memcpy(open.last, group->last, sizeof(open.last));
+    r = btree_leaf_open(&open.leaf);
+    if (r == 0)
+        r = open_leaf_vec_push(&index->open, open);
+    if (r < 0)
+        free(open.leaf.page);
+    else
+        group->place = (uint32_t)index->open.n;
+    return r;
+}
+
+// Writes the full leaf of a group. Its last entry stands after it.
+static int leaf_put_away(struct row_index *index, struct open_leaf *open, uint32_t number)
+{
+    entry_row leaf = {0};
+    struct log_group *leaves = group_log_group(&index->leaves, number);
+    if (!leaves)
+        return -ENOMEM;
+    leaf[0] = btree_leaf_write(&open->leaf, index->pages);
+    memcpy(leaf + 1, open->last, (GROUP_LOG_COLUMNS_MAX - 1) * sizeof(*leaf));
+    return group_log_add(&index->leaves, index->folder, leaves, leaf);
+}
+
+static int leaf_add(struct row_index *index, const struct log_group *group, uint32_t number,
+                    const int64_t *columns)
+{
+    uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
+    struct open_leaf *open = &index->open.items[group->place - 1];
+    size_t size = entry_write(index, number, columns, entry);
+    int r = 0;
+    if (!btree_leaf_add(&open->leaf, entry, size)) {
+        r = leaf_put_away(index, open, number);
+        btree_leaf_add(&open->leaf, entry, size);
+    }
+    distinct_count(index, open->last, columns, &open->counts);
+    memcpy(open->last, columns, sizeof(open->last));
+    return r;
+}
+
+static int entry_add(struct row_index *index, uint32_t number, const int64_t *columns)
+{
+    struct log_group *group = group_log_group(&index->log, number);
+    int r = 0;
+    if (!group)
+        return -ENOMEM;
+    if (group->place && comes_before(index, columns, index->open.items[group->place - 1].last))
+        r = leaves_end(index, group, number);
+    else if (group->n == LEAVES_FROM && !group->unsorted && !group->place &&
+             index->open.n < LEAVES_MAX && !comes_before(index, columns, group->last))
+        r = leaves_begin(index, group);
+    if (r < 0)
+        return r;
+    return group->place ? leaf_add(index, group, number, columns) : log_add(index, group, columns);
+}
+
+int row_index_add_event(struct row_index *index, int64_t kind, int64_t ts, int64_t id)
+{
+    const entry_row columns = {ts, id};
+    if (index->given_up)
+        return 0;
+    return kind >= 0 && kind <= INDEX_GROUP_MAX ? entry_add(index, (uint32_t)kind, columns)
+                                                : index_give_up(index);
+}
+
+int row_index_add(struct row_index *index, const struct cell *row, size_t width, int64_t id)
+{
+    entry_row columns = {0};
+    uint32_t number;
+    if (index->given_up)
+        return 0;
+    bool is_good = index->def->is_table ? cluster_make(index->def, row, id, &number, columns)
+                                        : entry_make(index, row, width, id, &number, columns);
+    if (is_good)
+        return entry_add(index, number, columns);
+    return index->def->is_table ? -EINVAL : index_give_up(index);
+}
+
+int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
+{
+    return map64_set(&index->moved, from, to);
+}
+
+// -- the entries in order --
+
+// Groups that are written as one group are a list.
+struct group_lists {
+    uint32_t *first; // owned, by group + 1: the last added group of the list; 0: none
+    uint32_t *next;  // owned: after this group
+};
+
+struct writing {
+    struct row_index *index; // borrowed
+    struct group_lists lists;
+    struct scratch rows; // of a group that must be sorted
+    struct btree tree;
+    struct row_index_result result;
+    entry_row last; // entry of the group
+    bool group_goes_on;
+    size_t n_forget; // entries since memory was released
+};
+
+static int lists_make(struct writing *writing)
+{
+    const struct group_log *log = &writing->index->log;
+    struct group_lists *lists = &writing->lists;
+    const struct map64 *moved = &writing->index->moved;
+    const struct map64_slot *move;
+    size_t at = 0;
+    if (!moved->n)
+        return 0;
+    lists->first = calloc(log->n_groups, sizeof(*lists->first));
+    lists->next = calloc(log->n_groups, sizeof(*lists->next));
+    if (!lists->first || !lists->next)
+        return -ENOMEM;
+    for (at = 0; (move = map64_next(moved, &at));) {
+        lists->next[move->key] = lists->first[move->value];
+        lists->first[move->value] = (uint32_t)move->key + 1;
+    }
+    return 0;
+}
+
 static int entry_put(struct writing *writing, uint32_t group, const int64_t *row)
 {
     uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
     const struct row_index *index = writing->index;
-    distinct_count(writing, row);
-    size_t size = index->def->is_table ? cluster_entry_write(index, group, row, entry)
-                                       : index_entry_write(index, group, row, entry);
-    entry[0] = (uint8_t)(size - 1);
+    distinct_count(index, writing->group_goes_on ? writing->last : NULL, row, &writing->result);
+    writing->group_goes_on = true;
+    memcpy(writing->last, row, index->log.n_columns * sizeof(*row));
+    size_t size = entry_write(index, group, row, entry);
     if (++writing->n_forget == FORGET_N) {
         group_log_forget(&index->log);
         scratch_forget(&writing->rows);
         writing->n_forget = 0;
     }
-    return btree_add_entry(&writing->tree, writing->pages, entry, size);
+    return btree_add_entry(&writing->tree, index->pages, entry, size);
+}
+
+// Adds the leaves of a group after the entries of its log.
+static int leaves_put(struct writing *writing, uint32_t group)
+{
+    CLEANUP(group_reader_done) struct group_reader reader = {0};
+    uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
+    struct row_index *index = writing->index;
+    const struct open_leaf *open = &index->open.items[index->log.groups[group].place - 1];
+    int r = group < index->leaves.n_groups ? group_reader_open(&reader, &index->leaves, group) : 0;
+    while (r == 0 && reader.group && group_reader_next(&reader)) {
+        size_t size = entry_write(index, group, reader.row + 1, entry);
+        r = btree_add_leaf(&writing->tree, index->pages, (uint32_t)reader.row[0], entry, size);
+    }
+    for (size_t i = 0; i < index->def->n_key; i++)
+        writing->result.n_distinct[i] += open->counts.n_distinct[i];
+    writing->result.n += open->counts.n;
+    return r < 0 ? r : btree_add_open_leaf(&writing->tree, index->pages, &open->leaf);
 }
 
 // Adds the rows of a group after the first `n` of `rows`. Returns 0 or a negative errno.
@@ -360,7 +558,8 @@ static int rows_gather(struct writing *writing, uint32_t group, size_t n)
     CLEANUP(group_reader_done) struct group_reader reader;
     const struct group_log *log = &writing->index->log;
     size_t size = log->n_columns * sizeof(int64_t);
-    int r = scratch_reserve(&writing->rows, writing->folder, (n + log->groups[group].n) * size);
+    int r =
+        scratch_reserve(&writing->rows, writing->index->folder, (n + log->groups[group].n) * size);
     int opened = group_reader_open(&reader, log, group);
     for (; r == 0 && opened == 0 && group_reader_next(&reader); n++)
         memcpy(writing->rows.bytes + n * size, reader.row, size);
@@ -430,7 +629,7 @@ static size_t runs_merge(const struct writing *writing, size_t from, size_t to, 
 static int rows_merge(struct writing *writing, size_t n, size_t *ret)
 {
     size_t size = writing->index->log.n_columns * sizeof(int64_t), from = 0;
-    int r = scratch_reserve(&writing->rows, writing->folder, 2 * n * size);
+    int r = scratch_reserve(&writing->rows, writing->index->folder, 2 * n * size);
     if (r < 0)
         return r;
     do
@@ -475,29 +674,63 @@ static int group_write(struct writing *writing, uint32_t group)
     writing->group_goes_on = false;
     if (index->log.groups[group].unsorted || is_moved || (lists->first && lists->first[group]))
         return group_write_sorted(writing, group, !is_moved);
+    const struct log_group *logged = &index->log.groups[group];
     int r = group_reader_open(&reader, &index->log, group);
-    while (r == 0 && group_reader_next(&reader))
-        r = entry_put(writing, group, reader.row);
+    for (uint64_t i = 0; r == 0 && group_reader_next(&reader); i++) {
+        if (logged->place && i == logged->n - 2)
+            r = btree_reserve_two(&writing->tree, index->pages);
+        if (r == 0)
+            r = entry_put(writing, group, reader.row);
+    }
+    return r < 0 || !logged->place ? r : leaves_put(writing, group);
+}
+
+// Groups that are moved, or take others in, are sorted.
+static int moved_prepare(struct row_index *index)
+{
+    const struct map64_slot *move;
+    size_t at = 0;
+    int r = 0;
+    while (r == 0 && (move = map64_next(&index->moved, &at))) {
+        uint32_t groups[] = {(uint32_t)move->key, (uint32_t)move->value};
+        for (size_t i = 0; i < ELEMENTS(groups) && r == 0; i++) {
+            struct log_group *group = group_log_group(&index->log, groups[i]);
+            if (!group)
+                return -ENOMEM;
+            r = group->place ? leaves_end(index, group, groups[i]) : 0;
+        }
+    }
     return r;
 }
 
 static int entries_write(struct writing *writing)
 {
     struct row_index *index = writing->index;
-    int r = group_log_close(&index->log);
+    int r = moved_prepare(index);
+    if (r == 0)
+        r = group_log_close(&index->log);
+    if (r == 0)
+        r = group_log_close(&index->leaves);
     if (r == 0)
         r = lists_make(writing);
     for (uint32_t group = 0; group < index->log.n_groups && r == 0; group++)
         r = group_write(writing, group);
     if (r == 0)
-        writing->result.root = btree_finish(&writing->tree, writing->pages);
+        writing->result.root = btree_finish(&writing->tree, writing->index->pages);
     if (r == 0 && !writing->result.root)
-        r = writing->pages->failure < 0 ? writing->pages->failure : -ENOMEM;
+        r = writing->index->pages->failure < 0 ? writing->index->pages->failure : -ENOMEM;
     return r;
 }
 
-int row_index_finish(struct row_index *index, const char *folder, struct pages *pages,
-                     struct row_index_result *ret)
+void row_index_init(struct row_index *index, const struct index_def *def, struct pages *pages,
+                    const char *folder)
+{
+    *index = (struct row_index){.def = def, .pages = pages, .folder = folder};
+    index->log.n_columns = log_width(def);
+    index->leaves.n_columns = index->log.n_columns + 1;
+}
+
+int row_index_finish(struct row_index *index, struct row_index_result *ret)
 {
     struct row_index_result none = {0};
     bool is_wanted = index->def->is_table || (!index->given_up && index->log.n_groups);
@@ -505,11 +738,8 @@ int row_index_finish(struct row_index *index, const char *folder, struct pages *
         *ret = none;
         return 0;
     }
-    struct writing writing = {.index = index,
-                              .pages = pages,
-                              .folder = folder,
-                              .rows.budget = index->log.budget,
-                              .tree.is_index = true};
+    struct writing writing = {
+        .index = index, .rows.budget = index->log.budget, .tree.is_index = true};
     room_give(index);
     int r = entries_write(&writing);
     free(writing.lists.first);
@@ -523,8 +753,7 @@ int row_index_finish(struct row_index *index, const char *folder, struct pages *
 
 void row_index_done(struct row_index *index)
 {
-    room_give(index);
-    group_log_done(&index->log);
+    logs_done(index);
     map64_done(&index->moved);
-    *index = (struct row_index){.def = index->def};
+    row_index_init(index, index->def, index->pages, index->folder);
 }

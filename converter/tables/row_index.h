@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/map.h"
+#include "common/vec.h"
 #include "converter/tables/btree.h"
 #include "converter/tables/group_log.h"
 #include "converter/tables/indexes.h"
@@ -21,10 +22,28 @@ struct row_index_text {
     uint8_t size;
 };
 
-// All zero but `def` is empty.
+// The result of row_index_finish().
+struct row_index_result {
+    uint32_t root;                          // root page; 0: SQLite must make the index
+    uint64_t n;                             // entries
+    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... key columns
+};
+
+// The leaf that a group fills.
+struct open_leaf {
+    struct btree_leaf leaf;
+    struct row_index_result counts; // of the group's entries in leaves
+    int64_t last[GROUP_LOG_COLUMNS_MAX];
+};
+VEC_DEFINE(open_leaf_vec, struct open_leaf);
+
 struct row_index {
     const struct index_def *def; // borrowed
-    struct group_log log;        // the entries
+    struct pages *pages;         // borrowed
+    const char *folder;          // borrowed; may be NULL
+    struct group_log log;        // the entries that are in no leaf yet
+    struct group_log leaves;     // leaves that are in the file: page, and the entry after the leaf
+    struct open_leaf_vec open;   // owned, of the groups with a place
     uint64_t n_until_reserved;   // entries whose room in the file is reserved
     uint64_t n_reserved;         // bytes of the budget
     struct map64 moved;          // groups whose rows belong to another group -> that group
@@ -34,22 +53,20 @@ struct row_index {
     size_t n_texts, last_text;
 };
 
-// The result of row_index_finish().
-struct row_index_result {
-    uint32_t root;                          // root page; 0: SQLite must make the index
-    uint64_t n;                             // entries
-    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... key columns
-};
+// Makes an empty index. All pointers are borrowed; `folder` may be NULL.
+void row_index_init(struct row_index *index, const struct index_def *def, struct pages *pages,
+                    const char *folder);
+
+// Adds an entry of the index of kernel events. Returns 0 or a negative errno.
+int row_index_add_event(struct row_index *index, int64_t kind, int64_t ts, int64_t id);
 
 // Adds the row `id` of `width` cells. Returns 0 or a negative errno.
-int row_index_add(struct row_index *index, const char *folder, const struct cell *row, size_t width,
-                  int64_t id);
+int row_index_add(struct row_index *index, const struct cell *row, size_t width, int64_t id);
 
 // Moves the rows of a group of a clustered table, those before and after this call, to another
 // group. Returns 0 or -ENOMEM.
 int row_index_move(struct row_index *index, uint32_t from, uint32_t to);
 
 // Writes the index. 0 or a negative errno.
-int row_index_finish(struct row_index *index, const char *folder, struct pages *pages,
-                     struct row_index_result *ret);
+int row_index_finish(struct row_index *index, struct row_index_result *ret);
 void row_index_done(struct row_index *index);

@@ -49,18 +49,6 @@ struct writer {
     int failure; // negative errno
 };
 
-static bool is_ascii(const char *text, size_t size)
-{
-    uint64_t eight, all = 0;
-    for (; size >= sizeof(eight); text += sizeof(eight), size -= sizeof(eight)) {
-        memcpy(&eight, text, sizeof(eight));
-        all |= eight;
-    }
-    while (size--)
-        all |= (uint64_t)(unsigned char)*text++;
-    return !(all & 0x8080808080808080);
-}
-
 static int cell_mend(struct cell *cell, struct arena *copies)
 {
     CLEANUP(strbuf_done) struct strbuf mended = {0};
@@ -76,7 +64,7 @@ static int texts_mend(struct cell *row, size_t width, struct arena *copies)
 {
     int r = 0;
     for (size_t i = 0; i < width && r == 0; i++)
-        if (row[i].type == CELL_TEXT && !is_ascii(row[i].bytes, row[i].size))
+        if (row[i].type == CELL_TEXT && !text_is_ascii(row[i].bytes, row[i].size))
             r = cell_mend(&row[i], copies);
     return r;
 }
@@ -120,14 +108,14 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     int64_t id = sink->next;
     struct row_index *index = writer->index_of[table];
     if (index && index->def->is_table)
-        return row_index_add(index, writer->folder, row, width, row[0].integer);
+        return row_index_add(index, row, width, row[0].integer);
     if (table_defs[table].columns[0].key) {
         id = row[0].integer;
         row[0].type = CELL_NULL; // the id is the key of the tree
     }
     if (id < sink->next)
         return -EEXIST;
-    int r = index ? row_index_add(index, writer->folder, row, width, id) : 0;
+    int r = index ? row_index_add(index, row, width, id) : 0;
     if (r < 0)
         return r;
     if (writer->shifts)
@@ -148,14 +136,42 @@ static int numbers_write(struct writer *writer, enum table_id table, const struc
     return btree_add_numbers(&sink->tree, &writer->pages, first, batch->numbers, batch->n_numbers);
 }
 
+static int cells_write(struct writer *writer, enum table_id table, struct batch *batch,
+                       struct cell *row, size_t width)
+{
+    int r = texts_mend(row, width, &batch->copies);
+    return r < 0 ? r : row_write(writer, table, row, width);
+}
+
+// An event of its turn becomes a record without cells.
+static int event_write(struct writer *writer, struct batch *batch, const struct event_row *event)
+{
+    struct sink *sink = &writer->sinks[TABLE__arg_set];
+    struct row_index *index = writer->index_of[TABLE__arg_set];
+    struct event_record record;
+    if (writer->shifts || event->id != sink->next || !event_record_make(event, &record)) {
+        struct cell cells[EVENT_CELLS_MAX];
+        return cells_write(writer, TABLE__arg_set, batch, cells, event_row_cells(event, cells));
+    }
+    int r = row_index_add_event(index, event->layout->kind, event->ts, event->id);
+    if (r == 0)
+        r = btree_add_event(&sink->tree, &writer->pages, sink->next++, &record);
+    return r == 0 && sink->backlog.n ? backlog_follow(writer, TABLE__arg_set) : r;
+}
+
 static int batch_write(struct writer *writer, enum table_id table, struct batch *batch)
 {
     struct cell *row = batch->cells;
     int r = batch->n_numbers ? numbers_write(writer, table, batch) : 0;
-    for (size_t i = 0; i < batch->n_rows && r == 0; row += batch->widths[i++]) {
-        r = texts_mend(row, batch->widths[i], &batch->copies);
-        if (r == 0)
-            r = row_write(writer, table, row, batch->widths[i]);
+    for (size_t i = 0; i < batch->n_rows && r == 0; i++) {
+        size_t width = batch->widths[i];
+        if (width == BATCH_EVENT) {
+            r = event_write(writer, batch, (const void *)row);
+            width = EVENT_ROW_CELLS;
+        } else {
+            r = cells_write(writer, table, batch, row, width);
+        }
+        row += width;
     }
     return r < 0 ? r : writer->pages.failure;
 }
@@ -214,13 +230,13 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
         return -ENOMEM;
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
-    for (size_t i = 0; i < N_INDEXES; i++) {
-        writer->indexes[i].def = &index_defs[i];
-        writer->index_of[index_defs[i].table] = &writer->indexes[i];
-    }
     int r = 0;
     if (folder && !(writer->folder = strdup(folder)))
         r = -ENOMEM;
+    for (size_t i = 0; i < N_INDEXES; i++) {
+        row_index_init(&writer->indexes[i], &index_defs[i], &writer->pages, writer->folder);
+        writer->index_of[index_defs[i].table] = &writer->indexes[i];
+    }
     if (r == 0)
         r = pages_init(&writer->pages, fd, first_page);
     if (r == 0)
@@ -236,6 +252,8 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
 void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts)
 {
     writer->shifts = shifts;
+    for (size_t i = 0; shifts && i < N_INDEXES; i++)
+        writer->indexes[i].add = shifts->add[index_defs[i].table];
 }
 
 int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to)
@@ -249,7 +267,7 @@ void writer_budget(struct writer *writer, struct budget *budget)
     for (size_t i = 0; i < N_TABLES; i++)
         writer->sinks[i].backlog.log.budget = writer->sinks[i].backlog.index.budget = budget;
     for (size_t i = 0; i < N_INDEXES; i++)
-        writer->indexes[i].log.budget = budget;
+        writer->indexes[i].log.budget = writer->indexes[i].leaves.budget = budget;
 }
 
 struct batch *writer_batch(struct writer *writer)
@@ -316,14 +334,6 @@ static int sink_finish(struct writer *writer, enum table_id table, uint32_t *roo
     return r;
 }
 
-static int index_finish(struct writer *writer, struct row_index *index,
-                        struct row_index_result *ret)
-{
-    if (writer->shifts)
-        index->add = writer->shifts->add[index->def->table];
-    return row_index_finish(index, writer->folder, &writer->pages, ret);
-}
-
 int writer_finish(struct writer *writer, uint32_t application_id, struct writer_result *ret)
 {
     struct writer_result written = {0};
@@ -332,7 +342,7 @@ int writer_finish(struct writer *writer, uint32_t application_id, struct writer_
         if (!table_cluster(i))
             r = sink_finish(writer, i, &written.roots[i]);
     for (size_t i = 0; i < N_INDEXES && r == 0; i++) {
-        r = index_finish(writer, &writer->indexes[i], &written.indexes[i]);
+        r = row_index_finish(&writer->indexes[i], &written.indexes[i]);
         row_index_done(&writer->indexes[i]);
         if (index_defs[i].is_table)
             written.roots[index_defs[i].table] = written.indexes[i].root;

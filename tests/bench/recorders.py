@@ -22,8 +22,28 @@ EVENTS = ("sched/sched_switch", "sched/sched_waking", "kmem/mm_page_alloc", "kme
           "kmem/rss_stat")
 QUIET = ("oom/mark_victim",)
 
+# What the trace of a shape has (see Shape).
+RSS = ("kmem/rss_stat",)
+SCHED = ("sched/sched_switch", "sched/sched_waking", "kmem/rss_stat")
+MIXED = (*EVENTS, "task/task_newtask", "task/task_rename", "sched/sched_process_exit",
+         "vmscan/*", "compaction/*", "irq/softirq_entry", "irq/softirq_exit")
+COUNTERS = """
+data_sources { config { name: "linux.process_stats" process_stats_config {
+  scan_all_processes_on_start: true proc_stats_poll_ms: 500 } } }
+data_sources { config { name: "linux.sys_stats" sys_stats_config {
+  vmstat_period_ms: 100 meminfo_period_ms: 100 stat_period_ms: 100 } } }
+"""
+Shape = collections.namedtuple("Shape", "what file_bytes settings")
+SHAPES = (
+    Shape("rss_stat", 45_000_000, {"events": RSS}),
+    Shape("deflated, scheduling and rss_stat", 16_000_000,
+          {"events": SCHED, "compact_sched": True, "deflated": True}),
+    Shape("mixed", 45_000_000, {"events": MIXED, "more": COUNTERS}),
+)
 
-def config(buffer_kb, compact_sched=False, file_bytes=0, events=EVENTS):
+
+def config(buffer_kb, compact_sched=False, file_bytes=0, events=EVENTS, deflated=False, more=""):
+    """`more`: further data sources."""
     events = "\n".join(f'      ftrace_events: "{event}"' for event in events)
     into_file = f"write_into_file: true file_write_period_ms: 500 max_file_size_bytes: {file_bytes}"
     return f"""
@@ -39,7 +59,9 @@ data_sources {{
     }}
   }}
 }}
+{more}
 {into_file if file_bytes else ""}
+{"compression_type: COMPRESSION_TYPE_DEFLATE" if deflated else ""}
 duration_ms: 600000
 """
 

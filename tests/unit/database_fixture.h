@@ -45,3 +45,18 @@ static inline void query_is(sqlite3 *handle, const char *sql, const char *expect
     assert_string_equal(text ? text : "", expected);
     sqlite3_finalize(statement);
 }
+
+static inline void expect_integrity(sqlite3 *handle)
+{
+    assert_int_equal(query_int(handle, "SELECT group_concat(integrity_check) = 'ok' "
+                                       "FROM pragma_integrity_check"),
+                     1);
+}
+
+static inline struct cell *counter_add(struct database *db, int64_t ts, int64_t track)
+{
+    struct cell *row = database_row(db, TABLE_counter, NULL);
+    cell_int(row, COL_counter_ts, ts);
+    cell_int(row, COL_counter_track_id, track);
+    return row;
+}

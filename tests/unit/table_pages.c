@@ -11,13 +11,6 @@
 #include "converter/tables/pages.h"
 #include "tests/unit/database_fixture.h"
 
-static void expect_integrity(sqlite3 *handle)
-{
-    assert_int_equal(query_int(handle, "SELECT group_concat(integrity_check) = 'ok' "
-                                       "FROM pragma_integrity_check"),
-                     1);
-}
-
 // SQLite keeps its locks in the bytes from 1 GiB on, and refuses a file that uses that page.
 static void the_page_of_locks_is_left_out(void **state)
 {
@@ -62,14 +55,6 @@ static void pages_have_numbers_of_32_bits(void **state)
     assert_int_equal(pages.failure, -EFBIG);
     assert_int_equal(pages_finish(&pages, 0), -EFBIG);
     pages_done(&pages);
-}
-
-static struct cell *counter_add(struct database *db, int64_t ts, int64_t track)
-{
-    struct cell *row = database_row(db, TABLE_counter, NULL);
-    cell_int(row, COL_counter_ts, ts);
-    cell_int(row, COL_counter_track_id, track);
-    return row;
 }
 
 // Sizes around those where a tree gets another page or another level.
@@ -252,6 +237,7 @@ static void sets_are_found_by_kind(void **state)
     database_free(db);
 }
 
+// Whether a row of sqlite_stat1 for a table or an index says `stat`.
 static int64_t stat_of(sqlite3 *handle, const char *name, const char *stat)
 {
     char sql[160];

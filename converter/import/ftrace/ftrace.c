@@ -43,6 +43,7 @@ VEC_DEFINE(generic_event_vec, struct generic_event);
 struct ftrace {
     const struct ftrace_event_type *types[TYPES_MAX]; // by number
     uint32_t kinds[TYPES_MAX];                        // by number, + 1; 0: no row yet
+    struct event_layout *layouts[TYPES_MAX];          // owned, by number; NULL: none
     struct bound bound[TYPES_MAX];                    // by number
     struct forms forms;                               // of all subjects
     struct ftrace_values values;                      // of the current event
@@ -239,11 +240,16 @@ static void ftrace_describe(struct import *im, void *state, const struct wire_fi
                 r < 0 ? r : map64_set(&ftrace->generic_by_number, number, ftrace->generic.n - 1));
 }
 
-static struct cell *row_add(struct import *im, struct ftrace *ftrace, uint32_t kind, int64_t ts,
-                            uint32_t cpu, int64_t utid)
+static void row_note(struct import *im, int64_t ts, uint32_t cpu)
 {
     import_bounds(im, ts);
     cpus_see(im, cpu);
+}
+
+static struct cell *row_add(struct import *im, struct ftrace *ftrace, uint32_t kind, int64_t ts,
+                            uint32_t cpu, int64_t utid)
+{
+    row_note(im, ts, cpu);
     return ftrace_row_add(&ftrace->rows, kind, ts, ucpu_of(im, cpu), utid);
 }
 
@@ -252,6 +258,33 @@ static uint8_t slot_type(const struct ftrace_field_type *field)
     if (field->kind == FTRACE_KIND_STRING || field->kind == FTRACE_KIND_BYTES)
         return ARG_TEXT;
     return field->kind == FTRACE_KIND_UINT && field->bits != 1 ? ARG_UINT : ARG_INT;
+}
+
+// NULL: events of this type are not rows that the writer can make, or memory is out.
+static struct event_layout *layout_make(const struct ftrace_rows *rows,
+                                        const struct ftrace_event_type *type, uint32_t kind)
+{
+    const struct selection *selection = database_selection(rows->db);
+    if (rows->failure->code < 0 || selection->no_events || selection->no_event_fields)
+        return NULL;
+    struct event_layout *layout = memory_calloc(1, sizeof(*layout));
+    for (size_t i = 0; layout && i < type->n_fields; i++) {
+        const struct ftrace_field_type *field = &type->fields[i];
+        if (field->is_symbol || field->kind == FTRACE_KIND_MESSAGE ||
+            field->number >= EVENT_FIELDS_MAX || i >= ARG_SLOTS_MAX) {
+            free(layout);
+            return NULL;
+        }
+        layout->fields[field->number] = (struct event_field){
+            .slot = (uint8_t)(i + 1),
+            .is_text = field->kind == FTRACE_KIND_STRING || field->kind == FTRACE_KIND_BYTES,
+        };
+    }
+    if (layout) {
+        layout->kind = rows->kinds.items[kind].id;
+        layout->n_slots = (uint8_t)type->n_fields;
+    }
+    return layout;
 }
 
 // The slots of a kind of the schema are its fields in the order of their numbers.
@@ -263,6 +296,7 @@ static uint32_t typed_kind(struct ftrace *ftrace, const struct ftrace_event_type
         for (size_t i = 0; i < type->n_fields; i++)
             ftrace_slot_of(&ftrace->rows, kind, type->fields[i].name, slot_type(&type->fields[i]));
         *known = kind + 1;
+        ftrace->layouts[type->number] = layout_make(&ftrace->rows, type, kind);
     }
     return *known - 1;
 }
@@ -274,7 +308,8 @@ struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int
     struct ftrace *ftrace = machine_of(im)->all;
     struct cell *row = row_add(im, ftrace, typed_kind(ftrace, type), ts, cpu, utid);
     for (size_t i = 0, slot = 0; i < n_args; i++, slot++) {
-        while (slot < type->n_fields && !str_eq(type->fields[slot].name, args[i].key))
+        while (slot < type->n_fields && type->fields[slot].name != args[i].key &&
+               !str_eq(type->fields[slot].name, args[i].key))
             slot++;
         ftrace_row_set(&ftrace->rows, row, slot, &args[i]);
     }
@@ -314,7 +349,22 @@ static void typed_write(struct import *im, struct ftrace *ftrace, const struct f
                         int64_t utid)
 {
     const struct ftrace_event_type *type = event->type;
-    struct cell *row = row_add(im, ftrace, typed_kind(ftrace, type), event->ts, event->cpu, utid);
+    uint32_t kind = typed_kind(ftrace, type);
+    const struct event_layout *layout = ftrace->layouts[type->number];
+    if (layout && event->message.size <= EVENT_MESSAGE_MAX) {
+        struct event_row made = {
+            .ts = event->ts,
+            .message = event->message.data,
+            .layout = layout,
+            .size = (uint32_t)event->message.size,
+            .utid = (uint32_t)utid,
+            .ucpu = ucpu_of(im, event->cpu),
+        };
+        row_note(im, event->ts, event->cpu);
+        database_event(im->db, &made);
+        return;
+    }
+    struct cell *row = row_add(im, ftrace, kind, event->ts, event->cpu, utid);
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field;
     struct arg arg;
@@ -550,6 +600,8 @@ static void all_free(struct ftrace *all)
         return;
     forms_done(&all->forms);
     ftrace_rows_done(&all->rows);
+    for (size_t i = 0; i < TYPES_MAX; i++)
+        free(all->layouts[i]);
     map64_done(&all->generic_by_number);
     map64_done(&all->legacy_kinds);
     generic_event_vec_done(&all->generic);

@@ -8,6 +8,7 @@
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/process/process_counters.h"
+#include "protos/fields.h"
 
 struct mm {
     struct map64 owners; // address space of rss_stat -> utid
@@ -33,27 +34,48 @@ static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uin
     return UTID_NONE;
 }
 
-// `has_owner`: curr and mm_id are valid even if they are absent, as 0.
-static void rss_write(struct import *im, const struct ftrace_event *event,
-                      const union message_RssStatFtraceEvent *rss, bool has_owner)
+// The fields of rss_stat and rss_stat_throttled, by number.
+enum { RSS_MEMBER, RSS_SIZE, RSS_CURR, RSS_MM_ID, N_RSS };
+
+struct rss {
+    uint64_t values[N_RSS];
+    bool has[N_RSS];
+};
+
+// These two events are too frequent for a look-up by names. `numbers`: of the fields.
+static struct rss rss_read(const struct ftrace_event *event, const uint32_t numbers[N_RSS])
+{
+    struct rss rss = {0};
+    struct wire_reader reader = wire_sub(&event->message);
+    struct wire_field field;
+    while (wire_next_hot(&reader, &field))
+        for (size_t i = 0; i < N_RSS; i++)
+            if (field.number == numbers[i]) {
+                rss.values[i] = field.value;
+                rss.has[i] = true;
+            }
+    return rss;
+}
+
+static void rss_write(struct import *im, const struct ftrace_event *event, const struct rss *rss)
 {
     static const char *const members[] = {
         "rss.file", "rss.anon", "swap", "rss.shmem", "unreclaimable",
     };
     static const char unknown[] = "unknown";
-    uint32_t member = (uint32_t)field_u64(&rss->member);
+    uint32_t member = (uint32_t)rss->values[RSS_MEMBER];
     const char *key = unknown;
     if (member < ELEMENTS(members))
         key = members[member];
     else
         stats_add(&im->stats, STAT_rss_stat_unknown_keys, 1);
-    int64_t size = field_i64(&rss->size), utid;
+    int64_t size = (int64_t)rss->values[RSS_SIZE], utid;
     if (size < 0) {
         stats_add(&im->stats, STAT_rss_stat_negative_size, 1);
         return;
     }
-    if (has_owner || (field_present(&rss->curr) && field_present(&rss->mm_id)))
-        utid = mm_owner(im, event, field_u64(&rss->mm_id), field_u64(&rss->curr) != 0);
+    if (rss->has[RSS_CURR] && rss->has[RSS_MM_ID])
+        utid = mm_owner(im, event, rss->values[RSS_MM_ID], rss->values[RSS_CURR] != 0);
     else
         utid = processes_thread(&im->processes, event->pid);
     if (utid == UTID_NONE)
@@ -62,19 +84,24 @@ static void rss_write(struct import *im, const struct ftrace_event *event,
         process_counter_push(im, event->ts, utid, PROCESS_COUNTER_MEMORY, key, NULL, (double)size);
 }
 
-// This event and the next are too frequent for a lookup by names.
 static void rss_stat(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(rss, RssStatFtraceEvent, &event->message);
-    rss_write(im, event, &rss, false);
+    static const uint32_t numbers[N_RSS] = {PB_RssStatFtraceEvent_member,
+                                            PB_RssStatFtraceEvent_size, PB_RssStatFtraceEvent_curr,
+                                            PB_RssStatFtraceEvent_mm_id};
+    struct rss rss = rss_read(event, numbers);
+    rss_write(im, event, &rss);
 }
 
+// curr and mm_id are valid even if they are absent, as 0.
 static void rss_stat_throttled(struct import *im, const struct ftrace_event *event)
 {
-    MESSAGE(part, RssStatThrottledFtraceEvent, &event->message);
-    union message_RssStatFtraceEvent rss = {
-        .member = part.member, .size = part.size, .curr = part.curr, .mm_id = part.mm_id};
-    rss_write(im, event, &rss, true);
+    static const uint32_t numbers[N_RSS] = {
+        PB_RssStatThrottledFtraceEvent_member, PB_RssStatThrottledFtraceEvent_size,
+        PB_RssStatThrottledFtraceEvent_curr, PB_RssStatThrottledFtraceEvent_mm_id};
+    struct rss rss = rss_read(event, numbers);
+    rss.has[RSS_CURR] = rss.has[RSS_MM_ID] = true;
+    rss_write(im, event, &rss);
 }
 
 static void oom_score_adj_update(struct import *im, const struct ftrace_event *event)

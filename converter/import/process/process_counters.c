@@ -88,13 +88,23 @@ uint32_t process_counter_track(struct import *im, int64_t upid, enum process_cou
     return track_get(im, true, upid, counter, key, metric);
 }
 
+static int64_t set_get(struct import *im, struct process_counters *counters, int64_t utid)
+{
+    const uint64_t *known = map64_find(&counters->sets, (uint64_t)utid);
+    if (known)
+        return (int64_t)*known;
+    struct arg arg = arg_uint("utid", (uint64_t)utid);
+    int64_t set = args_add(&im->args, &arg, 1);
+    import_fail(im, map64_set(&counters->sets, (uint64_t)utid, (uint64_t)set));
+    return set;
+}
+
 void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
                           const char *key, const char *metric, double value)
 {
     struct process_counters *counters = process_counters_of(im);
     int64_t upid = processes_thread_at(&im->processes, utid)->upid;
-    struct arg arg = arg_uint("utid", (uint64_t)utid);
-    int64_t set = args_add(&im->args, &arg, 1);
+    int64_t set = set_get(im, counters, utid);
     if (upid != UPID_NONE) {
         uint32_t track = track_get(im, true, upid, counter, key, metric);
         counter_push(im, ts, track, value, set);
@@ -148,6 +158,7 @@ static void process_counters_done(void *state)
     waiting_track_vec_done(&counters->waiting);
     process_counter_kind_vec_done(&counters->kinds);
     map64_done(&counters->tracks);
+    map64_done(&counters->sets);
 }
 
 const struct importer importer_process_counters = {

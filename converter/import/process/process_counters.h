@@ -37,6 +37,7 @@ struct process_counters {
     struct waiting_track_vec waiting;
     struct process_counter_kind_vec kinds;
     struct map64 tracks; // kind and process or thread -> track; saves building names
+    struct map64 sets;   // thread -> arg set of its values
 };
 
 // `key` (and `metric`, for mm events) are static text.

@@ -43,6 +43,9 @@ static void categories_read(struct event *event)
     struct wire_reader reader = wire_sub(&event->message);
     struct wire_field field, name;
     size_t n = 0;
+    if (!event_has(event,
+                   FIELD_BIT(PB_TrackEvent_categories) | FIELD_BIT(PB_TrackEvent_category_iids)))
+        return;
     wire_foreach(&reader, &field) {
         n += field.number == PB_TrackEvent_categories;
         if (field.number == PB_TrackEvent_categories)
@@ -185,6 +188,8 @@ static void extra_counters(struct event *event, uint32_t uuids_field, uint32_t v
                             .number = values_field,
                             .type = is_double ? WIRE_FIXED64 : WIRE_VARINT};
     uint64_t uuid, value;
+    if (!event_has(event, FIELD_BIT(values_field)))
+        return;
     for (size_t n = 0; values_next(&values, &value); n++) {
         if (!values_next(&uuids, &uuid)) {
             stats_add(&event->im->stats,
@@ -290,6 +295,11 @@ void event_flows(struct event *event, int64_t slice, int64_t slice_ts)
 {
     if (gpu_events_of(event->im)->is_used)
         gpu_events_read(event, slice);
+    if (!event_has(event, FIELD_BIT(PB_TrackEvent_flow_ids) |
+                              FIELD_BIT(PB_TrackEvent_flow_ids_old) |
+                              FIELD_BIT(PB_TrackEvent_terminating_flow_ids) |
+                              FIELD_BIT(PB_TrackEvent_terminating_flow_ids_old)))
+        return;
     struct flow_end end = {slice, slice_ts};
     flows_read(event, end, PB_TrackEvent_flow_ids, PB_TrackEvent_flow_ids_old, FLOW_ANY);
     flows_read(event, end, PB_TrackEvent_terminating_flow_ids,
@@ -406,9 +416,10 @@ static void event_read(struct event *event, const struct packet *packet)
 {
     event->defaults =
         message_field(packet->state->defaults, PB_TracePacketDefaults_track_event_defaults);
-    message_read(wire_sub(&event->message), event->fields.at, ELEMENTS(event->fields.at));
-    message_read(wire_sub(&event->fields.legacy_event), event->legacy.at,
-                 ELEMENTS(event->legacy.at));
+    event->seen =
+        message_read_seen(wire_sub(&event->message), event->fields.at, ELEMENTS(event->fields.at));
+    message_read_seen(wire_sub(&event->fields.legacy_event), event->legacy.at,
+                      ELEMENTS(event->legacy.at));
     struct wire_field track_uuid = event->fields.track_uuid;
     if (!field_present(&track_uuid))
         track_uuid = message_field(wire_sub(&event->defaults), PB_TrackEventDefaults_track_uuid);

@@ -16,6 +16,7 @@ struct event {
     struct wire_field message;
     struct wire_field defaults; // TrackEventDefaults; empty if there are none
     union message_TrackEvent fields;
+    uint64_t seen; // numbers of the event's fields, see FIELD_BIT()
     union message_TrackEvent_LegacyEvent legacy;
     uint32_t name, category;  // in strings; STRSET_NONE: none
     bool has_track;           // the event or its defaults name a track
@@ -30,6 +31,12 @@ struct event {
     bool is_cropped;                      // no rows, but its differences count
     int64_t callsite;                     // CALLSITE_NONE: none; set by event_args()
 };
+
+// Whether the event has one of the fields.
+static inline bool event_has(const struct event *event, uint64_t fields)
+{
+    return (event->seen & fields) != 0;
+}
 
 // STRSET_NONE gives no text.
 struct slice_name event_string(const struct event *event, uint32_t id);

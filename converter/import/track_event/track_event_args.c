@@ -302,8 +302,24 @@ static void annotations(struct event *event, struct arg_writer *writer)
     arg_leave(writer, place);
 }
 
+// Fields that make no args.
+#define PLAIN_FIELDS                                                                               \
+    (FIELD_BIT(PB_TrackEvent_type) | FIELD_BIT(PB_TrackEvent_track_uuid) |                         \
+     FIELD_BIT(PB_TrackEvent_counter_value) | FIELD_BIT(PB_TrackEvent_double_counter_value) |      \
+     FIELD_BIT(PB_TrackEvent_name) | FIELD_BIT(PB_TrackEvent_name_iid) |                           \
+     FIELD_BIT(PB_TrackEvent_categories) | FIELD_BIT(PB_TrackEvent_category_iids) |                \
+     FIELD_BIT(PB_TrackEvent_timestamp_delta_us) | FIELD_BIT(PB_TrackEvent_timestamp_absolute_us))
+
+static bool has_args(const struct event *event)
+{
+    return event_has(event, ~PLAIN_FIELDS) || event->has_source_id ||
+           event->passthrough_utid != UTID_NONE;
+}
+
 void event_args(struct event *event, const struct arg_vec *before, struct arg_vec *ret)
 {
+    if (!has_args(event))
+        return;
     struct import *im = event->im;
     struct arg passthrough = arg_uint(NULL, (uint64_t)event->passthrough_utid);
     passthrough.is_fallback = true;
