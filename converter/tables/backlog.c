@@ -14,6 +14,17 @@ static uint64_t *index_at(const struct backlog *backlog, int64_t id)
     return (uint64_t *)(void *)backlog->index.bytes + id;
 }
 
+// Rows are written and read in different places of the files, so both count.
+static void used_note(struct backlog *backlog, size_t n_bytes)
+{
+    backlog->n_used += n_bytes;
+    if (backlog->n_used < FORGET_BYTES)
+        return;
+    scratch_forget(&backlog->log);
+    scratch_forget(&backlog->index);
+    backlog->n_used = 0;
+}
+
 int backlog_put(struct backlog *backlog, const char *folder, int64_t id,
                 const struct record *record)
 {
@@ -27,11 +38,7 @@ int backlog_put(struct backlog *backlog, const char *folder, int64_t id,
         r = -EEXIST;
     if (r < 0)
         return r;
-    if (backlog->n_log - backlog->n_forget > FORGET_BYTES) {
-        scratch_forget(&backlog->log);
-        scratch_forget(&backlog->index);
-        backlog->n_forget = backlog->n_log;
-    }
+    used_note(backlog, sizeof(size) + size);
     *index_at(backlog, id) = backlog->n_log + 1;
     memcpy(backlog->log.bytes + backlog->n_log, &size, sizeof(size));
     record_write(record, backlog->log.bytes + backlog->n_log + sizeof(size));
@@ -55,8 +62,9 @@ bool backlog_take(struct backlog *backlog, int64_t id, struct record *ret)
     ret->ready = entry + sizeof(size);
     ret->size = size;
     *at = 0;
+    used_note(backlog, sizeof(size) + size); // the record's pages come back when it is read
     if (--backlog->n == 0)
-        backlog->n_log = backlog->n_forget = 0;
+        backlog->n_log = 0;
     return true;
 }
 

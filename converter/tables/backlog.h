@@ -14,7 +14,7 @@ struct backlog {
     struct scratch log;   // records, each after its size
     struct scratch index; // by id: offset in the log + 1, or 0
     size_t n_log;         // bytes
-    size_t n_forget;      // bytes of the log when memory was released last
+    size_t n_used;        // bytes of records that were put and taken since memory was released
     uint64_t n;           // rows
     int64_t last;         // largest id
 };
