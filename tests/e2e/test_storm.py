@@ -24,16 +24,16 @@ MIB = 1 << 20
 VMSTAT_MS = 500
 N_READERS = 2
 PIECE = 4 * MIB
-# Reads FILE again and again; after each piece it sleeps for PAUSE_S.
+# Reads FILE again and again: a piece every PERIOD_S, or as fast as the machine lets it.
 READER = """
 import os, sys, time
-fd, pause, piece = os.open(sys.argv[1], os.O_RDONLY), float(sys.argv[2]), int(sys.argv[3])
-buffer, end = bytearray(piece), os.fstat(fd).st_size
+fd, period, piece = os.open(sys.argv[1], os.O_RDONLY), float(sys.argv[2]), int(sys.argv[3])
+buffer, end, due = bytearray(piece), os.fstat(fd).st_size, time.monotonic()
 while True:
     for at in range(0, end, piece):
         os.preadv(fd, [buffer], at)
-        if pause:
-            time.sleep(pause)
+        due += period
+        time.sleep(max(0, due - time.monotonic()))
 """
 
 
@@ -45,16 +45,21 @@ FLOOD = "SELECT ts FROM ftrace_event WHERE name != 'sched_process_free'"
 
 
 @contextlib.contextmanager
-def storm(folder, pause_s=0.0):
-    """Readers in a memory cgroup, until the end of the block. Gives their pids."""
+def storm(folder, period_s=0.0):
+    """Readers in a memory cgroup, until the end of the block. Gives their pids. Their priority
+    helps them on a busy machine."""
     path = pathlib.Path(folder) / "sparse"
     with open(path, "wb") as file:
         file.truncate(8 * GIB)
     with contextlib.ExitStack() as stack:
-        enter = stack.enter_context(lib.memory_cgroup(24 * MIB))
+        join = stack.enter_context(lib.memory_cgroup(24 * MIB))
+
+        def enter():
+            join()
+            os.nice(-5)
         readers = []
         for _ in range(N_READERS):
-            reader = subprocess.Popen([sys.executable, "-c", READER, str(path), str(pause_s),
+            reader = subprocess.Popen([sys.executable, "-c", READER, str(path), str(period_s),
                                        str(PIECE)],
                                       preexec_fn=enter)
             stack.callback(reader.wait)
@@ -76,7 +81,7 @@ def config(events_kb, stop_delay_ms):
 class Capture:
     """The recording of one storm, from the trigger to the end of the session."""
 
-    def __init__(self, folder, events_kb, stop_delay_ms, pause_s=0.0):
+    def __init__(self, folder, events_kb, stop_delay_ms, period_s=0.0):
         self.folder = pathlib.Path(folder)
         self.stop_delay_ms = stop_delay_ms
         sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(self.folder / kind)
@@ -87,7 +92,7 @@ class Capture:
         self.daemon = Daemon(self.folder, env=sockets, ipc=True)
         try:
             self.daemon.wait(lambda: "mm_events.cfg: armed" in self.daemon.said())
-            with storm(self.folder, pause_s) as self.readers:
+            with storm(self.folder, period_s) as self.readers:
                 self.record()
         finally:
             self.daemon.end(signal.SIGKILL)
@@ -125,7 +130,9 @@ class Checks:
                                    f" FROM ({FLOOD}))")
 
     def lost(self):
-        return int(re.search(r"without (\d+) events", self.capture.wrote)[1])
+        lost = re.search(r"without (\d+) events", self.capture.wrote)
+        self.assertTrue(lost, f"the storm was too weak for the buffer: {self.capture.wrote}")
+        return int(lost[1])
 
     def test_every_sample_of_the_counters_is_there(self):
         times = [int(row[0]) for row in self.capture.query(
@@ -159,7 +166,7 @@ class Checks:
         self.assertIn("head", {row[3] for row in rows})
 
     def test_the_loss_is_told_everywhere(self):
-        self.assertGreater(self.lost(), 1000)
+        self.assertGreater(self.lost(), self.n_events_min // 4)
         columns, session = (re.split(r"  +", line)
                             for line in self.capture.status.splitlines()[-2:])
         self.assertGreater(int(session[columns.index("LOST")]), 0)
@@ -188,19 +195,19 @@ class Checks:
 
     def test_what_went_in_is_there_or_counted(self):
         kept = self.capture.number(f"SELECT count(*) FROM ({FLOOD})")
-        self.assertGreater(kept, 1000)
+        self.assertGreater(kept, self.n_events_min // 4)
         self.assertGreater(kept + self.lost(), self.n_events_min)
 
 
 @lib.needs_tracefs
 class Storm(Checks, unittest.TestCase):
-    n_events_min = 4000
+    n_events_min = 2000
 
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(dir="/var/tmp")
         cls.addClassCleanup(folder.cleanup)
-        cls.capture = Capture(folder.name, events_kb=64, stop_delay_ms=6000)
+        cls.capture = Capture(folder.name, events_kb=32, stop_delay_ms=10_000)
 
 
 @lib.long_test
@@ -213,7 +220,7 @@ class SixMinutes(Checks, unittest.TestCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory(dir="/var/tmp")
         cls.addClassCleanup(folder.cleanup)
-        cls.capture = Capture(folder.name, events_kb=4096, stop_delay_ms=360_000, pause_s=0.01)
+        cls.capture = Capture(folder.name, events_kb=4096, stop_delay_ms=360_000, period_s=0.016)
 
 
 if __name__ == "__main__":
