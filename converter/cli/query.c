@@ -204,8 +204,8 @@ static int trace_open(const struct trace_order *order, const struct trace_cache 
     if (!is_cacheable || !cache->keeper.pid || !trace_cache_has_room(cache, order->path, folder) ||
         !trace_convert_cached(order, cache, &trace, ret, ret_is_cut, &r, &err))
         r = trace_convert(order, output, NULL, ret, ret_is_cut, &err);
-    if (!interrupts_let())
-        r = -ECANCELED;
+    if (!interrupts_let() && r == 0) // after the last look of the conversion
+        r = err_set(&err, -ECANCELED, "interrupted; nothing was written");
     if (r < 0) {
         err_prefix(&err, r, "%s: not a database; as a trace", order->path);
         err_print(&err, "mmsql");
