@@ -317,6 +317,8 @@
       "The recording was written into a file, and from a DISCARD buffer.")                         \
     S(config_write_into_file_no_flush, false, "error", "trace",                                    \
       "The recording was written into a file, and nothing says that its sources were flushed.")    \
+    S(long_trace_mode_bytes_overwritten, true, "data_loss", "trace",                               \
+      "Bytes that the buffer overwrote before they were written into the file.")                   \
     S(v8_isolate_has_no_code_range, false, "error", "analysis",                                    \
       "Instances of V8 that do not tell where their code is; it is left out.")                     \
     S(v8_no_defaults, false, "data_loss", "analysis", "Code of unknown threads; left out.")        \

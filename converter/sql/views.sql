@@ -238,3 +238,24 @@ CREATE VIEW _trace_import_logs AS
 SELECT l.id, l.trace_id, l.ts, l.byte_offset, s.severity, s.name, l.arg_set_id
 FROM trace_import_logs l JOIN (SELECT DISTINCT key, severity, name FROM stats) s
 ON s.key = l.stat_key;
+
+-- The files that the database is made from, as trace_processor lists them. See input_file.
+--   id: Row, see input_file.
+--   parent_id: The archive that the file is in, see input_file.
+--   name: Name of the file; archive!name for a file in an archive.
+--   size: Size, inflated (bytes).
+--   trace_type: proto for a trace; else the format in input_file.
+--   processing_order: Place of the file in the order of loading, from 0; NULL for an archive.
+--   is_container: 1: an archive.
+CREATE VIEW trace_file AS
+SELECT f.id,
+       (SELECT max(a.id) FROM input_file a
+        WHERE a.format = 'archive' AND substr(f.path, 1, length(a.path) + 1) = a.path || '!')
+           AS parent_id,
+       f.path AS name, f.size_bytes AS size,
+       iif(f.format = 'trace', 'proto', f.format) AS trace_type,
+       iif(f.format = 'archive', NULL,
+           (SELECT count(*) FROM input_file b WHERE b.id < f.id AND b.format != 'archive'))
+           AS processing_order,
+       f.format = 'archive' AS is_container
+FROM input_file f;

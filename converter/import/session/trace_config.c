@@ -50,8 +50,13 @@ static void config_print(struct import *im, const struct wire_field *message)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", (struct text){text.text, text.size});
 }
 
+// A recording that is written more rarely keeps its buffers as rings on purpose.
+#define RING_PERIOD_MS ((uint64_t)24 * 60 * 60 * 1000)
+
 struct config {
-    bool without_flush;        // the recording was written into a file
+    bool without_flush; // the recording was written into a file
+    bool is_streamed;   // into a file, again and again
+    uint32_t n_buffers;
     struct wire_field message; // the last config
 };
 
@@ -61,12 +66,24 @@ static void written_read(struct import *im, struct config *state, const struct w
     if (!field_u64(&config.write_into_file))
         return;
     state->without_flush = !field_u64(&config.flush_period_ms);
+    state->is_streamed = field_u64(&config.file_write_period_ms) < RING_PERIOD_MS;
     uint32_t n = 0;
     for (struct fields each = fields_of(message, PB_TraceConfig_buffers); fields_next(&each);) {
         MESSAGE(buffer, TraceConfig_BufferConfig, &each.field);
         if (field_u64(&buffer.fill_policy) == PB_DISCARD)
             stats_add_at(&im->stats, STAT_config_write_into_file_discard, n, 1);
         n++;
+    }
+    state->n_buffers = n;
+}
+
+// What a buffer overwrote before it was written into the file is lost.
+static void overwritten_count(struct import *im, uint32_t n_buffers)
+{
+    for (uint32_t i = 0; i < n_buffers; i++) {
+        int64_t bytes = 0;
+        if (stats_get_at(&im->stats, STAT_traced_buf_bytes_overwritten, i, &bytes) && bytes > 0)
+            stats_set_at(&im->stats, STAT_long_trace_mode_bytes_overwritten, i, bytes);
     }
 }
 
@@ -87,6 +104,8 @@ static void trace_config_finish(struct import *im, void *state)
     const struct config *config = state;
     if (config->without_flush && !flushes_by_itself(im))
         stats_add(&im->stats, STAT_config_write_into_file_no_flush, 1);
+    if (config->is_streamed)
+        overwritten_count(im, config->n_buffers);
 }
 
 static void trace_config_write(struct import *im, void *state)
