@@ -11,8 +11,8 @@ larger than the memory. This takes seconds and pushes other files out of the pag
 of the kernel changes. The recording lasts until the kernel has reclaimed. On a machine that is too
 busy for that, the load goes on in a memory cgroup.
 
-The trace, the database and the config stay in DIR (default: a new directory below /var/tmp). With
---pressure, DIR must be on a disk: a tmpfs keeps no pages of holes.
+The report, the trace, the database and the config stay in DIR (default: a new directory below
+/var/tmp). With --pressure, DIR must be on a disk: a tmpfs keeps no pages of holes.
 """
 import argparse
 import contextlib
@@ -61,6 +61,7 @@ data_sources {{
     sys_stats_config {{
       vmstat_period_ms: 500
 {vmstat}
+{pressure}
     }}
   }}
 }}
@@ -68,7 +69,10 @@ data_sources {{
   config {{
     name: "linux.process_stats"
     target_buffer: 1
-    process_stats_config {{ scan_all_processes_on_start: true }}
+    process_stats_config {{
+      scan_all_processes_on_start: true
+      proc_stats_poll_ms: 1000
+    }}
   }}
 }}
 data_sources {{
@@ -333,6 +337,21 @@ def show_next(out, build):
     sudo {build}/producer/mmtrace record -c my.cfg -o my.pftrace""")
 
 
+def show_report(report):
+    heading("See it")
+    print("  The report is written: what happened, with charts, as a page for a browser\n"
+          f"    {report}")
+
+
+def give_to_caller(out):
+    """Under sudo, the results belong to the user who asked. Until the end nobody else can enter the
+    new folder."""
+    user = os.environ.get("SUDO_UID", "")
+    if user.isdigit() and os.geteuid() == 0:
+        for path in [*out.iterdir(), out]:
+            os.chown(path, int(user), int(os.environ.get("SUDO_GID", user)), follow_symlinks=False)
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="quickstart", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter, usage=
@@ -375,10 +394,12 @@ def main():
     out = make_output(options)
     demo, config = out / "demo.bin", out / "quickstart.cfg"
     trace, database = out / "quickstart.pftrace", out / "quickstart.db"
+    report = out / "quickstart.html"
     load.make_file(demo, DEMO_MIB * load.MIB)
     config.write_text(CONFIG.format(
         demo=demo, vmstat="\n".join(f"      vmstat_counters: VMSTAT_{name.upper()}"
-                         for name in present_counters())))
+                         for name in present_counters()),
+        pressure="      psi_period_ms: 500" if os.path.exists("/proc/pressure/memory") else ""))
 
     doing = "or more, with real memory pressure" if options.pressure else "with a harmless load"
     print(f"[3/5] Recording {options.seconds:g} seconds {doing}", flush=True)
@@ -395,6 +416,7 @@ def main():
     print(f"      a trace of {bytes_text(trace.stat().st_size)} became"
           f" a database of {bytes_text(database.stat().st_size)}"
           f" in {time.monotonic() - started:.2f} s")
+    subprocess.run([build / "converter" / "mmsql", "report", database, "-o", report], check=True)
     print("[5/5] What happened")
     db = Database(build / "converter" / "mmsql", database)
     show_verdict(db)
@@ -404,6 +426,9 @@ def main():
     show_residency(db, demo)
     show_losses(db)
     show_next(out, build)
+    show_report(report)
+    if not options.output:
+        give_to_caller(out)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ class Quickstart(unittest.TestCase):
     def check_output(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for text in ("[5/5]", "Verdict", "Recorded", "Reclaim and compaction", "Memory (vmstat)",
-                     "Page cache of demo.bin", "Losses", "Next"):
+                     "Page cache of demo.bin", "Losses", "Next", "See it"):
             self.assertIn(text, done.stdout)
         self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
-        for name in ("quickstart.cfg", "quickstart.pftrace", "quickstart.db"):
+        for name in ("quickstart.cfg", "quickstart.pftrace", "quickstart.db", "quickstart.html"):
             self.assertGreater((self.out / name).stat().st_size, 0, name)
 
     def test_harmless(self):
