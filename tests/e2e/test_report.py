@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """mmsql report: the page in a real browser, its data, and the files of others in it."""
+import contextlib
 import hashlib
 import html
 import json
 import pathlib
 import re
 import shutil
+import sqlite3
 import sys
 import tempfile
 import unittest
@@ -214,6 +216,24 @@ class InBrowser(Report):
         page.press("Enter")
         self.assertEqual(page.run("document.querySelector('#flame-0 .range').textContent"),
                          "all: 44 KiB → 44 KiB")
+
+    def test_names_of_a_stranger_are_text(self):
+        name = "</script><script>document.title='taken'</script><img src=http://example.com/x>"
+        database, output = self.dir / "hostile.db", self.dir / "hostile.html"
+        done = lib.run(lib.MMSQL, "convert", "-q", HEAP, "-o", database)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with contextlib.closing(sqlite3.connect(database)) as handle, handle:
+            for table in ("process", "thread"):
+                handle.execute(f"UPDATE _{table} SET name = ?", [name])
+            handle.execute("UPDATE trace SET path = ?", [name])
+            handle.execute("UPDATE verdict SET text = ?", [name])
+            handle.execute("UPDATE metadata SET str_value = ?", [name])
+        self.make(output, database)
+        page = self.open(output)
+        self.assertIn("memory report", page.run("document.title"))
+        self.assertEqual(page.run("document.images.length"), 0)
+        self.assertIn(name.split("/")[-1],
+                      page.run("document.getElementById('title').textContent"))
 
     def test_a_narrow_screen(self):
         page = self.open(self.page, width=390, height=844)

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql open: hands one file to the Perfetto UI in a browser on this machine. The UI may fetch from
+// 127.0.0.1:9001 (its policy names the port), if the answer allows its origin.
+//
+// Other programs and other users of the machine can connect, too. So the path has a random word
+// that the printed link alone has, the Host header must be this address (a page that rebinds its
+// name has another), and only the origin of the UI may read the answer. Nothing of the trace is
+// parsed.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/err.h"
+#include "common/nsec.h"
+#include "common/str.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
+
+#define PORT        9001
+#define ORIGIN      "https://ui.perfetto.dev"
+#define REQUEST_MAX 16384
+#define PATIENCE    (5 * NSEC_PER_SEC)  // for a request
+#define STALL       (60 * NSEC_PER_SEC) // for a reader that takes nothing
+
+static const char help[] =
+    "usage: mmsql open [OPTION]... TRACE\n"
+    "\n"
+    "Opens a trace in the Perfetto UI (" ORIGIN "): prints a link for a\n"
+    "browser on this machine, and serves the file on 127.0.0.1 until the UI has\n"
+    "fetched it. The trace stays on this machine. Only the holder of the link can\n"
+    "fetch the file, and only pages of the UI can read the answer.\n"
+    "\n"
+    "      --port N  listen there; the UI fetches from port 9001 alone (default)\n"
+    "  -h, --help    this text\n"
+    "\n"
+    "On another machine than the browser's, forward the port first:\n"
+    "  ssh -L 9001:127.0.0.1:9001 MACHINE mmsql open TRACE\n"
+    "\n"
+    "Exit code: 0 the file was fetched; 1 a failure; 2 wrong usage.\n";
+
+struct served {
+    int fd; // of the file
+    off_t size;
+    int port;
+    char path[64]; // of the URL
+};
+
+struct request {
+    char text[REQUEST_MAX + 1];
+    size_t size;
+};
+
+static bool wait_for(int fd, short events, nsec_t until)
+{
+    for (;;) {
+        nsec_t left = until - nsec_now(CLOCK_MONOTONIC);
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = left > 0 ? poll(&p, 1, (int)(left / NSEC_PER_MSEC) + 1) : 0;
+        if (n >= 0 || errno != EINTR)
+            return n > 0;
+    }
+}
+
+// Reads up to the empty line that ends the headers.
+static bool request_read(int client, struct request *request)
+{
+    nsec_t until = nsec_now(CLOCK_MONOTONIC) + PATIENCE;
+    request->size = 0;
+    while (request->size < REQUEST_MAX && wait_for(client, POLLIN, until)) {
+        ssize_t n =
+            recv(client, request->text + request->size, REQUEST_MAX - request->size, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return false;
+        request->size += (size_t)n;
+        request->text[request->size] = 0;
+        if (memchr(request->text, 0, request->size))
+            return false;
+        if (strstr(request->text, "\r\n\r\n"))
+            return true;
+    }
+    return false;
+}
+
+// Copies the value of a header; false if it is not there, or too long.
+static bool header_read(const struct request *request, const char *name, char *ret, size_t size)
+{
+    size_t n = strlen(name);
+    for (const char *line = strstr(request->text, "\r\n"); line; line = strstr(line, "\r\n")) {
+        line += 2;
+        if (strncasecmp(line, name, n) != 0 || line[n] != ':')
+            continue;
+        const char *value = line + n + 1 + strspn(line + n + 1, " \t");
+        size_t length = strcspn(value, "\r\n");
+        if (length >= size)
+            return false;
+        memcpy(ret, value, length);
+        ret[length] = 0;
+        return true;
+    }
+    return false;
+}
+
+static bool host_fits(const struct served *served, const struct request *request)
+{
+    char host[64], wanted[64];
+    if (!header_read(request, "Host", host, sizeof(host)))
+        return false;
+    snprintf(wanted, sizeof(wanted), "127.0.0.1:%d", served->port);
+    return str_eq(host, wanted);
+}
+
+static bool origin_fits(const struct request *request)
+{
+    char origin[64];
+    return header_read(request, "Origin", origin, sizeof(origin)) && str_eq(origin, ORIGIN);
+}
+
+static bool send_all(int client, const char *text, size_t size)
+{
+    while (size) {
+        if (!wait_for(client, POLLOUT, nsec_now(CLOCK_MONOTONIC) + STALL))
+            return false;
+        ssize_t n = send(client, text, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return false;
+        text += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static void refuse(int client, const char *status)
+{
+    char text[128];
+    int n = snprintf(text, sizeof(text),
+                     "HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status);
+    send_all(client, text, (size_t)n);
+}
+
+static bool file_send(const struct served *served, int client)
+{
+    off_t at = 0;
+    while (at < served->size) {
+        if (!wait_for(client, POLLOUT, nsec_now(CLOCK_MONOTONIC) + STALL))
+            return false;
+        ssize_t n = sendfile(client, served->fd, &at, (size_t)(served->size - at));
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return false;
+    }
+    return true;
+}
+
+// Returns true if the client has the whole file.
+static bool client_serve(const struct served *served, int client)
+{
+    struct request request;
+    char line[160], head[512];
+    if (!request_read(client, &request))
+        return false;
+    size_t n = strcspn(request.text, "\r");
+    snprintf(line, sizeof(line), "%.*s", (int)(n < sizeof(line) ? n : sizeof(line) - 1),
+             request.text);
+    char *blank = strchr(line, ' '), *path = blank ? blank + 1 : NULL;
+    char *end = path ? strchr(path, ' ') : NULL;
+    if (!end || !str_starts_with(end + 1, "HTTP/1.")) {
+        refuse(client, "400 Bad Request");
+        return false;
+    }
+    *blank = *end = 0;
+    bool asks = str_eq(line, "OPTIONS"), heads = str_eq(line, "HEAD"), gets = str_eq(line, "GET");
+    if (!host_fits(served, &request) || !origin_fits(&request)) {
+        refuse(client, "403 Forbidden");
+        return false;
+    }
+    if (!str_eq(path, served->path)) {
+        refuse(client, "404 Not Found");
+        return false;
+    }
+    if (!asks && !heads && !gets) {
+        refuse(client, "405 Method Not Allowed");
+        return false;
+    }
+    n = (size_t)snprintf(
+        head, sizeof(head),
+        "HTTP/1.1 %s\r\nAccess-Control-Allow-Origin: " ORIGIN "\r\nVary: Origin\r\n%s"
+        "Cache-Control: no-store\r\nContent-Type: application/octet-stream\r\n"
+        "Content-Length: %lld\r\nConnection: close\r\n\r\n",
+        asks ? "204 No Content" : "200 OK",
+        asks ? "Access-Control-Allow-Methods: GET\r\nAccess-Control-Allow-Private-Network: true\r\n"
+             : "",
+        asks ? 0LL : (long long)served->size);
+    if (!send_all(client, head, n) || !gets || !file_send(served, client))
+        return false;
+    // The answer is there when the client has closed its end, or has had time to.
+    shutdown(client, SHUT_WR);
+    wait_for(client, POLLIN, nsec_now(CLOCK_MONOTONIC) + PATIENCE);
+    return true;
+}
+
+static int listener_open(int port, struct err *err)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+        listen(fd, 16) == 0)
+        return fd;
+    int r = -errno;
+    if (fd >= 0)
+        close(fd);
+    err_errno(err, r, "127.0.0.1:%d", port);
+    return r == -EADDRINUSE ? err_hint(err, r, "another program has the port: end that program")
+                            : r;
+}
+
+static int file_open(const char *path, struct served *ret, struct err *err)
+{
+    struct stat st;
+    ret->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (ret->fd < 0 || fstat(ret->fd, &st) < 0)
+        return err_errno(err, -errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, -EINVAL, "%s: not a regular file", path);
+    ret->size = st.st_size;
+    return 0;
+}
+
+// The path has a random word and an ending that tells the UI nothing about the file's name.
+static int path_make(struct served *ret, struct err *err)
+{
+    unsigned char word[16];
+    if (getrandom(word, sizeof(word), 0) != (ssize_t)sizeof(word))
+        return err_errno(err, -errno, "random numbers");
+    char *at = ret->path;
+    *at++ = '/';
+    for (size_t i = 0; i < sizeof(word); i++)
+        at += snprintf(at, 3, "%02x", word[i]);
+    strcpy(at, "/trace");
+    return 0;
+}
+
+static void served_done(struct served *served)
+{
+    if (served->fd >= 0)
+        close(served->fd);
+}
+
+static int open_run(const char *path, int port)
+{
+    CLEANUP(served_done) struct served served = {.fd = -1, .port = port};
+    struct err err = {0};
+    int r = file_open(path, &served, &err);
+    if (r == 0)
+        r = path_make(&served, &err);
+    CLEANUP(close_fdp) int listener = r == 0 ? listener_open(port, &err) : -1;
+    if (listener < 0) {
+        err_print(&err, "mmsql");
+        return EXIT_FAILED;
+    }
+    printf("%s/#!/?url=http://127.0.0.1:%d%s\n", ORIGIN, port, served.path);
+    if (fflush(stdout) != 0) {
+        say("standard output: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    say("open the link in a browser on this machine; the file is served until it was fetched "
+        "(Ctrl-C ends)");
+    for (bool is_fetched = false; !is_fetched;) {
+        CLEANUP(close_fdp) int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (client >= 0)
+            is_fetched = client_serve(&served, client);
+        else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
+            say("127.0.0.1:%d: %s", port, strerror(errno));
+            return EXIT_FAILED;
+        }
+    }
+    return EXIT_DONE;
+}
+
+static int run_open(int argc, char **argv)
+{
+    struct options {
+        int64_t port;
+    } options = {.port = PORT};
+    static const struct verb_option rows[] = {
+        {"port", OPTION_NATURAL, offsetof(struct options, port)},
+        {0},
+    };
+    int code;
+    if (!verb_options_read("open", help, rows, argc, argv, &options, &code))
+        return code;
+    if (argc - optind != 1)
+        return usage_error("open", "one trace is needed");
+    if (options.port < 1 || options.port > 65535)
+        return usage_error("open", "--port takes 1 to 65535");
+    return open_run(argv[optind], (int)options.port);
+}
+
+const struct program_verb verb_open = {
+    .name = "open",
+    .arguments = "TRACE",
+    .summary = "open a trace in the Perfetto UI of a browser on this machine",
+    .run = run_open,
+};

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql open: the Perfetto UI gets the file, once, and nobody else gets anything."""
+import contextlib
+import http.client
+import re
+import socket
+import unittest
+
+import lib
+
+TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
+UI = "https://ui.perfetto.dev"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Open(unittest.TestCase):
+    def setUp(self):
+        self.port = free_port()
+        self.server = lib.Popen([lib.MMSQL, "open", "--port", str(self.port), TRACE],
+                                stdout=-1, stderr=-1, text=True)
+        self.addCleanup(self.end)
+        link = self.server.stdout.readline().strip()
+        found = re.fullmatch(re.escape(f"{UI}/#!/?url=http://127.0.0.1:{self.port}")
+                             + "(/[0-9a-f]{32}/trace)", link)
+        self.assertTrue(found, link)
+        self.path = found[1]
+
+    def end(self):
+        self.server.kill()
+        self.server.wait()
+        self.server.stdout.close()
+        self.server.stderr.close()
+
+    def ask(self, method="GET", path=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"Origin": UI, **headers}
+        connection.request(method, path or self.path,
+                           headers={k: v for k, v in headers.items() if v})
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer, body
+
+    def test_the_ui_fetches_the_file_once(self):
+        answer, body = self.ask("OPTIONS")
+        self.assertEqual(answer.status, 204)
+        self.assertEqual(answer.headers["Access-Control-Allow-Private-Network"], "true")
+        answer, body = self.ask("HEAD")
+        self.assertEqual((answer.status, body), (200, b""))
+        self.assertIsNone(self.server.poll())
+        answer, body = self.ask()
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["Access-Control-Allow-Origin"], UI)
+        self.assertEqual(body, TRACE.read_bytes())
+        self.assertEqual(self.server.wait(60), 0)
+
+    def test_others_get_nothing(self):
+        for status, arguments in (
+                (403, {"Origin": None}), (403, {"Origin": "https://example.com"}),
+                (403, {"Origin": UI + ".example.com"}), (403, {"Host": "example.com:9001"}),
+                (404, {"path": "/"}), (404, {"path": "/trace"}),
+                (404, {"path": self.path + "/../x"}), (405, {"method": "POST"}),
+                (405, {"method": "DELETE"})):
+            with self.subTest(arguments):
+                answer, body = self.ask(**arguments)
+                self.assertEqual((answer.status, body), (status, b""))
+                self.assertIsNone(answer.headers["Access-Control-Allow-Origin"])
+        for text in (b"", b"GET\r\n\r\n", b"\0\r\n\r\n", b"A" * 20000):
+            # The server may hang up before all is sent.
+            with (socket.create_connection(("127.0.0.1", self.port), timeout=60) as client,
+                  contextlib.suppress(OSError)):
+                client.sendall(text)
+                client.shutdown(socket.SHUT_WR)
+                self.assertNotIn(b"200", client.recv(1000))
+        self.assertIsNone(self.server.poll())
+        self.assertEqual(self.ask()[0].status, 200)
+
+    def test_a_port_that_is_taken(self):
+        done = lib.run(lib.MMSQL, "open", "--port", self.port, TRACE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("another program has the port", done.stderr)
+
+
+class Usage(unittest.TestCase):
+    def test_wrong_usage(self):
+        for arguments, code in (([], 2), ([TRACE, TRACE], 2), (["--port", "0", TRACE], 2),
+                                (["--port", "65536", TRACE], 2), (["/nonexistent"], 1),
+                                (["/dev/null"], 1)):
+            with self.subTest(arguments):
+                done = lib.run(lib.MMSQL, "open", *arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
