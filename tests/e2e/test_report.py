@@ -16,6 +16,9 @@ import browser
 import lib
 import recorded_storm
 
+sys.path.insert(0, str(lib.ROOT / "scripts"))
+import cookbook  # noqa: E402
+
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
 HEAP = GOLDEN / "heap_continuous.pftrace"
@@ -283,6 +286,27 @@ class Storm(Report):
                              ".map(label => label.textContent.split(' ')[0])")
             self.assertIn("viewer", lanes)
 
+
+    def test_cookbook(self):
+        """Each command of the cookbook works on the recording, and answers with a table as the
+        page shows it."""
+        page = cookbook.PAGE.read_text()
+        self.assertEqual(len(re.findall(r"^## \d+\. ", page, re.MULTILINE)), 15)
+        folder = self.dir / "cookbook"
+        folder.mkdir()
+        runner = cookbook.Runner(lib.BUILD, self.trace, folder)
+        for command, shown in cookbook.commands_of(page):
+            with self.subTest(command):
+                done = runner.run(command)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                wanted = [line.split() for line in shown.splitlines()]
+                found = [line.split() for line in done.stdout.splitlines()]
+                self.assertEqual(bool(found), bool(wanted))
+                if len(wanted) > 1 and set("".join(wanted[1])) == {"-"}:
+                    self.assertEqual(found[0], wanted[0])
+                    self.assertEqual(len(found) > 2, len(wanted) > 2)
+        self.assertIn("the kernel killed exporter", runner.run("mmsql verdict storm.pftrace")
+                      .stdout)
 
     @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
     def test_pictures(self):
