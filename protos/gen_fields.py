@@ -169,7 +169,7 @@ def shapes(schema):
     fields = {name: [(name, field) for field in own] for name, own in schema.messages.items()}
     for target, groups in schema.extensions.items():
         fields[target] += [(scope.rstrip("."), field) for scope, group in groups for field in group]
-    # Those of which a field, whatever its kind, needs a look inside.
+    # The messages with a field that needs a check of its bytes: a message, or packed numbers.
     shaped = [name for name in fields
               if any(kind_of(schema, {}, scope, field) for scope, field in fields[name])]
     ids = {name: FIRST_SHAPE + i for i, name in enumerate(shaped)}

@@ -41,7 +41,7 @@ static const char *const fixed[N_FIXED] = {
     "self_value", "cumulative_value", "parent_cumulative_value", "x_start", "x_end",
 };
 
-// What a column behind the fixed ones shows.
+// The content of a column after the fixed columns.
 enum shows { SHOWS_PROPERTY, SHOWS_SELF, SHOWS_CUMULATIVE };
 
 struct flame_column {
@@ -52,7 +52,7 @@ struct flame_column {
 struct flame_table {
     sqlite3_vtab base;
     struct flame_source source;
-    int n_columns; // behind the fixed ones
+    int n_columns; // after the fixed columns
     struct flame_column columns[3 * SOURCE_COLUMNS];
 };
 

@@ -7,7 +7,7 @@
 // 2. Stacks. Each row knows the row that keeps its weight: itself, or its nearest ancestor that no
 //    filter removes. A mask has the filters that the stack up to there satisfies.
 // 3. Nodes. A path of frames from a root is a node. Nodes of the way down come first, then those of
-//    the way up; a parent stands in front of its children in both.
+//    the way up; a parent stands before its children in both.
 // 4. Sums. The weights go into the nodes, and from the last node to the first into the parents.
 // 5. Lines. Nodes without a weight are left out; siblings are drawn from the widest to the
 //    narrowest.

@@ -64,7 +64,7 @@ union flame_number {
 };
 
 struct flame_node {
-    uint32_t parent; // a node in front of this one; NO_NODE: none
+    uint32_t parent; // a node before this node; NO_NODE: none
     uint32_t row;    // the first row that was merged into the node
     int32_t depth;   // from 1 down, from -1 up
 };
@@ -78,7 +78,7 @@ VEC_DEFINE(flame_part_vec, struct flame_part);
 
 struct flame_line {
     uint32_t node;
-    uint32_t parent; // a line in front of this one; NO_NODE: none
+    uint32_t parent; // a line before this line; NO_NODE: none
     double x;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A tree made of rows. The first two columns of a row are its id and the id of its parent; ids may
-// be any 64-bit number. Parents may come behind their children.
+// be any 64-bit number. Parents may come after their children.
 #pragma once
 
 #include "converter/functions/graph.h"
@@ -15,7 +15,7 @@ struct tree {
     uint32_t *place;     // owned; the inverse of order
 };
 
-// Finds the parents of the collected rows, and an order in which each parent stands in front of its
+// Finds the parents of the collected rows, and an order in which each parent stands before its
 // children. Returns NULL, or what is wrong with the rows. *ret_failed: memory ran out.
 const char *tree_build(struct tree *tree, bool *ret_failed);
 void tree_free(void *tree); // a destructor for SQLite; NULL is allowed

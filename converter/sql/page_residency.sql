@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Page residency, as questions are asked: over time, by pages, and what changed. Pages count from
--- 0; *_bytes are bytes, times are nanoseconds. mmtrace's own, not Perfetto's.
+-- Page residency: by pages, over time, and the changes. Pages count from 0; *_bytes are bytes,
+-- times are nanoseconds. mmtrace's own, not Perfetto's.
 
 -- The runs of resident pages of every exact sample.
 --   sample_id: Sample that shows the run.
@@ -22,8 +22,8 @@ WHERE s.detail = 'exact';
 --   size_bytes: Size of the file in whole pages (bytes).
 --   resident_bytes: Resident pages (bytes).
 --   resident_percent: Share of the pages that were resident.
---   dirty_bytes: Resident and not yet written to disk (bytes).
---   evicted_bytes: Were resident once (bytes).
+--   dirty_bytes: Resident pages that are not written to the disk yet (bytes).
+--   evicted_bytes: Pages that were resident before and were evicted (bytes).
 CREATE VIEW page_residency_over_time AS
 SELECT s.id AS sample_id, s.ts,
   coalesce(lead(s.ts) OVER (PARTITION BY s.file_id, f.path ORDER BY s.id), f.gone_ts,

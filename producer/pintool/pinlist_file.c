@@ -3,9 +3,9 @@
 // The limit is eight million ranges: far more than a real list has, and few enough to be read at
 // once.
 //
-// A zip is distinguished from a list by its first bytes, or by its file name, because bytes in
-// front of a zip are permitted. A list with exactly these bytes would begin at byte 1,347,093,252,
-// in the middle of a page.
+// A zip is distinguished from a list by its first bytes, or by its file name, because other bytes
+// may precede a zip. A list with exactly these bytes would begin at byte 1,347,093,252, in the
+// middle of a page.
 #include "producer/pintool/pinlist_file.h"
 
 #include <errno.h>

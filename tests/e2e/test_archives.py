@@ -181,7 +181,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT value FROM proc_vmstat"), [(1,)])
 
     def test_entry_that_is_left_out(self):
-        """It is said, although others were read."""
+        """A message names the entry, although other entries were read."""
         content = SCHED.read_bytes()
         trace = (b"t", 0, 0, zlib.crc32(content), content, len(content), None)
         said = self.convert(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""linux.ftrace on this kernel: the recording agrees with the kernel, losses are told, nothing is
-left behind."""
+"""linux.ftrace on this kernel: the recording agrees with the kernel, losses are reported, nothing
+is left behind."""
 import collections
 import contextlib
 import os
@@ -307,7 +307,7 @@ class SameAsTheKernel(FtraceCase):
         theirs = [(f["prev_state"], f["next_pid"], f["next_prio"], f["next_comm"])
                   for _, _, name, f in said if name == "sched_switch"]
         ours.sort(key=lambda entry: entry[0])
-        # The text that was picked is of switches away from the process.
+        # The lines of the kernel's text in `theirs` are switches away from the process.
         self.assertGreater(len(theirs), 3)
         self.assertEqual([entry[1:] for entry in ours if entry[2] != pid], theirs)
         their_wakings = [(f["pid"], f["comm"]) for _, _, name, f in said if name == "sched_waking"]
@@ -531,7 +531,7 @@ class Recording(FtraceCase):
             self.assertEqual(bundle.one("ftrace_clock"), "FTRACE_CLOCK_MONO_RAW")
             self.assertLess(abs(now[0] - bundle.one("ftrace_timestamp")), 30e9)
             self.assertLess(abs(now[1] - bundle.one("boot_timestamp")), 30e9)
-            # The same moment by both.
+            # The bundle has both clocks at one moment: their distance is the distance of now.
             self.assertLess(abs((now[1] - now[0])
                                 - (bundle.one("boot_timestamp") - bundle.one("ftrace_timestamp"))),
                             5e7)

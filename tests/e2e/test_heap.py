@@ -525,7 +525,7 @@ class Attach(Heap):
             self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
             seen.append(self.open_things(process.pid))
         self.end_work(process)
-        # A mapping may be split and merge again; six attaches that leave something leave more.
+        # A mapping may be split and merged again. If each attach left a mapping, six would be left.
         for counts, slack in zip(zip(*seen), (0, 0, 1)):
             self.assertLessEqual(max(counts) - min(counts), slack,
                                  f"fds, threads, mappings after each: {seen}")

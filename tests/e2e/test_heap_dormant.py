@@ -117,8 +117,8 @@ class Dormant(Heap):
         wait_for(lambda: not left & self.sockets(), lambda: f"the end of {left & self.sockets()}")
 
     def test_nothing_is_in_the_way_of_a_dormant_program(self):
-        """No thread, no descriptor, no hook; and the next program in the same process is told
-        nothing."""
+        """No thread, no descriptor, no hook; and the next program in the same process gets nothing
+        of the library."""
         process = self.begin("python3", "-c",
                              "import time, os; print(len(os.listdir('/proc/self/task')),"
                              " len(os.listdir('/proc/self/fd')), flush=True); input();"

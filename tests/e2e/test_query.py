@@ -138,8 +138,8 @@ class OnTraces(Case):
 
     @lib.needs_program("protoc")
     def test_crop_track_events(self):
-        """The packet with the range stands after the events. Differences of events that are left
-        out count."""
+        """The packet with the range stands after the events. The differences of times in left-out
+        events still move the clock."""
         def event(ts, kind, more=""):
             return (f"packet {{ trusted_packet_sequence_id: 1 timestamp: {ts} "
                     f"track_event {{ type: {kind} {more} }} }}\n")
@@ -290,7 +290,7 @@ class Functions(Case):
                          r"^2026-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}$")
 
     def test_slices(self):
-        """0 is around 1, which is around 2; 3 stands alone."""
+        """Slice 0 contains slice 1, and slice 1 contains slice 2; slice 3 has no parent."""
         marks = [(1, "B|10|a"), (2, "B|10|b"), (3, "B|10|c"), (4, "E|10"), (5, "E|10"), (6, "E|10"),
                  (7, "B|10|d"), (8, "E|10")]
         events = " ".join(f'event {{ timestamp: {ts} pid: 10 print {{ buf: "{text}\\n" }} }}'
@@ -466,8 +466,8 @@ class Dialect(Case):
              "(8, 'n2'), (40, 'n3'));")
 
     def test_span_joins_of_one_partitioned_side(self):
-        """The other counts in each partition that there is, as in Perfetto, whose answers these
-        are."""
+        """The rows of the side without partitions count in each partition of the other side. The
+        answers are Perfetto's."""
         inner = ["2,4,1,p1,u1", "8,2,1,p1,u2", "20,2,1,p2,u2", "5,1,3,p3,u1", "8,14,3,p3,u2",
                  "40,-1,3,p4,u3"]
         of_p = ["0,2,1,p1,", "6,2,1,p1,", "22,8,1,p2,", "6,2,3,p3,", "22,3,3,p3,"]

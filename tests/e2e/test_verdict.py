@@ -103,7 +103,7 @@ class Verdict(Case):
         done = lib.run(lib.MMSQL, "convert", "--append", deflate, "-o", self.dir / "t.db")
         both = lib.run(lib.MMSQL, "verdict", PRESSURE, deflate).stdout
         self.assertIn("Memory was compacted", done.stderr)
-        self.assertNotIn("Memory was short", done.stderr)  # that is no news
+        self.assertNotIn("Memory was short", done.stderr)  # the verdict on the old trace
         with sqlite3.connect(self.dir / "t.db") as db:
             rows = db.execute("SELECT trace_id, text FROM verdict ORDER BY id").fetchall()
         self.assertEqual(both, "".join(
@@ -236,7 +236,7 @@ class Confined(Case):
 
 
 class Health(Case):
-    """Losses of the trace are told on standard error, unless --quiet; nothing else changes."""
+    """Losses of the trace are printed on standard error, unless --quiet; nothing else changes."""
 
     SAID = ["1,234 kernel events were lost before they could be read",
             "77 packets did not fit into a full buffer",
@@ -285,7 +285,7 @@ class Health(Case):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_cut_trace(self):
-        """Damage is told once: when the trace is read; for a database, when the database is
+        """Damage is reported once: when the trace is read; for a database, when the database is
         opened."""
         cut = self.dir / "cut"
         cut.write_bytes(PRESSURE.read_bytes()[:200000])

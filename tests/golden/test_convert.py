@@ -346,7 +346,7 @@ class Outputs(Case):
     def test_progress_is_for_terminals(self):
         said = self.on_terminal()
         self.assertRegex(said, rb"\rconverting \[#* *\] +\d+ %")
-        self.assertIn(b"\r\x1b[K", said)  # wiped when it is through
+        self.assertIn(b"\r\x1b[K", said)  # erased at the end of the conversion
         self.assertEqual(self.on_terminal("-q"), b"END")
         self.assertNotIn(b"converting",
                          run("convert", HERE / "mm_pressure.pftrace", "-o", self.db).stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is damage inside a packet told, for every kind of message?
+"""Is damage inside a packet reported, for every kind of message?
 
 usage: test_damage.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT
 

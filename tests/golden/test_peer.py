@@ -138,7 +138,7 @@ DROPPED = {
     # The same two events: paths of log messages are made one way, values of unknown form are kept.
     "slice": "name IN ('logs', 'annotated')",
     "instant": "name IN ('logs', 'annotated')",
-    # Perfetto moved the first to the trace after 58.2; facts without a value are none.
+    # Perfetto moved the first to the trace after 58.2; facts without a value do not count.
     "metadata": "name = 'mmsql_page_size_bytes' OR (name = 'trace_uuid' AND machine_id IS NULL) OR "
                 "(str_value IS NULL AND int_value IS NULL)",
 }

@@ -56,7 +56,7 @@ static void compressed_packets_of_another_type_are_damaged(void **state)
     seen_free(seen);
 }
 
-// A frame of one block that is not compressed, after what it comes to.
+// Writes a zstd frame of one block that is not compressed. Returns its size.
 static size_t zstd_frame(uint8_t *to, const void *bytes, size_t size)
 {
     assert_in_range(size, 1, 255);
@@ -200,7 +200,7 @@ static void a_field_may_be_wanted_twice(void **state)
     seen_free(seen);
 }
 
-// The first of several damaged packets is told, with the field if a message is damaged.
+// The first of several damaged packets is reported, with the field if a message is damaged.
 static void the_first_damage_is_told(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void read_until(struct trace_writer *writer, double stops_at, int expecte
     seen_free(seen);
 }
 
-// It is asked each 4096 packets or events, in both walks and between them.
+// The handler is asked after each 4096 packets or events, in both walks and between them.
 static void progress_may_end_the_reading(void **state)
 {
     (void)state;

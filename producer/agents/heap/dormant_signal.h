@@ -6,9 +6,9 @@
 #include <signal.h>
 #include <stdbool.h>
 
-// Takes the signal and from then on shows to other processes that it is taken. Call it after
-// first_objects_note(). Returns false, with nothing changed, if the signal is in use or the taking
-// cannot be shown.
+// Installs the handler, and makes the mapping by which recorders recognise a dormant process. Call
+// it after first_objects_note(). Returns false, with nothing changed, if the program uses the
+// signal or the mapping cannot be made.
 bool dormant_signal_take(int number, void (*handler)(int, siginfo_t *, void *));
 
 // Returns whether dormant_signal_take() would find the signal free.

@@ -12,11 +12,11 @@
 // reader holds the list, the kernel notes no names. A task without a name in either place becomes a
 // process without a name.
 //
-// The kernel gives the id of a freed task to a new one. So that readers tell the two apart, the
-// trace has the kernel's event of the free, behind the name: for each task that is named, and for
-// no other. The event stands beside the names, because the buffer of events may lose it. The events
-// of one processor may be read after the free that another processor tells: a task whose id is
-// published again stays away, unless another exit follows.
+// The kernel gives the id of a freed task to a new task. So that readers can distinguish the two,
+// the trace has the kernel's event of the free after the name: for each task that is named, and for
+// no other task. The event is in the buffer of the names, because the buffer of events may lose the
+// event. The events of one processor may be read after the free of the task on another processor: a
+// task whose id is published again is not written again, unless another exit follows.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 --
 -- Nodes without which other nodes of a graph cannot be reached.
 
--- The dominators of nodes: every way from the root to a node leads through its dominators, and the
--- last one before the node is the one that the result has. In a heap, the objects that an object
--- dominates are those that would be freed with it. Columns: node_id; dominator_node_id, NULL for
--- the root. Nodes that cannot be reached from the root are left out. Nodes are numbers from 0 on,
--- such as ids of tables; memory is taken up to the largest one.
+-- The immediate dominator of each node: every way from the root to a node leads through the
+-- dominators of the node, and the immediate dominator is the last of them. In a heap, the objects
+-- that an object dominates would be freed with the object. Columns: node_id; dominator_node_id,
+-- NULL for the root. Nodes that cannot be reached from the root are left out. Nodes are numbers
+-- from 0 on, such as ids of tables; the memory grows with the largest number.
 CREATE PERFETTO MACRO graph_dominator_tree(
     -- Edges: source_node_id, dest_node_id.
     graph_table TableOrSubquery,
