@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One config can be meant for many zips, and one range for many entries: a range is useful if it
-// fits anywhere. It is compared with the largest entry that took its pattern.
+// fits anywhere. Each range is compared with the largest entry that took its pattern.
 #include "producer/pintool/stale.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 --
 -- How long the service took to clone traces.
 
--- Times of the service's statistics: since when (name), and until a buffer was flushed.
+-- The time from the clone's begin or trigger (`name` of the stat) to the flush of each buffer.
 CREATE PERFETTO VIEW _traced_clone_time AS
 SELECT b.name, d.idx AS buffer_id, d.value - b.value AS duration_ns, d.machine_id, d.trace_id
 FROM stats b JOIN stats d ON d.machine_id IS b.machine_id AND d.trace_id IS b.trace_id
