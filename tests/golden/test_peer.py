@@ -30,6 +30,7 @@ DIFFERENT = {
     "*.id": "rows are numbered as each program makes them",
     "*.track_group_id": "the same",
     "*.description": "each has its own words",
+    "heap_graph_object.root_distance": "the peer tells no distances after 58.2",
     "filedescriptor.ufd": "unique here, as its name says; the peer has the number of the "
                           "descriptor once more",
     "stats.key": "each program's own number of a name",
@@ -234,8 +235,8 @@ def question(table, columns):
         value = expression(table, column)
         if value is not None:
             parts.append(
-                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} "
-                "AS TEXT)) END")
+                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(iif(typeof({value}) = "
+                f"'real', printf('%.15g', {value}), CAST({value} AS TEXT))) END")
     where = f" WHERE NOT ({DROPPED[table]})" if table in DROPPED else ""
     return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
 

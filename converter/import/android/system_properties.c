@@ -30,6 +30,12 @@ static const struct {
     {"profile_system_server", "android_profile_system_server"},
 };
 
+// Facts are named as the whole property.
+static const char *const text_facts[] = {
+    PREFIX "wallpaper.package_name",
+    PREFIX "wallpaper.class_name",
+};
+
 static bool number_read(const struct wire_field *value, int32_t *ret)
 {
     char text[TEXT_MAX], *end;
@@ -89,6 +95,9 @@ static void property(struct import *im, int64_t ts, const struct wire_field *mes
         return;
     struct slice_name name = {full.text + strlen(PREFIX), full.size - strlen(PREFIX)};
     int32_t number;
+    for (size_t i = 0; i < ELEMENTS(text_facts); i++)
+        if (name_is(full, text_facts[i]))
+            metadata_set_text(&im->metadata, text_facts[i], field_words(value));
     if (name_is(name, "device_state"))
         device_state(im, ts, value);
     else if (number_read(value, &number))
