@@ -116,7 +116,7 @@ MMSQL_VERBS = (
     mmsql("tables", "tables", "slice"),
 )
 CONFIG = """
-buffers { size_kb: 512 }
+buffers { size_kb: 4096 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config {
   meminfo_period_ms: 50 vmstat_period_ms: 50 stat_period_ms: 50 } } }
 data_sources { config { name: "linux.process_stats" process_stats_config {
