@@ -65,6 +65,7 @@ What is the value of a field of an event? With Perfetto's table, and with the vi
 
 Each kind of event in the trace has a view `ftrace_NAME`. The view has the columns id, ts, cpu,
 utid, arg_set_id and the event's own fields. A field with one of these names is called `field_NAME`.
+The kinds after the first 2,000 have no view; `ftrace_event` and `args` have all.
 
 Which mistakes does the config have?
 

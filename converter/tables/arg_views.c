@@ -3,6 +3,9 @@
 // Names of events and fields come from the trace, so they are quoted, and a view or column gets
 // another name if its name is taken. Kinds of one name share a view, even if their fields are in
 // different slots, as in a database of several traces.
+//
+// A file may name an event in each line. SQLite reads its list of names for each view that is made,
+// so the number of views has a limit. No kernel has as many events.
 #include "converter/tables/arg_views.h"
 
 #include <sqlite3.h>
@@ -13,6 +16,8 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/tables/statement.h"
+
+#define VIEWS_LIMIT "2000"
 
 static void add_f(struct strbuf *sql, const char *format, ...)
 {
@@ -45,20 +50,21 @@ bool arg_view_shares(const char *column)
     return false;
 }
 
-// Adds a column of the view for each key: the key's slot in each kind of this name.
-static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *name)
+// Adds a column of the view for each key: the key's slot in each of the kinds, a list of ids.
+static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *kinds)
 {
+    CLEANUP(strbuf_done) struct strbuf query = {0};
     CLEANUP(statement_finalizep) sqlite3_stmt *fields = NULL;
-    int code = sqlite3_prepare_v2(
-        handle,
-        "SELECT f.key, group_concat(' WHEN ' || f.kind_id || ' THEN ' || CASE f.type WHEN 3 "
-        "THEN 'CAST(e.value_' || f.slot || ' AS REAL)' ELSE 'e.value_' || f.slot END, ''), "
-        "count(*), min(f.slot), max(f.type) FROM _arg_field f JOIN _arg_kind k "
-        "ON k.id = f.kind_id WHERE k.name = ?1 GROUP BY f.key COLLATE NOCASE ORDER BY min(f.id)",
-        -1, &fields, NULL);
+    add_f(&query,
+          "SELECT f.key, group_concat(' WHEN ' || f.kind_id || ' THEN ' || CASE f.type WHEN 3 "
+          "THEN 'CAST(e.value_' || f.slot || ' AS REAL)' ELSE 'e.value_' || f.slot END, ''), "
+          "count(*), min(f.slot), max(f.type) FROM _arg_field f WHERE f.kind_id IN (%s) "
+          "GROUP BY f.key COLLATE NOCASE ORDER BY min(f.id)",
+          kinds);
+    int code =
+        query.failed ? SQLITE_NOMEM : sqlite3_prepare_v2(handle, query.text, -1, &fields, NULL);
     if (code != SQLITE_OK)
         return code;
-    sqlite3_bind_text(fields, 1, name, -1, SQLITE_STATIC);
     while ((code = sqlite3_step(fields)) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(fields, 0);
         const char *cases = (const char *)sqlite3_column_text(fields, 1);
@@ -81,7 +87,7 @@ static int view_make(sqlite3 *handle, const char *name, const char *kinds)
           "CREATE VIEW \"%w\" AS SELECT e.id, e.ts, e.ucpu & 4095 AS cpu, e.utid, "
           "e.id AS arg_set_id",
           view.text);
-    int code = columns_add(handle, &sql, name);
+    int code = columns_add(handle, &sql, kinds);
     add_f(&sql, " FROM _arg_set e WHERE e.kind_id IN (%s)", kinds);
     if (sql.failed || view.failed)
         return SQLITE_NOMEM;
@@ -115,7 +121,8 @@ int arg_views_make(sqlite3 *handle)
         code = sqlite3_prepare_v2(handle,
                                   "SELECT name, group_concat(id) FROM _arg_kind "
                                   "WHERE name <> '' AND name NOT GLOB '*[^A-Za-z0-9_]*' "
-                                  "GROUP BY name COLLATE NOCASE HAVING count(DISTINCT name) = 1",
+                                  "GROUP BY name COLLATE NOCASE HAVING count(DISTINCT name) = 1 "
+                                  "ORDER BY min(id) LIMIT " VIEWS_LIMIT,
                                   -1, &kinds, NULL);
     while (code == SQLITE_OK && sqlite3_step(kinds) == SQLITE_ROW)
         code = view_make(handle, (const char *)sqlite3_column_text(kinds, 0),

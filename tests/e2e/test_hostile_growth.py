@@ -246,6 +246,20 @@ class Growth(Converted):
             self.query("SELECT deobfuscated_name, count(*) FROM stack_profile_frame GROUP BY 1"),
             [("Real.mine", n - 1)])
 
+    def test_lines_of_ftrace_that_each_name_an_event(self):
+        """The events have rows and args; the first 2,000 have views, too."""
+        n = 20000
+        path = self.dir / "trace"
+        path.write_text("# tracer: nop\n#\n" + "".join(
+            f" c-1 [000] ...1 {1 + i / 1e6:.6f}: ev{i}: a{i}=1\n" for i in range(n)))
+        done = lib.run("prlimit", f"--cpu={CPU_MAX_S}", lib.MMSQL, "convert", "-q", path, "-o",
+                       self.db, timeout_s=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.query("SELECT count(DISTINCT name) FROM ftrace_event"), [(n,)])
+        self.assertEqual(self.query("SELECT count(*) FROM sqlite_master WHERE type = 'view' AND "
+                                    "name GLOB 'ftrace_ev[0-9]*'"), [(2000,)])
+        self.assertEqual(self.query("SELECT a7 FROM ftrace_ev7"), [(1,)])
+
 
 if __name__ == "__main__":
     unittest.main()
