@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql flamegraph: heap profiles or logs of Java allocations, as a picture, or as folded text for
-// other tools. The rows of a dump are the changes since the dump before, so the state at a time is
-// the sum of all rows up to that time.
+// mmsql flamegraph: heap profiles, samples of CPU time, page faults and other events, or logs of
+// Java allocations, as a picture, or as folded text for other tools. The rows of a dump are the
+// changes since the dump before, so the state at a time is the sum of all rows up to that time.
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
@@ -25,9 +26,12 @@
 static const char help[] =
     "usage: mmsql flamegraph [OPTION]... DB|TRACE\n"
     "\n"
-    "Draws heap profiles, or logs of Java allocations, as a flame graph, an SVG that\n"
-    "zooms (click) and searches ('/').\n"
+    "Draws heap profiles, samples of CPU time and page faults, or logs of Java\n"
+    "allocations, as a flame graph, an SVG that zooms (click) and searches ('/').\n"
     "\n"
+    "      --of WHAT        heap, cpu, faults, reclaim, java, or the event that was\n"
+    "                       sampled, such as 'kmem:*' (default: the first of these that\n"
+    "                       the trace has)\n"
     "  -o, --output FILE    write there; '-', the default, is standard output\n"
     "      --folded         write text instead: one line for each stack, with its\n"
     "                       weight\n"
@@ -40,6 +44,8 @@ static const char help[] =
     "      --at TS          show the state at TS (ns; default: the end of the trace)\n"
     "      --diff TS TS     show the difference between two moments: red grew, blue\n"
     "                       shrank\n"
+    "      --from TS        show samples after TS; with --at those between\n"
+    "      --by-thread      a frame for each thread, of samples\n"
     "      --reverse-stack  innermost frames first\n"
     "      --depth-limit N  no more than N frames of a stack\n"
     "      --min-percent P  leave out frames below this part of the whole (default\n"
@@ -55,25 +61,60 @@ static const char help[] =
 
 struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none
+    const char *of;                             // the same
     int64_t pid;                                // -1: all
     int64_t before, at;
+    int64_t from; // of samples
     double min_percent;
     struct limits limits;
     bool folded, total, count, diff, alloc_log;
+    bool samples; // they are drawn, not a heap profile
+    bool by_thread;
     struct alloc_stacks stacks; // `reverse` and `depth_limit` hold for heap profiles, too
 };
 
-// True if an option of heap profiles is given
-static bool names_profiles(const struct options *o)
+static bool is_of(const struct options *options, const char *what)
 {
-    return o->total || o->count || o->diff || o->pid >= 0 || o->process || o->heap ||
-           o->at != INT64_MAX;
+    return options->of && str_eq(options->of, what);
 }
 
-// Reads samples of logs if an option asks for them, or if there is no heap profile.
+// True if an option of heap profiles alone is given.
+static bool names_heaps(const struct options *o)
+{
+    return o->total || o->count || o->diff || o->heap || is_of(o, "heap");
+}
+
+// True if an option of samples alone is given.
+static bool names_samples(const struct options *o)
+{
+    return o->from != INT64_MIN || o->by_thread ||
+           (o->of && !is_of(o, "heap") && !is_of(o, "java"));
+}
+
+// True if an option of heap profiles or of samples is given.
+static bool names_profiles(const struct options *o)
+{
+    return names_heaps(o) || names_samples(o) || o->pid >= 0 || o->process || o->at != INT64_MAX;
+}
+
+static int samples_read(sqlite3 *handle, struct call_stacks *stacks, struct flame *flame)
+{
+    static const char *const kinds[] = {"cpu", "faults", "reclaim", "*"};
+    int code = SQLITE_OK;
+    stacks->kind = STACKS_OF_EVENT;
+    if (stacks->of)
+        return call_stacks_read(handle, stacks, flame);
+    for (size_t i = 0; code == SQLITE_OK && flame->nodes.n == 0 && i < ELEMENTS(kinds); i++) {
+        stacks->of = kinds[i];
+        code = call_stacks_read(handle, stacks, flame);
+    }
+    return code;
+}
+
+// Reads what the options ask for, or what there is: a heap profile, samples, or samples of logs.
 static int stacks_read(sqlite3 *handle, struct options *options, struct flame *flame)
 {
-    const struct call_stacks stacks = {
+    struct call_stacks stacks = {
         .kind = options->count ? STACKS_HEAP_COUNT : STACKS_HEAP_BYTES,
         .before = options->diff ? options->before : INT64_MIN,
         .at = options->at,
@@ -83,23 +124,52 @@ static int stacks_read(sqlite3 *handle, struct options *options, struct flame *f
         .machine_id = -1,
         .process = options->process,
         .heap = options->heap,
+        .of = names_samples(options) ? options->of : NULL,
+        .from = options->from,
+        .by_thread = options->by_thread,
         .reverse = options->stacks.reverse,
         .depth_limit = options->stacks.depth_limit,
     };
-    int code = options->alloc_log ? SQLITE_OK : call_stacks_read(handle, &stacks, flame);
-    if (code != SQLITE_OK || flame->nodes.n > 0 || names_profiles(options))
+    int code = SQLITE_OK;
+    if (!options->alloc_log && !names_samples(options))
+        code = call_stacks_read(handle, &stacks, flame);
+    if (code != SQLITE_OK || flame->nodes.n > 0)
         return code;
+    options->samples = !options->alloc_log && !names_heaps(options) && !is_of(options, "java");
+    if (options->samples)
+        code = samples_read(handle, &stacks, flame);
+    bool is_java = is_of(options, "java");
+    if (code != SQLITE_OK || flame->nodes.n > 0 || (names_profiles(options) && !is_java))
+        return code;
+    options->samples = false;
     options->alloc_log = true;
     return alloc_stacks_read(handle, &options->stacks, flame);
+}
+
+static const char *sampled_text(const struct options *options)
+{
+    return is_of(options, "cpu")       ? "CPU time"
+           : is_of(options, "faults")  ? "Page faults"
+           : is_of(options, "reclaim") ? "Reclaim and compaction"
+                                       : "Sampled events";
 }
 
 static int flame_write(const struct options *options, const struct flame *flame)
 {
     char title[160];
-    bool bytes = options->alloc_log ? options->stacks.use_size : !options->count;
-    const char *unit = bytes ? "bytes" : options->alloc_log ? "samples" : "allocations";
-    const char *what = options->alloc_log ? "Sampled" : options->total ? "Allocated" : "Retained";
-    flame_title(title, sizeof(title), flame, what, bytes);
+    bool is_sampled = options->alloc_log || options->samples;
+    bool bytes = options->samples     ? false
+                 : options->alloc_log ? options->stacks.use_size
+                                      : !options->count;
+    const char *unit = bytes ? "bytes" : is_sampled ? "samples" : "allocations";
+    const char *what = options->samples     ? sampled_text(options)
+                       : options->alloc_log ? "Sampled"
+                       : options->total     ? "Allocated"
+                                            : "Retained";
+    flame_title(title, sizeof(title), flame, what,
+                bytes              ? "bytes"
+                : options->samples ? "samples"
+                                   : "allocations");
     CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
     struct err err = {0};
     int r = output_file_open(&file, options->output, &err);
@@ -138,9 +208,11 @@ static int flamegraph_run(struct options *options)
         return EXIT_FAILED;
     }
     if (flame.nodes.n == 0) {
-        say("%s: no %s", options->path,
-            options->alloc_log && !names_profiles(options) ? "samples of allocations"
-                                                           : "heap profile that matches");
+        const char *lacks = names_samples(options) ? "samples that match"
+                            : options->alloc_log && !names_profiles(options)
+                                ? "samples of allocations"
+                                : "heap profile that matches";
+        say("%s: no %s", options->path, lacks);
         return EXIT_FAILED;
     }
     flame_finish(&flame);
@@ -181,6 +253,9 @@ static int run_flamegraph(int argc, char **argv)
 {
     static const struct verb_option rows[] = {
         {"output", OPTION_TEXT, AT(output), 'o'},
+        {"of", OPTION_TEXT, AT(of)},
+        {"from", OPTION_NUMBER, AT(from)},
+        {"by-thread", OPTION_FLAG, AT(by_thread)},
         {"folded", OPTION_FLAG, AT(folded)},
         {"total", OPTION_FLAG, AT(total)},
         {"count", OPTION_FLAG, AT(count)},
@@ -200,8 +275,11 @@ static int run_flamegraph(int argc, char **argv)
         QUESTION_OPTIONS(struct options),
         {0},
     };
-    struct options options = {
-        .pid = -1, .at = INT64_MAX, .min_percent = 0.02, .stacks.depth_limit = CALL_STACK_MAX};
+    struct options options = {.pid = -1,
+                              .at = INT64_MAX,
+                              .from = INT64_MIN,
+                              .min_percent = 0.02,
+                              .stacks.depth_limit = CALL_STACK_MAX};
     const struct alloc_stacks *stacks = &options.stacks;
     int code;
     if (!verb_options_read("flamegraph", help, rows, argc, argv, &options, &code))
@@ -211,6 +289,10 @@ static int run_flamegraph(int argc, char **argv)
     if (options.alloc_log && names_profiles(&options))
         return usage_error("flamegraph",
                            "options of heap profiles and of allocation logs together");
+    if (names_samples(&options) && (names_heaps(&options) || options.alloc_log))
+        return usage_error("flamegraph", "options of samples and of heap profiles together");
+    if (is_of(&options, "java") && !options.alloc_log && !options.heap)
+        options.heap = "com.android.art";
     if (stacks->type_only && (stacks->thread_only || stacks->ignore_type))
         return usage_error("flamegraph",
                            "--type-only leaves nothing to --thread-only, --ignore-type");
@@ -223,6 +305,6 @@ static int run_flamegraph(int argc, char **argv)
 const struct program_verb verb_flamegraph = {
     .name = "flamegraph",
     .arguments = "[OPTION]... DB|TRACE -o FILE.svg",
-    .summary = "draw heap profiles or Java allocations as a flame graph",
+    .summary = "draw profiles of heaps, CPU time and page faults as a flame graph",
     .run = run_flamegraph,
 };

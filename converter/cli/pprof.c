@@ -20,6 +20,7 @@
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
 #include "converter/profile/pprof_writer.h"
+#include "converter/profile/sample_leaves.h"
 #include "converter/tables/statement.h"
 
 #define MAX_FRAMES 4096 // of a stack; further frames are cut
@@ -29,8 +30,11 @@ static const char help[] =
     "usage: mmsql pprof [OPTION]... DB|TRACE -o FILE.pb.gz\n"
     "\n"
     "Writes heap profiles for pprof: alloc_objects, alloc_space, inuse_objects and\n"
-    "inuse_space of each call stack. Labels are pid, process and heap.\n"
+    "inuse_space of each call stack. Labels are pid, process and heap. Or writes the\n"
+    "number of samples of each call stack. Labels are pid, process and thread.\n"
     "\n"
+    "      --of WHAT        heap, or samples: cpu, faults, reclaim, or the event that\n"
+    "                       was sampled, such as 'kmem:*' (default: heap)\n"
     "  -o, --output FILE    write there; '-', the default, is standard output, which\n"
     "                       must not be a terminal\n"
     "      --pid PIDS       write these processes, separated by commas\n"
@@ -42,6 +46,7 @@ static const char help[] =
 
 struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none
+    const char *of;                             // the same
     struct strbuf pids;                         // each between commas; empty: all
     int64_t from, at;
     struct limits limits;
@@ -84,15 +89,18 @@ static const char frames_sql[] =
 // pprof takes the first mapping for the program itself.
 static const char mappings_sql[] =
     "WITH program AS (SELECT DISTINCT p.name FROM heap_profile_allocation JOIN process p USING "
-    "(upid) WHERE p.name != '') "
+    "(upid) WHERE p.name != '' UNION SELECT DISTINCT p.name FROM perf_sample JOIN thread USING "
+    "(utid) JOIN process p USING (upid) WHERE p.name != '') "
     "SELECT id, start, end, exact_offset, name, build_id FROM stack_profile_mapping g "
     "ORDER BY NOT EXISTS (SELECT 1 FROM program p WHERE g.name = p.name "
     "OR substr(g.name, -1 - length(p.name)) = '/' || p.name), id";
 
 static const char times_sql[] =
+    "WITH times AS (SELECT ts, ts_end FROM heap_profile WHERE NOT ?3 "
+    "UNION ALL SELECT ts, ts FROM perf_sample WHERE ?3) "
     "SELECT (SELECT max(min(max(ts_end), ?2), ?1) + (SELECT clock_value - ts FROM clock_snapshot "
-    "WHERE clock_name = 'REALTIME' LIMIT 1) FROM heap_profile), "
-    "(SELECT min(max(ts_end), ?2) - max(min(ts), ?1) FROM heap_profile)";
+    "WHERE clock_name = 'REALTIME' LIMIT 1) FROM times), "
+    "(SELECT min(max(ts_end), ?2) - max(min(ts), ?1) FROM times)";
 
 static const char *text_or_none(sqlite3_stmt *row, int column)
 {
@@ -119,6 +127,46 @@ static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct used *use
             r = -ENOMEM;
     }
     return r;
+}
+
+static int perf_sample_write(sqlite3_stmt *leaf, sqlite3_stmt *up, struct used *used,
+                             struct pprof *pprof)
+{
+    int64_t n_samples = sqlite3_column_int64(leaf, LEAF_SAMPLES);
+    int r = stack_read(up, sqlite3_column_int64(leaf, LEAF_CALLSITE), used);
+    struct pprof_label labels[3] = {{.key = "pid", .number = sqlite3_column_int64(leaf, LEAF_PID)}};
+    size_t n = 1;
+    if (text_or_none(leaf, LEAF_PROCESS))
+        labels[n++] =
+            (struct pprof_label){.key = "process", .text = text_or_none(leaf, LEAF_PROCESS)};
+    if (text_or_none(leaf, LEAF_THREAD))
+        labels[n++] =
+            (struct pprof_label){.key = "thread", .text = text_or_none(leaf, LEAF_THREAD)};
+    pprof_sample(pprof, &n_samples, 1, used->stack.items, used->stack.n, labels, n);
+    return r;
+}
+
+static int perf_samples_write(sqlite3 *handle, const struct options *options, struct used *used,
+                              struct pprof *pprof)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *leaf = NULL;
+    CLEANUP(statement_finalizep) sqlite3_stmt *up = NULL;
+    const struct sample_choice choice = {.of = options->of,
+                                         .from = options->from,
+                                         .pid = -1,
+                                         .to = options->at,
+                                         .pids = options->pids.text,
+                                         .process = options->process,
+                                         .by_thread = true};
+    int code = sample_leaves_prepare(handle, &choice, &leaf);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(handle, up_sql, -1, &up, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    while ((code = sqlite3_step(leaf)) == SQLITE_ROW)
+        if (perf_sample_write(leaf, up, used, pprof) < 0)
+            return SQLITE_NOMEM;
+    return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
 static int sample_write(sqlite3_stmt *leaf, sqlite3_stmt *up, struct used *used,
@@ -257,6 +305,7 @@ static int times_write(sqlite3 *handle, const struct options *options, struct pp
         return code;
     sqlite3_bind_int64(row, 1, options->from);
     sqlite3_bind_int64(row, 2, options->at);
+    sqlite3_bind_int(row, 3, options->of != NULL);
     code = sqlite3_step(row);
     if (code == SQLITE_ROW)
         pprof_time(pprof, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
@@ -266,12 +315,19 @@ static int times_write(sqlite3 *handle, const struct options *options, struct pp
 static int profile_write(sqlite3 *handle, const struct options *options, struct used *used,
                          struct pprof *pprof)
 {
-    pprof_sample_type(pprof, "alloc_objects", "count");
-    pprof_sample_type(pprof, "alloc_space", "bytes");
-    pprof_sample_type(pprof, "inuse_objects", "count");
-    pprof_sample_type(pprof, "inuse_space", "bytes");
-    pprof_default_sample_type(pprof, "inuse_space");
-    int code = samples_write(handle, options, used, pprof);
+    int code;
+    if (options->of) {
+        pprof_sample_type(pprof, "samples", "count");
+        pprof_default_sample_type(pprof, "samples");
+        code = perf_samples_write(handle, options, used, pprof);
+    } else {
+        pprof_sample_type(pprof, "alloc_objects", "count");
+        pprof_sample_type(pprof, "alloc_space", "bytes");
+        pprof_sample_type(pprof, "inuse_objects", "count");
+        pprof_sample_type(pprof, "inuse_space", "bytes");
+        pprof_default_sample_type(pprof, "inuse_space");
+        code = samples_write(handle, options, used, pprof);
+    }
     if (code == SQLITE_OK)
         code = locations_write(handle, used, pprof);
     if (code == SQLITE_OK)
@@ -300,7 +356,8 @@ static int profile_run(sqlite3 *handle, const struct options *options,
     else if (r < 0)
         say("%s: %s", output_file_name(file), strerror(-r));
     else if (used.frames.n == 0)
-        say("%s: no heap profile that matches", options->path);
+        say("%s: no %s that match%s", options->path, options->of ? "samples" : "heap profile",
+            options->of ? "" : "es");
     return code == SQLITE_OK && r == 0 && used.frames.n > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -349,6 +406,7 @@ static int run_pprof(int argc, char **argv)
 {
     static const struct verb_option rows[] = {
         {"output", OPTION_TEXT, offsetof(struct options, output), 'o'},
+        {"of", OPTION_TEXT, offsetof(struct options, of)},
         {"pid", OPTION_OWN, .take = take_pids},
         {"process", OPTION_TEXT, offsetof(struct options, process)},
         {"heap", OPTION_TEXT, offsetof(struct options, heap)},
@@ -365,6 +423,10 @@ static int run_pprof(int argc, char **argv)
         return usage_error("pprof", "one database or trace is needed");
     if ((!options.output || str_eq(options.output, "-")) && isatty(STDOUT_FILENO))
         return usage_error("pprof", "a profile is nothing for a terminal: -o FILE is needed");
+    if (options.of && str_eq(options.of, "heap"))
+        options.of = NULL;
+    if (options.of && options.heap)
+        return usage_error("pprof", "--heap and --of samples together");
     options.path = argv[optind];
     return pprof_run(&options);
 }
@@ -372,6 +434,6 @@ static int run_pprof(int argc, char **argv)
 const struct program_verb verb_pprof = {
     .name = "pprof",
     .arguments = "[OPTION]... DB|TRACE -o FILE.pb.gz",
-    .summary = "write heap profiles for pprof",
+    .summary = "write profiles of heaps, CPU time and page faults for pprof",
     .run = run_pprof,
 };

@@ -6,13 +6,16 @@
 #include "converter/profile/call_stacks.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/arena.h"
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/functions/functions.h"
 #include "converter/profile/java_names.h"
+#include "converter/profile/sample_leaves.h"
 #include "converter/tables/statement.h"
 
 #define NAME_MAX_BYTES 4096 // of a Java method
@@ -21,12 +24,10 @@ static const char frames_sql[] =
     "CREATE TEMP TABLE flame_frame(id, inline_depth, function, PRIMARY KEY(id, inline_depth)) "
     "WITHOUT ROWID;"
     "INSERT INTO flame_frame SELECT frame_id, inline_depth, coalesce(demangle(function), function, "
-    "'[' "
-    "|| "
+    "'[' || trim("
     // The part of a path after the last slash.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
-    "''), "
-    "''), nullif(mapping_name, ''), 'unknown') || ']') FROM main.stack_frame;"
+    "''), ''), nullif(mapping_name, ''), 'unknown'), '[]') || ']') FROM main.stack_frame;"
     // If several functions had their code at one address, the last one counts.
     "CREATE TEMP TABLE flame_code(upid, frame_id, function, PRIMARY KEY(upid, frame_id));"
     "INSERT OR REPLACE INTO flame_code SELECT p.upid, p.frame_id, s.name "
@@ -125,24 +126,62 @@ static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *ar
     return 0;
 }
 
-static int leaf_add(const struct call_stacks *stacks, sqlite3_stmt *leaf, sqlite3_stmt *up,
+// A stack with its weights. `owners` are the outermost frames, which no function is: the process
+// and the thread; NULL: not told.
+struct leaf {
+    int64_t callsite, upid, before, after;
+    const char *owners[2];
+};
+
+static int leaf_add(const struct call_stacks *stacks, const struct leaf *leaf, sqlite3_stmt *up,
                     struct flame *flame)
 {
-    const char *inner[CALL_STACK_MAX], *frames[CALL_STACK_MAX + 1];
+    const char *inner[CALL_STACK_MAX], *frames[CALL_STACK_MAX + ELEMENTS(leaf->owners)];
     struct arena arena = {0};
-    sqlite3_bind_int64(up, 2, sqlite3_column_int64(leaf, 5));
+    sqlite3_bind_int64(up, 2, leaf->upid);
     size_t n = 0, k = 0;
-    int r = stack_read(up, sqlite3_column_int64(leaf, 0), &arena, inner, &n);
-    if (sqlite3_column_int64(leaf, 4) > 1)
-        frames[k++] = (const char *)sqlite3_column_text(leaf, 1);
+    int r = stack_read(up, leaf->callsite, &arena, inner, &n);
+    for (size_t i = 0; i < ELEMENTS(leaf->owners); i++)
+        if (leaf->owners[i])
+            frames[k++] = leaf->owners[i];
     for (size_t i = 0; i < n && i < stacks->depth_limit; i++)
         frames[k++] = inner[stacks->reverse ? i : n - 1 - i];
     if (r == 0)
-        r = stacks->is_before ? flame_add(flame, frames, k, sqlite3_column_int64(leaf, 3), 0)
-                              : flame_add(flame, frames, k, sqlite3_column_int64(leaf, 2),
-                                          sqlite3_column_int64(leaf, 3));
+        r = stacks->is_before ? flame_add(flame, frames, k, leaf->after, 0)
+                              : flame_add(flame, frames, k, leaf->before, leaf->after);
     arena_done(&arena);
     return r;
+}
+
+static int row_add(const struct call_stacks *stacks, sqlite3_stmt *row, sqlite3_stmt *up,
+                   struct flame *flame)
+{
+    bool several = sqlite3_column_int64(row, 4) > 1;
+    const struct leaf leaf = {
+        .callsite = sqlite3_column_int64(row, 0),
+        .upid = sqlite3_column_int64(row, 5),
+        .before = sqlite3_column_int64(row, 2),
+        .after = sqlite3_column_int64(row, 3),
+        .owners = {several ? (const char *)sqlite3_column_text(row, 1) : NULL},
+    };
+    return leaf_add(stacks, &leaf, up, flame);
+}
+
+static int sample_row_add(const struct call_stacks *stacks, sqlite3_stmt *row, sqlite3_stmt *up,
+                          struct flame *flame)
+{
+    char process[NAME_MAX_BYTES];
+    const char *name = (const char *)sqlite3_column_text(row, LEAF_PROCESS);
+    snprintf(process, sizeof(process), "%s (%lld)", name ? name : "process",
+             (long long)sqlite3_column_int64(row, LEAF_PID));
+    const struct leaf leaf = {
+        .callsite = sqlite3_column_int64(row, LEAF_CALLSITE),
+        .upid = sqlite3_column_int64(row, LEAF_UPID),
+        .after = sqlite3_column_int64(row, LEAF_SAMPLES),
+        .owners = {sqlite3_column_int64(row, LEAF_PROCESSES) > 1 ? process : NULL,
+                   (const char *)sqlite3_column_text(row, LEAF_THREAD)},
+    };
+    return leaf_add(stacks, &leaf, up, flame);
 }
 
 static void parameters_bind(sqlite3_stmt *leaf, const struct call_stacks *stacks)
@@ -161,6 +200,26 @@ static void parameters_bind(sqlite3_stmt *leaf, const struct call_stacks *stacks
     sqlite3_bind_int(leaf, 12, stacks->without_pid);
 }
 
+static int leaves_prepare(sqlite3 *handle, const struct call_stacks *stacks, sqlite3_stmt **ret)
+{
+    if (stacks->kind == STACKS_OF_EVENT)
+        return sample_leaves_prepare(handle,
+                                     &(struct sample_choice){
+                                         .of = stacks->of,
+                                         .from = stacks->from,
+                                         .to = stacks->at,
+                                         .pid = stacks->pid,
+                                         .process = stacks->process,
+                                         .by_thread = stacks->by_thread,
+                                     },
+                                     ret);
+    int code = sqlite3_prepare_v2(handle, stacks->kind == STACKS_SAMPLES ? samples_sql : heap_sql,
+                                  -1, ret, NULL);
+    if (code == SQLITE_OK)
+        parameters_bind(*ret, stacks);
+    return code;
+}
+
 int call_stacks_prepare(sqlite3 *handle)
 {
     if (sql_number(handle, "SELECT count(*) FROM temp.sqlite_master WHERE name = 'flame_code'", 0))
@@ -173,17 +232,16 @@ int call_stacks_read(sqlite3 *handle, const struct call_stacks *stacks, struct f
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *leaf = NULL;
     CLEANUP(statement_finalizep) sqlite3_stmt *up = NULL;
+    bool of_event = stacks->kind == STACKS_OF_EVENT;
     int code = call_stacks_prepare(handle);
     if (code == SQLITE_OK)
-        code = sqlite3_prepare_v2(handle, stacks->kind == STACKS_SAMPLES ? samples_sql : heap_sql,
-                                  -1, &leaf, NULL);
+        code = leaves_prepare(handle, stacks, &leaf);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(handle, up_sql, -1, &up, NULL);
     if (code != SQLITE_OK)
         return code;
-    parameters_bind(leaf, stacks);
     while ((code = sqlite3_step(leaf)) == SQLITE_ROW)
-        if (leaf_add(stacks, leaf, up, flame) < 0)
+        if ((of_event ? sample_row_add : row_add)(stacks, leaf, up, flame) < 0)
             return SQLITE_NOMEM;
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }

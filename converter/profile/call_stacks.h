@@ -12,7 +12,12 @@
 
 #define CALL_STACK_MAX 4096 // frames of a stack; further frames are cut
 
-enum call_stacks_kind { STACKS_HEAP_BYTES, STACKS_HEAP_COUNT, STACKS_SAMPLES };
+enum call_stacks_kind {
+    STACKS_HEAP_BYTES,
+    STACKS_HEAP_COUNT,
+    STACKS_SAMPLES,  // of one session of one profiler
+    STACKS_OF_EVENT, // perf samples of one kind of event (sample_leaves.h)
+};
 
 // Which stacks. -1 and NULL: all.
 struct call_stacks {
@@ -28,6 +33,9 @@ struct call_stacks {
     const char *process, *heap; // borrowed; process may have * and ?
     const char *source;         // samples: borrowed; of which profiler
     int64_t session_id;         // samples: of which session; -1: of none
+    const char *of;             // event: borrowed; as in struct sample_choice
+    int64_t from;               // event: samples after this time, up to `at`; INT64_MIN: all
+    bool by_thread;             // event: the thread is a frame, too
 };
 
 // Reads the names of all frames, once for each connection. call_stacks_read() does so, too, but

@@ -49,6 +49,7 @@ void flame_done(struct flame *flame);
 void flame_folded(const struct flame *flame, FILE *out);
 
 // Writes a title into `ret`: "WHAT: 5.8 MiB, 6,120,288 bytes", or both weights of a difference.
-// `bytes`: the unit is bytes, not allocations.
-void flame_title(char *ret, size_t size, const struct flame *flame, const char *what, bool bytes);
+// Another unit than "bytes" has no MiB.
+void flame_title(char *ret, size_t size, const struct flame *flame, const char *what,
+                 const char *unit);
 int flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);

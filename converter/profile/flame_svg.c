@@ -109,17 +109,17 @@ static const char *grouped(char *ret, size_t size, int64_t value, bool sign)
     return ret;
 }
 
-void flame_title(char *ret, size_t size, const struct flame *flame, const char *what, bool bytes)
+void flame_title(char *ret, size_t size, const struct flame *flame, const char *what,
+                 const char *unit)
 {
     const struct flame_node *root = flame->nodes.items;
     char before[40], after[40], change[40], human[40] = "";
-    const char *unit = bytes ? "bytes" : "allocations";
     int64_t shown = flame->is_diff ? root->after - root->before : root->after;
     double value = shown < 0 ? -(double)shown : (double)shown;
     int step = 0;
     for (; value >= 1024 && step < 5; step++)
         value /= 1024;
-    if (bytes && step > 0)
+    if (str_eq(unit, "bytes") && step > 0)
         snprintf(human, sizeof(human), "%s%.1f %ciB, ",
                  !flame->is_diff ? ""
                  : shown < 0     ? "-"

@@ -13,6 +13,8 @@ int cli_bugreport(int argc, char **argv);
 int cli_clone(int argc, char **argv);
 int cli_daemon(int argc, char **argv);
 int cli_heap(int argc, char **argv);
+int cli_cpu(int argc, char **argv);
+int cli_faults(int argc, char **argv);
 int cli_java(int argc, char **argv);
 int cli_record(int argc, char **argv);
 int cli_sources(int argc, char **argv);

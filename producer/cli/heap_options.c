@@ -19,37 +19,6 @@
 #define INTERVAL_DEFAULT 4096
 #define SHMEM_DEFAULT    (UINT64_C(8) << 20)
 
-// Calls `take` for each word between commas.
-static int take_words(const char *text, int (*take)(void *to, const char *word, struct err *err),
-                      void *to, struct err *err)
-{
-    char *copy = strdup(text), *rest = copy;
-    int r = copy ? 0 : -ENOMEM;
-    for (char *word; r == 0 && (word = strsep(&rest, ","));)
-        if (*word)
-            r = take(to, word, err);
-    free(copy);
-    return r;
-}
-
-static int add_pid(void *to, const char *word, struct err *err)
-{
-    uint32_t pid;
-    if (str_parse_u32(word, &pid) < 0 || pid == 0 || pid > INT32_MAX)
-        return err_set(err, -EINVAL, "--pid: \"%s\" is not a process id", word);
-    return heap_pid_vec_push(to, pid);
-}
-
-static int add_name(void *to, const char *word, struct err *err)
-{
-    char *copy = strdup(word);
-    int r = copy ? heap_name_vec_push(to, copy) : -ENOMEM;
-    (void)err;
-    if (r < 0)
-        free(copy);
-    return r;
-}
-
 enum { IDS, NAMES, HEAPS };
 
 static int take_list(void *userdata, const struct cli_option *option, const char *value,
@@ -57,8 +26,8 @@ static int take_list(void *userdata, const struct cli_option *option, const char
 {
     struct heap_options *o = userdata;
     return option->id == IDS
-               ? take_words(value, add_pid, &o->pids, err)
-               : take_words(value, add_name, option->id == NAMES ? &o->names : &o->heaps, err);
+               ? list_pids_take(&o->pids, value, err)
+               : list_names_take(option->id == NAMES ? &o->names : &o->heaps, value, err);
 }
 
 static int take_block(void *userdata, const struct cli_option *option, const char *value,
@@ -191,13 +160,9 @@ int heap_options_parse(int argc, char **argv, struct heap_options *ret, struct e
 
 void heap_options_done(struct heap_options *options)
 {
-    vec_foreach(&options->names, name)
-        free(*name);
-    vec_foreach(&options->heaps, name)
-        free(*name);
-    heap_name_vec_done(&options->names);
-    heap_name_vec_done(&options->heaps);
-    heap_pid_vec_done(&options->pids);
+    list_names_free(&options->names);
+    list_names_free(&options->heaps);
+    list_pids_done(&options->pids);
 }
 
 static void add_flag(struct strbuf *text, const char *field, bool value)

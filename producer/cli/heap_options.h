@@ -7,16 +7,13 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "common/vec.h"
+#include "producer/cli/process_lists.h"
 #include "producer/ground/options.h"
 #include "producer/service/config/config.h"
 
-VEC_DEFINE(heap_pid_vec, uint64_t);
-VEC_DEFINE(heap_name_vec, char *);
-
 struct heap_options {
-    struct heap_pid_vec pids;
-    struct heap_name_vec names, heaps; // the names are owned
+    struct list_pids pids;
+    struct list_names names, heaps;
     uint64_t interval_bytes, shmem_bytes;
     uint32_t duration_ms, continuous_ms, block_timeout_us;
     bool no_block, all_heaps, dump_at_max, no_running, no_startup;

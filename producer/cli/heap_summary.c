@@ -12,7 +12,6 @@
 // For a program that frees most of its allocations, a second table shows all allocations.
 #include "producer/cli/heap_summary.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,14 +20,12 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/elements.h"
 #include "common/file.h"
-#include "common/mangled.h"
 #include "common/map.h"
 #include "common/str.h"
-#include "common/text.h"
 #include "common/vec.h"
 #include "common/wire.h"
+#include "producer/cli/trace_stacks.h"
 #include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
 
@@ -36,8 +33,7 @@
 #define ROWS       20
 #define ROWS_FEW   3
 #define SMALL_PART 100 // a small part is less than 1/100
-#define NAME_SHOWN 200
-#define SHOWN_MIN  52 // bytes: 0.05 kB
+#define SHOWN_MIN  52  // bytes: 0.05 kB
 
 struct row {
     uint64_t function; // index in names
@@ -46,7 +42,6 @@ struct row {
     size_t last_stack;
 };
 
-VEC_DEFINE(text_vec, struct text);
 VEC_DEFINE(row_vec, struct row);
 
 struct heap_total {
@@ -54,22 +49,8 @@ struct heap_total {
 };
 VEC_DEFINE(heap_total_vec, struct heap_total);
 
-// Messages of InternedData stay in place in the trace, and are found by their id.
-enum { FUNCTIONS, PATHS, MAPPINGS, FRAMES, CALLSTACKS, N_INTERNED };
-
-static const struct {
-    uint32_t field, iid;
-} interned[N_INTERNED] = {
-    [FUNCTIONS] = {PB_InternedData_function_names, PB_InternedString_iid},
-    [PATHS] = {PB_InternedData_mapping_paths, PB_InternedString_iid},
-    [MAPPINGS] = {PB_InternedData_mappings, PB_Mapping_iid},
-    [FRAMES] = {PB_InternedData_frames, PB_Frame_iid},
-    [CALLSTACKS] = {PB_InternedData_callstacks, PB_Callstack_iid},
-};
-
 struct summary {
-    struct text_vec messages;
-    struct map64 index[N_INTERNED]; // index in `messages`, by id
+    struct trace_stacks stacks;
     struct strset names, heaps;
     struct row_vec rows;
     struct heap_total_vec totals; // by heap
@@ -94,102 +75,21 @@ static void forget_dump(struct summary *s)
     s->is_whole = false;
 }
 
-static void forget_interned(struct summary *s)
-{
-    text_vec_clear(&s->messages);
-    for (size_t i = 0; i < N_INTERNED; i++)
-        map64_clear(&s->index[i]);
-}
-
 static void summary_done(struct summary *s)
 {
     forget_dump(s);
-    text_vec_done(&s->messages);
-    for (size_t i = 0; i < N_INTERNED; i++)
-        map64_done(&s->index[i]);
+    trace_stacks_done(&s->stacks);
     row_vec_done(&s->rows);
     heap_total_vec_done(&s->totals);
     map64_done(&s->pids);
 }
 
-struct wanted {
-    uint32_t number;
-    uint64_t *value;
-};
-
-// Reads numbers of a message. `wanted` ends with number 0. A missing field leaves its value
-// unchanged.
-static void read_numbers(struct text message, const struct wanted *wanted)
-{
-    struct wire_reader reader = wire_reader_over(message.at, message.size);
-    struct wire_field f;
-    wire_foreach(&reader, &f)
-        for (const struct wanted *w = wanted; w->number; w++)
-            if (w->number == f.number)
-                *w->value = f.value;
-}
-
-static int read_interned(struct summary *s, const struct wire_field *data)
-{
-    struct wire_reader reader = wire_sub(data);
-    struct wire_field f;
-    int r = 0;
-    while (r == 0 && wire_next(&reader, &f)) {
-        struct text message = {(const char *)f.data, f.size};
-        uint64_t iid = 0;
-        size_t kind = 0;
-        while (kind < N_INTERNED && interned[kind].field != f.number)
-            kind++;
-        if (kind == N_INTERNED)
-            continue;
-        read_numbers(message, (struct wanted[]){{interned[kind].iid, &iid}, {0}});
-        r = map64_set(&s->index[kind], iid, s->messages.n);
-        if (r == 0)
-            r = text_vec_push(&s->messages, message);
-    }
-    return r;
-}
-
-// Returns the message, or an empty text.
-static struct text message_of(const struct summary *s, unsigned kind, uint64_t iid)
-{
-    const uint64_t *index = map64_find(&s->index[kind], iid);
-    return index ? s->messages.items[*index] : (struct text){0};
-}
-
-static struct text string_of(const struct summary *s, unsigned kind, uint64_t iid)
-{
-    struct text message = message_of(s, kind, iid), text = {0};
-    struct wire_reader reader = wire_reader_over(message.at, message.size);
-    struct wire_field f;
-    wire_foreach(&reader, &f)
-        if (f.number == PB_InternedString_str)
-            text = (struct text){(const char *)f.data, f.size};
-    return text;
-}
-
-// Returns the id of "function (file)", or of "file+offset" if the function has no name. The name of
-// any heap except malloc's follows.
+// Returns the id of the frame's name. The name of any heap except malloc's follows.
 static uint32_t name_of(struct summary *s, uint64_t frame_id)
 {
-    struct text frame = message_of(s, FRAMES, frame_id);
-    uint64_t function_id = 0, mapping = 0, rel_pc = 0, path_id = 0;
-    if (!frame.at)
-        return STRSET_NONE;
-    read_numbers(frame, (struct wanted[]){{PB_Frame_function_name_id, &function_id},
-                                          {PB_Frame_mapping_id, &mapping},
-                                          {PB_Frame_rel_pc, &rel_pc},
-                                          {0}});
-    read_numbers(message_of(s, MAPPINGS, mapping), // its path ends with the last string
-                 (struct wanted[]){{PB_Mapping_path_string_ids, &path_id}, {0}});
-    struct text function = string_of(s, FUNCTIONS, function_id);
-    struct text path = string_of(s, PATHS, path_id);
     struct strbuf name CLEANUP(strbuf_done) = {0};
-    if (function.size > 0)
-        strbuf_addf(&name, "%.*s (%.*s)", (int)function.size, function.at, (int)path.size,
-                    path.size ? path.at : "");
-    else
-        strbuf_addf(&name, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.at : "", rel_pc);
+    if (!trace_stacks_name(&s->stacks, frame_id, &name))
+        return STRSET_NONE;
     if (!str_eq(strset_text(&s->heaps, s->heap), HEAP_MALLOC_NAME))
         strbuf_addf(&name, " [%s]", strset_text(&s->heaps, s->heap));
     return name.failed ? STRSET_NONE : strset_add(&s->names, name.text, name.size);
@@ -220,39 +120,37 @@ static int add_to_row(struct summary *s, uint64_t frame_id, const struct sample 
     return 0;
 }
 
-// Adds the sample to the functions of its stack. The frames are ordered from the outermost to the
-// innermost.
+struct added {
+    struct summary *summary;
+    const struct sample *sample;
+};
+
+static int add_frame(void *userdata, uint64_t frame_id, bool is_leaf)
+{
+    const struct added *added = userdata;
+    return add_to_row(added->summary, frame_id, added->sample, is_leaf);
+}
+
+// Adds the sample to the functions of its stack.
 static int add_to_rows(struct summary *s, uint64_t callstack, const struct sample *sample)
 {
-    struct text stack = message_of(s, CALLSTACKS, callstack);
-    struct wire_reader reader = wire_reader_over(stack.at, stack.size);
-    struct wire_field f;
-    uint64_t outer = 0;
-    bool has_outer = false;
-    int r = 0;
+    struct added added = {s, sample};
     s->n_stacks_seen++;
-    while (r == 0 && wire_next(&reader, &f)) {
-        if (f.number != PB_Callstack_frame_ids)
-            continue;
-        if (has_outer)
-            r = add_to_row(s, outer, sample, false);
-        outer = f.value;
-        has_outer = true;
-    }
-    return r == 0 && has_outer ? add_to_row(s, outer, sample, true) : r;
+    return trace_stacks_walk(&s->stacks, callstack, add_frame, &added);
 }
 
 static int read_sample(struct summary *s, const struct wire_field *message)
 {
     struct sample sample = {0};
     uint64_t callstack = 0, freed = 0, max = UINT64_MAX;
-    read_numbers((struct text){(const char *)message->data, message->size},
-                 (struct wanted[]){{PB_ProfilePacket_HeapSample_callstack_id, &callstack},
-                                   {PB_ProfilePacket_HeapSample_self_allocated, &sample.allocated},
-                                   {PB_ProfilePacket_HeapSample_self_freed, &freed},
-                                   {PB_ProfilePacket_HeapSample_alloc_count, &sample.n_allocs},
-                                   {PB_ProfilePacket_HeapSample_self_max, &max},
-                                   {0}});
+    message_numbers(
+        (struct text){(const char *)message->data, message->size},
+        (struct wanted[]){{PB_ProfilePacket_HeapSample_callstack_id, &callstack},
+                          {PB_ProfilePacket_HeapSample_self_allocated, &sample.allocated},
+                          {PB_ProfilePacket_HeapSample_self_freed, &freed},
+                          {PB_ProfilePacket_HeapSample_alloc_count, &sample.n_allocs},
+                          {PB_ProfilePacket_HeapSample_self_max, &max},
+                          {0}});
     s->at_max |= max != UINT64_MAX;
     if (max != UINT64_MAX)
         sample.allocated = max;
@@ -324,12 +222,12 @@ static int read_packet(struct summary *s, struct wire_reader packet)
     wire_foreach(&reader, &f) {
         if (f.number == PB_TracePacket_sequence_flags && (f.value & 1)) {
             forget_dump(s); // an incomplete dump will stay incomplete
-            forget_interned(s);
+            trace_stacks_forget(&s->stacks);
         }
     }
     while (r == 0 && wire_next(&packet, &f)) {
         if (f.number == PB_TracePacket_interned_data)
-            r = read_interned(s, &f);
+            r = trace_stacks_read(&s->stacks, &f);
         else if (f.number == PB_TracePacket_profile_packet)
             r = read_profile(s, &f);
     }
@@ -379,64 +277,6 @@ static void print_totals(const struct summary *s, FILE *out)
     }
 }
 
-// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded for the
-// first name, because recording does not need the runtime.
-struct demangler {
-    void *library; // owned; all zero at the beginning
-    mangled_read_fn read;
-};
-
-static void demangler_done(struct demangler *demangler)
-{
-    if (demangler->library)
-        dlclose(demangler->library);
-    *demangler = (struct demangler){0};
-}
-
-static void demangler_load(struct demangler *demangler)
-{
-    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
-    for (size_t i = 0; !demangler->read && i < ELEMENTS(runtimes); i++) {
-        demangler->library = dlopen(runtimes[i], RTLD_LAZY | RTLD_LOCAL);
-        if (demangler->library)
-            demangler->read = (mangled_read_fn)dlsym(demangler->library, "__cxa_demangle");
-        if (!demangler->read)
-            demangler_done(demangler);
-    }
-}
-
-// Returns a readable form of `name` (owned by the caller), or NULL.
-static char *demangler_read(struct demangler *demangler, const char *name)
-{
-    if (name[0] != '_')
-        return NULL;
-    if (!demangler->read)
-        demangler_load(demangler);
-    return demangler->read ? mangled_read(name, demangler->read) : NULL;
-}
-
-// Prints a row's name. Names of more than a few lines are cut.
-static void print_name(struct summary *s, uint64_t function, struct demangler *demangler, FILE *out)
-{
-    char printable[NAME_SHOWN];
-    const struct strset_entry *entry = &s->names.entries[function];
-    struct strbuf name CLEANUP(strbuf_done) = {0};
-    strbuf_add(&name, entry->text, entry->size);
-    size_t size = name.failed ? 0 : strcspn(name.text, " ");
-    if (name.failed || name.text[size] != ' ') {
-        str_printable(printable, sizeof(printable), entry->text, entry->size);
-        fprintf(out, "%s\n", printable);
-        return;
-    }
-    name.text[size] = '\0';
-    char *readable CLEANUP(freep) = demangler_read(demangler, name.text);
-    const char *shown = readable ? readable : name.text;
-    str_printable(printable, sizeof(printable), shown, strlen(shown));
-    fprintf(out, "%s", printable);
-    str_printable(printable, sizeof(printable), entry->text + size, entry->size - size);
-    fprintf(out, "%s\n", printable);
-}
-
 static void print_table(struct summary *s, bool allocated, size_t n, struct demangler *demangler,
                         FILE *out)
 {
@@ -450,7 +290,8 @@ static void print_table(struct summary *s, bool allocated, size_t n, struct dema
         fprintf(out, "%12.1f %12.1f", kb(allocated ? row->self_allocated : row->self),
                 kb(allocated ? row->allocated : row->total));
         fprintf(out, has_third ? " %12.1f  " : "  ", kb(row->allocated));
-        print_name(s, row->function, demangler, out);
+        const struct strset_entry *name = &s->names.entries[row->function];
+        trace_stacks_print(demangler, name->text, name->size, out);
     }
 }
 

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An event of a CPU counts for all processes on it; the source picks the processes afterwards. The
-// timebase also tells which processes begin, end and map code.
+// An event of a CPU counts for all processes on it; the source picks the processes afterwards. If
+// the config names processes by their pids, each of their threads has events instead, which new
+// threads inherit: other processes cost nothing then. The threads share the ring of each CPU.
+//
+// The timebase also tells which processes begin, end and map code.
 //
 // Counters of the hardware interrupt everything, and cannot read each clock then: the kernel
 // refuses such an event, and the raw clock is used.
 #include "producer/sources/perf/perf_open.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -17,10 +23,13 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 
-#define CPUS_MAX   4096
-#define WAKE_PART  2 // of a ring that is full to 1 / 2, the source is woken
-#define LIST_BYTES 4096
+#define CPUS_MAX    4096
+#define LOOKS_MAX   8
+#define RATE_LOWEST 1000 // the kernel lowers its limit on slow machines
+#define WAKE_PART   2    // of a ring that is full to 1 / 2, the source is woken
+#define LIST_BYTES  4096
 
 #ifndef __x86_64__
 #define REGISTERS 0
@@ -33,7 +42,7 @@ struct perf_layout perf_events_layout(const struct perf_settings *settings)
 {
     bool copies = settings->user_frames == PERF_USER_COPY;
     return (struct perf_layout){
-        .n_counts = (uint32_t)settings->n_events,
+        .n_counts = perf_settings_is_of_tasks(settings) ? 0 : (uint32_t)settings->n_events,
         .has_chain = perf_settings_has_stacks(settings),
         .n_registers = copies ? (uint32_t)__builtin_popcountll(REGISTERS) : 0,
     };
@@ -65,7 +74,14 @@ static struct perf_event_attr timebase_attr(const struct perf_settings *settings
         return attr;
     attr.freq = settings->is_frequency;
     attr.sample_freq = settings->interval; // or sample_period: a union
-    attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_READ;
+    attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+    if (perf_settings_is_of_tasks(settings)) { // older kernels read no event that is inherited
+        attr.read_format = 0;
+        attr.inherit = 1;
+        attr.inherit_thread = !settings->descendants;
+    } else {
+        attr.sample_type |= PERF_SAMPLE_READ;
+    }
     // A CPU without work has no stack worth a sample.
     attr.exclude_idle =
         event->type == PERF_TYPE_SOFTWARE && event->config == PERF_COUNT_SW_CPU_CLOCK;
@@ -87,26 +103,35 @@ static struct perf_event_attr timebase_attr(const struct perf_settings *settings
     return attr;
 }
 
-static int event_open(struct perf_event_attr *attr, uint32_t cpu, int group_fd)
+static int event_open(struct perf_event_attr *attr, const struct perf_cpu_events *events,
+                      int group_fd)
 {
-    int fd = (int)syscall(SYS_perf_event_open, attr, -1, (int)cpu, group_fd, PERF_FLAG_FD_CLOEXEC);
+    int fd = (int)syscall(SYS_perf_event_open, attr, events->tid, (int)events->cpu, group_fd,
+                          PERF_FLAG_FD_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-// Leaves out what an older kernel, or a counter of the hardware, does not support.
-static int timebase_open(const struct perf_settings *settings, uint32_t cpu, clockid_t *clock)
+// Leaves out what an older kernel, a counter of the hardware, or this user's rights do not permit.
+static int timebase_open(const struct perf_settings *settings, const struct perf_cpu_events *events,
+                         struct perf_opened *opened)
 {
-    struct perf_event_attr attr = timebase_attr(settings, *clock);
-    int fd = event_open(&attr, cpu, -1);
+    struct perf_event_attr attr = timebase_attr(settings, opened->clock);
+    attr.exclude_kernel |= opened->is_user_only;
+    int fd = event_open(&attr, events, -1);
+    if (fd == -EACCES && events->tid > 0 && !attr.exclude_kernel) {
+        attr.exclude_kernel = attr.exclude_hv = 1;
+        fd = event_open(&attr, events, -1);
+        opened->is_user_only = fd >= 0;
+    }
     if (fd == -EINVAL && attr.build_id) {
         attr.build_id = 0;
-        fd = event_open(&attr, cpu, -1);
+        fd = event_open(&attr, events, -1);
     }
-    if (fd == -EINVAL && *clock != CLOCK_MONOTONIC_RAW) {
+    if (fd == -EINVAL && opened->clock != CLOCK_MONOTONIC_RAW) {
         attr = timebase_attr(settings, CLOCK_MONOTONIC_RAW);
-        fd = event_open(&attr, cpu, -1);
+        fd = event_open(&attr, events, -1);
         if (fd >= 0)
-            *clock = CLOCK_MONOTONIC_RAW;
+            opened->clock = CLOCK_MONOTONIC_RAW;
     }
     return fd;
 }
@@ -120,21 +145,25 @@ static int tell_failure(const struct perf_settings *settings, int r, uint32_t cp
         return err_hint(err, r,
                         "this machine does not have the counter, as many virtual machines; "
                         "SW_CPU_CLOCK is always there");
-    if (r == -EINVAL && settings->is_frequency)
+    if (r == -EINVAL && settings->is_frequency && settings->interval > RATE_LOWEST)
         return err_hint(err, r, "the frequency may be above kernel.perf_event_max_sample_rate");
+    if (r == -EMFILE)
+        return err_hint(err, r, "raise the limit of open files (ulimit -n)");
     return r;
 }
 
-static int cpu_open(const struct perf_settings *settings, struct perf_cpu_events *ret,
-                    clockid_t *clock, struct err *err)
+static int group_open(const struct perf_settings *settings, struct perf_cpu_events *ret,
+                      struct perf_opened *opened, struct err *err)
 {
     for (size_t i = 0; i < settings->n_events; i++) {
         struct perf_event_attr attr = {0};
         set_event(&attr, &settings->events[i]);
-        int fd = i == 0 ? timebase_open(settings, ret->cpu, clock)
-                        : event_open(&attr, ret->cpu, ret->fds[0]);
+        attr.use_clockid = 1; // events of a group have one clock
+        attr.clockid = opened->clock;
+        int fd =
+            i == 0 ? timebase_open(settings, ret, opened) : event_open(&attr, ret, ret->fds[0]);
         if (fd < 0)
-            return tell_failure(settings, fd, ret->cpu, err);
+            return fd == -ESRCH ? fd : tell_failure(settings, fd, ret->cpu, err);
         ret->fds[ret->n++] = fd;
         const char *filter = settings->events[i].filter;
         if (filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter) < 0)
@@ -143,7 +172,7 @@ static int cpu_open(const struct perf_settings *settings, struct perf_cpu_events
     return 0;
 }
 
-static void cpu_close(struct perf_cpu_events *events)
+static void group_close(struct perf_cpu_events *events)
 {
     while (events->n > 0)
         close_fd(events->fds[--events->n]);
@@ -174,44 +203,118 @@ static bool is_wanted(const Pb__PerfEventConfig *config, uint64_t cpu)
     return config->n_target_cpu == 0;
 }
 
-int perf_events_open(const struct perf_settings *settings, const struct source_roots *roots,
-                     struct perf_cpu_events_vec *ret, clockid_t *ret_clock, struct err *err)
+// Returns the event that has the ring of a CPU, or -1.
+static int ring_owner(const struct perf_opened *opened, uint32_t cpu)
+{
+    vec_foreach(&opened->events, events)
+        if (events->cpu == cpu && events->output_fd < 0)
+            return events->fds[0];
+    return -1;
+}
+
+static int cpu_open(const struct perf_settings *settings, uint32_t cpu, int32_t tid,
+                    struct perf_opened *opened, struct err *err)
+{
+    struct perf_cpu_events events = {
+        .cpu = cpu, .tid = tid, .output_fd = tid < 0 ? -1 : ring_owner(opened, cpu)};
+    int r = group_open(settings, &events, opened, err);
+    if (r == 0)
+        r = perf_cpu_events_vec_push(&opened->events, events);
+    if (r < 0)
+        group_close(&events);
+    return r;
+}
+
+// Opens the events of a thread, or of all (-1), on all wanted CPUs.
+static int cpus_open(const struct perf_settings *settings, const struct source_roots *roots,
+                     int32_t tid, struct perf_opened *opened, struct err *err)
 {
     char text[LIST_BYTES];
     struct span list = text_file_span(text, sizeof(text), roots->sys, "/devices/system/cpu/online");
     uint64_t first, last;
     int failed = 0;
-    *ret_clock = settings->clock;
     while (next_range(&list, &first, &last))
         for (uint64_t cpu = first; cpu <= last && cpu < CPUS_MAX; cpu++) {
-            struct perf_cpu_events events = {.cpu = (uint32_t)cpu};
-            if (!is_wanted(settings->config, cpu))
-                continue;
-            int r = cpu_open(settings, &events, ret_clock, err);
-            if (r == 0)
-                r = perf_cpu_events_vec_push(ret, events);
-            if (r < 0) {
-                cpu_close(&events);
-                failed = r;
-                if (!settings->config->ignore_open_failure)
-                    return r;
-            }
+            int r = is_wanted(settings->config, cpu)
+                        ? cpu_open(settings, (uint32_t)cpu, tid, opened, err)
+                        : 0;
+            failed = r < 0 ? r : failed;
+            if (r < 0 && !settings->config->ignore_open_failure)
+                return r;
         }
-    if (ret->n == 0)
-        return failed < 0 ? failed : err_set(err, -ENODEV, "none of the CPUs is there");
+    return opened->events.n ? 0 : failed;
+}
+
+static bool is_open(const struct perf_opened *opened, int32_t tid)
+{
+    vec_foreach(&opened->events, events)
+        if (events->tid == tid)
+            return true;
+    return false;
+}
+
+// Opens the events of threads that have none yet. Returns their number, or a negative errno.
+static int threads_open(const struct perf_settings *settings, const struct source_roots *roots,
+                        int32_t pid, struct perf_opened *opened, struct err *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%d/task", roots->proc, pid);
+    DIR *dir = opendir(path);
+    int n = 0, r = 0;
+    for (int32_t tid; r == 0 && (tid = process_next(dir));) {
+        if (is_open(opened, tid))
+            continue;
+        r = cpus_open(settings, roots, tid, opened, err);
+        n += r == 0;
+        r = r == -ESRCH ? 0 : r;
+    }
+    if (dir)
+        closedir(dir);
+    return r < 0 ? r : n;
+}
+
+// A thread that begins while events are opened is found by the next look.
+static int tasks_open(const struct perf_settings *settings, const struct source_roots *roots,
+                      struct perf_opened *opened, struct err *err)
+{
+    for (size_t i = 0; i < settings->n_pids; i++)
+        for (int look = 0, n = 1; look < LOOKS_MAX && n > 0; look++) {
+            n = threads_open(settings, roots, settings->pids[i], opened, err);
+            if (n < 0)
+                return n;
+        }
+    return opened->events.n ? 0 : err_set(err, -ESRCH, "none of the processes is there");
+}
+
+int perf_events_open(const struct perf_settings *settings, const struct source_roots *roots,
+                     struct perf_opened *ret, struct err *err)
+{
+    ret->clock = settings->clock;
+    if (perf_settings_is_of_tasks(settings))
+        return tasks_open(settings, roots, ret, err);
+    int r = cpus_open(settings, roots, -1, ret, err);
+    return r == 0 && ret->events.n == 0 ? err_set(err, -ENODEV, "none of the CPUs is there") : r;
+}
+
+int perf_events_connect(const struct perf_opened *opened)
+{
+    vec_foreach(&opened->events, events)
+        if (events->output_fd >= 0 &&
+            ioctl(events->fds[0], PERF_EVENT_IOC_SET_OUTPUT, events->output_fd) < 0)
+            return -errno;
     return 0;
 }
 
-void perf_events_enable(const struct perf_cpu_events_vec *events, bool enable)
+void perf_events_enable(const struct perf_opened *opened, bool enable)
 {
-    vec_foreach(events, cpu)
-        ioctl(cpu->fds[0], enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE,
+    vec_foreach(&opened->events, events)
+        ioctl(events->fds[0], enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE,
               PERF_IOC_FLAG_GROUP);
 }
 
-void perf_events_close(struct perf_cpu_events_vec *events)
+void perf_events_close(struct perf_opened *opened)
 {
-    vec_foreach(events, cpu)
-        cpu_close(cpu);
-    perf_cpu_events_vec_done(events);
+    vec_foreach(&opened->events, events)
+        group_close(events);
+    perf_cpu_events_vec_done(&opened->events);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens the kernel's events: one group of the timebase and its followers for each CPU.
+// Opens the kernel's events: one group of the timebase and its followers for each CPU, or for each
+// CPU and thread of the chosen processes.
 #pragma once
 
 #include <stdint.h>
@@ -11,19 +12,30 @@
 
 struct perf_cpu_events {
     uint32_t cpu;
+    int32_t tid;              // -1: of all threads
+    int output_fd;            // the event that has the ring of this CPU; borrowed; -1: this one
     int fds[PERF_COUNTS_MAX]; // owned; the first is the group's
     size_t n;
 };
 VEC_DEFINE(perf_cpu_events_vec, struct perf_cpu_events);
 
+struct perf_opened {
+    struct perf_cpu_events_vec events;
+    clockid_t clock;   // of the records; it can be another one than the config's
+    bool is_user_only; // this program may not see the kernel's part
+};
+
 #define PERF_STACK_BYTES 32768 // copied of a stack
 
-// Opens the events, which do not count yet. *ret_clock is the clock of the records, which can be
-// another one than the config's. Returns 0 or a negative errno with text.
+// Opens the events, which do not count yet. *ret is all zero. Returns 0 or a negative errno with
+// text; call perf_events_close() in each case.
 int perf_events_open(const struct perf_settings *settings, const struct source_roots *roots,
-                     struct perf_cpu_events_vec *ret, clockid_t *ret_clock, struct err *err);
-void perf_events_enable(const struct perf_cpu_events_vec *events, bool enable);
-void perf_events_close(struct perf_cpu_events_vec *events);
+                     struct perf_opened *ret, struct err *err);
+// Sends the records of `events` to the ring of the event that owns it. Call it when all rings are
+// mapped. Returns 0 or a negative errno.
+int perf_events_connect(const struct perf_opened *opened);
+void perf_events_enable(const struct perf_opened *opened, bool enable);
+void perf_events_close(struct perf_opened *opened);
 
 // Returns the parts of a record.
 struct perf_layout perf_events_layout(const struct perf_settings *settings);

@@ -105,7 +105,8 @@ static void read_sample(const struct perf_layout *layout, const struct perf_even
     ret->kind = PERF_SAMPLED;
     ret->sample.mode = header->misc & PERF_RECORD_MISC_CPUMODE_MASK;
     take_id(cursor, ret);
-    take_counts(layout, cursor, ret);
+    if (layout->n_counts)
+        take_counts(layout, cursor, ret);
     if (layout->has_chain)
         take_chain(cursor, ret);
     if (layout->n_registers)

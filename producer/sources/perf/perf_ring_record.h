@@ -15,7 +15,7 @@
 
 // The parts of a sample, as they were asked for.
 struct perf_layout {
-    uint32_t n_counts;    // values of the timebase and of the followers
+    uint32_t n_counts;    // values of the timebase and of the followers; 0: not read
     bool has_chain;       // addresses of a call stack
     uint32_t n_registers; // of the user part, with the stack's bytes; 0: neither
 };

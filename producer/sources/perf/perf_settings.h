@@ -58,6 +58,14 @@ static inline bool perf_settings_has_stacks(const struct perf_settings *settings
     return settings->kernel_frames || settings->user_frames != PERF_USER_NONE;
 }
 
+// Returns whether the events are opened for the chosen processes alone. Otherwise they count for
+// all processes, and the source picks.
+static inline bool perf_settings_is_of_tasks(const struct perf_settings *settings)
+{
+    return settings->n_pids > 0 && settings->n_cmdlines == 0 && settings->n_additional == 0 &&
+           settings->n_shards <= 1 && settings->n_events == 1 && !settings->poll_period;
+}
+
 // Returns whether the config names the processes that are sampled.
 static inline bool perf_settings_names_some(const struct perf_settings *settings)
 {

@@ -43,12 +43,11 @@ struct perf_source {
     struct source_env env;
     struct perf_settings settings;
     struct perf_layout layout;
-    struct perf_cpu_events_vec cpus;
-    struct perf_ring_vec rings; // one for each of `cpus`
+    struct perf_opened opened;
+    struct perf_ring_vec rings;
     struct perf_ring_io_vec ios;
     struct loop_timer *timer;
-    clockid_t clock; // of the records
-    nsec_t to_boot;  // what is added to a record's time
+    nsec_t to_boot; // what is added to a record's time
     struct perf_kernel kernel;
     struct perf_code code;
     struct perf_tasks tasks;
@@ -56,7 +55,7 @@ struct perf_source {
     // Samples that wait, one behind the other.
     uint8_t *waiting;
     size_t waiting_size, waiting_capacity, sample_size;
-    bool is_started, has_ended;
+    bool is_started, has_ended, is_kernel_read;
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
     char problem[ERR_MAX];
 };
@@ -119,6 +118,20 @@ static void names_came(void *userdata)
 
 // Samples.
 
+static void kernel_read(struct perf_source *perf)
+{
+    perf->is_kernel_read = true;
+    int r = perf_kernel_read(&perf->kernel, perf->env.roots->proc);
+    if (r == 0 && perf->kernel.functions.n > 0)
+        return;
+    if (perf->kernel.is_hidden)
+        log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
+                                   "kernel.kptr_restrict hides their addresses");
+    else
+        log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
+                                   "/proc/kallsyms cannot be read");
+}
+
 // Adds the frames of the kernel's call chain, innermost first.
 static size_t frames_of_chain(struct perf_source *perf, const struct perf_record *record,
                               struct perf_task *task, uint32_t *frames)
@@ -141,6 +154,8 @@ static size_t frames_of_chain(struct perf_source *perf, const struct perf_record
         if (context == (uint64_t)PERF_CONTEXT_USER && task->pid != 0) {
             frame = perf_task_frame(&perf->tasks, task, pc);
         } else if (context == (uint64_t)PERF_CONTEXT_KERNEL) {
+            if (!perf->is_kernel_read)
+                kernel_read(perf);
             uint32_t function = perf_kernel_find(&perf->kernel, pc);
             const char *name =
                 function == KERNEL_NONE ? NULL : perf_kernel_name(&perf->kernel, function);
@@ -209,8 +224,9 @@ static void record_take(struct perf_source *perf, const struct perf_record *reco
 
 static void clock_compare(struct perf_source *perf)
 {
-    perf->to_boot =
-        perf->clock == CLOCK_BOOTTIME ? 0 : nsec_now(CLOCK_BOOTTIME) - nsec_now(perf->clock);
+    perf->to_boot = perf->opened.clock == CLOCK_BOOTTIME
+                        ? 0
+                        : nsec_now(CLOCK_BOOTTIME) - nsec_now(perf->opened.clock);
 }
 
 static void stop_events(struct perf_source *perf);
@@ -240,7 +256,7 @@ static void rings_read(void *userdata)
 {
     struct perf_source *perf = userdata;
     clock_compare(perf);
-    uint64_t time_max = (uint64_t)nsec_now(perf->clock);
+    uint64_t time_max = (uint64_t)nsec_now(perf->opened.clock);
     perf_rings_begin(&perf->rings, &perf->layout);
     for (struct perf_ring *ring; (ring = perf_rings_next(&perf->rings, &perf->layout, time_max));)
         record_take(perf, &ring->record);
@@ -255,7 +271,7 @@ static void counters_read(void *userdata)
     struct perf_source *perf = userdata;
     uint64_t values[1 + PERF_COUNTS_MAX];
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    vec_foreach(&perf->cpus, cpu) {
+    vec_foreach(&perf->opened.events, cpu) {
         ssize_t n = read(cpu->fds[0], values, sizeof(values));
         if (n == (ssize_t)((1 + cpu->n) * sizeof(values[0])))
             written(perf, perf_write_counts(&perf->writer, now, cpu->cpu, values + 1));
@@ -283,7 +299,7 @@ static struct source *perf_close(struct source *source)
     vec_foreach(&perf->rings, ring)
         perf_ring_unmap(ring);
     perf_ring_vec_done(&perf->rings);
-    perf_events_close(&perf->cpus);
+    perf_events_close(&perf->opened);
     perf_kernel_done(&perf->kernel);
     perf_tasks_done(&perf->tasks);
     perf_writer_done(&perf->writer);
@@ -328,29 +344,17 @@ static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *c
     return 0;
 }
 
-static void kernel_read(struct perf_source *perf)
-{
-    int r = perf_kernel_read(&perf->kernel, perf->env.roots->proc);
-    if (r == 0 && perf->kernel.functions.n > 0)
-        return;
-    if (perf->kernel.is_hidden)
-        log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
-                                   "kernel.kptr_restrict hides their addresses");
-    else
-        log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
-                                   "/proc/kallsyms cannot be read");
-}
-
 static int perf_prepare(struct source *source, struct err *err)
 {
     struct perf_source *perf = (struct perf_source *)source;
-    if (perf->cpus.n > 0)
+    if (perf->opened.events.n > 0)
         return 0;
-    if (perf->settings.kernel_frames)
-        kernel_read(perf);
-    int r = perf_events_open(&perf->settings, perf->env.roots, &perf->cpus, &perf->clock, err);
+    int r = perf_events_open(&perf->settings, perf->env.roots, &perf->opened, err);
     if (r < 0)
-        perf_events_close(&perf->cpus);
+        perf_events_close(&perf->opened);
+    else if (perf->opened.is_user_only)
+        log_warning(perf->env.log, "linux.perf: the kernel's part is left out: this takes root or "
+                                   "CAP_PERFMON");
     return r;
 }
 
@@ -376,15 +380,18 @@ static int perf_start(struct source *source, struct err *err)
     int r = perf_prepare(source, err);
     if (r < 0)
         return r;
-    for (size_t i = 0; r == 0 && !polls && i < perf->cpus.n; i++)
-        r = ring_add(perf, perf->cpus.items[i].fds[0]);
+    for (size_t i = 0; r == 0 && !polls && i < perf->opened.events.n; i++)
+        if (perf->opened.events.items[i].output_fd < 0)
+            r = ring_add(perf, perf->opened.events.items[i].fds[0]);
+    if (r == 0)
+        r = perf_events_connect(&perf->opened);
     if (r < 0)
         return err_errno(err, r, "the ring of %u pages", perf->settings.ring_pages);
     r = loop_add_timer(perf->env.loop, nsec_now(CLOCK_BOOTTIME) + period, period,
                        polls ? counters_read : rings_read, perf, &perf->timer);
     if (r < 0)
         return err_errno(err, r, "event loop");
-    perf_events_enable(&perf->cpus, true);
+    perf_events_enable(&perf->opened, true);
     perf->is_started = true;
     return 0;
 }
@@ -396,7 +403,7 @@ static void stop_events(struct perf_source *perf)
         loop_remove_io(io->io);
     perf_ring_io_vec_done(&perf->ios);
     if (perf->is_started)
-        perf_events_enable(&perf->cpus, false);
+        perf_events_enable(&perf->opened, false);
     perf->is_started = false;
 }
 

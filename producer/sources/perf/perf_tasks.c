@@ -275,7 +275,7 @@ uint32_t perf_task_frame(struct perf_tasks *tasks, struct perf_task *task, uint6
         frame =
             perf_code_frame(tasks->code, mapping->file, address - mapping->start + mapping->offset);
     } else {
-        task->is_made_code = true;
+        task->is_made_code |= mapping != NULL;
         frame = perf_code_frame(tasks->code, CODE_NOWHERE, address);
     }
     if (frame == CODE_STACK_NONE)

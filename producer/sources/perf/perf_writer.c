@@ -202,6 +202,8 @@ static struct wire_writer *begin_packet(struct perf_writer *perf, nsec_t time, u
 
 static void put_counts(struct perf_writer *perf, struct wire_writer *w, const uint64_t *counts)
 {
+    if (perf_settings_is_of_tasks(perf->settings))
+        return; // the counters of threads are not read
     wire_uint(w, PB_PerfSample_timebase_count, counts[0]);
     for (size_t i = 1; i < perf->settings->n_events; i++)
         wire_uint(w, PB_PerfSample_follower_counts, counts[i]);

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program under test is forked before the session begins, and waits on a pipe until the session
+// has begun: a session may need its pid, and its first instructions belong to the profile.
+#include "producer/cli/profile_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "producer/cli/cli.h"
+#include "producer/cli/readout.h"
+#include "producer/service/roots.h"
+#include "producer/service/session/session.h"
+#include "producer/trace/trace_file.h"
+
+static void write_log(void *userdata, enum log_level level, const char *line)
+{
+    const struct profile_run *run = userdata;
+    if (!run->quiet || level <= LOG_LEVEL_ERROR)
+        fprintf(stderr, CLI_PROGRAM ": %s\n", line);
+}
+
+static void session_ended(void *userdata, struct session *session)
+{
+    (void)session;
+    loop_quit(((struct profile_run *)userdata)->here.loop);
+}
+
+static void child_ended(struct profile_run *run)
+{
+    if (run->child > 0 && waitpid(run->child, &run->child_status, WNOHANG) == run->child) {
+        run->child = 0;
+        session_stop(run->session);
+    }
+}
+
+// The first signal ends the recording. The second signal ends it at once: data that are not written
+// yet are lost. The program under test may continue.
+static void signal_ready(void *userdata)
+{
+    struct profile_run *run = userdata;
+    for (int number; (number = signals_take(&run->here.signals));) {
+        if (number == SIGCHLD)
+            child_ended(run);
+        else if (number == SIGUSR1)
+            session_dump(run->session);
+        else if (session_get_state(run->session) != SESSION_STARTED)
+            session_abort(run->session);
+        else
+            session_stop(run->session);
+    }
+}
+
+const char *profile_run_name(const struct profile_run *run)
+{
+    return run->stream_fd >= 0 ? "<stdout>" : run->out_path;
+}
+
+// The summary reads the trace again, which is not possible on standard output. Therefore a trace
+// for standard output is kept in a file without a name until the end.
+static int open_stream(struct profile_run *run, struct err *err)
+{
+    const char *folder = getenv("TMPDIR");
+    if (!str_eq(run->out_path, "-"))
+        return 0;
+    if (isatty(STDOUT_FILENO)) {
+        err_set(err, -EINVAL, "standard output is a terminal, a trace is binary");
+        return err_hint(err, -EINVAL, "redirect it to a file or a pipe");
+    }
+    folder = folder && *folder ? folder : "/tmp";
+    run->stream_fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (run->stream_fd < 0)
+        return err_errno(err, -errno, "temporary file in %s", folder);
+    snprintf(run->stream_path, sizeof(run->stream_path), "/proc/self/fd/%d", run->stream_fd);
+    return 0;
+}
+
+int profile_run_pour(const struct profile_run *run, struct err *err)
+{
+    bool write;
+    if (run->stream_fd < 0)
+        return 0;
+    int r = lseek(run->stream_fd, 0, SEEK_SET) < 0 ? -errno : 0;
+    if (r == 0)
+        r = fd_copy(run->stream_fd, STDOUT_FILENO, &write);
+    return r < 0 ? err_errno(err, r, "standard output") : 0;
+}
+
+// An older profile stays until the new one has something in it.
+static int keep_older(struct profile_run *run, struct err *err)
+{
+    struct stat st;
+    const char *path = run->out_path;
+    if (run->stream_fd >= 0 || lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return 0;
+    int n = snprintf(run->part_path, sizeof(run->part_path), "%s.part", path);
+    if (n < 0 || (size_t)n >= sizeof(run->part_path))
+        return err_errno(err, -ENAMETOOLONG, "%s", path);
+    return 0;
+}
+
+// Returns the path of the trace; NULL: it has none.
+static const char *trace_path(const struct profile_run *run)
+{
+    if (run->stream_fd >= 0)
+        return NULL;
+    return run->part_path[0] ? run->part_path : run->out_path;
+}
+
+int profile_run_publish(const struct profile_run *run, bool has_profile, struct err *err)
+{
+    bool replaces = run->part_path[0] != 0;
+    if (replaces && has_profile && rename(run->part_path, run->out_path) < 0) {
+        int r = err_errno(err, -errno, "%s", run->out_path);
+        return err_hint(err, r, "the profile is in %s", run->part_path);
+    }
+    if (replaces && !has_profile)
+        unlink(run->part_path);
+    if (!run->quiet)
+        fprintf(stderr, CLI_PROGRAM ": %s%s\n", profile_run_name(run),
+                replaces && !has_profile ? " stays as it was" : "");
+    return 0;
+}
+
+void profile_run_tell_part(const struct profile_run *run, struct err *err)
+{
+    struct stat st;
+    if (!run->part_path[0] || lstat(run->part_path, &st) < 0)
+        return;
+    if (st.st_size == 0)
+        unlink(run->part_path);
+    else
+        err_hint(err, -EIO, "%s stays as it was; what was recorded is in %s", run->out_path,
+                 run->part_path);
+}
+
+int profile_run_open_session(struct profile_run *run, struct err *err)
+{
+    struct session_env env = {
+        .loop = run->here.loop,
+        .clock = &clock_reader_kernel,
+        .log = &run->log,
+        .roots = &run->here.roots,
+        .classes = source_classes,
+        .ignore_triggers = true,
+        .required_source = run->required_source,
+        .ended = session_ended,
+        .userdata = run,
+    };
+    int r = session_new(&env, &run->config, &run->session, err);
+    int fd CLEANUP(close_fdp) = -1;
+    if (r == 0 && run->stream_fd >= 0)
+        r = (fd = fcntl(run->stream_fd, F_DUPFD_CLOEXEC, 3)) < 0 ? -errno : 0;
+    else if (r == 0)
+        r = readout_open(trace_path(run), false, &fd, err);
+    if (r < 0)
+        return r;
+    struct trace_file_options options = {
+        .name = profile_run_name(run),
+        .path = trace_path(run),
+    };
+    struct trace_file *file;
+    r = trace_file_new(fd, &options, &file, err);
+    if (r == 0) {
+        steal_fd(&fd);
+        session_set_file(run->session, file);
+    }
+    return r;
+}
+
+int profile_run_open_output(struct profile_run *run, struct err *err)
+{
+    int r = open_stream(run, err);
+    return r == 0 ? keep_older(run, err) : r;
+}
+
+int profile_run_open(struct profile_run *run, struct err *err)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, 0}, others[] = {SIGCHLD, SIGUSR1, 0};
+    run->here.log = &run->log;
+    int r = signals_watch(&run->here.signals, ends, others, err);
+    if (r == 0)
+        r = recording_open(&run->here, signal_ready, run, err);
+    if (r == 0)
+        source_roots_find(&run->here.roots);
+    return r;
+}
+
+static void child_run(struct profile_run *run, int wait_fd, int (*prepare)(void *userdata),
+                      void *userdata)
+{
+    char go;
+    close_fd(run->start_fd);
+    signals_give_back(&run->here.signals);
+    if (read(wait_fd, &go, 1) != 1) // the recorder has failed
+        _exit(127);
+    if (run->stream_fd >= 0) // standard output is reserved for the trace
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (!prepare || prepare(userdata) == 0)
+        execvp(run->command[0], run->command);
+    fprintf(stderr, CLI_PROGRAM ": %s: %s\n", run->command[0], strerror(errno));
+    _exit(127);
+}
+
+int profile_run_start(struct profile_run *run, int (*prepare)(void *userdata), void *userdata,
+                      struct err *err)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "pipe");
+    run->start_fd = fds[1];
+    run->child = fork();
+    if (run->child == 0)
+        child_run(run, fds[0], prepare, userdata);
+    close_fd(fds[0]);
+    if (run->child > 0)
+        return 0;
+    run->child = 0;
+    return err_errno(err, -errno, "no process can be started");
+}
+
+void profile_run_release(struct profile_run *run)
+{
+    ssize_t n = run->start_fd < 0 ? 0 : write(run->start_fd, "", 1);
+    (void)n; // a program that was killed meanwhile needs none
+    run->start_fd = close_fd(run->start_fd);
+}
+
+const char *profile_run_trace(const struct profile_run *run)
+{
+    return run->stream_fd >= 0 ? run->stream_path : trace_path(run);
+}
+
+void profile_run_tell_end(const struct profile_run *run)
+{
+    int status = run->child_status;
+    if (run->child > 0)
+        fprintf(stderr, CLI_PROGRAM ": %s goes on without profile\n", run->command[0]);
+    else if (WIFSIGNALED(status))
+        fprintf(stderr, CLI_PROGRAM ": %s was ended by signal %d\n", run->command[0],
+                WTERMSIG(status));
+    else if (WEXITSTATUS(status) != 0)
+        fprintf(stderr, CLI_PROGRAM ": %s ended with exit code %d\n", run->command[0],
+                WEXITSTATUS(status));
+}
+
+void profile_run_problem(const struct profile_run *run, char *ret, size_t size)
+{
+    struct session_counts counts;
+    session_get_counts(run->session, &counts);
+    snprintf(ret, size, "%s", counts.problem ? counts.problem : "");
+}
+
+void profile_run_init(struct profile_run *run)
+{
+    run->start_fd = run->stream_fd = run->here.signals.fd = -1;
+    run->log = (struct log){.max_level = LOG_LEVEL_INFO, .write = write_log, .userdata = run};
+}
+
+void profile_run_done(struct profile_run *run)
+{
+    run->session = session_free(run->session);
+    recording_done(&run->here);
+    run->start_fd = close_fd(run->start_fd);
+    run->stream_fd = close_fd(run->stream_fd);
+    config_done(&run->config);
+}

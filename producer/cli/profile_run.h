@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The common parts of commands that profile programs: a session in this process, a program under
+// test that is started with it, and a trace that replaces an older one only if it has a profile.
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "producer/cli/recording.h"
+#include "producer/service/config/config.h"
+
+// Begin with profile_run_init(), and set the first members.
+struct profile_run {
+    const char *out_path; // borrowed; "-": standard output
+    char **command;       // borrowed, NULL-terminated; NULL: no program
+    bool quiet;
+    const char *required_source; // of the session
+
+    struct config config;
+    struct log log;
+    struct recording here;
+    struct session *session;
+    pid_t child; // 0: no program
+    int child_status;
+    int start_fd;  // owned; lets the program begin; -1: no program waits
+    int stream_fd; // owned; has the trace for standard output during the recording; -1: none
+    char stream_path[32];
+    char part_path[PATH_MAX]; // has the trace while the output has an older one; "": not needed
+};
+
+void profile_run_init(struct profile_run *run);
+void profile_run_done(struct profile_run *run);
+
+// Prepares the output: call it before anything else. Returns 0 or a negative errno with text.
+int profile_run_open_output(struct profile_run *run, struct err *err);
+// Watches signals and opens the loop.
+int profile_run_open(struct profile_run *run, struct err *err);
+int profile_run_open_session(struct profile_run *run, struct err *err);
+
+// Starts the program, which waits for profile_run_release(). `prepare` sets its environment, in the
+// program's process; NULL: nothing to do. Returns 0 or a negative errno with text.
+int profile_run_start(struct profile_run *run, int (*prepare)(void *userdata), void *userdata,
+                      struct err *err);
+void profile_run_release(struct profile_run *run);
+
+// The name of the output, for messages.
+const char *profile_run_name(const struct profile_run *run);
+// A path under which the trace can be read at the end.
+const char *profile_run_trace(const struct profile_run *run);
+
+// Says how the program ended.
+void profile_run_tell_end(const struct profile_run *run);
+// Copies the text about a failed data source, or "".
+void profile_run_problem(const struct profile_run *run, char *ret, size_t size);
+// Writes the trace to standard output, if it is meant for it.
+int profile_run_pour(const struct profile_run *run, struct err *err);
+// Puts the trace in the place of an older one, if it has a profile.
+int profile_run_publish(const struct profile_run *run, bool has_profile, struct err *err);
+// The recording failed: says where its trace is, if there is one.
+void profile_run_tell_part(const struct profile_run *run, struct err *err);

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace stays in memory while it is read: messages are found, not copied. An id that is defined
+// again replaces the earlier one.
+#include "producer/cli/trace_stacks.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+
+#include "common/cleanup.h"
+#include "common/elements.h"
+#include "protos/fields.h"
+
+#define NAME_SHOWN 200
+
+static const struct {
+    uint32_t field, iid;
+} interned[STACKS_KINDS] = {
+    [STACKS_FUNCTIONS] = {PB_InternedData_function_names, PB_InternedString_iid},
+    [STACKS_PATHS] = {PB_InternedData_mapping_paths, PB_InternedString_iid},
+    [STACKS_MAPPINGS] = {PB_InternedData_mappings, PB_Mapping_iid},
+    [STACKS_FRAMES] = {PB_InternedData_frames, PB_Frame_iid},
+    [STACKS_CALLSTACKS] = {PB_InternedData_callstacks, PB_Callstack_iid},
+};
+
+void trace_stacks_forget(struct trace_stacks *s)
+{
+    text_vec_clear(&s->messages);
+    for (size_t i = 0; i < STACKS_KINDS; i++)
+        map64_clear(&s->index[i]);
+}
+
+void trace_stacks_done(struct trace_stacks *s)
+{
+    text_vec_done(&s->messages);
+    for (size_t i = 0; i < STACKS_KINDS; i++)
+        map64_done(&s->index[i]);
+}
+
+void message_numbers(struct text message, const struct wanted *wanted)
+{
+    struct wire_reader reader = wire_reader_over(message.at, message.size);
+    struct wire_field f;
+    wire_foreach(&reader, &f)
+        for (const struct wanted *w = wanted; w->number; w++)
+            if (w->number == f.number)
+                *w->value = f.value;
+}
+
+int trace_stacks_read(struct trace_stacks *s, const struct wire_field *data)
+{
+    struct wire_reader reader = wire_sub(data);
+    struct wire_field f;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &f)) {
+        struct text message = {(const char *)f.data, f.size};
+        uint64_t iid = 0;
+        size_t kind = 0;
+        while (kind < STACKS_KINDS && interned[kind].field != f.number)
+            kind++;
+        if (kind == STACKS_KINDS)
+            continue;
+        message_numbers(message, (struct wanted[]){{interned[kind].iid, &iid}, {0}});
+        r = map64_set(&s->index[kind], iid, s->messages.n);
+        if (r == 0)
+            r = text_vec_push(&s->messages, message);
+    }
+    return r;
+}
+
+// Returns the message, or an empty text.
+static struct text message_of(const struct trace_stacks *s, unsigned kind, uint64_t iid)
+{
+    const uint64_t *index = map64_find(&s->index[kind], iid);
+    return index ? s->messages.items[*index] : (struct text){0};
+}
+
+static struct text string_of(const struct trace_stacks *s, unsigned kind, uint64_t iid)
+{
+    struct text message = message_of(s, kind, iid), text = {0};
+    struct wire_reader reader = wire_reader_over(message.at, message.size);
+    struct wire_field f;
+    wire_foreach(&reader, &f)
+        if (f.number == PB_InternedString_str)
+            text = (struct text){(const char *)f.data, f.size};
+    return text;
+}
+
+bool trace_stacks_name(const struct trace_stacks *s, uint64_t frame_id, struct strbuf *ret)
+{
+    struct text frame = message_of(s, STACKS_FRAMES, frame_id);
+    uint64_t function_id = 0, mapping = 0, rel_pc = 0, path_id = 0;
+    if (!frame.at)
+        return false;
+    message_numbers(frame, (struct wanted[]){{PB_Frame_function_name_id, &function_id},
+                                             {PB_Frame_mapping_id, &mapping},
+                                             {PB_Frame_rel_pc, &rel_pc},
+                                             {0}});
+    message_numbers(message_of(s, STACKS_MAPPINGS, mapping), // its path ends with the last string
+                    (struct wanted[]){{PB_Mapping_path_string_ids, &path_id}, {0}});
+    struct text function = string_of(s, STACKS_FUNCTIONS, function_id);
+    struct text path = string_of(s, STACKS_PATHS, path_id);
+    if (function.size > 0)
+        strbuf_addf(ret, "%.*s (%.*s)", (int)function.size, function.at, (int)path.size,
+                    path.size ? path.at : "");
+    else
+        strbuf_addf(ret, "%.*s+0x%" PRIx64, (int)path.size, path.size ? path.at : "", rel_pc);
+    return !ret->failed;
+}
+
+int trace_stacks_walk(const struct trace_stacks *s, uint64_t callstack,
+                      int (*take)(void *userdata, uint64_t frame_id, bool is_leaf), void *userdata)
+{
+    struct text stack = message_of(s, STACKS_CALLSTACKS, callstack);
+    struct wire_reader reader = wire_reader_over(stack.at, stack.size);
+    struct wire_field f;
+    uint64_t outer = 0;
+    bool has_outer = false;
+    int r = 0;
+    while (r == 0 && wire_next(&reader, &f)) {
+        if (f.number != PB_Callstack_frame_ids)
+            continue;
+        if (has_outer)
+            r = take(userdata, outer, false);
+        outer = f.value;
+        has_outer = true;
+    }
+    return r == 0 && has_outer ? take(userdata, outer, true) : r;
+}
+
+void demangler_done(struct demangler *demangler)
+{
+    if (demangler->library)
+        dlclose(demangler->library);
+    *demangler = (struct demangler){0};
+}
+
+static void demangler_load(struct demangler *demangler)
+{
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+    for (size_t i = 0; !demangler->read && i < ELEMENTS(runtimes); i++) {
+        demangler->library = dlopen(runtimes[i], RTLD_LAZY | RTLD_LOCAL);
+        if (demangler->library)
+            demangler->read = (mangled_read_fn)dlsym(demangler->library, "__cxa_demangle");
+        if (!demangler->read)
+            demangler_done(demangler);
+    }
+}
+
+// Returns a readable form of `name` (owned by the caller), or NULL.
+static char *demangler_read(struct demangler *demangler, const char *name)
+{
+    if (name[0] != '_')
+        return NULL;
+    if (!demangler->read)
+        demangler_load(demangler);
+    return demangler->read ? mangled_read(name, demangler->read) : NULL;
+}
+
+void trace_stacks_print(struct demangler *demangler, const char *text, size_t text_size, FILE *out)
+{
+    char printable[NAME_SHOWN];
+    struct strbuf name CLEANUP(strbuf_done) = {0};
+    strbuf_add(&name, text, text_size);
+    size_t size = name.failed ? 0 : strcspn(name.text, " ");
+    if (name.failed || name.text[size] != ' ') {
+        str_printable(printable, sizeof(printable), text, text_size);
+        fprintf(out, "%s\n", printable);
+        return;
+    }
+    name.text[size] = '\0';
+    char *readable CLEANUP(freep) = demangler_read(demangler, name.text);
+    const char *shown = readable ? readable : name.text;
+    str_printable(printable, sizeof(printable), shown, strlen(shown));
+    fprintf(out, "%s", printable);
+    str_printable(printable, sizeof(printable), text + size, text_size - size);
+    fprintf(out, "%s\n", printable);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the interned call stacks of one sequence of a trace, for the tables that commands print at
+// their end.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/mangled.h"
+#include "common/map.h"
+#include "common/str.h"
+#include "common/text.h"
+#include "common/vec.h"
+#include "common/wire.h"
+
+VEC_DEFINE(text_vec, struct text);
+
+// Messages of InternedData stay in place in the trace, and are found by their id.
+enum {
+    STACKS_FUNCTIONS,
+    STACKS_PATHS,
+    STACKS_MAPPINGS,
+    STACKS_FRAMES,
+    STACKS_CALLSTACKS,
+    STACKS_KINDS
+};
+
+struct trace_stacks {
+    struct text_vec messages;
+    struct map64 index[STACKS_KINDS]; // index in `messages`, by id
+};
+
+struct wanted {
+    uint32_t number;
+    uint64_t *value;
+};
+
+// Reads numbers of a message. `wanted` ends with number 0. A missing field leaves its value
+// unchanged.
+void message_numbers(struct text message, const struct wanted *wanted);
+
+// Takes an InternedData. Returns 0 or -ENOMEM.
+int trace_stacks_read(struct trace_stacks *stacks, const struct wire_field *data);
+void trace_stacks_forget(struct trace_stacks *stacks);
+void trace_stacks_done(struct trace_stacks *stacks);
+
+// Adds "function (file)", or "file+offset" if the function has no name. Returns false if the frame
+// is missing.
+bool trace_stacks_name(const struct trace_stacks *stacks, uint64_t frame_id, struct strbuf *ret);
+
+// Calls `take` for each frame of a stack, outermost first. Returns 0 or a result of `take` that is
+// negative.
+int trace_stacks_walk(const struct trace_stacks *stacks, uint64_t callstack,
+                      int (*take)(void *userdata, uint64_t frame_id, bool is_leaf), void *userdata);
+
+// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded for the
+// first name, because recording does not need the runtime.
+struct demangler {
+    void *library; // owned; all zero at the beginning
+    mangled_read_fn read;
+};
+
+void demangler_done(struct demangler *demangler);
+
+// Prints a name of trace_stacks_name() and a newline. Names of more than a few lines are cut.
+void trace_stacks_print(struct demangler *demangler, const char *name, size_t size, FILE *out);

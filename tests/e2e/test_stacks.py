@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of call stacks by the kernel's perf events: their shares are those of a program that
+measures itself, and page faults and reclaim have the stacks of whoever caused them."""
+import collections
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import lib
+import load
+import states
+from lib import BUILD, MMSQL, MMTRACE, needs_root, needs_tracefs, run
+
+TRUTH = BUILD / "tests" / "tools" / "stack_truth"
+
+BY_LEAF = """
+select f.name, count(*) from perf_sample s
+join stack_profile_callsite c on c.id = s.callsite_id
+join stack_profile_frame f on f.id = c.frame_id group by 1
+"""
+
+
+def rows(trace, sql, *options):
+    answer = run(MMSQL, "query", "--json-lines", *options, trace, sql)
+    assert answer.returncode == 0, answer.stderr
+    return [list(json.loads(line).values()) for line in answer.stdout.splitlines()]
+
+
+def folded(trace, *options):
+    """The stacks of a flame graph with their weights."""
+    answer = run(MMSQL, "flamegraph", "--folded", *options, trace)
+    assert answer.returncode == 0, answer.stderr
+    stacks = collections.Counter()
+    for line in answer.stdout.splitlines():
+        stack, weight = line.rsplit(" ", 1)
+        stacks[stack] += int(weight)
+    return stacks
+
+
+def has_events(pid):
+    """Whether a recorder has opened its events."""
+    try:
+        folder = f"/proc/{pid}/fd"
+        return any("[perf_event]" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def with_function(stacks, name):
+    return sum(n for stack, n in stacks.items() if name in stack.split(";"))
+
+
+@needs_root
+class Stacks(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="mmtrace-stacks-"))
+        self.trace = pathlib.Path(self.folder, "t.pftrace")
+
+    def record(self, verb, *arguments):
+        answer = run(MMTRACE, verb, "-o", self.trace, *arguments, timeout_s=120)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return answer
+
+    def record_until(self, pid, cpu_s, *argv):
+        """Records until the process has used so much CPU time."""
+        with lib.Popen([str(arg) for arg in (MMTRACE, *argv, "-o", self.trace)],
+                       stderr=subprocess.PIPE, text=True) as recorder:
+            lib.wait_for(lambda: has_events(recorder.pid) or recorder.poll() is not None,
+                         "the recorder has its events")
+            states.wait_for_cpu(pid, cpu_s)
+            recorder.send_signal(signal.SIGINT)
+            said = recorder.communicate(timeout=60)[1]
+        self.assertEqual(recorder.returncode, 0, said)
+
+    def test_shares_of_cpu_time_are_those_that_the_program_measures(self):
+        answer = self.record("cpu", "-F", "1000", "--", TRUTH, "burn", "1.5")
+        used = {name: float(value) for name, value in map(str.split, answer.stdout.splitlines())}
+        stacks = folded(self.trace, "--of", "cpu")
+        whole = sum(stacks.values())
+        self.assertGreater(whole, 200)
+        for name, seconds in used.items():
+            share = seconds / sum(used.values())
+            # Four standard deviations, and time of the kernel inside of the functions.
+            error = 4 * (share * (1 - share) / whole) ** 0.5 + 0.03
+            self.assertAlmostEqual(with_function(stacks, name) / whole, share, delta=error)
+            self.assertIn(f"{name} (stack_truth)", answer.stderr)
+        self.assertTrue(any(stack.startswith("__libc_start_call_main;main;burn;burn_hot")
+                            or ";burn_hot" in stack for stack in stacks), stacks)
+        self.assertEqual(rows(self.trace, "select distinct p.name like '%stack_truth' from "
+                                          "perf_sample join thread using (utid) join process p "
+                                          "using (upid)"), [[1]])
+
+    def test_a_running_process_is_sampled_alone(self):
+        with lib.Popen([TRUTH, "burn", "30"]) as program, lib.Popen([TRUTH, "burn", "30"]) as other:
+            self.record_until(program.pid, 0.3, "cpu", "-F", "1000", "-p", program.pid)
+            program.kill()
+            other.kill()
+        self.assertEqual(rows(self.trace, "select distinct pid from perf_sample join thread using "
+                                          "(utid) join process using (upid)"), [[program.pid]])
+        self.assertGreater(with_function(folded(self.trace), "burn_hot"), 0)
+
+    def test_a_process_that_is_not_there_is_refused(self):
+        self.trace.write_bytes(b"older")
+        answer = run(MMTRACE, "cpu", "-o", self.trace, "-p", 2 ** 22 + 1)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("there is no such process", answer.stderr)
+        self.assertEqual(self.trace.read_bytes(), b"older")
+
+    def test_each_page_that_is_touched_has_its_fault(self):
+        self.record("faults", "-c", "1", "--no-reclaim", "--", TRUTH, "touch", "5000")
+        n = with_function(folded(self.trace, "--of", "faults"), "touch_pages")
+        self.assertGreaterEqual(n, 4900)  # the kernel may map pages beside the touched one
+        self.assertLessEqual(n, 5010)  # its code and data have pages, too
+        lost = rows(self.trace, "select value from stats where name = 'perf_cpu_lost_records'")
+        self.assertEqual(sum(value for value, in lost), 0)
+
+    @needs_tracefs
+    def test_reclaim_has_the_stack_of_who_made_it(self):
+        size = 192 << 20
+        try:
+            group = load.make_group(64 << 20)
+        except OSError as error:
+            self.skipTest(str(error))
+        self.addCleanup(lib.wait_for, lambda: load.remove_group(group), "the cgroup is removed")
+        path = pathlib.Path(self.folder, "sparse")
+        with open(path, "wb") as file:
+            os.truncate(file.fileno(), size)
+        self.record("faults", "--", TRUTH, "read", path, group)
+        stacks = folded(self.trace, "--of", "reclaim")
+        # The C library's read() has no frame pointer: its caller read_all() is passed over.
+        self.assertGreater(with_function(stacks, "read_in_group"), 0, stacks)
+        self.assertTrue(any("try_to_free_mem_cgroup_pages" in stack for stack in stacks), stacks)
+        kinds = rows(self.trace, "select distinct name from perf_counter_track order by 1")
+        self.assertIn(["vmscan:mm_vmscan_memcg_reclaim_begin"], kinds)
+
+    def test_a_config_of_perfetto_samples_all_processes(self):
+        config = pathlib.Path(self.folder, "t.cfg")
+        config.write_text("""
+            buffers { size_kb: 16384 }
+            data_sources { config { name: "linux.process_stats" } }
+            data_sources { config { name: "linux.perf" perf_event_config {
+                timebase { frequency: 200 counter: SW_CPU_CLOCK timestamp_clock:
+                           PERF_CLOCK_BOOTTIME }
+                followers { counter: SW_PAGE_FAULTS }
+                callstack_sampling { kernel_frames: true user_frames: UNWIND_FRAME_POINTER } } } }
+        """)
+        with lib.Popen([TRUTH, "burn", "30"]) as program:
+            self.record_until(program.pid, 0.3, "record", "--no-verdict", "--txt", "-c", config)
+            program.kill()
+        leaves = dict(rows(self.trace, BY_LEAF))
+        self.assertGreater(leaves.get("burn_hot", 0), 0)
+        tracks = rows(self.trace, "select distinct name, is_timebase from perf_counter_track order "
+                                  "by 1")
+        self.assertEqual(tracks, [["cpu-clock", 1], ["page-faults", 0]])
+        # Each sample has its counters.
+        self.assertEqual(rows(self.trace, "select count(*) - 2 * (select count(*) from perf_sample)"
+                                          " from counter c join perf_counter_track t on t.id = "
+                                          "c.track_id"), [[0]])
+
+    def test_pprof_and_threads(self):
+        self.record("cpu", "-F", "500", "--", TRUTH, "burn", "0.3")
+        profile = pathlib.Path(self.folder, "t.pb.gz")
+        answer = run(MMSQL, "pprof", "--of", "cpu", self.trace, "-o", profile)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertGreater(profile.stat().st_size, 100)
+        threads = folded(self.trace, "--of", "cpu", "--by-thread")
+        self.assertTrue(all("stack_truth" in stack.split(";")[0] for stack in threads), threads)
+        answer = run(MMSQL, "flamegraph", "--of", "faults", self.trace)
+        self.assertEqual((answer.returncode, answer.stderr),
+                         (1, f"mmsql: {self.trace}: no samples that match\n"))
+
+    def test_wrong_usage(self):
+        for arguments, text in ((("cpu", "x"), "not an option"),
+                                (("cpu", "-p", "1", "--", "true"), "either a program"),
+                                (("faults", "-c", "0"), "--period")):
+            answer = run(MMTRACE, *arguments)
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn(text, answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
