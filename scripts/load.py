@@ -38,7 +38,7 @@ MORE_AFTER_S = 10  # or after a round: more readers. A round of the most is the 
 N_STALLS = 50  # direct reclaims that are enough
 LIMIT_S = 150  # a few seconds do, but not where all processors are busy
 PATIENCE_S = 90  # before a group takes the place of the machine
-GROUP_BYTES = 256 * MIB
+GROUP_BYTES = 64 * MIB  # is full soon, even in an emulated machine
 PR_SET_PDEATHSIG = 1
 
 

@@ -53,7 +53,7 @@ def mm_events():
 class Daemon:
     """A running daemon; its messages go into a file."""
 
-    def __init__(self, root, *options, env=None, ipc=False):
+    def __init__(self, root, *options, env=None, ipc=False, session=False):
         self.root = pathlib.Path(root)
         self.armed = self.root / "armed"
         self.traces = self.root / "state" / "traces"
@@ -63,6 +63,7 @@ class Daemon:
                 "--state-dir", self.root / "state",
                 "--run-dir", self.root / "run", *options]
         self.process = subprocess.Popen([str(arg) for arg in argv], stderr=self.log,
+                                        start_new_session=session,
                                         env={**os.environ, **(env or {})})
         self.pid = self.process.pid
 

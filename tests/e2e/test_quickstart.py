@@ -134,7 +134,7 @@ class Pressure(unittest.TestCase):
             pass  # or skip
         pids = load.pressure_anyway(self.folder, say=said.append, patience_s=0.2, n_wanted=1 << 40)
         self.assertGreaterEqual(len(pids), load.N_READERS)
-        self.assertRegex(said[0], "too few .* A memory cgroup of 256 MiB takes the place of the")
+        self.assertRegex(said[0], "too few .* A memory cgroup of 64 MiB takes the place of the")
         self.assertEqual(readers(self.folder), set())
         for root in ("memory", ".", "unified"):
             self.assertEqual(list((load.CGROUPS / root).glob(f"mmtrace-{os.getpid()}-*")), [])

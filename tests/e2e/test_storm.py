@@ -89,7 +89,8 @@ class Capture:
         self.env = {**os.environ, **sockets}
         (self.folder / "armed").mkdir()
         (self.folder / "armed" / "mm_events.cfg").write_text(config(events_kb, stop_delay_ms))
-        self.daemon = Daemon(self.folder, env=sockets, ipc=True)
+        # As init starts it: the session, too, has the priority of the daemon.
+        self.daemon = Daemon(self.folder, env=sockets, ipc=True, session=True)
         try:
             self.daemon.wait(lambda: "mm_events.cfg: armed" in self.daemon.said())
             with storm(self.folder, period_s) as self.readers:

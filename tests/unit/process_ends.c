@@ -266,6 +266,33 @@ static void owners_of_an_id_are_told_apart(void **state)
     fixture_done(&f);
 }
 
+// A recorder that is late names a task by the list before the task's exit is read. The end of the
+// id is in front of such a name, and stays away unless the exit gives another name.
+static void late_ends_leave_no_task_without_a_name(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char tracefs[128];
+    begin_ended(&f, &setup, tracefs, 1 << 20);
+    fixture_text(&f, "tracefs/saved_cmdlines", "998 by list\n999 by list\n");
+    fixture_start(&f, &setup.config);
+    struct task_end exited = {999, 0, nsec_now(CLOCK_BOOTTIME), "by exit", 7};
+    struct task_end freed = {999, 0, exited.time + 1, NULL, 0};
+    pid_feed_publish(&f.pids, 998);
+    pid_feed_publish(&f.pids, 999);
+    f.class->flush(f.source);
+    freed.tid = 998; // its exit was lost
+    pid_feed_free(&f.pids, &freed);
+    freed.tid = 999;
+    pid_feed_exit(&f.pids, &exited);
+    pid_feed_free(&f.pids, &freed);
+    f.class->flush(f.source);
+    assert_lives(&f, 998, "by list ");
+    assert_lives(&f, 999, "by exit - by list ");
+    fixture_done(&f);
+}
+
 // The same for processes and threads that are looked up while they live.
 static void owners_of_a_living_id_are_told_apart(void **state)
 {
@@ -396,6 +423,7 @@ int main(void)
         cmocka_unit_test(many_tasks_may_end_at_once),
         cmocka_unit_test(a_task_without_a_name_replaces_no_name),
         cmocka_unit_test(owners_of_an_id_are_told_apart),
+        cmocka_unit_test(late_ends_leave_no_task_without_a_name),
         cmocka_unit_test(owners_of_a_living_id_are_told_apart),
         cmocka_unit_test(polled_owners_are_told_apart),
         cmocka_unit_test(names_of_all_owners_outlive_the_ring),

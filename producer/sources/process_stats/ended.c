@@ -35,7 +35,7 @@ static struct exited_task *exited_at(struct process_stats *ps, int32_t tid)
     return &ps->exited[(uint32_t)tid % N_EXITED];
 }
 
-static int32_t *unfreed_at(struct process_stats *ps, int32_t tid)
+static struct unfreed_task *unfreed_at(struct process_stats *ps, int32_t tid)
 {
     return &ps->unfreed[(uint32_t)tid % N_EXITED];
 }
@@ -50,20 +50,22 @@ void ended_note_exit(struct process_stats *ps, const struct task_end *end)
     memcpy(task->name, end->name, length);
 }
 
-void ended_note_unfreed(struct process_stats *ps, int32_t tid)
+void ended_note_unfreed(struct process_stats *ps, int32_t tid, nsec_t named)
 {
     if (ps->env.names_ended)
-        *unfreed_at(ps, tid) = tid;
+        *unfreed_at(ps, tid) = (struct unfreed_task){tid, named};
 }
 
-// Forgets the task. Returns whether the trace has its name, under the key *ret_key. If another task
-// has the id already, the free is that of the task before.
-static bool take_named(struct process_stats *ps, int32_t tid, uint64_t *ret_key)
+// Forgets the task, which was freed at `time`. Returns whether the trace has its name before that
+// time, under the key *ret_key. If another task has the id already, the free is that of the task
+// before.
+static bool take_named(struct process_stats *ps, int32_t tid, nsec_t time, uint64_t *ret_key)
 {
-    if (*unfreed_at(ps, tid) == tid) {
-        *unfreed_at(ps, tid) = 0;
+    struct unfreed_task *unfreed = unfreed_at(ps, tid);
+    if (unfreed->tid == tid) {
+        unfreed->tid = 0;
         *ret_key = ENDED_KEY(tid);
-        return true;
+        return unfreed->named < time;
     }
     struct process *process = process_find(ps, tid);
     if (process) {
@@ -105,7 +107,7 @@ void ended_note_free(struct process_stats *ps, const struct task_end *end)
         .key = ENDED_KEY(end->tid),
     };
     bool is_seen = take_seen(ps, end->tid);
-    if (!take_named(ps, end->tid, &freed.key)) {
+    if (!take_named(ps, end->tid, end->time, &freed.key)) {
         if (!is_exit_of || exited->named)
             return;
         if (!is_seen) {
@@ -180,7 +182,7 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name,
         serial = ++ps->last_ended | UINT64_C(1) << 32;
     uint64_t key = ENDED_KEY(serial);
     ps->n_written += packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_REPLACE, key);
-    ended_note_unfreed(ps, tid);
+    ended_note_unfreed(ps, tid, time);
 }
 
 // The name has the time of the exit, which is before the end of the id.
@@ -198,7 +200,7 @@ void ended_write_freed(struct process_stats *ps)
         const struct freed_entry *entry = &ps->freed[i];
         if (entry->exited.tid) {
             write_by_exit(ps, &entry->exited);
-            *unfreed_at(ps, entry->task.tid) = 0;
+            unfreed_at(ps, entry->task.tid)->tid = 0;
         }
         write_freed(ps, &entry->task, entry->key);
     }
@@ -248,7 +250,7 @@ static void write_exited(struct process_stats *ps)
         write_by_exit(ps, task);
         task->named = true;
         if (task->freed.time) {
-            *unfreed_at(ps, task->tid) = 0;
+            unfreed_at(ps, task->tid)->tid = 0;
             write_freed(ps, &task->freed, ENDED_KEY(task->tid));
         }
     }
@@ -306,7 +308,7 @@ void ended_write(struct process_stats *ps, bool now)
 
 void ended_add(struct process_stats *ps, int32_t tid)
 {
-    if (!ps->env.names_ended || !ps->env.roots->tracefs || *unfreed_at(ps, tid) == tid)
+    if (!ps->env.names_ended || !ps->env.roots->tracefs || unfreed_at(ps, tid)->tid == tid)
         return;
     if (ps->n_ended == N_ENDED_MAX)
         ended_write(ps, false);

@@ -68,6 +68,12 @@ struct exited_task {
     struct freed_task freed;
 };
 
+// An ended task that is named, and not freed yet.
+struct unfreed_task {
+    int32_t tid;
+    nsec_t named; // time of the name
+};
+
 // A free that must be written.
 struct freed_entry {
     struct freed_task task;
@@ -99,9 +105,9 @@ struct process_stats {
 
     struct ended_task ended[N_ENDED_MAX]; // did not exist when looked up; the first is due first
     size_t n_ended;
-    struct exited_task exited[N_EXITED]; // the last exits; direct-mapped by tid
-    int32_t unfreed[N_EXITED];           // ended tasks that are named, and not freed yet; likewise
-    int32_t seen[N_EXITED];              // tasks that are looked up, and not freed yet; likewise
+    struct exited_task exited[N_EXITED];   // the last exits; direct-mapped by tid
+    struct unfreed_task unfreed[N_EXITED]; // likewise
+    int32_t seen[N_EXITED];                // tasks that are looked up, and not freed yet; likewise
     struct freed_entry freed[N_FREED_MAX];
     size_t n_freed;
     uint32_t last_ended;
@@ -185,8 +191,8 @@ void ended_note_exit(struct process_stats *ps, const struct task_end *end);
 void ended_note_free(struct process_stats *ps, const struct task_end *end);
 // Notes that a task will be looked up.
 void ended_note_seen(struct process_stats *ps, int32_t tid);
-// Notes that a task which is named has ended, and that the kernel may free it later.
-void ended_note_unfreed(struct process_stats *ps, int32_t tid);
+// Notes that a task has ended whose name has this time, and that the kernel may free it later.
+void ended_note_unfreed(struct process_stats *ps, int32_t tid, nsec_t named);
 // Writes the ends of the freed tasks.
 void ended_write_freed(struct process_stats *ps);
 // Names the added tasks by their exits. Tasks that have waited for their exits in vain, and with

@@ -136,7 +136,7 @@ void process_end(struct process_stats *ps, struct process *process)
     poll_write_end(ps, process);
     if (process->kept) {
         forget(ps, process_mark(process));
-        ended_note_unfreed(ps, process->pid);
+        ended_note_unfreed(ps, process->pid, 0);
     }
     process_remove(ps, process);
 }
@@ -147,7 +147,7 @@ void process_end_thread(struct process_stats *ps, int32_t tid)
     if (!mark)
         return;
     forget(ps, THREAD_KEY(*mark, tid));
-    ended_note_unfreed(ps, tid);
+    ended_note_unfreed(ps, tid, 0);
     map64_remove(&ps->threads, (uint64_t)tid);
 }
 
