@@ -198,6 +198,90 @@ static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **ar
                          -1);
 }
 
+// What each node of a dominator tree dominates, itself included.
+
+enum dominated { DOMINATED_SIZE, DOMINATED_NATIVE, DOMINATED_COUNT, N_DOMINATED };
+
+// The columns behind id and parent_id. NULL counts as 0; false: a value is no integer.
+static bool dominated_read(const struct tree *tree, int64_t (*sums)[N_DOMINATED])
+{
+    for (uint32_t i = 0; i < tree->n; i++)
+        for (int column = 0; column < N_DOMINATED; column++) {
+            const struct cell *cell = tree_row(tree, tree->order[i]) + 2 + column;
+            if (cell->kind != CELL_INT && cell->kind != CELL_NULL)
+                return false;
+            sums[i][column] = cell->kind == CELL_INT ? cell->integer : 0;
+        }
+    return true;
+}
+
+// Parents stand in front of their children, so one pass forward and one back are enough.
+static void dominated_fill(struct value_table *table, const struct tree *tree,
+                           int64_t (*sums)[N_DOMINATED], uint32_t *depths)
+{
+    for (uint32_t i = 0; i < tree->n; i++) {
+        uint32_t parent = tree->parent[tree->order[i]];
+        depths[i] = parent == NO_NODE ? 1 : depths[tree->place[parent]] + 1;
+    }
+    for (uint32_t i = tree->n; i-- > 0;) {
+        uint32_t parent = tree->parent[tree->order[i]];
+        for (int column = 0; column < N_DOMINATED && parent != NO_NODE; column++) {
+            int64_t *sum = &sums[tree->place[parent]][column];
+            *sum = (int64_t)((uint64_t)*sum + (uint64_t)sums[i][column]);
+        }
+    }
+    for (uint32_t i = 0; i < tree->n && !table->failed; i++) {
+        const struct cell *row = tree_row(tree, tree->order[i]);
+        value_table_add_int(table, 0, row->integer);
+        if (row[1].kind == CELL_INT)
+            value_table_add_int(table, 1, row[1].integer);
+        else
+            value_table_add_null(table, 1);
+        value_table_add_int(table, 2, sums[i][DOMINATED_COUNT]);
+        value_table_add_int(table, 3, sums[i][DOMINATED_SIZE]);
+        value_table_add_int(table, 4, sums[i][DOMINATED_NATIVE]);
+        value_table_add_int(table, 5, depths[i]);
+        table->n_rows++;
+    }
+}
+
+// (tree)
+static void dominator_summary(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    static const char *const names[] = {
+        "id",
+        "idom_id",
+        "dominated_obj_count",
+        "dominated_size_bytes",
+        "dominated_native_size_bytes",
+        "depth",
+    };
+    const struct tree *tree = sqlite3_value_pointer(argv[0], VALUE_TREE);
+    struct value_table *table = value_table_new(ELEMENTS(names), names);
+    if (!tree || !table) { // a tree without rows is NULL
+        value_table_result(context, table);
+        return;
+    }
+    CLEANUP(freep) int64_t(*sums)[N_DOMINATED] = calloc((size_t)tree->n + 1, sizeof(*sums));
+    CLEANUP(freep) uint32_t *depths = calloc((size_t)tree->n + 1, sizeof(*depths));
+    table->failed |= !sums || !depths;
+    bool fits = tree->rows.n_columns == 2 + N_DOMINATED;
+    if (!table->failed && fits)
+        fits = dominated_read(tree, sums);
+    if (!table->failed && fits)
+        dominated_fill(table, tree, sums, depths);
+    if (fits) {
+        value_table_result(context, table);
+        return;
+    }
+    value_table_free(table);
+    sqlite3_result_error(context,
+                         "tree dominator summary: a tree with the columns id, parent_id, "
+                         "self_size, native_size and self_count is expected, of integers",
+                         -1);
+}
+
 // The partition.
 
 struct member {
@@ -359,6 +443,7 @@ int tree_functions_register(sqlite3 *handle)
     static const struct value_function functions[] = {
         {"__intrinsic_tree_from_table", -1, NULL, tree_step, tree_final},
         {"__intrinsic_tree_to_table", 1, tree_to_table, NULL, NULL},
+        {"__intrinsic_tree_dominator_summary", 1, dominator_summary, NULL, NULL},
         {"__intrinsic_structural_tree_partition", 3, NULL, partition_step, partition_final},
     };
     return value_functions_add(handle, functions, ELEMENTS(functions));

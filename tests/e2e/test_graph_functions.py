@@ -352,6 +352,25 @@ class Scans(Case):
 class Trees(Case):
     COLUMNS = ("_tree_id", "_tree_parent_id", "id", "parent_id", "name")
 
+    def dominated(self, rows):
+        """Rows of (id, parent_id, self_size, native_size, self_count)."""
+        names = ("id", "parent_id", "self_size", "native_size", "self_count")
+        pairs = ", ".join(f"'{name}', {letter}" for name, letter in zip(names, "abcde"))
+        return self.rows(table(
+            f"__intrinsic_tree_dominator_summary((SELECT __intrinsic_tree_from_table({pairs}) "
+            f"FROM {values(rows)} WHERE a IS NOT NULL))", "id", "idom_id", "dominated_obj_count",
+            "dominated_size_bytes", "dominated_native_size_bytes", "depth"))
+
+    def test_dominator_summary(self):
+        self.assertEqual(self.dominated([(9, 4, 8, None, 1), (4, None, 1, 16, 1), (5, 4, 2, 0, 1),
+                                         (7, None, 3, 0, 1)]),
+                         [(4, None, 3, 11, 16, 1), (9, 4, 1, 8, 0, 2), (5, 4, 1, 2, 0, 2),
+                          (7, None, 1, 3, 0, 1)])
+        self.assertEqual(self.dominated([(None, 1, 1, 1, 1)]), [], "no rows")
+        with self.assertRaises(AssertionError) as error:
+            self.dominated([(1, None, "x", 1, 1)])
+        self.assertIn("of integers", str(error.exception))
+
     def tree(self, rows):
         return table(
             "__intrinsic_tree_to_table((SELECT __intrinsic_tree_from_table('id', a, 'parent_id', "
