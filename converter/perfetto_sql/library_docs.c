@@ -261,8 +261,8 @@ static void objects_visit(const struct sql_package_module *module, object_take *
     }
 }
 
-// The first comments that do not belong to a statement, a licence left out: what is said of the
-// whole module.
+// Reads the description of the whole module: the first comments that do not belong to a statement,
+// without a licence.
 static void head_read(struct strbuf *out, const char *sql)
 {
     const char *text = NULL;
@@ -275,7 +275,7 @@ static void head_read(struct strbuf *out, const char *sql)
             comments_read(out, text, sql);
             return;
         }
-        if (str_starts_with(words, "Copyright")) // and what belongs to it
+        if (str_starts_with(words, "Copyright")) // with the lines of its licence
             while (*next == '-')
                 next += strcspn(next, "\n") + 1;
         else if (!text && size > 0 && !is_mark && words < sql + size)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder's side of a summons, with children that show a mark and never come.
+// The recorder's side of a summons. The children have the mapping of a dormant program (a mark),
+// and never connect.
 #include "producer/sources/heap/heap_wake.h"
 
 #include <dirent.h>
@@ -173,7 +174,7 @@ static void one_of_another_version_is_not_woken(void **state)
     for (int i = 0; i < 2; i++) {
         struct recorder r;
         setup(&r);
-        if (i == 0) // before marks said so
+        if (i == 0) // of an old library, whose mark has no version
             snprintf(mark, sizeof(mark), "mmheap-dormant-%d", HEAP_SIGNAL_DEFAULT);
         else
             snprintf(mark, sizeof(mark), HEAP_DORMANT_FORMAT, HEAP_SIGNAL_DEFAULT,

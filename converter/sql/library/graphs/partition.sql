@@ -4,7 +4,7 @@
 
 -- Takes a tree apart by groups: the parent of a node becomes the nearest node above it with the
 -- same group, or NULL if there is none. Columns: id, parent_id, group_key, in no order. Nodes are
--- numbers from 0 on, such as ids of tables; memory is taken up to the largest one.
+-- numbers from 0 on, such as ids of tables; the memory grows with the largest number.
 CREATE PERFETTO MACRO tree_structural_partition_by_group(
     -- Tree: id, parent_id (NULL: a root), group_key (a number).
     tree_table TableOrSubquery

@@ -2,7 +2,7 @@
 --
 -- Nodes of a graph that can be reached.
 --
--- Nodes are numbers from 0 on, such as ids of tables; memory is taken up to the largest one.
+-- Nodes are numbers from 0 on, such as ids of tables; the memory grows with the largest number.
 
 -- An array of start nodes.
 CREATE PERFETTO MACRO __graph_starts(nodes TableOrSubquery) RETURNS Expr
@@ -54,9 +54,9 @@ RETURNS TableOrSubquery AS (
     WINDOW siblings AS (PARTITION BY node_parent_id ORDER BY sort_key)
 );
 
--- For each root, the nodes that a search meets which goes deep first and ends, for good, where the
--- weights of the edges on the way from the root exceed the root's target. Columns: root_node_id;
--- node_id; parent_node_id, the node that the search came from, NULL for the root.
+-- For each root, the nodes that a depth-first search finds. The search ends when the sum of the
+-- weights of its edges exceeds the root's target. Columns: root_node_id; node_id; parent_node_id,
+-- the node that the search came from, NULL for the root.
 CREATE PERFETTO MACRO graph_reachable_weight_bounded_dfs(
     -- Edges: source_node_id, dest_node_id, edge_weight.
     graph_table TableOrSubquery,
