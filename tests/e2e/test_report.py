@@ -213,6 +213,9 @@ class InBrowser(Report):
                          "A mm_pressure.pftrace  and  B heap_continuous.pftrace")
         head = page.run("[...document.querySelectorAll('#figures th')].map(th => th.textContent)")
         self.assertEqual(head, ["", "A", "B", "B against A"])
+        slab = page.run("[...document.querySelectorAll('#charts h3')].map(h => h.textContent)"
+                        ".filter(title => title.includes('Slab'))")
+        self.assertEqual(slab[0], "A Slab (kernel objects)", "no stack of two traces")
         self.make(both, HEAP, HEAP)
         page = self.open(both)
         page.run("document.querySelector('#flame-0 .flame').focus()")

@@ -42,7 +42,7 @@ function figureComparison(shown) {
         ? "+" : "") + UNITS[unit](change) + (from ? " (" + (change > 0 ? "+" : "") +
         trimmed(change / Math.abs(from) * 100, 0) + " %)" : "")));
   });
-  return make("div", {class: "scroll"}, make("table", {}, make("thead", {}, make("tr", {},
+  return make("div", {class: "scroll whole"}, make("table", {}, make("thead", {}, make("tr", {},
     ...["", "A", "B", "B against A"].map((text, i) => make("th", {scope: "col",
       class: i ? "n" : null}, text)))), make("tbody", {}, ...rows)));
 }

@@ -211,11 +211,19 @@ function chartTable(chart, series, data) {
   return table(columns, rows);
 }
 
+// Two traces share a chart, but not a stack: its sum would be of both.
+function panelsWanted(chart, shown) {
+  if (!chart.stacked || shown.length < 2) return [[chart, shown]];
+  return shown.map((trace, n) => [{...chart, id: chart.id + "-" + "AB"[n],
+    title: "AB"[n] + " " + chart.title}, [trace]]);
+}
+
 // The panels of a group of charts. Charts without data, or with zeros alone, share a line each.
 function chartsOf(name, shown) {
   const panels = [], missing = [], zero = [];
-  for (const chart of CHARTS.filter((each) => each.group === name)) {
-    const panel = chartPanel(chart, shown);
+  for (const [chart, traces] of CHARTS.filter((each) => each.group === name)
+    .flatMap((each) => panelsWanted(each, shown))) {
+    const panel = chartPanel(chart, traces);
     if (panel === "zero") zero.push(chart.title);
     else if (panel) panels.push(panel);
     else missing.push(chart);

@@ -129,7 +129,7 @@ function listen(plot) {
 const KEYS = {
   "+": () => zoom(0.5, time.at), "=": () => zoom(0.5, time.at), "-": () => zoom(2, time.at),
   "0": () => look(0, time.span), ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2),
-  Home: null, "/": () => document.querySelector(".flame-bar input")?.focus(),
+  "/": () => document.querySelector(".flame-bar input")?.focus(),
 };
 
 function listenToKeys() {
