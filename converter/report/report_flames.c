@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "converter/profile/alloc_stacks.h"
 #include "converter/profile/call_stacks.h"
@@ -172,7 +173,28 @@ static int heaps_write(struct flames *flames, const struct report_trace *trace)
     return code == SQLITE_OK ? r : stacks_failed(trace, flames->err);
 }
 
-static int samples_write(struct flames *flames, const struct report_trace *trace)
+// Samples of perf by kind of event. Samples have no machine of their own there, so that only a
+// database of one machine is asked.
+static int events_write(struct flames *flames, const struct report_trace *trace)
+{
+    static const struct {
+        const char *of, *title;
+    } kinds[] = {{"cpu", "CPU time: samples"},
+                 {"faults", "Page faults: samples"},
+                 {"reclaim", "Reclaim and compaction: samples"}};
+    if (sql_number(trace->handle, "SELECT count(DISTINCT machine_id) FROM trace_machine", 1) != 1)
+        return 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(kinds); i++) {
+        struct call_stacks stacks = stacks_of(trace, STACKS_OF_EVENT);
+        stacks.of = kinds[i].of;
+        stacks.from = INT64_MIN;
+        r = stacks_write(flames, trace, &stacks, kinds[i].title, "times");
+    }
+    return r;
+}
+
+static int sessions_write(struct flames *flames, const struct report_trace *trace)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     int r = 0, code = sqlite3_prepare_v2(trace->handle, sessions_sql, -1, &row, NULL);
@@ -188,6 +210,14 @@ static int samples_write(struct flames *flames, const struct report_trace *trace
         r = stacks_write(flames, trace, &stacks, title.text ? title.text : "", "times");
     }
     return code == SQLITE_OK ? r : stacks_failed(trace, flames->err);
+}
+
+// Samples by kind of event; if there are none of these kinds, by session of the profiler.
+static int samples_write(struct flames *flames, const struct report_trace *trace)
+{
+    size_t n = flames->n;
+    int r = events_write(flames, trace);
+    return r == 0 && flames->n == n ? sessions_write(flames, trace) : r;
 }
 
 static int java_write(struct flames *flames, const struct report_trace *trace)

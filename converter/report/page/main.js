@@ -82,7 +82,7 @@ function show(shown) {
       "linux.page_residency with paths, see configs/residency.cfg")));
   byId("others").replaceChildren(
     group("Call stacks", "Click a frame to zoom. Press / to search.", flamesOf(shown),
-      emptyPanel("Flame graphs", "mmtrace heap -o heap.pftrace -- COMMAND, or linux.perf")),
+      emptyPanel("Flame graphs", "mmtrace heap, mmtrace cpu or mmtrace faults")),
     ...both((trace, mark) => [group(mark + "About the trace", null,
       [healthPanel(trace), machinePanel(trace), configPanel(trace)])]));
   timeChanged();
