@@ -104,17 +104,41 @@ static inline void cell_read(struct writer *writer, enum table_id table, size_t 
         exit(2);
 }
 
+static inline void row_read(struct writer *writer, enum table_id table, const struct cell *row,
+                            size_t width)
+{
+    bool key = table_defs[table].columns[0].key;
+    if (key)
+        id_add(writer, table, row[0].integer);
+    for (size_t column = key; column < width; column++)
+        cell_read(writer, table, column, &row[column]);
+}
+
+// Takes both ways of the real writer: the record in one pass, and the cells.
+static inline void event_read(struct writer *writer, enum table_id table,
+                              const struct event_row *event)
+{
+    struct event_record record;
+    struct cell cells[EVENT_CELLS_MAX];
+    if (event_record_make(event, &record))
+        for (size_t i = 0; i < record.n_head + record.n_body; i++)
+            writer->sum ^= i < record.n_head ? record.head[i] : record.body[i - record.n_head];
+    row_read(writer, table, cells, event_row_cells(event, cells));
+}
+
 static inline void batch_read(struct writer *writer, enum table_id table, struct batch *batch)
 {
     const struct cell *row = batch->cells;
     for (size_t i = 0; i < batch->n_numbers; i++)
         id_add(writer, table, writer->ids[table].next++);
-    for (size_t i = 0; i < batch->n_rows; row += batch->widths[i++]) {
-        bool key = table_defs[table].columns[0].key;
-        if (key)
-            id_add(writer, table, row[0].integer);
-        for (size_t column = key; column < batch->widths[i]; column++)
-            cell_read(writer, table, column, &row[column]);
+    for (size_t i = 0; i < batch->n_rows; i++) {
+        if (batch->widths[i] == BATCH_EVENT) {
+            event_read(writer, table, (const struct event_row *)row);
+            row += EVENT_ROW_CELLS;
+            continue;
+        }
+        row_read(writer, table, row, batch->widths[i]);
+        row += batch->widths[i];
     }
     batch_clear(batch);
     if (writer->n_spare < QUEUE_SIZE)
