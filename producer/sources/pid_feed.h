@@ -48,10 +48,8 @@ static inline void pid_feed_profiled(struct pid_feed *feed, int32_t pid)
 
 static inline void pid_feed_publish(struct pid_feed *feed, int32_t pid)
 {
-    if (pid <= 0)
-        return;
     int32_t *slot = &feed->recent[(uint32_t)pid % PID_FEED_CACHE];
-    if (__builtin_expect(*slot == pid, 1))
+    if (__builtin_expect(*slot == pid, 1) || pid <= 0)
         return;
     *slot = pid;
     if (feed->seen)

@@ -38,15 +38,15 @@
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "common/page_release.h"
+#include "producer/trace/buffer_memory.h"
 #include "producer/trace/retained_store.h"
 
 #define ALIGNMENT     16
 #define SIZE_MIN      4096
 #define STORE_MIN     ((size_t)1 << 20)
 #define PACKET_MAX    (((size_t)1 << 29) - 1) // bits of record.size
-#define GENEROSITY    16                // a 16th of the ring may be dropped for bytes beyond `min`
-#define RECORD_FILLER 5                 // beyond enum packet_retain
-#define RELEASE_BYTES ((size_t)1 << 20) // returned to the kernel at a time
+#define GENEROSITY    16 // a 16th of the ring may be dropped for bytes beyond `min`
+#define RECORD_FILLER 5  // beyond enum packet_retain
 
 struct record {
     uint32_t size : 29; // bytes of the packet, which follows
@@ -63,7 +63,8 @@ struct place {
 };
 
 struct packet_buffer {
-    uint8_t *memory; // owned, mapped, `capacity` bytes
+    struct buffer_memory mapping;
+    uint8_t *memory; // of the mapping, `capacity` bytes
     size_t capacity;
     size_t page_size;
     enum packet_buffer_policy policy;
@@ -71,7 +72,7 @@ struct packet_buffer {
     size_t reserved; // bytes of the open reservation
     bool is_reserved;
     bool releases;                  // consumed memory is returned to the kernel
-    struct place released;          // end of the returned memory; start of a page
+    struct place released;          // end of the returned memory
     struct retained_store *store;   // owned; NULL for DISCARD
     struct packet_buffer *first;    // owned; the beginning that the ring keeps, or NULL
     bool first_is_full;             // new packets go into the ring
@@ -135,17 +136,12 @@ int packet_buffer_new(size_t size_bytes, enum packet_buffer_policy policy,
     buffer->page_size = (size_t)sysconf(_SC_PAGESIZE);
     buffer->capacity = round_up(size_bytes, buffer->page_size);
     buffer->stats.size_bytes = buffer->capacity;
-    void *memory = mmap(NULL, buffer->capacity, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return err_errno(err, -errno, "Buffer of %zu bytes", buffer->capacity);
-    madvise(memory, buffer->capacity, MADV_DONTFORK); // a child would keep a copy of changed pages
-    buffer->memory = memory;
-    if (policy == PACKET_BUFFER_RING) {
-        int r = retained_store_new(store_bytes(buffer->capacity), &buffer->store, err);
-        if (r < 0)
-            return r;
-    }
+    int r = buffer_memory_map(&buffer->mapping, buffer->capacity, err);
+    if (r == 0 && policy == PACKET_BUFFER_RING)
+        r = retained_store_new(store_bytes(buffer->capacity), &buffer->store, err);
+    if (r < 0)
+        return r;
+    buffer->memory = buffer->mapping.start;
     *ret = STEAL(buffer);
     return 0;
 }
@@ -171,8 +167,7 @@ struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer)
     int saved = errno;
     packet_buffer_free(buffer->first);
     retained_store_free(buffer->store);
-    if (buffer->memory)
-        munmap(buffer->memory, buffer->capacity);
+    buffer_memory_unmap(&buffer->mapping);
     free(buffer);
     errno = saved;
     return NULL;
@@ -184,6 +179,7 @@ size_t packet_buffer_touch(struct packet_buffer *buffer, size_t most)
     size_t size = buffer->capacity < most - before ? buffer->capacity : most - before;
     size -= size % buffer->page_size;
 #ifdef MADV_POPULATE_WRITE
+    buffer_memory_prepare(&buffer->mapping, size);
     if (size > 0 && madvise(buffer->memory, size, MADV_POPULATE_WRITE) == 0)
         return before + size;
 #endif
@@ -326,6 +322,7 @@ uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t 
     size_t room = size_min(contiguous, buffer->capacity - used) - header;
     buffer->reserved = size_min(size_min(want, room), PACKET_MAX);
     buffer->is_reserved = true;
+    buffer_memory_prepare(&buffer->mapping, buffer->head.offset + header + buffer->reserved);
     *ret_size = buffer->reserved;
     return buffer->memory + buffer->head.offset + header;
 }
@@ -375,11 +372,11 @@ static void release_consumed(struct packet_buffer *buffer)
     struct place *released = &buffer->released;
     if (buffer->tail.position <= released->position)
         return;
-    size_t consumed = (size_t)(buffer->tail.position - released->position);
-    size_t to_end = buffer->capacity - released->offset;
-    size_t size = size_min(consumed - consumed % buffer->page_size, to_end);
-    if (size < RELEASE_BYTES && size < to_end)
+    size_t end = released->offset + (size_t)(buffer->tail.position - released->position);
+    end = end < buffer->capacity ? end - end % buffer->mapping.unit : buffer->capacity;
+    if (end <= released->offset)
         return;
+    size_t size = end - released->offset;
     pages_give_back(buffer->memory + released->offset, size);
     advance(buffer, released, size);
 }
@@ -498,6 +495,7 @@ static void copy_records(struct packet_buffer *copy, const struct packet_buffer 
     size_t size = (size_t)(buffer->head.position - buffer->tail.position);
     size_t first = size_min(size, buffer->capacity - buffer->tail.offset);
     assert(size <= copy->capacity - copy->head.offset);
+    buffer_memory_prepare(&copy->mapping, copy->head.offset + size);
     uint8_t *to = copy->memory + copy->head.offset;
     memcpy(to, buffer->memory + buffer->tail.offset, first);
     memcpy(to + first, buffer->memory, size - first);

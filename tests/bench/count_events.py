@@ -2,12 +2,18 @@
 """Count the ftrace events of a trace of any recorder, without code of either project.
 
 Numbers are Perfetto's: Trace.packet 1, TracePacket.ftrace_events 1, FtraceEventBundle.event 2,
-.lost_events 3 and .compact_sched 4 with its packed timestamps 1 and 7.
+.lost_events 3 and .compact_sched 4 with its packed timestamps 1 and 7; TracePacket.ftrace_stats 34,
+FtraceStats.phase 1 and .cpu_stats 2, FtraceCpuStats.overrun 3, .commit_overrun 4, .dropped_events 8
+and .read_events 9.
 """
 import collections
 
 EVENT, LOST, COMPACT = 2, 3, 4
 TIMESTAMPS = (1, 7)
+
+STATS, PHASE, CPU_STATS = 34, 1, 2
+LOST_COUNTS, READ_COUNT = (3, 4, 8), 9
+END_OF_TRACE = 2
 
 Count = collections.namedtuple("Count", "events lost_bundles bundles")
 
@@ -72,3 +78,31 @@ def count_events(path):
                 lost += bundle_lost
                 bundles += 1
     return Count(n, lost, bundles)
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        if data[at] < 0x80:
+            return value
+        at, shift = at + 1, shift + 7
+
+
+def kernel_counts(path):
+    """(lost, read) events of all processors, as the kernel counted them: at the end of the trace,
+    without those before its start."""
+    data = path.read_bytes()
+    lost = read = 0
+    for number, start, end in fields(data, 0, len(data)):
+        for inner, at, stop in fields(data, start, end) if number == 1 else ():
+            if inner != STATS:
+                continue
+            found = list(fields(data, at, stop))
+            phase = next((varint(data, first) for n, first, _ in found if n == PHASE), 0)
+            sign = 1 if phase == END_OF_TRACE else -1
+            for n, first, last in found:
+                for count, place, _ in fields(data, first, last) if n == CPU_STATS else ():
+                    lost += sign * varint(data, place) if count in LOST_COUNTS else 0
+                    read += sign * varint(data, place) if count == READ_COUNT else 0
+    return lost, read

@@ -211,6 +211,7 @@ int main(int argc, char **argv)
 {
     size_t n_pages = argc > 1 ? strtoul(argv[1], NULL, 10) : 50000;
     for (size_t i = 0; i < ELEMENTS(kinds); i++)
-        measure(&kinds[i], n_pages);
+        if (argc < 3 || strcmp(kinds[i].name, argv[2]) == 0)
+            measure(&kinds[i], n_pages);
     return 0;
 }

@@ -21,6 +21,7 @@ PEER_PROGRAMS = ("traced", "traced_probes", "perfetto")
 EVENTS = ("sched/sched_switch", "sched/sched_waking", "kmem/mm_page_alloc", "kmem/mm_page_free",
           "kmem/rss_stat")
 QUIET = ("oom/mark_victim",)
+ALL_EVENTS = ("sched/*", "kmem/*", "irq/*")
 
 # What the trace of a shape has (see Shape).
 RSS = ("kmem/rss_stat",)
@@ -42,7 +43,8 @@ SHAPES = (
 )
 
 
-def config(buffer_kb, compact_sched=False, file_bytes=0, events=EVENTS, deflated=False, more=""):
+def config(buffer_kb, compact_sched=False, file_bytes=0, events=EVENTS, deflated=False, more="",
+           kernel_kb=8192):
     """`more`: further data sources."""
     events = "\n".join(f'      ftrace_events: "{event}"' for event in events)
     into_file = f"write_into_file: true file_write_period_ms: 500 max_file_size_bytes: {file_bytes}"
@@ -53,7 +55,7 @@ data_sources {{
     name: "linux.ftrace"
     ftrace_config {{
 {events}
-      buffer_size_kb: 8192
+      buffer_size_kb: {kernel_kb}
       drain_period_ms: 100
       compact_sched {{ enabled: {str(compact_sched).lower()} }}
     }}
@@ -177,7 +179,7 @@ class Mmtrace:
         trace.unlink(missing_ok=True)
         child = subprocess.Popen([self.program, "record", "--quiet", "--no-daemon", "-c",
                                   config_file,
-                                  "-o", trace])
+                                  "-o", trace], start_new_session=True)
         time.sleep(START_S)
         if child.poll() is not None:
             raise RuntimeError(f"mmtrace record ended early with exit code {child.returncode}")
@@ -228,7 +230,7 @@ class Perfetto:
                       '&& exec chroot "$0" "$@"')
             argv = ["unshare", "--mount", "sh", "-c", script, str(self.root), *argv]
         return subprocess.Popen(argv, env=self.env, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL)
+                                stderr=subprocess.DEVNULL, start_new_session=True)
 
     def version(self):
         argv = [self.programs["perfetto"], "--version"]

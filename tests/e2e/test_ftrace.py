@@ -516,6 +516,26 @@ class Recording(FtraceCase):
         self.assertEqual(stats.get("ftrace_parse_errors", []), [])
         self.assertEqual(sum(s.one("entries") for s in stats["cpu_stats"]), 0)
 
+    def test_larger_pages_of_our_own(self):
+        """A buffer of our own has sub-buffers of 16 KiB, unless it has room for few of them."""
+        page_kb = os.sysconf("SC_PAGESIZE") // 1024
+        for size_kb, want in (64, page_kb), (2048, max(16, page_kb)):
+            with self.subTest(size_kb=size_kb):
+                load = self.load()
+                process = self.start(config(events("kmem/*") + f" buffer_size_kb: {size_kb}"))
+                self.wait_recording(process)
+                [instance] = instances_of(process)
+                file = lib.TRACEFS / "instances" / instance / "buffer_subbuf_size_kb"
+                if not file.exists():
+                    self.skipTest("this kernel has sub-buffers of one page only (needs 6.8)")
+                self.assertEqual(int(file.read_text()), want)
+                self.run_load(load)
+                self.stop(process)
+                packets = lib.decode(self.trace)
+                self.assertGreater(len(all_events(packets)), 1000)
+                stats = stats_of(packets, "END_OF_TRACE")
+                self.assertEqual(stats.get("ftrace_parse_errors", []), [])
+
     def test_another_clock_is_told_with_a_snapshot(self):
         load = self.load()
         process = self.start(config(events("kmem/rss_stat") + " use_monotonic_raw_clock: true"))

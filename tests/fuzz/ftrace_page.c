@@ -36,7 +36,7 @@ static struct event_plan *plan_of(enum event_plan_style style)
     return plan;
 }
 
-static void encode(const struct event_plan *plan, const struct event_context *context,
+static void encode(const struct event_plan *plan, struct event_context *context,
                    const struct page_record *record)
 {
     struct page_record copy = *record;

@@ -5,6 +5,7 @@
 #include "common/elements.h"
 #include "common/wire.h"
 #include "producer/sources/ftrace/event_compile.h"
+#include "producer/trace/quick_varint.h"
 #include "tests/unit/unit.h"
 
 #define COMMON                                                                                     \
@@ -54,10 +55,10 @@ static void compile(struct fixture *f, const char *group, const char *text,
     event_format_done(&format);
 }
 
-// Encodes `size` bytes at time 300 into f->out; false if the plan refuses.
-static bool encode(struct fixture *f, const void *data, size_t size)
+// Encodes `size` bytes into f->out; false if the plan refuses.
+static bool encode_at(struct fixture *f, const void *data, size_t size, uint64_t time)
 {
-    struct page_record record = {.data = data, .size = (uint32_t)size, .timestamp = 300};
+    struct page_record record = {.data = data, .size = (uint32_t)size, .timestamp = time};
     assert_true(event_plan_room(f->plan, size) <= sizeof(f->out));
     uint8_t *end = event_plan_encode(f->plan, &f->context, &record, f->out);
     if (!end)
@@ -67,12 +68,74 @@ static bool encode(struct fixture *f, const void *data, size_t size)
     return true;
 }
 
+static bool encode(struct fixture *f, const void *data, size_t size)
+{
+    return encode_at(f, data, size, 300);
+}
+
 #define ASSERT_ENCODED(f, ...)                                                                     \
     do {                                                                                           \
         static const uint8_t want_[] = {__VA_ARGS__};                                              \
         assert_int_equal((f)->out_size, sizeof(want_));                                            \
         assert_memory_equal((f)->out, want_, sizeof(want_));                                       \
     } while (0)
+
+// The quick way writes what the plain one writes, at every border of sizes and between them.
+static void quick_varints_are_varints(void **state)
+{
+    (void)state;
+    uint64_t random = 1;
+    for (unsigned i = 0; i < 64 * 1000; i++) {
+        uint8_t quick[2 * WIRE_VARINT_MAX], plain[WIRE_VARINT_MAX];
+        uint64_t power = UINT64_C(1) << i % 64;
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        uint64_t value = i < 64 ? power : i < 128 ? power - 1 : random >> i % 64;
+        size_t size = (size_t)(quick_put_varint(quick, value) - quick);
+        assert_int_equal(size, wire_put_varint(plain, value) - plain);
+        assert_memory_equal(quick, plain, size);
+    }
+}
+
+// The upper bits of a time are kept from event to event: each change of theirs is noticed.
+static void times_are_whole(void **state)
+{
+    static const uint8_t record[] = {7, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0};
+    static const uint64_t times[] = {
+        0,
+        1,
+        (1u << 28) - 1,
+        1u << 28,
+        (1u << 28) + 127,
+        (2u << 28) - 1,
+        2u << 28,
+        3,
+        2786239413917,
+        2786239413918,
+        UINT64_C(1) << 55,
+        (UINT64_C(1) << 56) + 5,
+        UINT64_MAX,
+        UINT64_MAX - 1,
+        1u << 28,
+    };
+    struct fixture *f = *state;
+    compile(f, "task",
+            "name: task_newtask\nID: 7\n" COMMON
+            "\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;\n",
+            EVENT_PLAN_TYPED);
+    for (size_t i = 0; i < ELEMENTS(times); i++) {
+        struct wire_field event, field;
+        assert_true(encode_at(f, record, sizeof(record), times[i]));
+        struct wire_reader bundle = wire_reader_over(f->out, f->out_size);
+        assert_true(wire_next(&bundle, &event));
+        struct wire_reader fields = wire_sub(&event);
+        assert_true(wire_next(&fields, &field));
+        assert_int_equal(field.number, 1);
+        assert_true(field.value == times[i]);
+        assert_true(wire_next(&fields, &field));
+        assert_int_equal(field.value, 42);
+        assert_false(wire_next(&bundle, &event) || bundle.error);
+    }
+}
 
 static void numbers_keep_their_sign(void **state)
 {
@@ -362,6 +425,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        cmocka_unit_test(quick_varints_are_varints),
+        TEST(times_are_whole),
         TEST(numbers_keep_their_sign),
         TEST(devices_and_texts_are_those_of_user_space),
         TEST(texts_become_utf8),

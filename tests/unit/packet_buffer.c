@@ -342,8 +342,8 @@ static bool is_resident(const void *address)
 static void consumed_memory_is_released(void **state)
 {
     (void)state;
-    enum { SIZE = 3000, N = 6000 };
-    const size_t capacity = (size_t)8 << 20, lag = (size_t)2 << 20;
+    enum { SIZE = 3000, N = 12000 };
+    const size_t capacity = (size_t)16 << 20, lag = (size_t)4 << 20;
     struct packet_buffer *buffer;
     assert_int_equal(packet_buffer_new(capacity, PACKET_BUFFER_RING, &buffer, NULL), 0);
     for (uint32_t id = 0; id < N; id++)
@@ -722,9 +722,32 @@ static void touched_memory_is_there(void **state)
     packet_buffer_free(buffer);
 }
 
+// A large buffer takes memory as it fills, somewhat ahead of the packets.
+static void large_buffers_take_memory_in_steps(void **state)
+{
+    (void)state;
+    enum { SIZE = 30000 };
+    const size_t capacity = (size_t)32 << 20, ahead = (size_t)3 << 20;
+    struct packet_buffer *buffer;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = resident_pages();
+    assert_int_equal(packet_buffer_new(capacity, PACKET_BUFFER_RING, &buffer, NULL), 0);
+    assert_in_range((resident_pages() - before) * page, 0, ahead);
+    for (uint32_t id = 0; id < 3 * capacity / SIZE; id++) {
+        size_t written = (size_t)(id + 1) * (SIZE + HEADER);
+        assert_true(put(buffer, id, SIZE, PACKET_PLAIN, 0));
+        size_t taken = (resident_pages() - before) * page;
+        if (written < capacity)
+            assert_in_range(taken + ahead, written, written + 2 * ahead);
+        assert_in_range(taken, 0, capacity + ahead);
+    }
+    packet_buffer_free(buffer);
+    assert_in_range((resident_pages() + ahead / page - before) * page, 0, 2 * ahead);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_buffers_take_memory_in_steps),
         cmocka_unit_test(ring_equals_model),
         cmocka_unit_test(what_was_read_is_never_kept),
         cmocka_unit_test(consumed_memory_is_released),

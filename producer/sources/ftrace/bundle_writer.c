@@ -27,8 +27,8 @@
 #define WANT_MAX     (32 << 10)
 #define SYMBOL_MAX   24 // a symbol without its name: tags, lengths, number
 
-int bundle_init(struct bundle *bundle, struct packet_writer *writer,
-                const struct event_context *context, const struct compact_format *compact)
+int bundle_init(struct bundle *bundle, struct packet_writer *writer, struct event_context *context,
+                const struct compact_format *compact)
 {
     *bundle = (struct bundle){.writer = writer, .context = context, .want = WANT_MAX};
     if (!compact)
@@ -201,18 +201,6 @@ void bundle_next(struct bundle *bundle)
     next_packet(bundle, ERROR_MAX);
 }
 
-static void count_event(struct bundle *bundle, const struct page_record *record)
-{
-    bundle->n_events++;
-    bundle->last_time = record->timestamp;
-}
-
-static inline size_t room_left(const struct bundle *bundle)
-{
-    size_t room = wire_room(bundle->wire);
-    return room > bundle->closing ? room - bundle->closing : 0;
-}
-
 static bool is_described(const struct bundle *bundle, const struct event_plan *plan)
 {
     for (size_t i = bundle->n_described; i-- > 0;)
@@ -251,7 +239,7 @@ static bool add_explained(struct bundle *bundle, const struct event_plan *plan,
     for (size_t more = 0;;) {
         if (bundle->n_described == BUNDLE_DESCRIBED_MAX)
             bundle_close(bundle);
-        if ((!bundle->wire || room_left(bundle) < room + more) &&
+        if ((!bundle->wire || bundle_room(bundle) < room + more) &&
             !next_packet(bundle, room + more)) {
             bundle->n_refused++;
             return true;
@@ -264,7 +252,7 @@ static bool add_explained(struct bundle *bundle, const struct event_plan *plan,
         size_t closing = closing_of(bundle, plan);
         if (wire_room(bundle->wire) >= bundle->closing + closing) {
             account(bundle, plan, closing);
-            count_event(bundle, record);
+            bundle_count_event(bundle, record);
             return true;
         }
         wire_rollback(bundle->wire, checkpoint);
@@ -272,23 +260,17 @@ static bool add_explained(struct bundle *bundle, const struct event_plan *plan,
     }
 }
 
-bool bundle_add(struct bundle *bundle, const struct event_plan *plan,
-                const struct page_record *record)
+bool bundle_add_slow(struct bundle *bundle, const struct event_plan *plan,
+                     const struct page_record *record)
 {
     size_t room = event_plan_room(plan, record->size);
-    if (__builtin_expect(plan->explained, 0))
+    if (plan->explained)
         return add_explained(bundle, plan, record, room);
-    if (__builtin_expect(!bundle->wire || room_left(bundle) < room, 0) &&
-        !next_packet(bundle, room)) {
+    if (!next_packet(bundle, room)) {
         bundle->n_refused++;
         return true;
     }
-    uint8_t *end = event_plan_encode(plan, bundle->context, record, bundle->wire->pos);
-    if (__builtin_expect(!end, 0))
-        return false;
-    bundle->wire->pos = end;
-    count_event(bundle, record);
-    return true;
+    return bundle_encode(bundle, plan, record);
 }
 
 static bool make_compact_room(struct bundle *bundle)
@@ -296,7 +278,7 @@ static bool make_compact_room(struct bundle *bundle)
     struct compact_sched *compact = bundle->compact;
     if (bundle->wire && !compact_sched_is_full(compact)) {
         size_t before = compact->n_switch || compact->n_waking ? 0 : compact->size;
-        if (room_left(bundle) >= before + COMPACT_ADD_MAX) {
+        if (bundle_room(bundle) >= before + COMPACT_ADD_MAX) {
             bundle->closing += before;
             return true;
         }
@@ -321,14 +303,14 @@ bool bundle_add_compact(struct bundle *bundle, const struct page_record *record)
     int32_t pid = is_switch ? compact_sched_add_switch(compact, record)
                             : compact_sched_add_waking(compact, record);
     bundle->closing += compact->size - before;
-    count_event(bundle, record);
+    bundle_count_event(bundle, record);
     pid_feed_publish(bundle->context->pids, pid);
     return true;
 }
 
 void bundle_add_error(struct bundle *bundle, uint64_t timestamp, enum page_status status)
 {
-    if ((!bundle->wire || room_left(bundle) < ERROR_MAX) && !next_packet(bundle, ERROR_MAX))
+    if ((!bundle->wire || bundle_room(bundle) < ERROR_MAX) && !next_packet(bundle, ERROR_MAX))
         return;
     size_t mark = wire_begin(bundle->wire, PB_FtraceEventBundle_error);
     if (timestamp)

@@ -32,7 +32,7 @@ struct bundle_head {
 
 struct bundle {
     struct packet_writer *writer; // borrowed
-    const struct event_context *context;
+    struct event_context *context;
     struct compact_sched *compact; // owned; NULL: scheduling events are written one by one
     struct bundle_head head;       // of the open bundle, or of the next one
     struct wire_writer *wire;      // of the open packet; NULL: none
@@ -51,17 +51,52 @@ struct bundle {
 };
 
 // `compact` is the format of the kernel's scheduling events, or NULL. Returns 0 or -ENOMEM.
-int bundle_init(struct bundle *bundle, struct packet_writer *writer,
-                const struct event_context *context, const struct compact_format *compact);
+int bundle_init(struct bundle *bundle, struct packet_writer *writer, struct event_context *context,
+                const struct compact_format *compact);
 void bundle_done(struct bundle *bundle);
 
 // Closes the open packet. The next events belong to this CPU.
 void bundle_start(struct bundle *bundle, const struct bundle_head *head);
 
+static inline void bundle_count_event(struct bundle *bundle, const struct page_record *record)
+{
+    bundle->n_events++;
+    bundle->last_time = record->timestamp;
+}
+
+// Returns the bytes for further events in the open packet.
+static inline size_t bundle_room(const struct bundle *bundle)
+{
+    size_t room = wire_room(bundle->wire);
+    return room > bundle->closing ? room - bundle->closing : 0;
+}
+
+// Encodes an event that has room in the open packet.
+static inline bool bundle_encode(struct bundle *bundle, const struct event_plan *plan,
+                                 const struct page_record *record)
+{
+    uint8_t *end = event_plan_encode(plan, bundle->context, record, bundle->wire->pos);
+    if (__builtin_expect(!end, 0))
+        return false;
+    bundle->wire->pos = end;
+    bundle_count_event(bundle, record);
+    return true;
+}
+
+bool bundle_add_slow(struct bundle *bundle, const struct event_plan *plan,
+                     const struct page_record *record);
+
 // Adds one record. Returns false, and writes nothing, if the record contradicts its format. Returns
 // true and counts n_refused if the buffer has no room.
-bool bundle_add(struct bundle *bundle, const struct event_plan *plan,
-                const struct page_record *record);
+static inline bool bundle_add(struct bundle *bundle, const struct event_plan *plan,
+                              const struct page_record *record)
+{
+    if (__builtin_expect(plan->explained || !bundle->wire ||
+                             bundle_room(bundle) < event_plan_room(plan, record->size),
+                         0))
+        return bundle_add_slow(bundle, plan, record);
+    return bundle_encode(bundle, plan, record);
+}
 
 // Adds a scheduling event to the columns; `compact` must not be NULL.
 bool bundle_add_compact(struct bundle *bundle, const struct page_record *record);

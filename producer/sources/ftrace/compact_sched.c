@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "producer/trace/quick_varint.h"
 #include "protos/fields.h"
 
 #define COLUMNS      11
@@ -93,7 +94,7 @@ void compact_sched_reset(struct compact_sched *compact)
 static inline void put(struct compact_sched *compact, struct compact_column *column, uint64_t value)
 {
     uint8_t *before = column->end;
-    column->end = wire_put_varint(before, value);
+    column->end = quick_put_varint(before, value);
     compact->size += (size_t)(column->end - before);
 }
 

@@ -100,6 +100,21 @@ static enum wire_type wire_type_of(enum plan_kind kind)
     return plan_kind_is_text(kind) || plan_kind_is_bytes(kind) ? WIRE_BYTES : WIRE_VARINT;
 }
 
+static void choose_quick(struct plan_op *op)
+{
+    size_t end = (size_t)op->offset + op->size;
+    bool is_word = op->kind >= PLAN_U8 && op->kind <= PLAN_S32;
+    bool is_signed = (op->kind >= PLAN_S8 && op->kind <= PLAN_S32) || op->kind == PLAN_PID32;
+    if (op->kind == PLAN_TEXT16)
+        op->quick = PLAN_QUICK_TEXT16;
+    if ((!is_word && op->kind != PLAN_PID32) || end < sizeof(uint64_t))
+        return;
+    op->quick = is_word ? PLAN_QUICK_WORD : PLAN_QUICK_PID;
+    op->word = (uint16_t)(end - sizeof(uint64_t));
+    op->word_shift = (uint8_t)(64 - 8 * op->size);
+    op->sign = is_signed ? UINT64_C(1) << (8 * op->size - 1) : 0;
+}
+
 static int add_op(struct compiler *compiler, const struct format_field *field,
                   struct plan_field how, uint32_t number)
 {
@@ -111,6 +126,7 @@ static int add_op(struct compiler *compiler, const struct format_field *field,
         .is_signed = how.is_signed,
     };
     op.tag = pack_tag(number, wire_type_of(how.kind), &op.tag_size);
+    choose_quick(&op);
     size_t end = field->offset + plan_kind_reads(how.kind, field->size);
     if (end > compiler->record_min)
         compiler->record_min = end;

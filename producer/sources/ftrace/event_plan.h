@@ -17,6 +17,14 @@
 // instances of a kernel.
 #define EVENT_PLAN_GENERIC_FIELD 65536
 
+// Kinds that have a shorter way than the rest.
+enum plan_quick {
+    PLAN_QUICK_NONE,
+    PLAN_QUICK_WORD,
+    PLAN_QUICK_PID,
+    PLAN_QUICK_TEXT16,
+};
+
 struct plan_op {
     uint8_t kind;     // enum plan_kind
     uint8_t tag_size; // bytes of `tag`
@@ -27,6 +35,12 @@ struct plan_op {
     uint32_t tag;         // field number and wire type, in wire format
     uint16_t prefix;      // offset in the plan's bytes: GenericFtraceEvent.field up to its value
     uint16_t prefix_size; // 0: none
+    // Most fields are integers. They are read without a look at their kind: a word that ends with
+    // the field is shifted down, and its sign extended.
+    uint8_t quick; // enum plan_quick
+    uint8_t word_shift;
+    uint16_t word; // offset in the record
+    uint64_t sign; // the field's sign bit; 0: unsigned
 };
 
 struct event_plan {
@@ -49,11 +63,14 @@ struct event_plan {
 
 struct event_plan *event_plan_free(struct event_plan *plan);
 
-// Everything besides the record that plans need. All borrowed; none may be NULL.
+// Everything besides the record that plans need. The pointers are borrowed, and none may be NULL.
 struct event_context {
     struct pid_feed *pids;
     struct kernel_symbols *symbols;
     const struct kernel_strings *strings;
+    // The upper bits of the last time, and their varint. All 0 at the start.
+    uint64_t time_high, time_high_bytes;
+    uint8_t time_high_size;
 };
 
 // Returns the maximum encoded size of a record of `size` bytes.
@@ -64,5 +81,5 @@ static inline size_t event_plan_room(const struct event_plan *plan, size_t size)
 
 // Writes one FtraceEventBundle.event, with its tag, to `out`, which has event_plan_room() bytes.
 // Returns the address after it, or NULL if the record contradicts its format.
-uint8_t *event_plan_encode(const struct event_plan *plan, const struct event_context *context,
+uint8_t *event_plan_encode(const struct event_plan *plan, struct event_context *context,
                            const struct page_record *record, uint8_t *out);

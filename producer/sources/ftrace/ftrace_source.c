@@ -3,7 +3,7 @@
 // Pages are read on a timer, not when the kernel reports them: events come in bursts of thousands,
 // and a wake-up for each would disturb the recorded system. But the fastest bursts fill a buffer
 // within the timer's period. A kernel that can report a fill level therefore wakes the reader too.
-// One round reads at most PAGES_PER_ROUND of each CPU. The rest is read next, after all other work
+// One round reads at most ROUND_BYTES of each CPU. The rest is read next, after all other work
 // of the process that is due.
 //
 // Before start(), the kernel has at most a new instance of our own. stop() restores everything.
@@ -30,7 +30,7 @@
 #include "producer/sources/ftrace/setup.h"
 #include "protos/fields.h"
 
-#define PAGES_PER_ROUND      64
+#define ROUND_BYTES          ((size_t)256 << 10)
 #define DRAIN_PERIOD_MS      100
 #define DRAIN_PERIOD_MS_POLL 1000 // if the kernel reports the fill level
 #define DRAIN_PERIOD_MS_MAX  60000
@@ -304,13 +304,21 @@ static void snapshot_clock(struct ftrace_source *ftrace)
     clock->ftrace_time = cpu_stats_now(text.text, text.size);
 }
 
+// Returns the pages that a round reads of each CPU.
+static size_t round_pages(const struct ftrace_source *ftrace)
+{
+    size_t n = ROUND_BYTES / ftrace->reader.page_size;
+    return n ? n : 1;
+}
+
 static void read_round(void *userdata)
 {
     struct ftrace_source *ftrace = userdata;
     bool more = false;
+    size_t n = round_pages(ftrace);
     snapshot_clock(ftrace);
     for (size_t i = 0; i < ftrace->reader.n_cpus; i++)
-        more |= reader_drain(&ftrace->reader, i, PAGES_PER_ROUND, false) == READER_MORE;
+        more |= reader_drain(&ftrace->reader, i, n, false) == READER_MORE;
     if (more)
         loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
 }
@@ -327,7 +335,7 @@ static void on_watermark(void *userdata)
     }
     snapshot_clock(ftrace);
     uint64_t pages = ftrace->reader.counts.pages;
-    if (reader_drain(&ftrace->reader, watch->index, PAGES_PER_ROUND, false) == READER_MORE)
+    if (reader_drain(&ftrace->reader, watch->index, round_pages(ftrace), false) == READER_MORE)
         loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
     watch->n_empty = ftrace->reader.counts.pages == pages ? watch->n_empty + 1 : 0;
 }
@@ -410,10 +418,11 @@ static int watch_buffers(struct ftrace_source *ftrace)
 // usual event rates.
 static bool has_useful_watermark(const struct ftrace_source *ftrace)
 {
-    uint64_t percent;
+    uint64_t percent, page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     return kernel_can_poll() && tracefs_read_u64(&ftrace->setup.fs, "buffer_percent", &percent) &&
            percent <= 100 &&
-           percent * ftrace->setup.buffer_pages >= (uint64_t)WATCH_PAGES_MIN * 100;
+           percent * ftrace->setup.buffer_pages * page_size >=
+               (uint64_t)WATCH_PAGES_MIN * ftrace->setup.page_size * 100;
 }
 
 static int start_timers(struct ftrace_source *ftrace, struct err *err)

@@ -93,7 +93,7 @@ static uint64_t complete_stamp(uint64_t stamp, uint64_t before)
     return high && stamp < before ? stamp + STAMP_RANGE : stamp;
 }
 
-bool page_next(struct page_reader *page, struct page_record *ret)
+bool page_next_slow(struct page_reader *page, struct page_record *ret)
 {
     while (page->pos < page->end) {
         uint32_t header, word;

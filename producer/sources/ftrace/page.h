@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "producer/sources/ftrace/format.h"
 
@@ -40,7 +41,8 @@ enum page_status {
     PAGE_BAD_EVENT = 17,
 };
 
-#define PAGE_STATUSES 18
+#define PAGE_STATUSES  18
+#define PAGE_WORDS_MAX 28 // of a record with its length in the header
 
 struct page_record {
     const uint8_t *data; // borrowed from the page; begins with the u16 event id
@@ -64,6 +66,27 @@ bool page_open(struct page_reader *page, const struct page_layout *layout, const
 // Returns the bytes of records by the page's header. `bytes` has at least 12 bytes.
 size_t page_used(const void *bytes);
 
+bool page_next_slow(struct page_reader *page, struct page_record *ret);
+
 // Reads the next record with data. Returns false at the end (status PAGE_OK) and at damage, which
-// ends the page.
-bool page_next(struct page_reader *page, struct page_record *ret);
+// ends the page. Nearly all records have their length in the header; these are read inline.
+static inline bool page_next(struct page_reader *page, struct page_record *ret)
+{
+    const uint8_t *pos = page->pos;
+    size_t left = (size_t)(page->end - pos);
+    uint32_t header;
+    if (left < sizeof(header))
+        return page_next_slow(page, ret);
+    memcpy(&header, pos, sizeof(header));
+    uint32_t size = header % 32 * 4;
+    if (size - 4 > 4 * PAGE_WORDS_MAX - 4 || size > left - sizeof(header))
+        return page_next_slow(page, ret);
+    pos += sizeof(header);
+    page->timestamp += header / 32;
+    page->pos = pos + size;
+    ret->data = pos;
+    ret->size = size;
+    memcpy(&ret->id, pos, sizeof(ret->id));
+    ret->timestamp = page->timestamp;
+    return true;
+}

@@ -30,6 +30,9 @@
 #define BUFFER_LOW_KB     (2u << 10)
 #define KPROBE_MAX_ACTIVE "1024" // maximum concurrent calls of one function, for return probes
 #define SUBBUF_KB_MAX     2048
+#define SUBBUF_KB         16 // of a buffer of our own, if the buffer has SUBBUFS_MIN of them
+#define SUBBUFS_MIN       64
+#define SUBBUF_FILE       "buffer_subbuf_size_kb"
 #define BUFFERS_RAM_SHARE 16         // the buffers of all CPUs take this part of the memory at most
 #define BUFFERS_KB_MAX    (1u << 20) // meanwhile the daemon serves nobody: 3 s for 1.5 GiB
 #define MARKER_COPIES     "options/copy_trace_marker"
@@ -169,21 +172,51 @@ static uint64_t read_buffer_kb(const struct tracefs *fs)
     return is_known ? kb : 0;
 }
 
+// A read takes one sub-buffer. The call itself costs as much as twenty events, so that a page is
+// too little. Without the file (before Linux 6.8) a sub-buffer is a page. Sub-buffers of others
+// stay as they are. Returns whether sub-buffers are larger than a page now.
+static bool enlarge_subbufs(const struct step *step, uint64_t buffer_kb)
+{
+    struct tracefs *fs = &step->setup->fs;
+    uint64_t kb;
+    char text[32];
+    return fs->created && buffer_kb >= (uint64_t)SUBBUF_KB * SUBBUFS_MIN &&
+           tracefs_read_u64(fs, SUBBUF_FILE, &kb) && kb < SUBBUF_KB &&
+           tracefs_change(fs, SUBBUF_FILE, format_text(text, sizeof(text), "%d", SUBBUF_KB)) == 0;
+}
+
+// Several pages in a row may be scarce where single pages are not.
+static void shrink_subbufs(const struct step *step)
+{
+    char text[32];
+    long kb = sysconf(_SC_PAGESIZE) / 1024;
+    tracefs_change(&step->setup->fs, SUBBUF_FILE, format_text(text, sizeof(text), "%ld", kb));
+}
+
+static int try_buffer_size(const struct step *step, uint64_t kb)
+{
+    char text[32];
+    return tracefs_change(&step->setup->fs, "buffer_size_kb",
+                          format_text(text, sizeof(text), "%" PRIu64, kb));
+}
+
 // Returns the resulting kilobytes of each CPU's buffer, or 0 if they could not be set.
 static uint64_t set_buffer_size(const struct step *step, uint64_t asked)
 {
-    char text[32];
-    int r = -ENOMEM;
-    for (uint64_t kb = asked; kb && r == -ENOMEM; kb /= 2) {
-        r = tracefs_change(&step->setup->fs, "buffer_size_kb",
-                           format_text(text, sizeof(text), "%llu", (unsigned long long)kb));
-        if (r < 0)
-            continue;
-        if (kb != asked)
-            log_warning(step->log, "ftrace: buffer_size_kb: no memory for %llu, it is %llu",
-                        (unsigned long long)asked, (unsigned long long)kb);
-        return kb;
+    bool enlarged = enlarge_subbufs(step, asked);
+    uint64_t kb = asked;
+    int r = try_buffer_size(step, kb);
+    if (r == -ENOMEM && enlarged) {
+        shrink_subbufs(step);
+        r = try_buffer_size(step, kb);
     }
+    while (r == -ENOMEM && kb > 1)
+        r = try_buffer_size(step, kb /= 2);
+    if (r == 0 && kb != asked)
+        log_warning(step->log, "ftrace: buffer_size_kb: no memory for %" PRIu64 ", it is %" PRIu64,
+                    asked, kb);
+    if (r == 0)
+        return kb;
     log_warning(step->log, "ftrace: buffer_size_kb: %s", strerror(-r));
     return 0;
 }
@@ -212,8 +245,7 @@ static void read_page_size(const struct step *step, const struct page_layout *la
 {
     uint64_t kb;
     step->setup->page_size = layout->data_offset + layout->data_size;
-    if (tracefs_read_u64(&step->setup->fs, "buffer_subbuf_size_kb", &kb) && kb &&
-        kb <= SUBBUF_KB_MAX)
+    if (tracefs_read_u64(&step->setup->fs, SUBBUF_FILE, &kb) && kb && kb <= SUBBUF_KB_MAX)
         step->setup->page_size = kb * 1024;
 }
 
