@@ -75,7 +75,9 @@ class MainJob(unittest.TestCase):
         argv = [lib.MMTRACE, "record", "-q", "-c", config, "-t", f"{LIMIT_S}s", "-o",
                 out / "trace.pftrace"]
         before = vmstat()
-        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.PIPE, text=True)
+        # The readers of pressure() are in another session: the recorder's has its priority.
+        recorder = subprocess.Popen([str(arg) for arg in argv], stderr=subprocess.PIPE, text=True,
+                                    start_new_session=True)
         cls.recorder_pid = recorder.pid
         try:
             cls.wait_recording(recorder)
@@ -165,8 +167,7 @@ class MainJob(unittest.TestCase):
         names = self.db.execute(
             "SELECT DISTINCT thread.name, process.name FROM ftrace_event JOIN thread USING (utid) "
             "JOIN process USING (upid) WHERE ftrace_event.name = 'mm_vmscan_direct_reclaim_begin' "
-            "AND tid IN (?, ?)",
-            self.reclaimers).fetchall()
+            f"AND tid IN ({','.join(map(str, self.reclaimers))})").fetchall()
         own = pathlib.Path("/proc/self")
         argv0 = (own / "cmdline").read_bytes().split(b"\0")[0].decode()
         self.assertEqual(names, [((own / "comm").read_text().strip(), argv0)])
