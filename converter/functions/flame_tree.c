@@ -399,7 +399,7 @@ static bool sums_make(struct builder *b, int value)
     return fits;
 }
 
-// What aggregates read: the rows that count for a row, and the rows of each node.
+// The input of aggregates: the rows that count for a row, and the rows of each node.
 static void parts_make(struct builder *b)
 {
     struct flame_tree *flame = b->flame;
