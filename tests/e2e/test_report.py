@@ -66,6 +66,20 @@ class Page(Report):
                              "SELECT count(*) FROM reclaim_episode").stdout.split()[1]
         self.assertEqual(sum(sum(lane["n"]) for lane in lanes), int(n_episodes))
 
+    def test_samples_have_a_flame_graph_for_each_kind(self):
+        text = (GOLDEN / "imports" / "perf_samples.textproto").read_text()
+        old = 'timebase { tracepoint { name: "sched:sched_switch" } period: 1 }'
+        self.assertIn(old, text)
+        for new, title in (("SW_PAGE_FAULTS", "Page faults: samples"),
+                           ("SW_CPU_CLOCK", "CPU time: samples")):
+            with self.subTest(title):
+                trace, output = self.dir / "samples.pftrace", self.dir / "samples.html"
+                trace.write_bytes(lib.encode(text.replace(old, f"timebase {{ counter: {new} }}")))
+                self.make(output, trace)
+                flames = self.data_of(output)["traces"][0]["flames"]
+                self.assertIn(title, [flame["title"] for flame in flames])
+                self.assertEqual(flames[0]["names"][:2], ["all", "app (10)"])
+
     def test_the_files_of_others_are_as_they_were_taken(self):
         folders = [path.parent for path in VENDORED.glob("*/SHA256SUMS")]
         self.assertTrue(folders)
