@@ -80,8 +80,8 @@ def question(table, columns):
         value = test_peer.expression(table, column)
         if value is not None:
             parts.append(
-                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(CAST({value} "
-                "AS TEXT)) END")
+                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(iif(typeof({value}) = "
+                f"'real', printf('%.15g', {value}), CAST({value} AS TEXT))) END")
     return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
 
 
