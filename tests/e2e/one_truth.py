@@ -39,6 +39,9 @@ OWN_STATS = "value = 0 OR name LIKE 'mmsql%'"
 ERRORS = (
     "SELECT name FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') GROUP BY name")
 
+# A busy machine writes the file later than the ring needs, which both programs must tell.
+BUSY = {"long_trace_mode_bytes_overwritten"}
+
 
 class Difference:
     def __init__(self, row):
@@ -162,7 +165,7 @@ class Comparison:
             SHELL, trace, {"stats": ERRORS.replace("SELECT name", "SELECT name AS line")})
         theirs = {row[1] for row in rows or []}
         for who, names in (("mmsql", ours), ("the peer", theirs)):
-            unexpected = {name for name in names
+            unexpected = {name for name in names - (BUSY & ours & theirs)
                           if not any(fnmatch.fnmatchcase(name, loss) for loss in losses)}
             if unexpected:
                 said.append(f"{recording}: errors in {who}: {sorted(unexpected)}")
