@@ -17,7 +17,7 @@ DROPS = {
     "drop_reallocarray": 9 * 30,
     "drop_aligned": 192 + 96 + 200,
     "drop_pages": 500 + 700,
-    "drop_strdup": 42,
+    "drop_strdup": 41,
     "drop_new": 4 + 81 + 60,
     "drop_new_aligned": 384,
     "drop_grown": 40 + 120 + 50,
