@@ -23,7 +23,7 @@ EVENTS = ("sched/sched_switch", "sched/sched_waking", "kmem/mm_page_alloc", "kme
 QUIET = ("oom/mark_victim",)
 ALL_EVENTS = ("sched/*", "kmem/*", "irq/*")
 
-# What the trace of a shape has (see Shape).
+# The contents of the trace of a shape (see Shape).
 RSS = ("kmem/rss_stat",)
 SCHED = ("sched/sched_switch", "sched/sched_waking", "kmem/rss_stat")
 MIXED = (*EVENTS, "task/task_newtask", "task/task_rename", "sched/sched_process_exit",

@@ -77,7 +77,7 @@ static void written_read(struct import *im, struct config *state, const struct w
     state->n_buffers = n;
 }
 
-// What a buffer overwrote before it was written into the file is lost.
+// Packets that a buffer overwrote before they were written into the file are lost.
 static void overwritten_count(struct import *im, uint32_t n_buffers)
 {
     for (uint32_t i = 0; i < n_buffers; i++) {
