@@ -8,6 +8,7 @@
 #include "producer/sources/perf/perf_kernel.h"
 #include "producer/sources/perf/perf_settings.h"
 #include "producer/sources/perf/perf_tasks.h"
+#include "producer/sources/requester.h"
 #include "tests/unit/source_fixture.h"
 
 struct parts {
@@ -264,6 +265,28 @@ static void the_config_picks_processes(void **state)
     parts_done(&p);
 }
 
+static void a_user_records_no_counters_of_others(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err = {0};
+    struct requester user = {.is_limited = true, .uid = 1000, .gid = 1000};
+    Pb__DataSourceConfig config;
+    parts_init(&p);
+    pb__data_source_config__init(&config);
+    config.perf_event_config = &p.config;
+    p.f.env.requester = &user;
+    p.stacks.kernel_frames = true;
+    p.timebase.interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL_POLL_PERIOD_MS;
+    p.timebase.poll_period_ms = 100;
+    assert_int_equal(p.f.class->open(&p.f.env, &config, &p.f.source, &err), -EPERM);
+    assert_non_null(strstr(err.text, "root may record"));
+    p.timebase.interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL__NOT_SET;
+    assert_int_equal(p.f.class->open(&p.f.env, &config, &p.f.source, &err), 0);
+    assert_non_null(strstr(p.f.log_text.text, "the kernel's part is left out"));
+    parts_done(&p);
+}
+
 static void equal_stacks_are_one(void **state)
 {
     (void)state;
@@ -292,6 +315,7 @@ int main(void)
         cmocka_unit_test(code_is_found_by_records_and_by_proc),
         cmocka_unit_test(the_config_picks_processes),
         cmocka_unit_test(equal_stacks_are_one),
+        cmocka_unit_test(a_user_records_no_counters_of_others),
     };
     return cmocka_run_group_tests_name("perf_source", tests, NULL, NULL);
 }

@@ -309,12 +309,32 @@ static struct source *perf_close(struct source *source)
     return NULL;
 }
 
+// A user who is not root sees what perf_event_paranoid = 2 shows: the user's own processes, outside
+// of the kernel.
+static int limit(const struct source_env *env, struct perf_settings *settings, struct err *err)
+{
+    const struct perf_event *timebase = &settings->events[0];
+    if (!env->requester || !env->requester->is_limited)
+        return 0;
+    if (timebase->type == PERF_TYPE_TRACEPOINT || settings->n_events > 1 || settings->poll_period)
+        return err_set(err, -EPERM,
+                       "tracepoints, followers and poll_period_ms are of all users: root may "
+                       "record them");
+    if (settings->kernel_frames)
+        log_warning(env->log, "linux.perf: the kernel's part is left out: root may record it");
+    settings->kernel_frames = false;
+    settings->events[0].no_kernel = settings->events[0].no_hypervisor = true;
+    return 0;
+}
+
 static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *config,
                      struct source **ret, struct err *err)
 {
     struct perf_settings settings;
     uint32_t random = 0;
     int r = perf_settings_read(env->roots, config->perf_event_config, &settings, err);
+    if (r == 0)
+        r = limit(env, &settings, err);
     if (r < 0)
         return r;
     struct perf_source *perf = calloc(1, sizeof(*perf));
