@@ -102,7 +102,7 @@ void own_sandbox_cache(struct own_sandbox *sandbox, struct trace_cache *cache)
 {
     if (!cache->folder)
         return;
-    trace_keeper_start(cache);
+    trace_cache_start(cache);
     read_add(sandbox, make(sandbox, "%s", cache->folder));
     if (cache->keeper.pid)
         write_add(sandbox, make(sandbox, "%s", cache->keeper.place.path));

@@ -174,7 +174,7 @@ static bool trace_convert_cached(const struct trace_order *order, const struct t
     if (messages.size)
         fputs(messages.text, stderr);
     if (r == 0 && !*ret_is_cut && interrupts_none(NULL))
-        trace_keeper_ask(cache, trace, &messages, &folder);
+        trace_cache_ask(cache, trace, &messages, &folder);
     working_folder_remove(&folder);
     *ret_r = r;
     return true;

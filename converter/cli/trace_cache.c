@@ -540,9 +540,15 @@ static bool is_unchanged(const struct trace_cache *cache, const struct cached_tr
            memcmp(now.key.text, trace->key.text, now.key.size) == 0;
 }
 
-bool trace_cache_keep(const struct trace_cache *cache, const struct cached_trace *trace, int place,
-                      const char *name)
+// Keeps the folder `name` of the folder `place`, which has a new database and its messages. Removes
+// the entries whose last use is longest ago until all take bytes_max at most. Returns false if the
+// file changed meanwhile, if the folder is not as it should be, or if there is an answer now.
+static bool folder_keep(void *userdata, uint32_t number, int place, const char *name)
 {
+    const struct trace_cache *cache = userdata;
+    if (number >= cache->traces.n)
+        return false;
+    const struct cached_trace *trace = &cache->traces.items[number];
     CLEANUP(close_fdp) int folder = open(cache->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0 || !trace->is_settled || !is_unchanged(cache, trace) ||
         renameat(place, name, folder, name) < 0)
@@ -555,4 +561,19 @@ bool trace_cache_keep(const struct trace_cache *cache, const struct cached_trace
     else
         entries_trim(cache);
     return is_kept;
+}
+
+void trace_cache_start(struct trace_cache *cache)
+{
+    if (cache->traces.n && !cache->keeper.pid)
+        trace_keeper_start(&cache->keeper, cache->folder, folder_keep, cache);
+}
+
+void trace_cache_ask(const struct trace_cache *cache, const struct cached_trace *trace,
+                     const struct strbuf *messages, struct working_folder *folder)
+{
+    uint32_t number = 0;
+    while (number < cache->traces.n && !str_eq(cache->traces.items[number].entry, trace->entry))
+        number++;
+    trace_keeper_ask(&cache->keeper, number, messages, folder);
 }

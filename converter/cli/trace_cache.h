@@ -12,8 +12,6 @@
 #include "converter/cli/trace_keeper.h"
 #include "converter/cli/verb_options.h"
 
-#define CACHE_MESSAGES "messages" // the file beside a new database that has the messages
-
 struct sqlite3;
 
 // A question to a file: what the file is, and all that changes its conversion
@@ -58,9 +56,10 @@ bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret);
 // much room as `other`, or plenty for a file of this size.
 bool trace_cache_has_room(const struct trace_cache *cache, const char *path, const char *other);
 
-// Keeps the folder `name` of the folder `place`, which has a new database and its messages, as the
-// answer for `trace`. Removes the entries whose last use is longest ago until all take bytes_max at
-// most. Returns false if the file changed meanwhile, if the folder is not as it should be, or if
-// there is an answer now. Runs in the keeper.
-bool trace_cache_keep(const struct trace_cache *cache, const struct cached_trace *trace, int place,
-                      const char *name);
+// Starts the keeper (trace_keeper.h) before the sandbox is entered, if the cache lacks a trace.
+void trace_cache_start(struct trace_cache *cache);
+
+// Has the keeper keep the folder of a conversion as the answer for `trace`. `messages` are those of
+// the conversion. A folder that is not kept stays with the caller.
+void trace_cache_ask(const struct trace_cache *cache, const struct cached_trace *trace,
+                     const struct strbuf *messages, struct working_folder *folder);

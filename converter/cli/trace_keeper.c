@@ -20,27 +20,27 @@
 #include "common/elements.h"
 #include "common/file.h"
 #include "common/memory.h"
-#include "converter/cli/trace_cache.h"
 
 #define NAME_BYTES 32
 
 struct request {
-    uint32_t trace;        // its place in cache->traces
+    uint32_t trace;        // its number
     char name[NAME_BYTES]; // of a folder in the place
 };
 
 // -- in the keeper --
 
-static bool request_serve(const struct trace_cache *cache, const struct request *request)
+static bool request_serve(const struct trace_keeper *keeper, const struct request *request,
+                          trace_keep_fn keep, void *userdata)
 {
     char name[NAME_BYTES + 1] = {0};
     memcpy(name, request->name, NAME_BYTES);
-    return request->trace < cache->traces.n && working_folder_is_name(name, "new") &&
-           trace_cache_keep(cache, &cache->traces.items[request->trace], cache->keeper.place.fd,
-                            name);
+    return working_folder_is_name(name, "new") &&
+           keep(userdata, request->trace, keeper->place.fd, name);
 }
 
-static _Noreturn void keeper_run(struct trace_cache *cache, int fd)
+static _Noreturn void keeper_run(struct trace_keeper *keeper, int fd, trace_keep_fn keep,
+                                 void *userdata)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < ELEMENTS(ignored); i++)
@@ -50,24 +50,24 @@ static _Noreturn void keeper_run(struct trace_cache *cache, int fd)
     struct request request;
     ssize_t n;
     while ((n = recv(fd, &request, sizeof(request), 0)) > 0 || (n < 0 && errno == EINTR)) {
-        bool is_kept = n == (ssize_t)sizeof(request) && request_serve(cache, &request);
+        bool is_kept =
+            n == (ssize_t)sizeof(request) && request_serve(keeper, &request, keep, userdata);
         send(fd, &is_kept, sizeof(is_kept), MSG_NOSIGNAL);
     }
-    working_folder_remove(&cache->keeper.place);
+    working_folder_remove(&keeper->place);
     _exit(0);
 }
 
 // -- in the process that converts --
 
-void trace_keeper_start(struct trace_cache *cache)
+void trace_keeper_start(struct trace_keeper *keeper, const char *folder, trace_keep_fn keep,
+                        void *userdata)
 {
     struct err err = {0};
     CLEANUP(freep) char *new = NULL;
     struct working_folder place;
     int ends[2];
-    if (!cache->traces.n || cache->keeper.pid)
-        return;
-    if (asprintf(&new, "%s/new", cache->folder) < 0) {
+    if (asprintf(&new, "%s/new", folder) < 0) {
         new = NULL;
         return;
     }
@@ -77,17 +77,17 @@ void trace_keeper_start(struct trace_cache *cache)
         working_folder_remove(&place);
         return;
     }
-    cache->keeper = (struct trace_keeper){.place = place, .fd = ends[0], .pid = fork()};
-    if (cache->keeper.pid == 0) {
+    *keeper = (struct trace_keeper){.place = place, .fd = ends[0], .pid = fork()};
+    if (keeper->pid == 0) {
         close_fd(ends[0]);
-        keeper_run(cache, ends[1]);
+        keeper_run(keeper, ends[1], keep, userdata);
     }
     close_fd(ends[1]);
-    if (cache->keeper.pid > 0)
+    if (keeper->pid > 0)
         return;
-    working_folder_remove(&cache->keeper.place);
+    working_folder_remove(&keeper->place);
     close_fd(ends[0]);
-    cache->keeper = (struct trace_keeper){0};
+    *keeper = (struct trace_keeper){0};
 }
 
 void trace_keeper_end(struct trace_keeper *keeper)
@@ -118,19 +118,15 @@ static bool answer_wait(int fd)
     return is_kept;
 }
 
-void trace_keeper_ask(const struct trace_cache *cache, const struct cached_trace *trace,
+void trace_keeper_ask(const struct trace_keeper *keeper, uint32_t trace,
                       const struct strbuf *messages, struct working_folder *folder)
 {
-    struct request request = {0};
+    struct request request = {.trace = trace};
     const char *name = strrchr(folder->path, '/') + 1;
-    while (request.trace < cache->traces.n &&
-           !str_eq(cache->traces.items[request.trace].entry, trace->entry))
-        request.trace++;
     if (strlen(name) > NAME_BYTES || !messages_write(folder->fd, messages))
         return;
     memcpy(request.name, name, strlen(name));
-    if (send(cache->keeper.fd, &request, sizeof(request), MSG_NOSIGNAL) < 0 ||
-        !answer_wait(cache->keeper.fd))
+    if (send(keeper->fd, &request, sizeof(request), MSG_NOSIGNAL) < 0 || !answer_wait(keeper->fd))
         return;
     free(STEAL(folder->path)); // the folder is no working folder any more
     folder->fd = close_fd(folder->fd);

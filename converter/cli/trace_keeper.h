@@ -8,13 +8,16 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "common/str.h"
 #include "converter/cli/working_file.h"
 
-struct trace_cache;
-struct cached_trace;
+#define CACHE_MESSAGES "messages" // the file beside a new database that has the messages
+
+// Keeps the folder `name` of the folder `place` for trace number `trace`. Runs in the keeper.
+typedef bool (*trace_keep_fn)(void *userdata, uint32_t trace, int place, const char *name);
 
 // All zero: there is none.
 struct trace_keeper {
@@ -23,13 +26,14 @@ struct trace_keeper {
     struct working_folder place; // new databases are made below
 };
 
-// Starts the keeper before the sandbox is entered, if the cache lacks a trace of the command line.
-// Without a keeper (no process, no room) nothing new is kept.
-void trace_keeper_start(struct trace_cache *cache);
+// Starts the keeper before the sandbox is entered; new databases are made in `folder`. Without a
+// keeper (no process, no room) nothing new is kept.
+void trace_keeper_start(struct trace_keeper *keeper, const char *folder, trace_keep_fn keep,
+                        void *userdata);
 // The place goes with the keeper, even if this process is killed.
 void trace_keeper_end(struct trace_keeper *keeper);
 
-// Has the keeper keep the folder of a conversion for `trace`. `messages` are those of the
+// Has the keeper keep the folder of a conversion for a trace. `messages` are those of the
 // conversion. A folder that is not kept stays with the caller.
-void trace_keeper_ask(const struct trace_cache *cache, const struct cached_trace *trace,
+void trace_keeper_ask(const struct trace_keeper *keeper, uint32_t trace,
                       const struct strbuf *messages, struct working_folder *folder);
