@@ -349,6 +349,7 @@ def step_install(step, only):
         configs = [f"share/mmtrace/configs/{f.name}" for f in (ROOT / "configs").glob("*.cfg")]
         docs = [f"share/doc/mmtrace/{f.name}" for f in (ROOT / "docs").glob("*.md")
                 if f.name not in DEVELOPERS_PAGES]
+        docs += [f"share/doc/mmtrace/pictures/{f.name}" for f in ROOT.glob("docs/pictures/*")]
         docs += [f"share/man/man1/{f.name}" for f in (ROOT / "docs" / "man").iterdir()]
         for wanted in (*INSTALLED, *configs, *docs):
             step.expect(any(f.endswith("/" + wanted) for f in files), f"installs {wanted}",

@@ -81,8 +81,8 @@ static int check(void *userdata, struct err *err)
 
 #define MORE                                                                                       \
     "\n"                                                                                           \
-    "Without a program, --pid and --name, all processes are sampled. This needs root or\n"         \
-    "CAP_PERFMON. Programs without frame pointers have short stacks.\n"                            \
+    "Without a program, --pid and --name, all processes are sampled. This needs root\n"            \
+    "or CAP_PERFMON. Programs without frame pointers have short stacks.\n"                         \
     "\n"
 
 static const struct cli_option cpu_options[] = {
@@ -127,9 +127,9 @@ const struct cli_command faults_command = {
     .usage = "usage: mmtrace faults [OPTION...] -- COMMAND [ARGUMENT...]\n"
              "       mmtrace faults [OPTION...] [--pid PIDS | --name NAMES]\n"
              "\n"
-             "Records which functions touch memory for the first time (minor page faults), wait\n"
-             "for the disk to have it (major faults), and make the kernel reclaim or compact\n"
-             "memory. Tables of these functions are printed at the end.\n"
+             "Records which functions touch memory for the first time (minor page faults),\n"
+             "wait for the disk to have it (major faults), and make the kernel reclaim or\n"
+             "compact memory. Tables of these functions are printed at the end.\n"
              "\n",
     .more = MORE "Examples:\n"
                  "  mmtrace faults -d 10000\n"

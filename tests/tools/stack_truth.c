@@ -14,7 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__has_attribute) && __has_attribute(noclone)
 #define KEPT __attribute__((noinline, noclone))
+#else
+#define KEPT __attribute__((noinline))
+#endif
 
 static volatile uint64_t sum;
 
