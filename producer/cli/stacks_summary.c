@@ -205,7 +205,8 @@ static void print_event(struct stacks_event *event, struct demangler *demangler,
     fprintf(out, "\n");
     if (event->n_whole == 0)
         return;
-    qsort(event->rows.items, event->rows.n, sizeof(event->rows.items[0]), by_self);
+    if (event->rows.n > 0)
+        qsort(event->rows.items, event->rows.n, sizeof(event->rows.items[0]), by_self);
     fprintf(out, "%8s %12s  function\n", "self %", "with called");
     for (size_t i = 0; i < event->rows.n && i < ROWS && event->rows.items[i].self > 0; i++) {
         const struct stacks_row *row = &event->rows.items[i];

@@ -79,8 +79,9 @@ int perf_kernel_read(struct perf_kernel *kernel, const char *proc)
         perf_kernel_done(kernel);
         return r;
     }
-    qsort(kernel->functions.items, kernel->functions.n, sizeof(kernel->functions.items[0]),
-          compare);
+    if (kernel->functions.n > 0)
+        qsort(kernel->functions.items, kernel->functions.n, sizeof(kernel->functions.items[0]),
+              compare);
     return 0;
 }
 
