@@ -107,6 +107,17 @@ class Mmtrace(Case):
         self.assertGreater(len(lib.of_kind(self.decode(done.stdout), "profile_packet")), 0)
         self.assertEqual([path.name for path in self.dir.iterdir()], ["got.pftrace"])
 
+    @lib.needs_root
+    def test_cpu_and_faults(self):
+        program = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; echo seen $((40 + 2))"
+        for verb, *options in (["cpu"], ["faults", "-c", "1"]):
+            done = self.mmtrace(verb, *options, "-o", "-", "--", "sh", "-c", program,
+                                env=dict(os.environ, TMPDIR=str(self.dir)))
+            self.assertIn(b"seen 42", done.stderr)
+            self.assertNotIn(b"seen 42", done.stdout)
+            self.assertGreater(len(lib.of_kind(self.decode(done.stdout), "perf_sample")), 0, verb)
+            self.assertEqual([path.name for path in self.dir.iterdir()], ["got.pftrace"])
+
     def test_outputs_that_cannot_be_one_stream(self):
         self.refuse(lib.MMTRACE, "java", os.getpid(), "-o", "-", because="name a file")
         self.refuse(lib.MMTRACE, "daemon", "-o", "-", because="name a folder")
@@ -287,6 +298,7 @@ class Pintool(Case):
 STREAMS = {
     lib.MMTRACE: {
         "record": ("stream", "the config"), "heap": ("stream", None), "java": ("refused", None),
+        "cpu": ("stream", None), "faults": ("stream", None),
         "daemon": ("refused", None), "trigger": (None, None), "clone": ("stream", None),
         "status": (None, None),
         "bugreport": ("stream", None), "sources": (None, None),
