@@ -117,7 +117,9 @@ static int publish(struct stacks_run *stacks, struct err *err)
     else if (memory_was_refused())
         err_errno(err, -ENOMEM, "%s", profile_run_name(run));
     else if (n_samples == 0)
-        err_set(err, -ENODATA, "there are no samples: nothing of this happened");
+        err_set(err, -ENODATA,
+                "no sample was taken: the events were too few (record for longer with -d, or "
+                "sample more often with -F or -c)");
     return err->text[0] ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 
