@@ -56,7 +56,11 @@ def instances_of(process):
 
 
 def bundles(packets):
-    return [p.one("ftrace_events") for p in lib.of_kind(packets, "ftrace_events")]
+    """The bundles of linux.ftrace. The ends of named tasks have bundles of their own beside
+    them."""
+    found = [p.one("ftrace_events") for p in lib.of_kind(packets, "ftrace_events")]
+    return [b for b in found
+            if not b.get("event") or any("sched_process_free" not in e for e in b["event"])]
 
 
 def all_events(packets):

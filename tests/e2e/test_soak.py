@@ -65,9 +65,8 @@ class Groups(unittest.TestCase):
         self.assertEqual(done.stdout.split("\n")[1:], ["None", ""], done.stderr)
         done = lib.run(*inside, soak.__file__, "--memory-limit", "512", "1")
         self.assertEqual((done.returncode, done.stderr.strip()),
-                         (1,
-                          "soak: --memory-limit: needs root and a memory cgroup that can be "
-                          "made: v1, or v2 with its memory controller"))
+                         (1, "soak: --memory-limit: /sys/fs/cgroup: no memory cgroup can be made "
+                             "here (needs root, and v1 or v2 with its memory controller)"))
 
 
 if __name__ == "__main__":
