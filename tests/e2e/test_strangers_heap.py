@@ -18,7 +18,7 @@ import unittest
 import states
 import strangers
 from strangers import UID
-from lib import BUILD, MMSQL, MMTRACE, decode, needs_root, of_kind, run, wait_for
+from lib import BUILD, MMSQL, MMTRACE, decode, hides_tmp, needs_root, of_kind, run, wait_for
 from test_heap import LIBRARY, TRUTH
 
 ALONE = "its recorders profile the program of other tests, heap_truth, too"
@@ -309,6 +309,7 @@ class Clients(Strangers):
                   opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)):
             writer.join()
 
+    @hides_tmp
     def test_files_of_the_host_are_not_those_of_a_container(self):
         """A path that does not exist in the root of the process names no file."""
         path = pathlib.Path("/tmp/strangers-host-file")
