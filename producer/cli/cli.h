@@ -12,6 +12,7 @@
 int cli_bugreport(int argc, char **argv);
 int cli_clone(int argc, char **argv);
 int cli_daemon(int argc, char **argv);
+int cli_doctor(int argc, char **argv);
 int cli_heap(int argc, char **argv);
 int cli_cpu(int argc, char **argv);
 int cli_faults(int argc, char **argv);

@@ -15,9 +15,8 @@
 #include "producer/cli/cli.h"
 #include "producer/sources/ftrace/tracefs.h"
 
-#define ARMED_FOLDER MMTRACE_SYSCONFDIR "/mmtrace/armed"
-#define KEEP_FILES   20
-#define KEEP_BYTES   ((uint64_t)256 << 20)
+#define KEEP_FILES 20
+#define KEEP_BYTES ((uint64_t)256 << 20)
 
 static int take_events(void *userdata, const struct cli_option *option, const char *value,
                        struct err *err)
@@ -107,7 +106,7 @@ static const struct cli_option options[] = {
     {'a', "armed", "PATH",
      "keep every *.cfg in the folder PATH armed, or the file PATH if it ends with .cfg; \"-PATH\" "
      "need not exist, \"none\" arms no config; may be repeated, and of configs with the same name "
-     "the first counts; default: " ARMED_FOLDER,
+     "the first counts; default: " DAEMON_ARMED_FOLDER,
      .take = take_armed},
     {'o', "output-dir", "DIR",
      "folder of the traces, unless a config has output_path; default: traces in the state folder",
@@ -186,7 +185,7 @@ static int make_absolute(char **path)
 int daemon_options_parse(int argc, char **argv, struct daemon_options *ret, struct err *err)
 {
     *ret = (struct daemon_options){
-        .armed = {{.path = ARMED_FOLDER, .optional = true}},
+        .armed = {{.path = DAEMON_ARMED_FOLDER, .optional = true}},
         .n_armed = 1,
         .armed_is_default = true,
         .state_folder = DAEMON_STATE_FOLDER,

@@ -12,6 +12,7 @@
 #include "producer/service/armed/armed.h"
 #include "producer/service/armed/memory_watch.h"
 
+#define DAEMON_ARMED_FOLDER  MMTRACE_SYSCONFDIR "/mmtrace/armed"
 #define DAEMON_STATE_FOLDER  "/var/lib/mmtrace"
 #define DAEMON_TRACES_FOLDER DAEMON_STATE_FOLDER "/traces" // the default folder
 

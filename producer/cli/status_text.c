@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "producer/ground/json_out.h"
 
 #define CELL_MAX 48
 
@@ -221,76 +222,15 @@ void status_add_text(const struct status *status, struct strbuf *out)
 
 // JSON.
 
-static void add_json_string(struct strbuf *out, const char *text)
-{
-    strbuf_add_char(out, '"');
-    const char *end = text + strlen(text);
-    while (text < end) {
-        size_t size = str_utf8_decode(text, end, NULL);
-        unsigned char c = (unsigned char)*text;
-        if (size == 0)
-            strbuf_add_str(out, "\\ufffd");
-        else if (c == '"' || c == '\\')
-            strbuf_addf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            strbuf_addf(out, "\\u%04x", c);
-        else
-            strbuf_add(out, text, size);
-        text += size > 0 ? size : 1;
-    }
-    strbuf_add_char(out, '"');
-}
-
-static void add_key(struct strbuf *out, const char *key)
-{
-    if (out->size > 0 && out->text[out->size - 1] != '{')
-        strbuf_add_char(out, ',');
-    strbuf_addf(out, "\"%s\":", key);
-}
-
-static void add_string(struct strbuf *out, const char *key, const char *value)
-{
-    if (!value)
-        return;
-    add_key(out, key);
-    add_json_string(out, value);
-}
-
-static void add_number(struct strbuf *out, const char *key, bool known, int64_t value)
-{
-    if (!known)
-        return;
-    add_key(out, key);
-    strbuf_addf(out, "%" PRId64, value);
-}
-
-static void add_bool(struct strbuf *out, const char *key, bool value)
-{
-    add_key(out, key);
-    strbuf_add_str(out, value ? "true" : "false");
-}
-
-static void add_strings(struct strbuf *out, const char *key, char *const *values, size_t n)
-{
-    add_key(out, key);
-    strbuf_add_char(out, '[');
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            strbuf_add_char(out, ',');
-        add_json_string(out, values[i]);
-    }
-    strbuf_add_char(out, ']');
-}
-
 #define NUMBER(out, message, field)                                                                \
-    add_number(out, #field, (message)->has_##field, (int64_t)(message)->field)
+    json_out_number(out, #field, (message)->has_##field, (int64_t)(message)->field)
 
 static void add_json_details(const struct status *status, struct strbuf *out, const Details *d)
 {
-    add_string(out, "consumer", d->consumer);
-    add_string(out, "activity", d->state);
-    add_string(out, "problem", d->problem);
-    add_bool(out, "detached", d->detached);
+    json_out_string(out, "consumer", d->consumer);
+    json_out_string(out, "activity", d->state);
+    json_out_string(out, "problem", d->problem);
+    json_out_bool(out, "detached", d->detached);
     NUMBER(out, d, elapsed_ns);
     NUMBER(out, d, events);
     NUMBER(out, d, events_lost);
@@ -301,29 +241,29 @@ static void add_json_details(const struct status *status, struct strbuf *out, co
     NUMBER(out, d, packets_discarded);
     NUMBER(out, d, file_bytes);
     NUMBER(out, d, triggers_received);
-    add_string(out, "last_trigger", d->last_trigger);
-    add_number(out, "last_trigger_boot_ns", d->has_last_trigger_ns, d->last_trigger_ns);
-    add_number(out, "last_trigger_realtime_ns", d->has_last_trigger_ns,
-               status->now_realtime_ns - status->now + d->last_trigger_ns);
-    add_number(out, "next_due_boot_ns", d->has_next_due_ns, d->next_due_ns);
-    add_strings(out, "hears", d->hears, d->n_hears);
+    json_out_string(out, "last_trigger", d->last_trigger);
+    json_out_number(out, "last_trigger_boot_ns", d->has_last_trigger_ns, d->last_trigger_ns);
+    json_out_number(out, "last_trigger_realtime_ns", d->has_last_trigger_ns,
+                    status->now_realtime_ns - status->now + d->last_trigger_ns);
+    json_out_number(out, "next_due_boot_ns", d->has_next_due_ns, d->next_due_ns);
+    json_out_strings(out, "hears", d->hears, d->n_hears);
 }
 
 static void add_json_session(const struct status *status, struct strbuf *out, const Session *s)
 {
     strbuf_add_char(out, '{');
-    add_number(out, "id", true, (int64_t)s->id);
-    add_string(out, "name", s->unique_session_name);
-    add_string(out, "state", s->state);
-    add_number(out, "uid", s->has_consumer_uid, s->consumer_uid);
-    add_bool(out, "is_started", s->is_started || (s->state && str_eq(s->state, "STARTED")));
-    add_number(out, "buffer_bytes", true, (int64_t)buffer_bytes(s));
-    add_number(out, "n_buffers", true, (int64_t)s->n_buffer_size_kb);
-    add_number(out, "duration_ms", s->duration_ms > 0, s->duration_ms);
-    add_number(out, "n_data_sources", s->has_num_data_sources, s->num_data_sources);
-    add_number(out, "start_realtime_ns", s->start_realtime_ns > 0, s->start_realtime_ns);
-    add_number(out, "bugreport_score", s->bugreport_score > 0, s->bugreport_score);
-    add_string(out, "bugreport_filename", s->bugreport_filename);
+    json_out_number(out, "id", true, (int64_t)s->id);
+    json_out_string(out, "name", s->unique_session_name);
+    json_out_string(out, "state", s->state);
+    json_out_number(out, "uid", s->has_consumer_uid, s->consumer_uid);
+    json_out_bool(out, "is_started", s->is_started || (s->state && str_eq(s->state, "STARTED")));
+    json_out_number(out, "buffer_bytes", true, (int64_t)buffer_bytes(s));
+    json_out_number(out, "n_buffers", true, (int64_t)s->n_buffer_size_kb);
+    json_out_number(out, "duration_ms", s->duration_ms > 0, s->duration_ms);
+    json_out_number(out, "n_data_sources", s->has_num_data_sources, s->num_data_sources);
+    json_out_number(out, "start_realtime_ns", s->start_realtime_ns > 0, s->start_realtime_ns);
+    json_out_number(out, "bugreport_score", s->bugreport_score > 0, s->bugreport_score);
+    json_out_string(out, "bugreport_filename", s->bugreport_filename);
     if (s->details)
         add_json_details(status, out, s->details);
     strbuf_add_char(out, '}');
@@ -331,7 +271,7 @@ static void add_json_session(const struct status *status, struct strbuf *out, co
 
 static void add_json_sources(struct strbuf *out, const Pb__TracingServiceState *state)
 {
-    add_key(out, "data_sources");
+    json_out_key(out, "data_sources");
     strbuf_add_char(out, '[');
     for (size_t i = 0, n = 0; i < state->n_data_sources; i++) {
         const Pb__DataSourceDescriptor *descriptor = state->data_sources[i]->ds_descriptor;
@@ -339,7 +279,7 @@ static void add_json_sources(struct strbuf *out, const Pb__TracingServiceState *
             continue;
         if (n++ > 0)
             strbuf_add_char(out, ',');
-        add_json_string(out, descriptor->name);
+        json_out_text(out, descriptor->name);
     }
     strbuf_add_char(out, ']');
 }
@@ -348,17 +288,18 @@ void status_add_json(const struct status *status, struct strbuf *out)
 {
     const Pb__TracingServiceState *state = status->state;
     strbuf_add_char(out, '{');
-    add_string(out, "service", state->tracing_service_version);
-    add_number(out, "pid", status->pid > 0, status->pid);
-    add_number(out, "resident_bytes", status->resident_bytes > 0, (int64_t)status->resident_bytes);
-    add_number(out, "own_bytes", status->own_bytes > 0, (int64_t)status->own_bytes);
-    add_number(out, "locked_bytes", status->own_bytes > 0, (int64_t)status->locked_bytes);
-    add_number(out, "now_boot_ns", true, status->now);
-    add_number(out, "n_sessions", state->has_num_sessions, state->num_sessions);
-    add_number(out, "n_sessions_started", state->has_num_sessions_started,
-               state->num_sessions_started);
+    json_out_string(out, "service", state->tracing_service_version);
+    json_out_number(out, "pid", status->pid > 0, status->pid);
+    json_out_number(out, "resident_bytes", status->resident_bytes > 0,
+                    (int64_t)status->resident_bytes);
+    json_out_number(out, "own_bytes", status->own_bytes > 0, (int64_t)status->own_bytes);
+    json_out_number(out, "locked_bytes", status->own_bytes > 0, (int64_t)status->locked_bytes);
+    json_out_number(out, "now_boot_ns", true, status->now);
+    json_out_number(out, "n_sessions", state->has_num_sessions, state->num_sessions);
+    json_out_number(out, "n_sessions_started", state->has_num_sessions_started,
+                    state->num_sessions_started);
     add_json_sources(out, state);
-    add_key(out, "sessions");
+    json_out_key(out, "sessions");
     strbuf_add_char(out, '[');
     for (size_t i = 0; i < state->n_tracing_sessions; i++) {
         if (i > 0)

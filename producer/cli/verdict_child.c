@@ -94,6 +94,12 @@ static int find_program(void)
     return fd;
 }
 
+bool verdict_is_possible(void)
+{
+    CLEANUP(close_fdp) int fd = find_program();
+    return fd >= 0;
+}
+
 // -- the child --
 
 struct child {

@@ -3,6 +3,9 @@
 // The verdict on a trace, in at most five lines, by `mmsql verdict`.
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/err.h"
 #include "common/nsec.h"
 #include "common/str.h"
@@ -17,6 +20,9 @@ struct verdict_request {
     int cancel_fd;      // ends the child when readable; -1: none
     bool stands_back;   // the child gets the lowest priority
 };
+
+// Returns whether there is an mmsql for the verdict.
+bool verdict_is_possible(void);
 
 // Runs `mmsql verdict` and appends its lines, each with a newline, fit for printing. A trace
 // without memory pressure gives no lines. Blocks until the child ends. Returns 0 or a negative

@@ -218,19 +218,17 @@ int cli_command_parse(const struct cli_command *command, int argc, char **argv, 
     return r;
 }
 
-// Prints the text in lines that fit a terminal, all at HELP_COLUMN. The cursor is already at
-// HELP_COLUMN.
-static void print_wrapped(const char *text, FILE *out)
+void cli_print_wrapped(const char *text, size_t start, FILE *out)
 {
-    size_t column = HELP_COLUMN;
+    size_t column = start;
     for (const char *word = text; *word; word += strspn(word, " \n")) {
         size_t size = strcspn(word, " \n");
-        if (column > HELP_COLUMN && column + 1 + size > HELP_WIDTH) {
-            fprintf(out, "\n%*s", HELP_COLUMN, "");
-            column = HELP_COLUMN;
+        if (column > start && column + 1 + size > HELP_WIDTH) {
+            fprintf(out, "\n%*s", (int)start, "");
+            column = start;
         }
-        fprintf(out, "%s%.*s", column > HELP_COLUMN ? " " : "", (int)size, word);
-        column += size + (column > HELP_COLUMN);
+        fprintf(out, "%s%.*s", column > start ? " " : "", (int)size, word);
+        column += size + (column > start);
         word += size;
     }
     fputc('\n', out);
@@ -258,7 +256,7 @@ void cli_options_print(const struct cli_option *table, FILE *out)
             fprintf(out, "%s\n%*s", names, HELP_COLUMN, "");
         else
             fprintf(out, "%-*s", HELP_COLUMN, names);
-        print_wrapped(o->help, out);
+        cli_print_wrapped(o->help, HELP_COLUMN, out);
     }
 }
 

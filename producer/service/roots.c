@@ -18,13 +18,20 @@ static bool is_tracefs(const char *path)
     return statfs(path, &fs) == 0 && (unsigned long)fs.f_type == TRACEFS_TYPE;
 }
 
+// The first place is preferred.
+static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+
+const char *source_roots_tracefs(void)
+{
+    for (size_t i = 0; i < ELEMENTS(places); i++)
+        if (is_tracefs(places[i]))
+            return places[i];
+    return NULL;
+}
+
 void source_roots_find(struct source_roots *ret)
 {
-    static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-    *ret = (struct source_roots){.proc = "/proc", .sys = "/sys"};
-    for (size_t i = 0; i < ELEMENTS(places) && !ret->tracefs; i++)
-        if (is_tracefs(places[i]))
-            ret->tracefs = places[i];
+    *ret = (struct source_roots){.proc = "/proc", .sys = "/sys", .tracefs = source_roots_tracefs()};
     if (!ret->tracefs &&
         mount("tracefs", places[0], "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0)
         ret->tracefs = places[0];
