@@ -3,8 +3,6 @@
 // mmsql flamegraph: heap profiles, samples of CPU time, page faults and other events, or logs of
 // Java allocations, as a picture, or as folded text for other tools. The rows of a dump are the
 // changes since the dump before, so the state at a time is the sum of all rows up to that time.
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -154,44 +152,39 @@ static const char *sampled_text(const struct options *options)
                                        : "Sampled events";
 }
 
-static int flame_write(const struct options *options, const struct flame *flame)
+struct picture {
+    const struct options *options;
+    const struct flame *flame;
+};
+
+static int picture_fill(void *userdata, FILE *out, struct err *err)
 {
+    const struct picture *picture = userdata;
+    const struct options *options = picture->options;
     char title[160];
     bool is_sampled = options->alloc_log || options->samples;
     bool bytes = options->samples     ? false
                  : options->alloc_log ? options->stacks.use_size
                                       : !options->count;
-    const char *unit = bytes ? "bytes" : is_sampled ? "samples" : "allocations";
     const char *what = options->samples     ? sampled_text(options)
                        : options->alloc_log ? "Sampled"
                        : options->total     ? "Allocated"
                                             : "Retained";
-    flame_title(title, sizeof(title), flame, what,
+    if (options->folded) {
+        flame_folded(picture->flame, out);
+        return 0;
+    }
+    flame_title(title, sizeof(title), picture->flame, what,
                 bytes              ? "bytes"
                 : options->samples ? "samples"
                                    : "allocations");
-    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
-    struct err err = {0};
-    int r = output_file_open(&file, options->output, &err);
-    CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
-    int drawn = 0;
-    if (out && options->folded)
-        flame_folded(flame, out);
-    else if (out)
-        drawn =
-            flame_svg(flame,
-                      &(struct flame_look){
-                          .title = title, .unit = unit, .min_share = options->min_percent / 100},
-                      out);
-    if (r == 0 && drawn < 0)
-        r = err_errno(&err, drawn, "%s", output_file_name(&file));
-    if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
-        r = err_errno(&err, -errno, "%s", output_file_name(&file));
-    if (r == 0)
-        r = output_file_publish(&file, &err);
-    if (r < 0)
-        err_print(&err, "mmsql");
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    const struct flame_look look = {.title = title,
+                                    .unit = bytes        ? "bytes"
+                                            : is_sampled ? "samples"
+                                                         : "allocations",
+                                    .min_share = options->min_percent / 100};
+    int r = flame_svg(picture->flame, &look, out);
+    return r < 0 ? err_errno(err, r, "flame graph") : 0;
 }
 
 static int flamegraph_run(struct options *options)
@@ -216,7 +209,8 @@ static int flamegraph_run(struct options *options)
         return EXIT_FAILED;
     }
     flame_finish(&flame);
-    int code = flame_write(options, &flame);
+    struct picture picture = {.options = options, .flame = &flame};
+    int code = output_file_write(options->output, picture_fill, &picture);
     return is_cut ? EXIT_FAILED : code;
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "converter/cli/cli.h"
 
 int output_file_open(struct output_file *file, const char *path, struct err *err)
 {
@@ -39,6 +40,23 @@ int output_file_publish(struct output_file *file, struct err *err)
 {
     const char *target = file->target ? file->target : file->path;
     return file->working ? working_file_publish(file->working, target, false, err) : 0;
+}
+
+int output_file_write(const char *path, output_fill_fn fill, void *userdata)
+{
+    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
+    struct err err = {0};
+    int r = output_file_open(&file, path, &err);
+    CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
+    if (out)
+        r = fill(userdata, out, &err);
+    if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
+        r = err_errno(&err, -errno, "%s", output_file_name(&file));
+    if (r == 0)
+        r = output_file_publish(&file, &err);
+    if (r < 0 && err.text[0])
+        err_print(&err, "mmsql");
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 void output_file_done(struct output_file *file)

@@ -4,6 +4,8 @@
 // file stays after a failure. A file that is not regular (a pipe, a device) is written directly.
 #pragma once
 
+#include <stdio.h>
+
 #include "common/err.h"
 #include "converter/cli/working_file.h"
 
@@ -17,6 +19,14 @@ struct output_file {
 
 // Opens the output. `path` NULL or "-" is standard output. Returns 0 or a negative errno with text.
 int output_file_open(struct output_file *file, const char *path, struct err *err);
+
+// Writes the whole content of an output to `out`. Returns 0 or a negative errno; without a text in
+// `err`, the message is printed already. Failures of `out` are left to the caller.
+typedef int (*output_fill_fn)(void *userdata, FILE *out, struct err *err);
+
+// Opens the output, has `fill` write, and gives the complete file its name. Prints the message of a
+// failure. Returns EXIT_DONE or EXIT_FAILED.
+int output_file_write(const char *path, output_fill_fn fill, void *userdata);
 
 // Gives the complete file its name. Returns 0 or a negative errno with text.
 int output_file_publish(struct output_file *file, struct err *err);

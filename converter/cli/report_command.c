@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql report: a page that shows what happened in a trace, or the difference of two traces.
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -50,22 +48,17 @@ static void handles_close(sqlite3 *(*handles)[INPUTS_MAX])
         sqlite3_close((*handles)[i]);
 }
 
-static int page_write(const struct options *options, const struct report_input *inputs, size_t n)
+struct page {
+    const struct options *options;
+    const struct report_input *inputs;
+    size_t n;
+};
+
+static int page_fill(void *userdata, FILE *out, struct err *err)
 {
-    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
-    struct err err = {0};
-    int r = output_file_open(&file, options->output, &err);
-    CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
-    if (out)
-        r = options->text ? report_text_print(inputs, n, out, &err)
-                          : report_write(inputs, n, n > 1, out, &err);
-    if (r == 0 && (!out || fflush(out) != 0 || ferror(out)))
-        r = err_errno(&err, -errno, "%s", output_file_name(&file));
-    if (r == 0)
-        r = output_file_publish(&file, &err);
-    if (r < 0)
-        err_print(&err, "mmsql");
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    const struct page *page = userdata;
+    return page->options->text ? report_text_print(page->inputs, page->n, out, err)
+                               : report_write(page->inputs, page->n, page->n > 1, out, err);
 }
 
 static int report_run(const struct options *options, char **paths, size_t n)
@@ -91,7 +84,8 @@ static int report_run(const struct options *options, char **paths, size_t n)
         is_cut |= this_is_cut;
         inputs[i] = (struct report_input){.name = paths[i], .handle = handles[i]};
     }
-    int code = page_write(options, inputs, n);
+    struct page page = {.options = options, .inputs = inputs, .n = n};
+    int code = output_file_write(options->output, page_fill, &page);
     return is_cut ? EXIT_FAILED : code;
 }
 

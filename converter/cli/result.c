@@ -133,7 +133,7 @@ static int cell_push(struct cell_vec *cells, struct strbuf *text, bool right)
     return r;
 }
 
-static FILE *output_of(const struct result_form *form)
+FILE *result_output(const struct result_form *form)
 {
     return form->out ? form->out : stdout;
 }
@@ -143,7 +143,7 @@ static void output_begin(const struct result_form *form)
     if (form->begin)
         form->begin(form->userdata);
     if (form->apart)
-        fputc('\n', output_of(form));
+        fputc('\n', result_output(form));
 }
 
 struct table_form {
@@ -191,7 +191,7 @@ static int row_take(sqlite3_stmt *statement, struct cell_vec *cells)
 
 static int table_run(sqlite3_stmt *statement, const struct result_form *form)
 {
-    struct table_form table = {.out = output_of(form),
+    struct table_form table = {.out = result_output(form),
                                .n_columns = (size_t)sqlite3_column_count(statement),
                                .with_head = true};
     struct cell_vec cells = {0};
@@ -223,6 +223,11 @@ static int table_run(sqlite3_stmt *statement, const struct result_form *form)
     cell_vec_done(&cells);
     free(table.widths);
     return r < 0 ? SQLITE_NOMEM : ferror(table.out) ? SQLITE_DONE : code;
+}
+
+static int64_t rows_of(const struct result_form *form)
+{
+    return form->max_rows ? form->max_rows : INT64_MAX;
 }
 
 static void csv_text(struct strbuf *out, const char *text)
@@ -263,8 +268,9 @@ static const struct cell_form json_cells = {"null", "\"", "\"", "null", json_tex
 static int csv_run(sqlite3_stmt *statement, const struct result_form *form)
 {
     int n = sqlite3_column_count(statement), code = SQLITE_DONE;
+    int64_t left = rows_of(form);
     CLEANUP(strbuf_done) struct strbuf line = {0};
-    FILE *out = output_of(form);
+    FILE *out = result_output(form);
     output_begin(form);
     for (int i = 0; i < n; i++) {
         strbuf_add_str(&line, i ? "," : "");
@@ -272,7 +278,7 @@ static int csv_run(sqlite3_stmt *statement, const struct result_form *form)
     }
     strbuf_add_char(&line, '\n');
     fputs(line.text ? line.text : "", out);
-    while (!ferror(out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (left-- > 0 && !ferror(out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         strbuf_clear(&line);
         for (int i = 0; i < n; i++) {
             strbuf_add_str(&line, i ? "," : "");
@@ -283,7 +289,7 @@ static int csv_run(sqlite3_stmt *statement, const struct result_form *form)
             return SQLITE_NOMEM;
         fputs(line.text, out);
     }
-    return ferror(out) ? SQLITE_DONE : code;
+    return ferror(out) || code == SQLITE_ROW ? SQLITE_DONE : code;
 }
 
 static void json_row(sqlite3_stmt *statement, struct strbuf *out)
@@ -301,11 +307,12 @@ static void json_row(sqlite3_stmt *statement, struct strbuf *out)
 static int json_run(sqlite3_stmt *statement, const struct result_form *form)
 {
     CLEANUP(strbuf_done) struct strbuf line = {0};
-    FILE *out = output_of(form);
+    FILE *out = result_output(form);
     bool lines = form->format == FORMAT_JSON_LINES, first = true;
     int code = SQLITE_DONE;
+    int64_t left = rows_of(form);
     output_begin(form);
-    while (!ferror(out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (left-- > 0 && !ferror(out) && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         strbuf_clear(&line);
         strbuf_add_str(&line, lines ? "" : first ? "[\n" : ",\n");
         json_row(statement, &line);
@@ -317,7 +324,7 @@ static int json_run(sqlite3_stmt *statement, const struct result_form *form)
     }
     if (!lines)
         fputs(first ? "[]\n" : "\n]\n", out);
-    return ferror(out) ? SQLITE_DONE : code;
+    return ferror(out) || code == SQLITE_ROW ? SQLITE_DONE : code;
 }
 
 int result_print(struct sqlite3_stmt *statement, const struct result_form *form)

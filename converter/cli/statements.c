@@ -104,7 +104,7 @@ static int all_run(struct sql_engine *engine, const struct sql_text *text, struc
                    bool timing)
 {
     size_t at = 0;
-    while (!ferror(stdout)) {
+    while (!ferror(result_output(sets->form))) {
         nsec_t start = nsec_now(CLOCK_MONOTONIC);
         sqlite3_stmt *statement = NULL;
         int r = sql_engine_next(engine, text, &at, &statement);
@@ -134,6 +134,7 @@ int statements_run(struct sql_engine *engine, const char *name, const char *sql,
     int code = text ? all_run(engine, text, sets, timing) : EXIT_FAILED;
     result_sets_finish(sets);
     if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
+        sets->form->out || // which the caller flushes
         sets->form->begin) // the user may end the pager at any time
         return code;
     say("standard output: %s", strerror(errno));

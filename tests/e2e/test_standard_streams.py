@@ -309,6 +309,7 @@ STREAMS = {
         "flamegraph": ("stream", "a trace, a database"), "memory": (None, "a trace, a database"),
         "pprof": ("stream", "a trace, a database"), "verdict": (None, "a trace"),
         "report": ("stream", "a trace, a database"), "open": (None, None),
+        "export": ("stream", "a trace, a database"),
     },
     lib.PINTOOL: {
         "file": ("stream", "a probe, a pinconfig"), "pinlist": (None, "a list"),
@@ -354,7 +355,7 @@ class EveryVerb(Case):
             (lib.MMSQL, "query"): ("-", "SELECT 1"), (lib.MMSQL, "flamegraph"): ("-",),
             (lib.MMSQL, "memory"): ("-",),
             (lib.MMSQL, "pprof"): ("-", "-o", "x"), (lib.MMSQL, "verdict"): ("-",),
-            (lib.MMSQL, "report"): ("-", "-o", "x"),
+            (lib.MMSQL, "report"): ("-", "-o", "x"), (lib.MMSQL, "export"): ("-", "process"),
             (lib.PINTOOL, "file"): ("app.apk", "--zip", "--use-probe", "-"),
             (lib.PINTOOL, "pinlist"): ("-",),
             (lib.PINTOOL, "suggest"): ("-", "--file", "app.apk", "--quota", "1M", "-o", "x"),

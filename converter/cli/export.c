@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mmsql export: rows of tables, views and questions as CSV or JSON lines, for other programs. One
+// row is in memory at a time. A file gets its name when it is whole (output_file.h); of several
+// files, those before a failure stay.
+#include <errno.h>
+#include <getopt.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "common/vec.h"
+#include "converter/cli/cli.h"
+#include "converter/cli/output_file.h"
+#include "converter/cli/own_sandbox.h"
+#include "converter/cli/query.h"
+#include "converter/cli/say.h"
+#include "converter/cli/statements.h"
+#include "converter/cli/verb_options.h"
+#include "converter/functions/functions.h"
+#include "converter/perfetto_sql/engine.h"
+#include "converter/perfetto_sql/packages.h"
+#include "converter/tables/statement.h"
+
+static const char help[] =
+    "usage: mmsql export [OPTION]... DB|TRACE TABLE|SQL [-o FILE]\n"
+    "       mmsql export [OPTION]... DB|TRACE [TABLE]... --folder DIR\n"
+    "\n"
+    "Writes rows for other programs: a table, a view, or the answer to a question in\n"
+    "SQL. With --folder each TABLE becomes a file DIR/TABLE.csv (or .jsonl); without\n"
+    "a TABLE, each table that has rows. A trace, or any other file that\n"
+    "'mmsql convert' reads, is converted first.\n"
+    "\n"
+    "      --format FORMAT  csv (default): values with commas, below a line of names;\n"
+    "                       NULL is empty, an empty text is \"\"\n"
+    "                       jsonl: a JSON object for each row, on a line of its own\n"
+    "  -o, --output FILE    write there; '-', the default, is standard output\n"
+    "      --folder DIR     write files into this folder, which is made if missing\n"
+    "      --max-rows N     write at most N rows of each table or answer\n" QUESTION_HELP
+    "  -h, --help           this text\n"
+    "\n"
+    "Examples:\n"
+    "  mmsql export trace.pftrace process -o process.csv\n"
+    "  mmsql export trace.pftrace --format jsonl \"SELECT ts, name FROM slice\"\n"
+    "  mmsql export trace.pftrace --folder tables && duckdb -c \\\n"
+    "    \"SELECT name, count(*) FROM 'tables/slice.csv' GROUP BY name\"\n"
+    "\n"
+    "Exit code: 0 written; 1 a failure; 2 wrong usage.\n";
+
+VEC_DEFINE(name_vec, char *); // owned texts
+
+struct options {
+    const char *path, *output, *folder; // borrowed; NULL: none
+    int64_t max_rows;                   // of a result; 0: all
+    enum format format;
+    struct limits limits;
+};
+
+struct export
+{
+    const struct options *options;
+    sqlite3 *handle;
+    struct sql_packages packages;
+    struct sql_engine *engine; // owned
+};
+
+static void export_done(struct export *export)
+{
+    export->engine = sql_engine_free(export->engine);
+    packages_done(&export->packages);
+    sqlite3_close(export->handle);
+}
+
+static void names_done(struct name_vec *names)
+{
+    vec_foreach(names, name)
+        free(*name);
+    name_vec_done(names);
+}
+
+static void sql_freep(char **sql)
+{
+    sqlite3_free(*sql);
+}
+
+static int engine_open(struct export *export)
+{
+    int code = functions_register(export->handle);
+    if (code == SQLITE_OK)
+        code = table_functions_register(export->handle);
+    if (code == SQLITE_OK && packages_add_library(&export->packages) == 0 &&
+        sql_engine_new(export->handle, &export->packages, &export->engine) == 0)
+        return 0;
+    say("functions: %s", code == SQLITE_OK ? strerror(ENOMEM) : sqlite3_errmsg(export->handle));
+    return -EIO;
+}
+
+// Returns whether the database has a table or view of the name.
+static bool is_table(sqlite3 *handle, const char *name)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
+    if (sqlite3_prepare_v2(
+            handle, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?1", -1,
+            &row, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_bind_text(row, 1, name, -1, SQLITE_STATIC);
+    return sqlite3_step(row) == SQLITE_ROW;
+}
+
+// Appends the names of the tables that have rows. Names that begin with "_" or "sqlite_" are
+// internal.
+static int tables_list(sqlite3 *handle, struct name_vec *ret)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
+    int r = 0, code = sqlite3_prepare_v2(
+                   handle,
+                   "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_*' "
+                   "AND name NOT GLOB 'sqlite_*' ORDER BY name",
+                   -1, &row, NULL);
+    while (r == 0 && code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
+        CLEANUP(statement_finalizep) sqlite3_stmt *first = NULL;
+        CLEANUP(sql_freep)
+        char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\" LIMIT 1", sqlite3_column_text(row, 0));
+        code = sql ? sqlite3_prepare_v2(handle, sql, -1, &first, NULL) : SQLITE_NOMEM;
+        if (code == SQLITE_OK && sqlite3_step(first) == SQLITE_ROW) {
+            char *name = strdup((const char *)sqlite3_column_text(row, 0));
+            r = name ? name_vec_push(ret, name) : -ENOMEM;
+        }
+    }
+    if (r == 0 && code == SQLITE_DONE)
+        return 0;
+    say("%s", r < 0 ? strerror(-r) : sqlite3_errmsg(handle));
+    return -EIO;
+}
+
+// The SQL of a name or of a question. The caller frees the text with sqlite3_free().
+static char *sql_of(const struct export *export, const char *word)
+{
+    if (is_table(export->handle, word))
+        return sqlite3_mprintf("SELECT * FROM \"%w\"", word);
+    return sqlite3_mprintf("%s", word);
+}
+
+struct filling {
+    struct export *export;
+    const char *sql;
+};
+
+static int rows_fill(void *userdata, FILE *out, struct err *err)
+{
+    const struct filling *filling = userdata;
+    const struct options *options = filling->export->options;
+    const struct result_form form = {
+        .format = options->format, .out = out, .max_rows = options->max_rows};
+    struct result_sets sets = {.form = &form};
+    (void)err;
+    if (statements_run(filling->export->engine, "", filling->sql, &sets, false) != EXIT_DONE)
+        return -EIO; // the message is printed
+    return 0;
+}
+
+static int one_write(struct export *export, const char *word, const char *output)
+{
+    CLEANUP(sql_freep) char *sql = sql_of(export, word);
+    if (!sql) {
+        say("%s", strerror(ENOMEM));
+        return EXIT_FAILED;
+    }
+    struct filling filling = {.export = export, .sql = sql};
+    return output_file_write(output, rows_fill, &filling);
+}
+
+static int folder_write(struct export *export, const struct name_vec *names)
+{
+    static const char *const endings[] = {[FORMAT_CSV] = "csv", [FORMAT_JSON_LINES] = "jsonl"};
+    int code = EXIT_DONE;
+    vec_foreach(names, name) {
+        CLEANUP(freep) char *path = NULL;
+        if (asprintf(&path, "%s/%s.%s", export->options->folder, *name,
+                     endings[export->options->format]) < 0) {
+            path = NULL;
+            say("%s", strerror(ENOMEM));
+            return EXIT_FAILED;
+        }
+        if (!is_table(export->handle, *name)) {
+            say("%s: no such table ('mmsql tables' lists them)", *name);
+            return EXIT_FAILED;
+        }
+        if (strchr(*name, '/')) { // a database can come from anybody
+            say("%s: a table of this name has no file in the folder", *name);
+            return EXIT_FAILED;
+        }
+        code = one_write(export, *name, path);
+        if (code != EXIT_DONE)
+            return code;
+    }
+    return code;
+}
+
+// Enters the sandbox, which may write the output, or any file in the folder.
+static bool sandbox_enter(const struct options *options, struct trace_cache *cache)
+{
+    CLEANUP(freep) char *any = NULL;
+    const char *output = options->output;
+    struct err err = {0};
+    if (options->folder) {
+        int r = folder_make(options->folder, 0755);
+        if (r < 0) {
+            err_errno(&err, r, "%s", options->folder);
+            err_print(&err, "mmsql");
+            return false;
+        }
+        if (asprintf(&any, "%s/table", options->folder) < 0)
+            any = NULL;
+        output = any;
+    }
+    return question_sandbox(options->path, output, &options->limits, cache);
+}
+
+static int export_run(const struct options *options, char **words, size_t n)
+{
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
+    CLEANUP(export_done) struct export export = {.options = options};
+    CLEANUP(names_done) struct name_vec names = {0};
+    bool is_cut;
+    if (!sandbox_enter(options, &cache) ||
+        question_open(options->path, &options->limits, &cache, &export.handle, &is_cut) !=
+            SQLITE_OK ||
+        engine_open(&export) < 0)
+        return EXIT_FAILED;
+    for (size_t i = 0; i < n && options->folder; i++) {
+        char *name = strdup(words[i]);
+        if (!name || name_vec_push(&names, name) < 0)
+            return EXIT_FAILED;
+    }
+    if (options->folder && n == 0 && tables_list(export.handle, &names) < 0)
+        return EXIT_FAILED;
+    int code = options->folder ? folder_write(&export, &names)
+                               : one_write(&export, words[0], options->output);
+    return is_cut ? EXIT_FAILED : code;
+}
+
+static int take_format(void *to, const struct verb_option *option, char *text, int argc,
+                       char **argv)
+{
+    (void)option, (void)argc, (void)argv;
+    struct options *options = to;
+    bool is_csv = str_eq(text, "csv"), is_lines = str_eq(text, "jsonl");
+    options->format = is_lines ? FORMAT_JSON_LINES : FORMAT_CSV;
+    return is_csv || is_lines ? 0 : usage_error("export", "--format %s: not csv or jsonl", text);
+}
+
+static int run_export(int argc, char **argv)
+{
+    static const struct verb_option rows[] = {
+        {"format", OPTION_OWN, .take = take_format},
+        {"output", OPTION_TEXT, offsetof(struct options, output), 'o'},
+        {"folder", OPTION_TEXT, offsetof(struct options, folder)},
+        {"max-rows", OPTION_NATURAL, offsetof(struct options, max_rows)},
+        QUESTION_OPTIONS(struct options),
+        {0},
+    };
+    struct options options = {.format = FORMAT_CSV};
+    int code;
+    if (!verb_options_read("export", help, rows, argc, argv, &options, &code))
+        return code;
+    int n = argc - optind;
+    if (n < 1)
+        return usage_error("export", "a database or a trace is needed");
+    if (options.folder && options.output)
+        return usage_error("export", "--output and --folder together");
+    if (options.folder && !*options.folder)
+        return usage_error("export", "--folder is empty");
+    if (!options.folder && n != 2)
+        return usage_error("export", n == 1 ? "a table or SQL is needed, or --folder"
+                                            : "several tables go into a --folder");
+    options.path = argv[optind];
+    return export_run(&options, argv + optind + 1, (size_t)n - 1);
+}
+
+const struct program_verb verb_export = {
+    .name = "export",
+    .arguments = "[OPTION]... DB|TRACE TABLE|SQL [-o FILE]",
+    .summary = "write tables, views and answers as CSV or JSON lines",
+    .run = run_export,
+};

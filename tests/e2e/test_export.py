@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mmsql export: what is written is what a query says, files are whole, names lead nowhere else."""
+import csv
+import json
+import pathlib
+import shutil
+import sqlite3
+import tempfile
+import unittest
+
+import lib
+
+GOLDEN = lib.ROOT / "tests" / "golden"
+TRACE = GOLDEN / "mm_pressure.pftrace"
+
+
+class Export(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="export-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        cls.db = cls.shared / "t.db"
+        done = lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", cls.db)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="export-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def export(self, *argv, code=0, **options):
+        done = lib.run(lib.MMSQL, "export", *argv, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def rows(self, sql):
+        with sqlite3.connect(self.db) as handle:
+            answer = handle.execute(sql)
+            return [column[0] for column in answer.description], answer.fetchall()
+
+    def test_csv_of_a_table_has_every_row(self):
+        names, rows = self.rows("SELECT * FROM counter")
+        self.export(self.db, "counter", "-o", self.dir / "c.csv")
+        with open(self.dir / "c.csv", newline="", encoding="utf-8") as file:
+            found = list(csv.reader(file))
+        self.assertEqual(found[0], names)
+        self.assertEqual(len(found) - 1, len(rows))
+        self.assertEqual([row[0] for row in found[1:]], [str(row[0]) for row in rows])
+        at = names.index("value")
+        self.assertEqual([float(row[at]) for row in found[1:]], [row[at] for row in rows])
+
+    def test_lines_of_a_view_are_json(self):
+        names, rows = self.rows("SELECT * FROM process ORDER BY upid")
+        done = self.export(self.db, "SELECT * FROM process ORDER BY upid", "--format", "jsonl")
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(found, [dict(zip(names, row)) for row in rows])
+        self.assertGreater(len(found), 3)
+
+    def test_a_trace_and_the_library(self):
+        sql = "INCLUDE PERFETTO MODULE slices.with_context; SELECT count(*) AS n FROM thread_slice"
+        self.assertRegex(self.export(TRACE, sql).stdout, r"^n\n\d+\n$")
+
+    def test_rows_are_bounded(self):
+        self.assertEqual(self.export(self.db, "counter", "--max-rows", 3).stdout.count("\n"), 4)
+        lines = self.export(self.db, "counter", "--max-rows", 3, "--format", "jsonl").stdout
+        self.assertEqual(lines.count("\n"), 3)
+
+    def test_a_folder_has_each_table_with_rows(self):
+        folder = self.dir / "a" / "b"
+        self.export(self.db, "--folder", folder)
+        _, tables = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT "
+                              "GLOB '_*' AND name NOT GLOB 'sqlite_*'")
+        filled = {name for name, in tables if self.rows(f'SELECT 1 FROM "{name}" LIMIT 1')[1]}
+        self.assertGreater(len(filled), 5)
+        self.assertEqual({path.name for path in folder.iterdir()},
+                         {f"{name}.csv" for name in filled})
+
+    def test_some_tables_into_a_folder(self):
+        self.export(self.db, "process", "thread", "--format", "jsonl", "--folder", self.dir)
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()),
+                         ["process.jsonl", "thread.jsonl"])
+
+    def test_a_failure_leaves_the_old_file(self):
+        old = self.dir / "old.csv"
+        old.write_text("old")
+        for sql, reason in (("SELECT * FROM no_table", "no such table"),
+                            ("SELECT abs(-9223372036854775808)", "integer overflow"),
+                            ("SELECT (", "incomplete input|syntax error")):
+            done = self.export(self.db, sql, "-o", old, code=1)
+            self.assertRegex(done.stderr, f"^mmsql: .*({reason})")
+            self.assertEqual(old.read_text(), "old")
+        self.assertIn("No space left",
+                      self.export(self.db, "counter", "-o", "/dev/full", code=1).stderr)
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["old.csv"])
+
+    def test_wrong_usage(self):
+        for argv, reason in (((), "is needed"), ((self.db,), "a table or SQL is needed"),
+                             ((self.db, "process", "thread"), "several tables go into a --folder"),
+                             ((self.db, "process", "--format", "xml"), "not csv or jsonl"),
+                             ((self.db, "process", "--max-rows", "-1"), "not a number"),
+                             ((self.db, "process", "-o", "x", "--folder", "y"), "together")):
+            with self.subTest(reason):
+                self.assertIn(reason, self.export(*argv, code=2).stderr)
+        self.assertIn("no such table", self.export(self.db, "proces", "--folder", self.dir,
+                                                   code=1).stderr)
+
+    def test_a_table_of_a_stranger_has_no_file_elsewhere(self):
+        """A database can come from anybody, with any names."""
+        with sqlite3.connect(self.dir / "evil.db") as handle:
+            handle.execute('CREATE TABLE "../out" AS SELECT 1 AS a')
+        inner = self.dir / "inner"
+        done = self.export(self.dir / "evil.db", "--folder", inner, code=1)
+        self.assertIn("has no file in the folder", done.stderr)
+        self.assertEqual(sorted(path.name for path in self.dir.rglob("*")), ["evil.db", "inner"])
+
+    def test_values_of_all_kinds(self):
+        sql = "SELECT NULL AS a, '' AS b, 'x,\"y\"\n' AS c, 1e300*1e10 AS d, x'00ff' AS e, 1.0 AS f"
+        self.assertEqual(self.export(self.db, sql).stdout,
+                         'a,b,c,d,e,f\n,"","x,""y""\n",inf,00ff,1.0\n')
+        line = self.export(self.db, sql, "--format", "jsonl").stdout
+        self.assertEqual(json.loads(line), {"a": None, "b": "", "c": 'x,"y"\n', "d": None,
+                                            "e": "00ff", "f": 1.0})
+
+
+if __name__ == "__main__":
+    unittest.main()
