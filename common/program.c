@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ static void overview(const struct program *program)
             printf("  %-12s%s\n", verb->name, verb->summary);
     }
     printf("\n"
-           "  -h, --help    this text; after a %s, the %s's own\n"
+           "  -h, --help    this text; after a %s, the %s's own, as after 'help'\n"
            "  --version     the version\n"
            "%s",
            program->noun, program->noun, program->more ? program->more : "");
@@ -63,6 +64,30 @@ static bool hold_standard_fds(void)
     return true;
 }
 
+// For completion by shells: a line for each verb, with its summary behind a tab.
+static int verbs_print(const struct program *program)
+{
+    for (size_t i = 0; i < program->n_verbs; i++)
+        printf("%s\t%s\n", program->verbs[i].name, program->verbs[i].summary);
+    return fflush(stdout) == 0 ? PROGRAM_DONE : PROGRAM_FAILED;
+}
+
+static const struct program_verb *verb_find(const struct program *program, const char *word)
+{
+    for (size_t i = 0; i < program->n_verbs; i++)
+        if (str_eq(word, program->verbs[i].name))
+            return &program->verbs[i];
+    return NULL;
+}
+
+static int help_print(const struct program *program, const char *word)
+{
+    char help[] = "--help";
+    char *argv[] = {(char *)(uintptr_t)word, help, NULL};
+    const struct program_verb *verb = verb_find(program, word);
+    return verb ? verb->run(2, argv) : wrong_verb(program, word);
+}
+
 int program_main(const struct program *program, int argc, char **argv)
 {
     if (!hold_standard_fds())
@@ -75,6 +100,10 @@ int program_main(const struct program *program, int argc, char **argv)
         return PROGRAM_USAGE;
     }
     const char *word = argc < 2 ? "--help" : argv[1];
+    if (str_eq(word, "help") && argc > 2 && argv[2][0] != '-')
+        return help_print(program, argv[2]);
+    if (str_eq(word, PROGRAM_COMPLETE_VERBS))
+        return verbs_print(program);
     if (str_eq(word, "--help") || str_eq(word, "-h") || str_eq(word, "help")) {
         overview(program);
         return PROGRAM_DONE;
@@ -83,8 +112,6 @@ int program_main(const struct program *program, int argc, char **argv)
         printf("%s %s\n", program->name, program->version);
         return PROGRAM_DONE;
     }
-    for (size_t i = 0; i < program->n_verbs; i++)
-        if (str_eq(word, program->verbs[i].name))
-            return program->verbs[i].run(argc - 1, argv + 1);
-    return wrong_verb(program, word);
+    const struct program_verb *verb = verb_find(program, word);
+    return verb ? verb->run(argc - 1, argv + 1) : wrong_verb(program, word);
 }

@@ -9,6 +9,11 @@
 // Exit codes: success; failure of the work; wrong command line.
 enum { PROGRAM_DONE = 0, PROGRAM_FAILED = 1, PROGRAM_USAGE = 2 };
 
+// The words by which the scripts in completions/ ask: after the program's name for the verbs; as
+// the only argument of a verb for its options.
+#define PROGRAM_COMPLETE_VERBS   "--complete-verbs"
+#define PROGRAM_COMPLETE_OPTIONS "--complete-options"
+
 struct program_verb {
     const char *name;
     const char *arguments; // for --help; NULL: name and summary share a line

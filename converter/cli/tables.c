@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql tables: prints the tables and columns of the schema, and the modules of the library.
+#include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/modules.h"
 #include "converter/cli/say.h"
+#include "converter/cli/verb_options.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/sql/sql.h"
 #include "converter/tables/arg_views.h"
@@ -27,7 +29,11 @@ static const char help[] =
     "a module ('package.*': several modules); the documentation of one object.\n"
     "\n"
     "Each kind of kernel event that a trace has is a view of its own, ftrace_NAME:\n"
-    "for example ftrace_sched_switch.\n";
+    "for example ftrace_sched_switch.\n"
+    "\n"
+    "  -h, --help  this text\n"
+    "\n"
+    "Example: mmsql tables reclaim_by_process\n";
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 
@@ -148,7 +154,8 @@ static int columns_print(const struct sql_packages *library, const char *name)
 static void list_print(const struct sql_packages *library)
 {
     for (size_t i = 0; i < N_TABLES; i++)
-        printf("%-24s %s\n", table_defs[i].name, table_defs[i].doc);
+        if (table_defs[i].name[0] != '_') // internal
+            printf("%-24s %s\n", table_defs[i].name, table_defs[i].doc);
     putchar('\n');
     for (const struct sql_view *view = sql_views; view->name; view++)
         printf("%-24s %s\n", view->name, view->doc);
@@ -158,19 +165,19 @@ static void list_print(const struct sql_packages *library)
 
 static int run_tables(int argc, char **argv)
 {
-    if (argc == 2 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
-        fputs(help, stdout);
-        return EXIT_DONE;
-    }
-    if (argc > 2)
+    static const struct verb_option none[] = {{0}};
+    int code;
+    if (!verb_options_read("tables", help, none, argc, argv, NULL, &code))
+        return code;
+    if (argc - optind > 1)
         return usage_error("tables", "at most one table at a time");
     CLEANUP(packages_done) struct sql_packages library = {0};
     if (packages_add_library(&library) < 0) {
         say("out of memory");
         return EXIT_FAILED;
     }
-    if (argc == 2)
-        return columns_print(&library, argv[1]);
+    if (optind < argc)
+        return columns_print(&library, argv[optind]);
     list_print(&library);
     return EXIT_DONE;
 }

@@ -10,6 +10,11 @@
 #define OPTIONS_MAX 31
 #define OPTION_HELP 256 // the rows follow
 
+static bool takes_value(const struct verb_option *option)
+{
+    return option->kind != OPTION_FLAG && option->kind != OPTION_CHOICE;
+}
+
 // Returns 0, or the program's exit code.
 static int option_take(const char *verb, const struct verb_option *option, int argc, char **argv,
                        void *to)
@@ -54,14 +59,29 @@ static int option_take(const char *verb, const struct verb_option *option, int a
                : code;
 }
 
+// For completion by shells: a line for each option with letter, name, "VALUE" if the option takes
+// one, and no help, separated by tabs.
+static int completion_print(const struct verb_option *options)
+{
+    for (const struct verb_option *row = options; row->name; row++) {
+        char letter[2] = {row->letter, '\0'};
+        printf("%s\t%s\t%s\t\n", letter, row->name, takes_value(row) ? "VALUE" : "");
+    }
+    return puts("h\thelp\t\t") < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
 bool verb_options_read(const char *verb, const char *help, const struct verb_option *options,
                        int argc, char **argv, void *to, int *ret_code)
 {
     struct option longs[OPTIONS_MAX + 2] = {{"help", no_argument, NULL, OPTION_HELP}};
     char letters[2 * OPTIONS_MAX + 2] = "h", *letter = letters + 1;
     int n = 1, n_take = 0, found, code = 0;
+    if (argc == 2 && str_eq(argv[1], PROGRAM_COMPLETE_OPTIONS)) {
+        *ret_code = completion_print(options);
+        return false;
+    }
     for (const struct verb_option *row = options; row->name && n <= OPTIONS_MAX; row++, n++) {
-        bool takes = row->kind != OPTION_FLAG && row->kind != OPTION_CHOICE;
+        bool takes = takes_value(row);
         n_take += takes;
         n_take += takes;
         longs[n] = (struct option){row->name, takes, NULL, OPTION_HELP + n};

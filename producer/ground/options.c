@@ -169,11 +169,31 @@ static int take_operand(const struct cli_command *command, void *userdata, const
     return command->operand(userdata, NULL, value, err);
 }
 
+// For completion by shells: a line for each option with short name, long name, argument and help,
+// separated by tabs.
+static int print_completion(const struct cli_option *table)
+{
+    const struct cli_option *o;
+    for (size_t i = 0; (o = option_at(table, i)); i++) {
+        if (!o->help || o->refusal || (!o->short_name && !o->long_name))
+            continue;
+        char letter[2] = {o->short_name, '\0'};
+        printf("%s\t%s\t%s\t", letter, o->long_name ? o->long_name : "",
+               o->argument ? o->argument : "");
+        for (const char *c = o->help; *c; c++)
+            putchar(*c == '\n' ? ' ' : *c);
+        putchar('\n');
+    }
+    return CLI_HELPED;
+}
+
 static int parse(const struct cli_command *command, int argc, char **argv, void *userdata,
                  struct err *err)
 {
     struct getopt_tables tables = {0};
     int r = 0;
+    if (argc == 2 && str_eq(argv[1], PROGRAM_COMPLETE_OPTIONS))
+        return print_completion(command->options);
     build(command->options, &tables);
     optind = 0;
     opterr = 0;

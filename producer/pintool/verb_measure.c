@@ -61,6 +61,10 @@ static int print_help(void)
 
 static int parse(struct measurement *m, int argc, char **argv, struct err *err)
 {
+    if (argc == 2 && str_eq(argv[1], PROGRAM_COMPLETE_OPTIONS)) {
+        puts("\tread-ahead\t\tleave read-ahead as it is");
+        return file_options_parse(argc, argv, &m->options, err);
+    }
     m->file_argv = calloc((size_t)argc + 2, sizeof(*m->file_argv));
     if (!m->file_argv)
         return err_errno(err, -ENOMEM, "measure");

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion by shells, and help: what the programs' tables have is what --help says and what a
+shell offers."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import lib
+
+PROGRAMS = (lib.MMTRACE, lib.MMSQL, lib.PINTOOL)
+FOLDER = lib.ROOT / "completions"
+
+
+def verbs_of(program):
+    return [line.split("\t")[0]
+            for line in lib.run(program, "--complete-verbs").stdout.splitlines()]
+
+
+def options_of(program, verb):
+    """[letter, name, argument, help] of each option."""
+    done = lib.run(program, verb, "--complete-options", stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+class Tables(unittest.TestCase):
+    def test_verbs_are_those_of_the_overview(self):
+        for program in PROGRAMS:
+            overview = lib.run(program, "--help").stdout
+            for verb in verbs_of(program):
+                self.assertRegex(overview, rf"(?m)^  (?:{program.name} )?{verb}\b")
+            self.assertGreater(len(verbs_of(program)), 4)
+
+    def test_options_are_those_of_help(self):
+        for program in PROGRAMS:
+            for verb in verbs_of(program):
+                with self.subTest(f"{program.name} {verb}"):
+                    text = lib.run(program, verb, "--help").stdout
+                    shown = set()
+                    for line in text.splitlines():
+                        start = re.match(r" {2,6}(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
+                        if start and not line.strip().startswith("-- "):
+                            shown |= {word for word in start.groups() if word}
+                    rows = options_of(program, verb)
+                    self.assertTrue(all(len(row) == 4 for row in rows), rows)
+                    offered = {f"-{row[0]}" for row in rows if row[0]} | {
+                        f"--{row[1]}" for row in rows if row[1]}
+                    if verb == "measure":  # has the options of file, too
+                        self.assertIn("--dump", offered)
+                        self.assertLessEqual(shown, offered)
+                    else:
+                        self.assertEqual(offered - {"-h"}, shown - {"-h"})
+
+    def test_help_of_a_verb(self):
+        for program in PROGRAMS:
+            for verb in verbs_of(program):
+                done = lib.run(program, "help", verb)
+                self.assertEqual(done.returncode, 0)
+                self.assertEqual(done.stdout, lib.run(program, verb, "--help").stdout)
+            done = lib.run(program, "help", verbs_of(program)[0] + "x")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("did you mean", done.stderr)
+            self.assertEqual(lib.run(program, "help").stdout, lib.run(program, "--help").stdout)
+
+
+class Shells(unittest.TestCase):
+    ENV = dict(os.environ, PATH=os.pathsep.join(
+        [*(str(program.parent) for program in PROGRAMS), os.environ["PATH"]]))
+
+    def bash(self, *words):
+        """What bash offers for the last word."""
+        quoted = " ".join(f"'{word}'" for word in words)
+        script = f"compopt() {{ :; }}; source {FOLDER}/bash; COMP_WORDS=({quoted}); " \
+                 f"COMP_CWORD={len(words) - 1}; _mmtrace_complete {words[0]}; " \
+                 "printf '%s\\n' \"${COMPREPLY[@]}\""
+        done = lib.run("bash", "-c", script, env=self.ENV, cwd=lib.ROOT)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash(self):
+        self.assertEqual(self.bash("mmtrace", "rec"), ["record"])
+        self.assertEqual(self.bash("mmsql", "help", "flame"), ["flamegraph"])
+        self.assertEqual(self.bash("mmtrace", "record", "--no-cl"), ["--no-clobber"])
+        self.assertEqual(set(self.bash("mmsql", "export", "--")),
+                         {f"--{row[1]}" for row in options_of(lib.MMSQL, "export")})
+        self.assertEqual(self.bash("mmtrace", "record", "-c", "configs/mm_e"),
+                         ["configs/mm_events.cfg"])
+        self.assertEqual(self.bash("mmtrace", "daemon", "--output-dir", "conf"), ["configs"])
+        self.assertEqual(self.bash("pintool", "pinlist", "READ"), ["README.md"])
+
+    @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+    def test_zsh(self):
+        self.assertEqual(lib.run("zsh", "-n", FOLDER / "zsh").stderr, "")
+        done = lib.run("zsh", "-c", """
+            zmodload zsh/zpty
+            zpty z zsh -f -i
+            zpty -w z "PS1=; fpath=($1 \\$fpath); autoload -U compinit; compinit -u -D"
+            zpty -w z "autoload -Uz +X _mmtrace; compdef _mmtrace mmsql; zstyle ':completion:*' \
+list-prompt ''; echo READY"
+            zpty -r z line '*READY*READY*'
+            zpty -n -w z $'mmsql flameg\\t'
+            zpty -r z line '*flamegraph*' && print -r -- found
+        """, "zsh", self.zsh_folder(), env=dict(self.ENV, TERM="dumb"))
+        self.assertIn("found", done.stdout, done.stderr)
+
+    def zsh_folder(self):
+        folder = tempfile.mkdtemp(prefix="completion-")
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copy(FOLDER / "zsh", f"{folder}/_mmtrace")
+        return folder
+
+    @unittest.skipUnless(shutil.which("fish"), "needs fish")
+    def test_fish(self):
+        script = (lib.BUILD / "completions" / "mmsql.fish").read_text()
+        for words, wanted in (("mmsql flameg", "flamegraph"), ("mmsql export --max-r",
+                                                               "--max-rows")):
+            done = lib.run("fish", "--no-config", "-c", f"{script}\ncomplete -C '{words}'",
+                           env=self.ENV)
+            self.assertIn(wanted, [line.split("\t")[0] for line in done.stdout.splitlines()],
+                          done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
