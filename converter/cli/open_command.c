@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql open: hands one file to the Perfetto UI in a browser on this machine. The UI may fetch from
-// 127.0.0.1:9001 (its policy names the port), if the answer allows its origin.
+// 127.0.0.1:9001 (its policy names the port), if the answer allows its origin. With --report the
+// browser gets the report of the trace, as a page of its own.
 //
 // Other programs and other users of the machine can connect, too. So the path has a random word
 // that the printed link alone has, the Host header must be this address (a page that rebinds its
-// name has another), and only the origin of the UI may read the answer. Nothing of the trace is
-// parsed.
+// name has another), and only the origin of the UI may read the answer; no other page may read a
+// report. Nothing of the trace is parsed here: a child makes the report, in the sandbox of its
+// verb.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -21,6 +24,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +35,7 @@
 #include "converter/cli/cli.h"
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
+#include "converter/ground/spill.h"
 
 #define PORT        9001
 #define ORIGIN      "https://ui.perfetto.dev"
@@ -46,8 +51,14 @@ static const char help[] =
     "fetched it. The trace stays on this machine. Only the holder of the link can\n"
     "fetch the file, and only pages of the UI can read the answer.\n"
     "\n"
+    "      --report  serve the page of 'mmsql report' instead: TRACE may be any file\n"
+    "                that 'mmsql report' reads\n"
     "      --port N  listen there; the UI fetches from port 9001 alone (default)\n"
     "  -h, --help    this text\n"
+    "\n"
+    "Examples:\n"
+    "  mmsql open trace.pftrace\n"
+    "  mmsql open --report report.zip\n"
     "\n"
     "On another machine than the browser's, forward the port first:\n"
     "  ssh -L 9001:127.0.0.1:9001 MACHINE mmsql open TRACE\n"
@@ -58,7 +69,8 @@ struct served {
     int fd; // of the file
     off_t size;
     int port;
-    char path[64]; // of the URL
+    char path[64];  // of the URL
+    bool is_report; // a page that the browser shows
 };
 
 struct request {
@@ -127,10 +139,12 @@ static bool host_fits(const struct served *served, const struct request *request
     return str_eq(host, wanted);
 }
 
-static bool origin_fits(const struct request *request)
+// A browser that opens a page sends no origin. A page that fetches sends its own.
+static bool origin_fits(const struct served *served, const struct request *request)
 {
     char origin[64];
-    return header_read(request, "Origin", origin, sizeof(origin)) && str_eq(origin, ORIGIN);
+    bool is_there = header_read(request, "Origin", origin, sizeof(origin));
+    return served->is_report ? !is_there : is_there && str_eq(origin, ORIGIN);
 }
 
 static bool send_all(int client, const char *text, size_t size)
@@ -190,7 +204,7 @@ static bool client_serve(const struct served *served, int client)
     }
     *blank = *end = 0;
     bool asks = str_eq(line, "OPTIONS"), heads = str_eq(line, "HEAD"), gets = str_eq(line, "GET");
-    if (!host_fits(served, &request) || !origin_fits(&request)) {
+    if (!host_fits(served, &request) || !origin_fits(served, &request)) {
         refuse(client, "403 Forbidden");
         return false;
     }
@@ -198,18 +212,21 @@ static bool client_serve(const struct served *served, int client)
         refuse(client, "404 Not Found");
         return false;
     }
-    if (!asks && !heads && !gets) {
+    if ((!asks || served->is_report) && !heads && !gets) {
         refuse(client, "405 Method Not Allowed");
         return false;
     }
     n = (size_t)snprintf(
         head, sizeof(head),
-        "HTTP/1.1 %s\r\nAccess-Control-Allow-Origin: " ORIGIN "\r\nVary: Origin\r\n%s"
-        "Cache-Control: no-store\r\nContent-Type: application/octet-stream\r\n"
+        "HTTP/1.1 %s\r\n%s%sCache-Control: no-store\r\nContent-Type: %s\r\n"
         "Content-Length: %lld\r\nConnection: close\r\n\r\n",
         asks ? "204 No Content" : "200 OK",
+        served->is_report ? "Cross-Origin-Resource-Policy: same-origin\r\nX-Content-Type-Options: "
+                            "nosniff\r\n"
+                          : "Access-Control-Allow-Origin: " ORIGIN "\r\nVary: Origin\r\n",
         asks ? "Access-Control-Allow-Methods: GET\r\nAccess-Control-Allow-Private-Network: true\r\n"
              : "",
+        served->is_report ? "text/html; charset=utf-8" : "application/octet-stream",
         asks ? 0LL : (long long)served->size);
     if (!send_all(client, head, n) || !gets || !file_send(served, client))
         return false;
@@ -250,6 +267,37 @@ static int file_open(const char *path, struct served *ret, struct err *err)
     return 0;
 }
 
+// Makes the report by a child, into a file without a name.
+static int report_make(const char *path, struct served *ret, struct err *err)
+{
+    posix_spawn_file_actions_t actions;
+    char verb[] = "report", to[] = "-o", standard_output[] = "-", end[] = "--", name[] = "mmsql";
+    char *argv[] = {name, verb, to, standard_output, end, (char *)(uintptr_t)path, NULL};
+    struct stat st;
+    pid_t child;
+    int status = -1;
+    ret->fd = unnamed_open(temporary_folder(NULL));
+    if (ret->fd < 0)
+        return err_errno(err, -errno, "temporary file in %s", temporary_folder(NULL));
+    int r = -posix_spawn_file_actions_init(&actions);
+    if (r < 0)
+        return err_errno(err, r, "report");
+    r = -posix_spawn_file_actions_adddup2(&actions, ret->fd, STDOUT_FILENO);
+    if (r == 0)
+        r = -posix_spawn(&child, "/proc/self/exe", &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (r < 0)
+        return err_errno(err, r, "report");
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    // With the exit code 1 a part can be missing, which the child has told.
+    if (!WIFEXITED(status) || fstat(ret->fd, &st) < 0 || st.st_size == 0)
+        return err_set(err, -EIO, "%s: there is no report", path);
+    ret->size = st.st_size;
+    ret->is_report = true;
+    return 0;
+}
+
 // The path has a random word and an ending that tells the UI nothing about the file's name.
 static int path_make(struct served *ret, struct err *err)
 {
@@ -260,7 +308,7 @@ static int path_make(struct served *ret, struct err *err)
     *at++ = '/';
     for (size_t i = 0; i < sizeof(word); i++)
         at += snprintf(at, 3, "%02x", word[i]);
-    strcpy(at, "/trace");
+    strcpy(at, ret->is_report ? "/report.html" : "/trace");
     return 0;
 }
 
@@ -270,11 +318,11 @@ static void served_done(struct served *served)
         close(served->fd);
 }
 
-static int open_run(const char *path, int port)
+static int open_run(const char *path, int port, bool is_report)
 {
     CLEANUP(served_done) struct served served = {.fd = -1, .port = port};
     struct err err = {0};
-    int r = file_open(path, &served, &err);
+    int r = is_report ? report_make(path, &served, &err) : file_open(path, &served, &err);
     if (r == 0)
         r = path_make(&served, &err);
     CLEANUP(close_fdp) int listener = r == 0 ? listener_open(port, &err) : -1;
@@ -282,7 +330,7 @@ static int open_run(const char *path, int port)
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
-    printf("%s/#!/?url=http://127.0.0.1:%d%s\n", ORIGIN, port, served.path);
+    printf("%shttp://127.0.0.1:%d%s\n", is_report ? "" : ORIGIN "/#!/?url=", port, served.path);
     if (fflush(stdout) != 0) {
         say("standard output: %s", strerror(errno));
         return EXIT_FAILED;
@@ -305,8 +353,10 @@ static int run_open(int argc, char **argv)
 {
     struct options {
         int64_t port;
+        bool report;
     } options = {.port = PORT};
     static const struct verb_option rows[] = {
+        {"report", OPTION_FLAG, offsetof(struct options, report)},
         {"port", OPTION_NATURAL, offsetof(struct options, port)},
         {0},
     };
@@ -317,7 +367,7 @@ static int run_open(int argc, char **argv)
         return usage_error("open", "one trace is needed");
     if (options.port < 1 || options.port > 65535)
         return usage_error("open", "--port takes 1 to 65535");
-    return open_run(argv[optind], (int)options.port);
+    return open_run(argv[optind], (int)options.port, options.report);
 }
 
 const struct program_verb verb_open = {

@@ -86,6 +86,36 @@ class Open(unittest.TestCase):
         self.assertIn("another program has the port", done.stderr)
 
 
+class OpenReport(unittest.TestCase):
+    def test_the_browser_gets_the_report_once(self):
+        port = free_port()
+        server = lib.Popen([lib.MMSQL, "open", "--report", "--port", str(port), TRACE],
+                           stdout=-1, stderr=-1, text=True)
+        self.addCleanup(Open.end, self)
+        self.server, self.port = server, port
+        link = server.stdout.readline().strip()
+        found = re.fullmatch(f"http://127.0.0.1:{port}(/[0-9a-f]{{32}}/report.html)", link)
+        self.assertTrue(found, link)
+        self.path = found[1]
+        for headers in ({"Origin": UI}, {"Origin": "null"},
+                        {"Origin": None, "Host": f"example.com:{port}"}):
+            answer, body = Open.ask(self, **headers)
+            self.assertEqual((answer.status, body), (403, b""), headers)
+        self.assertEqual(Open.ask(self, path="/x/report.html", Origin=None)[0].status, 404)
+        answer, body = Open.ask(self, Origin=None)
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["Content-Type"], "text/html; charset=utf-8")
+        self.assertIsNone(answer.headers["Access-Control-Allow-Origin"])
+        self.assertTrue(body.startswith(b"<!DOCTYPE html>") or body.startswith(b"<!doctype html>"))
+        self.assertTrue(body.rstrip().endswith(b"</html>"))
+        self.assertEqual(server.wait(60), 0)
+
+    def test_no_report(self):
+        done = lib.run(lib.MMSQL, "open", "--report", "--port", free_port(), "/dev/null")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no report", done.stderr)
+
+
 class Usage(unittest.TestCase):
     def test_wrong_usage(self):
         for arguments, code in (([], 2), ([TRACE, TRACE], 2), (["--port", "0", TRACE], 2),
