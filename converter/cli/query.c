@@ -329,6 +329,13 @@ static bool packages_fill(struct sql_packages *packages, const struct query *que
     return r == 0;
 }
 
+// Tables and indexes that SQL makes, and what it sorts, go to files when this room is full.
+static int room_give(sqlite3 *handle)
+{
+    return sqlite3_exec(handle, "PRAGMA main.cache_size=-65536; PRAGMA temp.cache_size=-262144",
+                        NULL, NULL, NULL);
+}
+
 static int query_run(const struct query *query)
 {
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};
@@ -347,7 +354,9 @@ static int query_run(const struct query *query)
         return EXIT_FAILED;
     if (!query->quiet)
         health_read_print(handle, is_converted);
-    code = functions_register(handle);
+    code = room_give(handle);
+    if (code == SQLITE_OK)
+        code = functions_register(handle);
     if (code == SQLITE_OK)
         code = table_functions_register(handle);
     if (code != SQLITE_OK) {
@@ -395,6 +404,37 @@ static int operands_read(struct query *query, int argc, char **argv)
     return query_run(query);
 }
 
+// True for SQL that begins with a comment: the name of an option has no blanks.
+static bool is_comment(const char *argument)
+{
+    const char *end = argument + strcspn(argument, "= \t\r\n");
+    return str_starts_with(argument, "--") && *end && *end != '=';
+}
+
+// Copies the arguments. SQL that begins with a comment comes last, after "--", so that nobody takes
+// the SQL for an option. Returns NULL without memory.
+static char **arguments_arrange(int argc, char **argv, int *ret_n)
+{
+    static char end_of_options[] = "--";
+    char **arranged = calloc((size_t)argc + 3, sizeof(*arranged)), *sql = NULL;
+    bool at_end = false;
+    int n = 0;
+    for (int i = 0; arranged && i < argc; i++) {
+        if (!at_end && !sql && is_comment(argv[i])) {
+            sql = argv[i];
+            continue;
+        }
+        at_end |= str_eq(argv[i], end_of_options);
+        arranged[n++] = argv[i];
+    }
+    if (arranged && sql && !at_end)
+        arranged[n++] = end_of_options;
+    if (arranged && sql)
+        arranged[n++] = sql;
+    *ret_n = n;
+    return arranged;
+}
+
 static int run_query(int argc, char **argv)
 {
     static const struct verb_option rows[] = {
@@ -414,10 +454,15 @@ static int run_query(int argc, char **argv)
         {0},
     };
     struct query query = {.format = FORMAT_TABLE};
-    int code;
-    if (!verb_options_read("query", help, rows, argc, argv, &query, &code))
-        return code;
-    code = query.functions ? functions_print() : operands_read(&query, argc, argv);
+    int code, n;
+    char **arguments = arguments_arrange(argc, argv, &n);
+    if (!arguments) {
+        say("%s", strerror(ENOMEM));
+        return EXIT_FAILED;
+    }
+    if (verb_options_read("query", help, rows, n, arguments, &query, &code))
+        code = query.functions ? functions_print() : operands_read(&query, n, arguments);
+    free(arguments);
     option_texts_done(&query.added);
     option_texts_done(&query.overridden);
     return code;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sets of intervals: __intrinsic_interval_tree_intervals_agg collects one, by partition, and
-// __intrinsic_interval_intersect intersects several. __intrinsic_interval_create makes intervals
+// __intrinsic_interval_intersect intersects several. __intrinsic_interval_set_agg takes rows in any
+// order, which saves a sort by SQLite: rows of a trace are nearly sorted, and a few numbers of each
+// are sorted here. __intrinsic_interval_create makes intervals
 // of the times at which they begin and end, __intrinsic_counter_intervals of the samples of
 // counters.
 //
@@ -40,6 +42,7 @@ struct interval_set {
     uint32_t *slots;                 // owned; index + 1; open addressing
     size_t n_slots;                  // a power of two
     int64_t last_start;
+    bool is_unsorted;
     bool failed;
 };
 
@@ -114,18 +117,24 @@ static uint32_t *slot_find(const struct interval_set *set, uint64_t hash,
     return &set->slots[i];
 }
 
-static bool slots_grow(struct interval_set *set)
+// Notes the partitions in `n` free slots.
+static void slots_fill(const struct interval_set *set, uint32_t *slots, size_t n)
 {
-    size_t n = set->n_slots ? set->n_slots * 2 : 16;
-    uint32_t *slots = calloc(n, sizeof(*slots));
-    if (!slots)
-        return false;
     for (size_t p = 0; p < set->partitions.n; p++) {
         size_t i = (size_t)set->partitions.items[p].hash & (n - 1);
         while (slots[i])
             i = (i + 1) & (n - 1);
         slots[i] = (uint32_t)p + 1;
     }
+}
+
+static bool slots_grow(struct interval_set *set)
+{
+    size_t n = set->n_slots ? set->n_slots * 2 : 16;
+    uint32_t *slots = calloc(n, sizeof(*slots));
+    if (!slots)
+        return false;
+    slots_fill(set, slots, n);
     free(set->slots);
     set->slots = slots;
     set->n_slots = n;
@@ -161,7 +170,7 @@ static struct partition *partition_get(struct interval_set *set, sqlite3_value *
 }
 
 // (id, ts, dur[, 'name', value]...)
-static void intervals_step(sqlite3_context *context, int argc, sqlite3_value **argv)
+static void interval_take(sqlite3_context *context, int argc, sqlite3_value **argv, bool any_order)
 {
     struct interval_set *set = aggregate_get(context, sizeof(*set));
     if (!set)
@@ -174,8 +183,9 @@ static void intervals_step(sqlite3_context *context, int argc, sqlite3_value **a
         return;
     }
     int64_t start = sqlite3_value_int64(argv[1]), dur = sqlite3_value_int64(argv[2]);
+    set->is_unsorted |= start < set->last_start;
     const char *why = start < 0 ? "interval intersect: ts must not be negative"
-                      : start < set->last_start
+                      : set->is_unsorted && !any_order
                           ? "interval intersect: the intervals must be sorted by ts"
                       : dur < 0 ? "interval intersect: dur must not be negative"
                                 : NULL;
@@ -192,9 +202,78 @@ static void intervals_step(sqlite3_context *context, int argc, sqlite3_value **a
         sqlite3_result_error_nomem(context);
 }
 
+static void intervals_step(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    interval_take(context, argc, argv, false);
+}
+
+static void any_intervals_step(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    interval_take(context, argc, argv, true);
+}
+
+// Merges the sorted runs [begin, middle) and [middle, end) of `from` into `to`.
+static void runs_merge(const struct interval *from, struct interval *to, size_t begin,
+                       size_t middle, size_t end)
+{
+    size_t a = begin, b = middle;
+    for (size_t i = begin; i < end; i++)
+        to[i] = b == end || (a < middle && from[a].start <= from[b].start) ? from[a++] : from[b++];
+}
+
+// Sorts by start. Intervals with the same start keep their order.
+static bool intervals_sort(struct interval_vec *intervals)
+{
+    size_t n = intervals->n, i = 1;
+    struct interval *from = intervals->items;
+    while (i < n && from[i - 1].start <= from[i].start)
+        i++;
+    if (i >= n)
+        return true;
+    struct interval *spare = malloc(n * sizeof(*spare)), *to = spare;
+    for (size_t width = 1; spare && width < n; width *= 2) {
+        for (size_t begin = 0; begin < n; begin += 2 * width) {
+            size_t middle = n - begin < width ? n : begin + width;
+            runs_merge(from, to, begin, middle, n - middle < width ? n : middle + width);
+        }
+        struct interval *merged = to;
+        to = from;
+        from = merged;
+    }
+    if (spare && from == spare)
+        memcpy(intervals->items, spare, n * sizeof(*spare));
+    free(spare);
+    return spare;
+}
+
+static int by_first_start(const void *a, const void *b)
+{
+    int64_t x = ((const struct partition *)a)->intervals.items->start;
+    int64_t y = ((const struct partition *)b)->intervals.items->start;
+    return x < y ? -1 : x > y;
+}
+
+// Puts the set in the order that sorted rows would have made.
+static bool set_sort(struct interval_set *set)
+{
+    vec_foreach(&set->partitions, partition)
+        if (!intervals_sort(&partition->intervals))
+            return false;
+    qsort(set->partitions.items, set->partitions.n, sizeof(*set->partitions.items), by_first_start);
+    memset(set->slots, 0, set->n_slots * sizeof(*set->slots));
+    slots_fill(set, set->slots, set->n_slots);
+    return true;
+}
+
 static void intervals_final(sqlite3_context *context)
 {
-    aggregate_result(context, VALUE_INTERVALS, set_free);
+    struct interval_set *set = aggregate_take(context);
+    if (set && set->is_unsorted && !set_sort(set)) {
+        set_free(set);
+        sqlite3_result_error_nomem(context);
+    } else if (set) {
+        sqlite3_result_pointer(context, set, VALUE_INTERVALS, set_free);
+    }
 }
 
 // A row of the intersection of the first tables: an interval, and the ids of its parts.
@@ -552,6 +631,7 @@ int interval_functions_register(sqlite3 *handle)
 {
     static const struct value_function functions[] = {
         {"__intrinsic_interval_tree_intervals_agg", -1, NULL, intervals_step, intervals_final},
+        {"__intrinsic_interval_set_agg", -1, NULL, any_intervals_step, intervals_final},
         {"__intrinsic_interval_intersect", -1, interval_intersect, NULL, NULL},
         {"__intrinsic_timestamp_set_agg", 1, NULL, times_step, times_final},
         {"__intrinsic_interval_create", 2, interval_create, NULL, NULL},

@@ -255,6 +255,7 @@ int table_functions_register(sqlite3 *handle)
         span_join_register,
         value_table_register,
         interval_functions_register,
+        overlap_functions_register,
         percentile_functions_register,
         graph_value_functions_register,
         graph_walk_functions_register,

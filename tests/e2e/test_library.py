@@ -101,6 +101,28 @@ class Intervals(Case):
                                    "(p))"),
                          [(4, 5, 0, 3, 1)])
 
+    def test_rows_of_an_intersection_may_have_any_order(self):
+        rows = [(n, 10 * n, 40 - n, n % 2, f"k{n % 3}") for n in range(12)]
+        other = [(n, 7 * n, 9, n % 2, f"k{n % 3}") for n in range(20)]
+        both = "SELECT * FROM _interval_intersect!(({}, {}), (p, q)) ORDER BY ts, dur, 3, 4"
+        names, mixed = "id ts dur p q", sorted(rows, key=lambda row: row[0] * 7 % 12)
+        want = self.rows("intervals.intersect", both.format(values(names, *rows),
+                                                            values(names, *other)))
+        self.assertGreater(len(want), 5)
+        self.assertEqual(self.rows("intervals.intersect",
+                                   both.format(values(names, *mixed),
+                                               values(names, *reversed(other)))), want)
+
+    def test_overlaps_of_rows_in_any_order(self):
+        rows = [(30, 5), (10, 10), (12, -1), (35, 0), (15, 5)]
+        self.assertEqual(self.rows("intervals.overlap",
+                                   "SELECT * FROM intervals_overlap_count!("
+                                   f"{values('ts dur', *rows)}, ts, dur)"),
+                         [(10, 1), (12, 2), (15, 3), (20, 1), (30, 2), (35, 1)])
+        self.assertEqual(self.rows("intervals.overlap",
+                                   f"SELECT * FROM intervals_overlap_count!({values('ts dur')}, "
+                                   "ts, dur)"), [])
+
     def test_intersect_refuses(self):
         both = "SELECT * FROM _interval_intersect!(({}, {}), ())"
         good = values("id ts dur", (0, 0, 9))

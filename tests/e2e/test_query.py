@@ -234,6 +234,16 @@ class OnTraces(Case):
         self.assertIn("nothing: empty", self.ask("SELECT 1", db=self.dir / "nothing", code=1))
 
 
+    def test_sql_may_begin_with_a_comment(self):
+        for sql in ("-- how many\nSELECT 7 AS n", "--\nSELECT 7 AS n", "--how many\nSELECT 7 AS n",
+                    "/* how many */ SELECT 7 AS n"):
+            self.assertEqual(self.ask(sql), "n\n7\n")
+        done = lib.run(lib.MMSQL, "query", self.db, "-- how many\nSELECT 7 AS n", "--csv", "-q")
+        self.assertEqual((done.returncode, done.stdout), (0, "n\n7\n"), done.stderr)
+        self.assertIn("--many: not an option", self.ask("--many", code=2))
+        self.assertIn("one argument", self.ask("-- a\nSELECT 1", "x", code=2))
+
+
 class Functions(Case):
     def test_scalars(self):
         for expression, want in (

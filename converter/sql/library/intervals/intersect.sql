@@ -49,10 +49,10 @@ CREATE PERFETTO MACRO _interval_agg_with_col_names(
     dur_col ColumnName
 )
 RETURNS TableOrSubquery AS (
-    SELECT __intrinsic_interval_tree_intervals_agg(
+    SELECT __intrinsic_interval_set_agg(
         input.$id_col, input.$ts_col, input.$dur_col
         __intrinsic_token_apply_prefix!(_ii_df_agg, $agg_columns, $agg_columns))
-    FROM (SELECT * FROM $tab ORDER BY $ts_col) AS input
+    FROM $tab AS input
 );
 
 -- The set of intervals of a table.

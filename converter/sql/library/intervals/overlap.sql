@@ -16,14 +16,12 @@ CREATE PERFETTO MACRO intervals_overlap_count(
     dur_column ColumnName
 )
 RETURNS TableOrSubquery AS (
-    SELECT ts, sum(sum(step)) OVER (ORDER BY ts) AS value
-    FROM (
-        SELECT $ts_column AS ts, 1 AS step FROM $segments
-        UNION ALL
-        SELECT $ts_column + $dur_column, -1 FROM $segments WHERE $dur_column != -1
-    )
-    GROUP BY ts
-    ORDER BY ts
+    SELECT c0 AS ts, c1 AS value
+    FROM __intrinsic_table_ptr((
+        SELECT __intrinsic_overlap_count_agg(segment.$ts_column, segment.$dur_column)
+        FROM $segments AS segment
+    ))
+    WHERE __intrinsic_table_ptr_bind(c0, 'ts') AND __intrinsic_table_ptr_bind(c1, 'value')
 );
 
 -- The same for each group of intervals. Columns: ts (ns), value, group_name. Sorted by ts.

@@ -12,8 +12,7 @@ CREATE PERFETTO TABLE sched_runnable_thread_count(
     runnable_thread_count LONG
 ) AS
 SELECT ts, value AS runnable_thread_count
-FROM intervals_overlap_count!((SELECT ts, dur FROM thread_state WHERE state = 'R'), ts, dur)
-ORDER BY ts;
+FROM intervals_overlap_count!((SELECT ts, dur FROM thread_state WHERE state = 'R'), ts, dur);
 
 -- How many threads slept and could not be interrupted (D).
 CREATE PERFETTO TABLE sched_uninterruptible_sleep_thread_count(
@@ -23,8 +22,7 @@ CREATE PERFETTO TABLE sched_uninterruptible_sleep_thread_count(
     uninterruptible_sleep_thread_count LONG
 ) AS
 SELECT ts, value AS uninterruptible_sleep_thread_count
-FROM intervals_overlap_count!((SELECT ts, dur FROM thread_state WHERE state = 'D'), ts, dur)
-ORDER BY ts;
+FROM intervals_overlap_count!((SELECT ts, dur FROM thread_state WHERE state = 'D'), ts, dur);
 
 -- How many processors ran something else than their idle task.
 CREATE PERFETTO TABLE sched_active_cpu_count(
@@ -36,5 +34,4 @@ CREATE PERFETTO TABLE sched_active_cpu_count(
 SELECT ts, value AS active_cpu_count
 FROM intervals_overlap_count!(
     (SELECT s.ts, s.dur FROM sched s
-     WHERE s.utid NOT IN (SELECT utid FROM thread WHERE is_idle)), ts, dur)
-ORDER BY ts;
+     WHERE s.utid NOT IN (SELECT utid FROM thread WHERE is_idle)), ts, dur);

@@ -28,14 +28,17 @@ CREATE PERFETTO TABLE thread_slice_time_in_state(
     -- How long (ns).
     dur DURATION
 ) AS
-SELECT s.id, s.name, s.utid, s.thread_name, s.upid, s.process_name, t.state, t.io_wait,
-       t.blocked_function, sum(both.dur) AS dur
-FROM _interval_intersect!(
-    ((SELECT id, ts, dur, utid FROM thread_slice WHERE dur > 0 AND utid > 0),
-     (SELECT id, ts, dur, utid FROM thread_state
-      WHERE dur > 0 AND utid IN (_threads_with_slices!()))),
-    (utid)) AS both
-JOIN thread_slice s ON s.id = both.id_0
-JOIN thread_state t ON t.id = both.id_1
-GROUP BY s.id, t.state, t.io_wait, t.blocked_function
+SELECT s.id, s.name, s.utid, s.thread_name, s.upid, s.process_name, part.state, part.io_wait,
+       part.blocked_function, part.dur
+FROM (
+    SELECT both.id_0 AS id, t.state, t.io_wait, t.blocked_function, sum(both.dur) AS dur
+    FROM _interval_intersect!(
+        ((SELECT id, ts, dur, utid FROM thread_slice WHERE dur > 0 AND utid > 0),
+         (SELECT id, ts, dur, utid FROM thread_state
+          WHERE dur > 0 AND utid IN (_threads_with_slices!()))),
+        (utid)) AS both
+    JOIN thread_state t ON t.id = both.id_1
+    GROUP BY both.id_0, t.state, t.io_wait, t.blocked_function
+) AS part
+JOIN thread_slice s ON s.id = part.id
 ORDER BY s.id;

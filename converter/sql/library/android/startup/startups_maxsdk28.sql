@@ -1,0 +1,22 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Launches of activities on Android up to version 9 (SDK 28).
+
+INCLUDE PERFETTO MODULE android.frames.timeline;
+INCLUDE PERFETTO MODULE android.startup.startup_events;
+INCLUDE PERFETTO MODULE slices.with_context;
+
+-- Launches in order of time: ts, ts_end and dur (ns), package, startup_type. The system server
+-- shows cold and warm ones. A hot one is an activityResume outside of these, up to the end of the
+-- next frame; the name of its process stands for the package.
+CREATE PERFETTO TABLE _startups_maxsdk28 AS
+SELECT ts, ts_end, ts_end - ts AS dur, package, startup_type
+FROM (
+  SELECT ts, ts_end, package_name AS package, NULL AS startup_type FROM _startup_events
+  UNION ALL
+  SELECT s.ts, f.ts + f.dur, coalesce(s.process_name, s.thread_name, 'unknown'), 'hot'
+  FROM thread_slice s JOIN android_first_frame_after(s.ts) f
+  WHERE s.name = 'activityResume' AND s.is_main_thread
+    AND NOT EXISTS (SELECT 1 FROM _startup_events e WHERE s.ts BETWEEN e.ts AND e.ts_end)
+)
+ORDER BY ts;

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of the library about Android's apps: launches, frames, starts of processes, waits for
+locks of Java, power rails. The answers are those of trace_processor_shell, which are compared where
+there is one."""
+import csv
+import io
+import os
+import shutil
+import subprocess
+import unittest
+
+import test_library_system as system
+from test_library_system import ftrace, packet, text
+
+SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
+SERVER, APP, OTHER, DRAWER = 5, 6, 7, 66  # DRAWER is a thread of APP
+PROCESSES = packet(f"""timestamp: 1 process_tree {{
+    processes {{ pid: 1 ppid: 0 cmdline: "init" }}
+    processes {{ pid: {SERVER} ppid: 1 cmdline: "system_server" }}
+    processes {{ pid: {APP} ppid: 1 cmdline: "com.app" uid: 10001 }}
+    processes {{ pid: {OTHER} ppid: 1 cmdline: "com.other" uid: 10002 }}
+    threads {{ tid: {DRAWER} tgid: {APP} name: "RenderThread" }} }}""", 2)
+METRICS = "MetricsLogger:launchObserverNotify"
+
+
+def slices(*rows):
+    """Slices of threads: (begin, end, thread, process, name)."""
+    return [event for begin, end, thread, process, name in rows
+            for event in ((begin, thread, text(f"B|{process}|{name}")),
+                          (end, thread, text(f"E|{process}")))]
+
+
+def spans(*rows):
+    """Slices of processes: (begin, end, process, name)."""
+    return [event for n, (begin, end, process, name) in enumerate(rows)
+            for event in ((begin, process, text(f"S|{process}|{name}|{n}")),
+                          (end, process, text(f"F|{process}|{name}|{n}")))]
+
+
+class Case(system.Case):
+    def make(self, *events, more=()):
+        super().make(PROCESSES, *more, ftrace(*sorted(events, key=lambda event: event[0])))
+
+    def ask(self, module, sql, trace=None):
+        rows = super().ask(module, sql, trace)
+        if SHELL:
+            self.assertEqual(rows, self.peer(module, sql))
+        return rows
+
+    def peer(self, module, sql):
+        query = self.dir / "query.sql"
+        query.write_text(f"INCLUDE PERFETTO MODULE {module};\n{sql}")
+        done = subprocess.run([SHELL, "-q", query, self.trace], capture_output=True, text=True,
+                              check=True)
+        rows = list(csv.reader(io.StringIO(done.stdout)))[1:]
+        return [",".join("" if cell == "[NULL]" else cell for cell in row) for row in rows if row]
+
+
+LAUNCHES = ("SELECT ts, ts_end, dur, dur_without_trampoline, package, startup_type "
+            "FROM android_startups")
+
+
+class Launches(Case):
+    KINDS = slices((110, 120, APP, APP, "bindApplication"), (130, 140, APP, APP, "activityStart"),
+                   (150, 160, APP, APP, "activityResume"),
+                   (1010, 1020, APP, APP, "activityStart"),
+                   (1030, 1040, APP, APP, "activityResume"),
+                   (2010, 2020, APP, APP, "activityResume"))
+
+    def test_from_the_names_of_android_13(self):
+        self.make(*self.KINDS,
+                  *spans((100, 500, SERVER, "launchingActivity#1"),
+                         (1000, 1500, SERVER, "launchingActivity#2"),
+                         (2000, 2500, SERVER, "launchingActivity#3"),
+                         (3000, 3500, SERVER, "launchingActivity#4"),
+                         (105, 200, SERVER, "launching: com.first"),
+                         (210, 450, SERVER, "launching: com.app")),
+                  (500, SERVER, text(f"I|{SERVER}|launchingActivity#1:completed-cold:com.app")),
+                  (1500, SERVER, text(f"I|{SERVER}|launchingActivity#2:completed:com.app")),
+                  (2500, SERVER, text(f"I|{SERVER}|launchingActivity#3:completed-hot:com.app")),
+                  (3500, SERVER,
+                   text(f"I|{SERVER}|launchingActivity#4:completed-same-process:com.app")))
+        self.assertEqual(self.ask("android.startup.startups", LAUNCHES + " ORDER BY ts"),
+                         ["100,500,400,240,com.app,cold", "1000,1500,500,500,com.app,warm",
+                          "2000,2500,500,500,com.app,hot"])
+        self.assertEqual(self.ask("android.startup.startups",
+                                  "SELECT startup_id, pid, startup_type "
+                                  "FROM android_startup_processes ORDER BY 1"),
+                         ["1,6,cold", "2,6,warm", "3,6,hot"])
+
+    def test_from_the_names_of_android_10(self):
+        intent, done = METRICS + "IntentStarted", METRICS + "ActivityLaunchFinished"
+        self.make(*self.KINDS,
+                  *slices((90, 91, SERVER, SERVER, intent), (490, 491, SERVER, SERVER, done),
+                          (990, 991, SERVER, SERVER, intent), (1490, 1491, SERVER, SERVER, done),
+                          (1990, 1991, SERVER, SERVER, intent)),
+                  *spans((100, 500, SERVER, "launching: com.app"),
+                         (1000, 1400, SERVER, "launching: com.app"),
+                         (2000, 2400, SERVER, "launching: com.app")),
+                  (5000, 1, text("I|1|end")))
+        self.assertEqual(self.ask("android.startup.startups", "SELECT startup_id, "
+                                  + LAUNCHES.removeprefix("SELECT ")),
+                         ["0,90,500,410,410,com.app,cold", "1,990,1400,410,410,com.app,warm"])
+
+    def test_hot_ones_of_android_9_end_with_a_frame(self):
+        self.make(*self.KINDS,
+                  *spans((100, 500, SERVER, "launching: com.app")),
+                  *slices((1050, 1060, APP, APP, "Choreographer#doFrame"),
+                          (1055, 1090, DRAWER, APP, "DrawFrame"),
+                          (2050, 2060, APP, APP, "Choreographer#doFrame"),
+                          (2055, 2090, DRAWER, APP, "DrawFrame")))
+        self.assertEqual(self.ask("android.startup.startups", LAUNCHES),
+                         ["100,500,400,400,com.app,cold", "1030,1090,60,60,com.app,hot",
+                          "2010,2090,80,80,com.app,hot"])
+
+    def test_what_happened_meanwhile(self):
+        self.make(*self.KINDS,
+                  *spans((100, 500, SERVER, "launching: com.app")),
+                  *slices((170, 190, APP, APP, "inflate"), (200, 230, DRAWER, APP, "inflate"),
+                          (240, 250, APP, APP, "Lcom/app/Shelf;"), (600, 700, APP, APP, "inflate")))
+        module = "android.startup.startups"
+        self.assertEqual(self.ask(module, "SELECT slice_ts, slice_dur, tid FROM "
+                                  "android_slices_for_startup_and_slice_name(0, 'infl*') "
+                                  "ORDER BY 1"), ["170,20,6", "200,30,66"])
+        self.assertEqual(self.ask(module,
+                                  "SELECT android_sum_dur_for_startup_and_slice(0, 'inflate') AS a,"
+                                  " android_sum_dur_on_main_thread_for_startup_and_slice(0, "
+                                  "'inflate') AS b"), ["50,20"])
+        self.assertEqual(self.ask(module, "SELECT slice_name, tid, thread_name "
+                                  "FROM android_class_loading_for_startup"),
+                         ["Lcom/app/Shelf;,6,"])
+
+
+class Frames(Case):
+    def test_frames_before_android_10(self):
+        self.make(*slices((100, 110, APP, APP, "Choreographer#doFrame"),
+                          (105, 140, DRAWER, APP, "DrawFrame"),
+                          (145, 150, DRAWER, APP, "DrawFrame"),
+                          (200, 210, APP, APP, "Choreographer#doFrame"),
+                          (300, 310, APP, APP, "Choreographer#doFrame"),
+                          (305, 340, DRAWER, APP, "DrawFrame")))
+        self.assertEqual(self.ask("android.frames.timeline",
+                                  "SELECT frame_id, ts, dur, draw_frame_count, process_name "
+                                  "FROM android_frames ORDER BY ts"),
+                         ["1,100,50,1,com.app", "2,100,50,1,com.app", "3,300,40,1,com.app"])
+        self.assertEqual(self.ask("android.frames.timeline",
+                                  "SELECT ts, dur FROM android_first_frame_after(150)"),
+                         ["300,40"])
+
+    def test_frames_with_a_timeline(self):
+        def shown(ts, token, kind, more):
+            return packet(f"timestamp: {ts} frame_timeline_event {{ {kind} {{ {more} }} }}", 3)
+        begin = f"display_frame_token: 4 pid: {APP}"
+        self.make(*slices((100, 110, APP, APP, "Choreographer#doFrame 41"),
+                          (105, 140, DRAWER, APP, "DrawFrame 41"),
+                          (205, 210, DRAWER, APP, "DrawFrame 42"),
+                          (300, 310, APP, APP, "Choreographer#doFrame - resynced to 43")),
+                  more=(shown(90, 41, "expected_surface_frame_start",
+                              f"cookie: 1 token: 41 {begin}"),
+                        shown(160, 41, "frame_end", "cookie: 1"),
+                        shown(95, 41, "actual_surface_frame_start",
+                              f'cookie: 2 token: 41 {begin} layer_name: "TX - com.app/Main#7"'),
+                        shown(170, 41, "frame_end", "cookie: 2")))
+        self.assertEqual(self.ask("android.frames.timeline",
+                                  "SELECT frame_id, ts, dur, ts_end, layer_id, layer_name, "
+                                  "process_name FROM android_frames_layers"),
+                         ["41,95,75,170,7,TX - com.app/Main#7,com.app"])
+        self.assertEqual(self.ask("android.frames.timeline",
+                                  "SELECT frame_id, ts, dur, actual_frame_timeline_count, "
+                                  "draw_frame_count FROM android_frames"), ["41,95,75,1,1"])
+
+
+class Starts(Case):
+    def test_reasons(self):
+        self.make(*slices((100, 150, SERVER, SERVER, "Start proc: com.app"),
+                          (200, 220, APP, APP, "bindApplication"),
+                          (230, 260, APP, APP, "performCreate:com.app.Main"),
+                          (270, 280, APP, APP, "broadcastReceiveComp: x"),
+                          (300, 340, SERVER, SERVER, "Start proc: com.other"),
+                          (400, 430, OTHER, OTHER, "bindApplication")))
+        self.assertEqual(self.ask("android.app_process_starts",
+                                  "SELECT process_name, pid, intent, reason, proc_start_ts, "
+                                  "proc_start_dur, bind_app_ts, bind_app_dur, intent_ts, "
+                                  "intent_dur, total_dur FROM android_app_process_starts"),
+                         ["com.app,6,com.app.Main,activity,100,50,200,20,230,30,160",
+                          "com.other,7,,provider,300,40,400,30,,,130"])
+
+    def test_services_and_broadcasts(self):
+        self.make(*slices((100, 150, SERVER, SERVER, "Start proc: com.app"),
+                          (200, 220, APP, APP, "bindApplication"),
+                          (230, 260, APP, APP,
+                           "serviceCreate: {token=1 className=com.app.Sync packageName=com.app}"),
+                          (300, 340, SERVER, SERVER, "Start proc: com.other"),
+                          (400, 430, OTHER, OTHER, "bindApplication"),
+                          (440, 450, OTHER, OTHER, "broadcastReceiveComp: some.action")))
+        self.assertEqual(self.ask("android.app_process_starts",
+                                  "SELECT process_name, intent, reason, total_dur "
+                                  "FROM android_app_process_starts"),
+                         ["com.app,com.app.Sync,service,160",
+                          "com.other, some.action,broadcast,150"])
+
+
+def wait(owner, tid, holds, waits, n=0):
+    return (f"monitor contention with owner {owner} ({tid}) at void {holds}(int)"
+            f"({holds}.java:3) waiters={n} blocking from int {waits}(long)({waits}.java:4)")
+
+
+class Locks(Case):
+    def setUp(self):
+        super().setUp()
+        self.make(*slices((90, 95, APP, APP, "shelf_lock_acquire"),
+                          (100, 300, APP, APP,
+                           wait("RenderThread", DRAWER, "a.B.hold", "a.B.want")),
+                          (310, 320, APP, APP, "shelf_lock_held"),
+                          (80, 400, DRAWER, APP, "binder reply"),
+                          (90, 350, DRAWER, APP, wait("com.app", 6, "a.C.keep", "a.C.ask", 1)),
+                          (100, 110, DRAWER, APP, "Lock contention on a monitor lock"),
+                          (500, 510, APP, APP, "monitor contention with nobody")))
+
+    def test_waits(self):
+        names = ("short_blocking_method, short_blocked_method, blocking_src, waiter_count, "
+                 "blocked_thread_name, blocking_thread_name, blocking_tid, ts, dur, monotonic_dur, "
+                 "is_blocked_thread_main, is_blocking_thread_main, binder_reply_ts, "
+                 "binder_reply_tid, lock_name")
+        self.assertEqual(
+            self.ask("android.monitor_contention",
+                     f"SELECT blocking_method, blocked_method, {names} "
+                     "FROM android_monitor_contention ORDER BY ts"),
+            ["void a.C.keep(int),int a.C.ask(long),a.C.keep,a.C.ask,a.C.keep.java:3,1,RenderThread,"
+             "com.app,6,90,260,,0,1,80,66,",
+             "void a.B.hold(int),int a.B.want(long),a.B.hold,a.B.want,a.B.hold.java:3,0,,"
+             "RenderThread,66,100,200,,1,0,,,shelf"])
+
+    def test_waits_for_those_who_wait(self):
+        self.assertEqual(self.ask("android.monitor_contention",
+                                  "SELECT c.ts, p.ts AS parent, k.ts AS child "
+                                  "FROM android_monitor_contention_chain c "
+                                  "LEFT JOIN slice p ON p.id = c.parent_id "
+                                  "LEFT JOIN slice k ON k.id = c.child_id ORDER BY 1"),
+                         ["90,,100", "100,90,"])
+
+    def test_what_the_owner_did(self):
+        self.make(*slices((1000, 1400, APP, APP,
+                           wait("RenderThread", DRAWER, "a.B.hold", "a.B.want"))),
+                  (950, DRAWER, f'sched_switch {{ prev_comm: "x" prev_pid: 0 prev_state: 0 '
+                   f'next_comm: "RenderThread" next_pid: {DRAWER} }}'),
+                  (1100, DRAWER, f'sched_switch {{ prev_comm: "RenderThread" prev_pid: {DRAWER} '
+                   'prev_state: 2 next_comm: "x" next_pid: 0 }'),
+                  (1300, DRAWER, f'sched_waking {{ pid: {DRAWER} comm: "RenderThread" }}'),
+                  (1350, DRAWER, f'sched_switch {{ prev_comm: "x" prev_pid: 0 prev_state: 0 '
+                   f'next_comm: "RenderThread" next_pid: {DRAWER} }}'),
+                  (1500, DRAWER, f'sched_switch {{ prev_comm: "RenderThread" prev_pid: {DRAWER} '
+                   'prev_state: 1 next_comm: "x" next_pid: 0 }'))
+        self.assertEqual(self.ask("android.monitor_contention",
+                                  "SELECT thread_state, thread_state_dur, thread_state_count FROM "
+                                  "android_monitor_contention_chain_thread_state_by_txn "
+                                  "ORDER BY 2"),
+                         ["R,50,1", "Running,150,2", "D,200,1"])
+        self.assertEqual(self.ask("android.monitor_contention",
+                                  "SELECT length(pprof) > 0 AS x FROM "
+                                  "android_monitor_contention_graph((SELECT upid FROM process "
+                                  "WHERE pid = 6))"), ["1"])
+
+
+class Rails(Case):
+    def test_energy(self):
+        def rails(ts, *values):
+            return packet(f"timestamp: {ts} power_rails {{ " + " ".join(
+                f"energy_data {{ index: {n} timestamp_ms: {ts // 1_000_000} energy: {value} }}"
+                for n, value in enumerate(values)) + " }", 3)
+        self.make((1, 1, text("I|1|begin")), (9_000_000_000, 1, text("I|1|end")), more=(
+            packet('timestamp: 1 power_rails { rail_descriptor { index: 0 rail_name: "S1M" '
+                   'subsys_name: "cpu" sampling_rate: 1 } rail_descriptor { index: 1 '
+                   'rail_name: "L2S_VDD" subsys_name: "display" sampling_rate: 1 } }', 3),
+            rails(1_000_000_000, 1000, 7), rails(2_000_000_000, 6000, 7),
+            rails(4_000_000_000, 9000, 27)))
+        self.assertEqual(self.ask("android.power_rails",
+                                  "SELECT ts, dur, power_rail_name, raw_power_rail_name, "
+                                  "CAST(energy_since_boot AS INT) AS a, "
+                                  "CAST(energy_since_boot_at_end AS INT) AS b, "
+                                  "CAST(average_power AS INT) AS c, "
+                                  "CAST(energy_delta AS INT) AS d "
+                                  "FROM android_power_rails_counters "
+                                  "WHERE raw_power_rail_name = 'S1M' ORDER BY ts"),
+                         ["1000000000,1000000000,power.S1M_uws,S1M,1000,6000,5,",
+                          "2000000000,2000000000,power.S1M_uws,S1M,6000,9000,1,5000",
+                          "4000000000,5000000000,power.S1M_uws,S1M,9000,,,3000"])
+        self.assertEqual(self.ask("android.power_rails",
+                                  "SELECT power_rail_name, raw_power_rail_name, friendly_name, "
+                                  "subsystem_name, machine_id FROM android_power_rails_metadata "
+                                  "ORDER BY 2"),
+                         ["power.L2S_VDD_uws,L2S_VDD,,display,0", "power.S1M_uws,S1M,,cpu,0"])
+
+
+if __name__ == "__main__":
+    unittest.main()
