@@ -7,23 +7,56 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
 
 #include "common/memory.h"
 
 #define MIN_CAPACITY 16
 
-uint64_t hash_bytes(const void *data, size_t size)
+struct hash_seed hash_seed = {0x9e3779b97f4a7c15ULL, 0x9fb21c651e98df25ULL};
+
+// The kernel gives each process 16 random bytes, for the case that getrandom() would wait or is
+// refused.
+__attribute__((constructor)) static void seed_draw(void)
+{
+    int saved = errno;
+    struct hash_seed drawn;
+    if (getrandom(&drawn, sizeof(drawn), GRND_NONBLOCK) != (ssize_t)sizeof(drawn)) {
+        const void *given = (const void *)(uintptr_t)getauxval(AT_RANDOM);
+        drawn = hash_seed;
+        if (given)
+            memcpy(&drawn, given, sizeof(drawn));
+        // Hashes must not tell these bytes: they are secrets of libc, too.
+        drawn.mask = hash_u64(drawn.mask ^ drawn.factor << 7);
+        drawn.factor = hash_u64(drawn.factor + drawn.mask);
+    }
+    hash_seed = (struct hash_seed){drawn.mask, drawn.factor | 1};
+    errno = saved;
+}
+
+static inline uint64_t bytes_mix(const void *data, size_t size, uint64_t (*mix)(uint64_t))
 {
     const uint8_t *p = data;
     uint64_t hash = 0x9e3779b97f4a7c15ULL ^ size;
     for (; size >= 8; p += 8, size -= 8) {
         uint64_t word;
         memcpy(&word, p, 8);
-        hash = hash_u64(hash ^ word);
+        hash = mix(hash ^ word);
     }
     uint64_t tail = 0;
     memcpy(&tail, p, size);
-    return hash_u64(hash ^ tail);
+    return mix(hash ^ tail);
+}
+
+uint64_t hash_bytes(const void *data, size_t size)
+{
+    return bytes_mix(data, size, hash_u64);
+}
+
+uint64_t table_hash_bytes(const void *data, size_t size)
+{
+    return bytes_mix(data, size, table_hash_u64);
 }
 
 static int map64_grow(struct map64 *map)
@@ -84,7 +117,7 @@ bool map64_remove(struct map64 *map, uint64_t key)
     if (!map->used[hole])
         return false;
     for (size_t i = (hole + 1) & mask; map->used[i]; i = (i + 1) & mask) {
-        size_t home = hash_u64(map->slots[i].key) & mask;
+        size_t home = table_hash_u64(map->slots[i].key) & mask;
         // The entry moves back unless its home lies cyclically after the hole.
         if (((i - home) & mask) < ((i - hole) & mask))
             continue;
@@ -104,6 +137,23 @@ const struct map64_slot *map64_next(const struct map64 *map, size_t *cursor)
             return &map->slots[i];
     }
     return NULL;
+}
+
+static int key_compare(const void *left, const void *right)
+{
+    const struct map64_slot *a = left, *b = right;
+    return a->key < b->key ? -1 : a->key > b->key;
+}
+
+struct map64_slot *map64_sorted(const struct map64 *map)
+{
+    struct map64_slot *sorted = memory_malloc((map->n + 1) * sizeof(*sorted));
+    size_t n = 0, cursor = 0;
+    for (const struct map64_slot *slot; sorted && (slot = map64_next(map, &cursor));)
+        sorted[n++] = *slot;
+    if (n)
+        qsort(sorted, n, sizeof(*sorted), key_compare);
+    return sorted;
 }
 
 void map64_clear(struct map64 *map)
@@ -160,7 +210,8 @@ uint32_t strset_find(const struct strset *set, const char *text, size_t size)
 {
     if (!set->n)
         return STRSET_NONE;
-    uint32_t slot = set->slots[strset_slot_of(set, text, size, (uint32_t)hash_bytes(text, size))];
+    uint32_t slot =
+        set->slots[strset_slot_of(set, text, size, (uint32_t)table_hash_bytes(text, size))];
     return slot ? slot - 1 : STRSET_NONE;
 }
 
@@ -176,7 +227,7 @@ uint32_t strset_add(struct strset *set, const char *text, size_t size)
     if (size >= UINT32_MAX || set->n >= STRSET_NONE - 1 ||
         (set->n + 1 > set->n_allocated && strset_grow(set) < 0))
         return strset_failed(set);
-    uint32_t hash = (uint32_t)hash_bytes(text, size);
+    uint32_t hash = (uint32_t)table_hash_bytes(text, size);
     size_t i = strset_slot_of(set, text, size, hash);
     if (set->slots[i])
         return set->slots[i] - 1;

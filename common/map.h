@@ -3,6 +3,10 @@
 // Two hash tables, both with open addressing and linear probing. `map64` maps u64 keys to u64
 // values (an index, an id, or a pointer cast to uintptr_t). `strset` gives each distinct byte
 // string a small id.
+//
+// Keys come from strangers, so the places of keys in a table depend on two random numbers of the
+// process (hash_seed). The order of map64_next() is another one in each run: code whose output
+// shows an order uses map64_sorted().
 #pragma once
 
 #include <stdbool.h>
@@ -25,20 +29,39 @@ struct map64 {
     size_t n, capacity;
 };
 
+#define HASH_FACTOR UINT64_C(0xe9846af9b1a615d)
+
+// The same in each process, for ids that reach an output. No place in a table: a stranger can
+// choose numbers whose hashes are alike.
 static inline uint64_t hash_u64(uint64_t x)
 {
     x ^= x >> 32;
-    x *= 0xe9846af9b1a615dULL;
+    x *= HASH_FACTOR;
     x ^= x >> 32;
-    x *= 0xe9846af9b1a615dULL;
+    x *= HASH_FACTOR;
     return x ^ (x >> 28);
+}
+
+// Random numbers, from before main() on; `factor` is odd. Constant afterwards.
+extern struct hash_seed {
+    uint64_t mask, factor;
+} hash_seed __attribute__((visibility("hidden")));
+
+// This hash is of this process only, for places in tables. Nobody outside can choose numbers with
+// like hashes.
+static inline uint64_t table_hash_u64(uint64_t x)
+{
+    __extension__ unsigned __int128 product =
+        (unsigned __int128)(x ^ hash_seed.mask) * hash_seed.factor;
+    x = ((uint64_t)product ^ (uint64_t)(product >> 64)) * HASH_FACTOR;
+    return x ^ (x >> 32);
 }
 
 // The slot of the key, or the free slot where it would be. The map has slots.
 static inline size_t map64_slot_of(const struct map64 *map, uint64_t key)
 {
     size_t mask = map->capacity - 1;
-    size_t i = hash_u64(key) & mask;
+    size_t i = table_hash_u64(key) & mask;
     while (map->used[i] && map->slots[i].key != key)
         i = (i + 1) & mask;
     return i;
@@ -68,6 +91,10 @@ void map64_done(struct map64 *map);
 // Returns the slots one by one, in no particular order, then NULL. Start with *cursor = 0. The map
 // must not change during the iteration.
 const struct map64_slot *map64_next(const struct map64 *map, size_t *cursor);
+
+// Returns copies of the slots (map->n), sorted by key, which the caller frees. Returns NULL if
+// memory ran out.
+struct map64_slot *map64_sorted(const struct map64 *map);
 
 struct strset_entry {
     const char *text; // owned by the set's arena; terminated
@@ -105,6 +132,7 @@ static inline const char *strset_text(const struct strset *set, uint32_t id)
 
 void strset_done(struct strset *set);
 
-// A well-mixed 64-bit hash of bytes. Not for tables with keys from an attacker: the hash does not
-// resist flooding.
+// Well-mixed 64-bit hashes of bytes: the same in each process (as hash_u64()), and of this process
+// only (as table_hash_u64()).
 uint64_t hash_bytes(const void *data, size_t size);
+uint64_t table_hash_bytes(const void *data, size_t size);

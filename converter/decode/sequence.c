@@ -18,7 +18,7 @@ _Static_assert(PB_DATA_LOSS_READ_GAP == 2 && PB_DATA_LOSS_SMB_FULL == 1 << LOSS_
 
 static uint64_t interned_key(uint32_t field, uint64_t iid)
 {
-    return hash_u64(iid) ^ (uint64_t)field * 0x9e3779b97f4a7c15ULL;
+    return table_hash_u64(iid) ^ (uint64_t)field * 0x9e3779b97f4a7c15ULL;
 }
 
 static int generation_start(struct sequences *sequences, struct sequence *sequence,

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/elements.h"
-#include "common/fnv.h"
+#include "common/map.h"
 #include "common/text.h"
 #include "common/vec.h"
 #include "converter/functions/arg_sets.h"
@@ -97,8 +97,8 @@ static void tree_free(void *userdata)
 
 static uint64_t child_hash(uint32_t parent, const char *name, uint32_t size, uint32_t position)
 {
-    uint64_t hash = fnv_add(FNV_BEGIN ^ parent, name, size);
-    return (hash ^ position) * 0x9e3779b97f4a7c15u >> 16;
+    uint64_t place = (uint64_t)parent << 32 | position;
+    return table_hash_u64(place ^ table_hash_bytes(name, size));
 }
 
 static uint32_t *child_slot(const struct tree *tree, uint32_t parent, const char *name,

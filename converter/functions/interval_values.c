@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/elements.h"
-#include "common/fnv.h"
+#include "common/map.h"
 #include "converter/functions/value_table.h"
 
 SQLITE_EXTENSION_INIT3
@@ -64,19 +64,17 @@ static void set_free(void *userdata)
 static uint64_t value_hash(uint64_t hash, sqlite3_value *value)
 {
     int type = sqlite3_value_type(value);
-    hash = fnv_add(hash, &type, 1);
-    if (type == SQLITE_INTEGER) {
-        int64_t number = sqlite3_value_int64(value);
-        return fnv_add(hash, &number, sizeof(number));
-    }
+    hash = table_hash_u64(hash + (uint64_t)type);
+    if (type == SQLITE_INTEGER)
+        return table_hash_u64(hash ^ (uint64_t)sqlite3_value_int64(value));
     if (type == SQLITE_FLOAT) {
         double number = sqlite3_value_double(value);
-        return fnv_add(hash, &number, sizeof(number));
+        return hash ^ table_hash_bytes(&number, sizeof(number));
     }
     if (type == SQLITE_NULL)
         return hash;
     const void *bytes = sqlite3_value_blob(value);
-    return fnv_add(hash, bytes, (size_t)sqlite3_value_bytes(value));
+    return hash ^ table_hash_bytes(bytes, (size_t)sqlite3_value_bytes(value));
 }
 
 static bool values_equal(sqlite3_value *a, sqlite3_value *b)
@@ -143,7 +141,7 @@ static bool slots_grow(struct interval_set *set)
 
 static uint64_t values_hash(sqlite3_value *const *values, int n, int step)
 {
-    uint64_t hash = FNV_BEGIN;
+    uint64_t hash = 0;
     for (int i = 0; i < n; i++)
         hash = value_hash(hash, values[i * step]);
     return hash;

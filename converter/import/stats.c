@@ -3,9 +3,11 @@
 // See stats.h.
 #include "converter/import/stats.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/vec.h"
 
 struct stat_def {
@@ -123,23 +125,15 @@ static void stat_write(struct database *db, uint32_t machine, enum stat stat, co
     cell_int(row, COL_stats_trace_id, 0);
 }
 
-static int key_compare(const void *left, const void *right)
-{
-    const struct map64_slot *a = left, *b = right;
-    return a->key < b->key ? -1 : a->key > b->key;
-}
-
-VEC_DEFINE(slot_vec, struct map64_slot);
-
 // `next`: the first indexed stat that is not written
 static void machine_write(const struct stats *stats, struct database *db, uint32_t machine,
-                          const struct slot_vec *slots, size_t *next)
+                          const struct map64_slot *slots, size_t *next)
 {
     for (enum stat stat = 0; stat < N_STATS; stat++) {
         if (!stat_defs[stat].indexed && (!machine || !is_of_all_traces(stat)))
             stat_write(db, machine, stat, NULL, stats->single.items[machine].values[stat]);
-        for (; *next < slots->n; ++*next) {
-            const struct map64_slot *slot = &slots->items[*next];
+        for (; *next < stats->indexed.n; ++*next) {
+            const struct map64_slot *slot = &slots[*next];
             uint32_t index = (uint32_t)slot->key;
             if (slot->key != stat_key(machine, stat, index))
                 break;
@@ -150,19 +144,12 @@ static void machine_write(const struct stats *stats, struct database *db, uint32
 
 void stats_write(const struct stats *stats, struct database *db)
 {
-    struct slot_vec slots = {0};
-    size_t cursor = 0;
-    const struct map64_slot *slot;
-    int r = 0;
-    while (r == 0 && (slot = map64_next(&stats->indexed, &cursor)))
-        r = slot_vec_push(&slots, *slot);
-    if (slots.n)
-        qsort(slots.items, slots.n, sizeof(*slots.items), key_compare);
+    CLEANUP(freep) struct map64_slot *slots = map64_sorted(&stats->indexed);
+    if (!slots)
+        failure_note(stats->failure, -ENOMEM);
     size_t next = 0;
-    for (uint32_t machine = 0; machine < stats->single.n && r == 0; machine++)
-        machine_write(stats, db, machine, &slots, &next);
-    slot_vec_done(&slots);
-    failure_note(stats->failure, r);
+    for (uint32_t machine = 0; slots && machine < stats->single.n; machine++)
+        machine_write(stats, db, machine, slots, &next);
 }
 
 void stats_done(struct stats *stats)

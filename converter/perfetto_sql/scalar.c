@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/map.h"
 #include "converter/perfetto_sql/engine_state.h"
 
 #define CALLS_MAX 1000      // of a function within itself
@@ -32,7 +33,7 @@ struct scalar {
 
 static struct kept *kept_slot(struct kept *kept, size_t n_slots, int64_t argument)
 {
-    size_t i = (size_t)((uint64_t)argument * 0x9e3779b97f4a7c15u >> 20) & (n_slots - 1);
+    size_t i = (size_t)table_hash_u64((uint64_t)argument) & (n_slots - 1);
     while (kept[i].value && kept[i].argument != argument)
         i = (i + 1) & (n_slots - 1);
     return &kept[i];

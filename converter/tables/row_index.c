@@ -688,11 +688,10 @@ static int group_write(struct writing *writing, uint32_t group)
 // Groups that are moved, or take others in, are sorted.
 static int moved_prepare(struct row_index *index)
 {
-    const struct map64_slot *move;
-    size_t at = 0;
-    int r = 0;
-    while (r == 0 && (move = map64_next(&index->moved, &at))) {
-        uint32_t groups[] = {(uint32_t)move->key, (uint32_t)move->value};
+    CLEANUP(freep) struct map64_slot *moves = map64_sorted(&index->moved);
+    int r = moves ? 0 : -ENOMEM;
+    for (size_t move = 0; r == 0 && move < index->moved.n; move++) {
+        uint32_t groups[] = {(uint32_t)moves[move].key, (uint32_t)moves[move].value};
         for (size_t i = 0; i < ELEMENTS(groups) && r == 0; i++) {
             struct log_group *group = group_log_group(&index->log, groups[i]);
             if (!group)

@@ -166,15 +166,13 @@ static void event_take(struct reader *reader, const struct stream *stream)
 
 static void open_spans_end(struct reader *reader)
 {
-    size_t cursor = 0;
-    const struct map64_slot *slot;
-    while ((slot = map64_next(&reader->open, &cursor))) {
-        int64_t ts = (int64_t)slot->value;
-        if (ts == NOT_OPEN)
-            continue;
-        span_take(reader, (enum work)(slot->key & 3), (int64_t)(slot->key >> 2), ts,
-                  reader->reclaim->last_ts);
-    }
+    CLEANUP(freep) struct map64_slot *open = map64_sorted(&reader->open);
+    if (!open)
+        out_of_memory(reader, -ENOMEM);
+    for (size_t i = 0; open && i < reader->open.n; i++)
+        if ((int64_t)open[i].value != NOT_OPEN)
+            span_take(reader, (enum work)(open[i].key & 3), (int64_t)(open[i].key >> 2),
+                      (int64_t)open[i].value, reader->reclaim->last_ts);
 }
 
 // -- events --

@@ -82,7 +82,7 @@ static struct entry *entry_linked(const struct retained_store *store, uint32_t l
 
 static uint32_t *bucket_of(const struct retained_store *store, uint32_t sequence_id, uint64_t key)
 {
-    uint64_t hash = hash_u64(key ^ hash_u64(sequence_id));
+    uint64_t hash = table_hash_u64(key ^ table_hash_u64(sequence_id));
     return &store->buckets[hash & (store->n_buckets - 1)];
 }
 

@@ -2,6 +2,7 @@
 #include "common/map.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/unit.h"
@@ -123,9 +124,120 @@ static void hashes_depend_on_every_byte_and_on_size(void **state)
         assert_int_not_equal(hash_bytes(bytes, size), zero);
 }
 
+// -- keys that a stranger chose --
+
+enum { CHOSEN = 40000, RUN_MAX = 1000 };
+
+// The inverse of hash_u64().
+static uint64_t number_of_hash(uint64_t hash)
+{
+    uint64_t inverse = 1;
+    for (int i = 0; i < 6; i++) // doubles the bits that are right
+        inverse *= 2 - HASH_FACTOR * inverse;
+    uint64_t x = hash ^ hash >> 28 ^ hash >> 56;
+    x *= inverse;
+    x ^= x >> 32;
+    x *= inverse;
+    return x ^ x >> 32;
+}
+
+static bool is_used(const void *table, size_t i)
+{
+    return ((const uint8_t *)table)[i];
+}
+
+static bool is_filled(const void *table, size_t i)
+{
+    return ((const uint32_t *)table)[i];
+}
+
+// The longest row of slots in use, which a search may have to walk over. A run does not depend on
+// what the hash is.
+static size_t longest_run(bool (*used)(const void *, size_t), const void *table, size_t n)
+{
+    size_t longest = 0, run = 0;
+    for (size_t i = 0; i < n; i++) {
+        run = used(table, i) ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+static size_t run_of_keys(uint64_t (*key)(uint64_t, unsigned), unsigned shift)
+{
+    struct map64 map = {0};
+    for (uint64_t i = 0; i < CHOSEN; i++)
+        assert_int_equal(map64_set(&map, key(i, shift), i), 0);
+    size_t longest = longest_run(is_used, map.used, map.capacity);
+    map64_done(&map);
+    return longest;
+}
+
+static uint64_t key_of_like_hash(uint64_t i, unsigned shift)
+{
+    return number_of_hash(i << shift);
+}
+
+static uint64_t key_in_steps(uint64_t i, unsigned shift)
+{
+    return i << shift;
+}
+
+static uint64_t key_of_two_halves(uint64_t i, unsigned shift)
+{
+    uint64_t half = i << shift % 16;
+    return half << 32 | half;
+}
+
+static void no_chosen_numbers_share_their_slots(void **state)
+{
+    (void)state;
+    assert_int_equal(hash_u64(number_of_hash(12345)), 12345);
+    for (unsigned shift = 0; shift <= 48; shift += 4) {
+        assert_in_range(run_of_keys(key_of_like_hash, shift), 1, RUN_MAX);
+        assert_in_range(run_of_keys(key_in_steps, shift), 1, RUN_MAX);
+        assert_in_range(run_of_keys(key_of_two_halves, shift), 1, RUN_MAX);
+    }
+}
+
+// Eight bytes are mixed in two steps: the bytes, and an empty rest.
+static void no_chosen_texts_share_their_slots(void **state)
+{
+    (void)state;
+    struct strset set = {0};
+    for (uint64_t i = 0; i < CHOSEN; i++) {
+        uint64_t text = number_of_hash(number_of_hash(i << 32)) ^ 0x9e3779b97f4a7c15ULL ^ 8;
+        assert_int_equal((uint32_t)hash_bytes(&text, sizeof(text)), 0);
+        assert_int_equal(strset_add(&set, (const char *)&text, sizeof(text)), i);
+    }
+    assert_in_range(longest_run(is_filled, set.slots, set.n_slots), 1, RUN_MAX);
+    strset_done(&set);
+}
+
+static void slots_are_sorted_by_key(void **state)
+{
+    (void)state;
+    struct map64 map = {0};
+    struct map64_slot *slots = map64_sorted(&map);
+    assert_non_null(slots);
+    free(slots);
+    for (uint64_t i = 1000; i-- > 0;)
+        assert_int_equal(map64_set(&map, i * 7, i), 0);
+    slots = map64_sorted(&map);
+    for (uint64_t i = 0; i < 1000; i++) {
+        assert_int_equal(slots[i].key, i * 7);
+        assert_int_equal(slots[i].value, i);
+    }
+    free(slots);
+    map64_done(&map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_chosen_numbers_share_their_slots),
+        cmocka_unit_test(no_chosen_texts_share_their_slots),
+        cmocka_unit_test(slots_are_sorted_by_key),
         cmocka_unit_test(an_empty_map_has_nothing),
         cmocka_unit_test(set_replaces_and_get_or_add_does_not),
         cmocka_unit_test(behaves_like_an_array),

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lists that Android's recorders dump once: users, interventions for games, and feature flags.
+#include <errno.h>
+
+#include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -81,12 +84,15 @@ static void users_now(struct import *im, const struct packet *packet)
 
 static void users_finish(struct import *im, void *state)
 {
-    size_t cursor = 0;
-    const struct map64_slot *slot;
-    while ((slot = map64_next(state, &cursor))) {
+    const struct map64 *users = state;
+    CLEANUP(freep) struct map64_slot *sorted = map64_sorted(users);
+    if (!sorted)
+        import_fail(im, -ENOMEM);
+    for (size_t i = 0; sorted && i < users->n; i++) {
         struct cell *row = database_row(im->db, TABLE__android_user, NULL);
-        cell_int(row, COL__android_user_android_user_id, (int64_t)slot->key);
-        cell_text(row, COL__android_user_type, strset_text(&im->strings, (uint32_t)slot->value));
+        cell_int(row, COL__android_user_android_user_id, (int64_t)sorted[i].key);
+        cell_text(row, COL__android_user_type,
+                  strset_text(&im->strings, (uint32_t)sorted[i].value));
     }
 }
 

@@ -2,6 +2,8 @@
 //
 // GPUs, their frequencies, memory and logs. A GPU exists from its first mention. GpuInfo has the
 // facts; the place in GpuInfo's list is the number of a GPU.
+#include <errno.h>
+
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -132,13 +134,15 @@ static void facts_set(struct import *im, struct cell *row, const struct gpu *gpu
 static void info_finish(struct import *im, void *state)
 {
     const struct gpu_vec *gpus = state;
-    size_t cursor = 0;
-    const struct map64_slot *slot;
-    while ((slot = map64_next(&gpu_numbers(im)->map, &cursor))) {
-        if (slot->key >> 32 != im->machine->number)
+    const struct map64 *numbers = &gpu_numbers(im)->map;
+    CLEANUP(freep) struct map64_slot *sorted = map64_sorted(numbers);
+    if (!sorted)
+        import_fail(im, -ENOMEM);
+    for (size_t i = 0; sorted && i < numbers->n; i++) {
+        if (sorted[i].key >> 32 != im->machine->number)
             continue;
-        uint32_t number = (uint32_t)slot->key;
-        struct cell *row = database_row_with_id(im->db, TABLE_gpu, (int64_t)slot->value);
+        uint32_t number = (uint32_t)sorted[i].key;
+        struct cell *row = database_row_with_id(im->db, TABLE_gpu, (int64_t)sorted[i].value);
         cell_int(row, COL_gpu_gpu, number);
         cell_int(row, COL_gpu_machine_id, im->machine->number);
         if (number < gpus->n)

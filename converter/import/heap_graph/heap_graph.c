@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/import/heap_graph/parts.h"
@@ -144,12 +145,13 @@ static void heap_graph_sorted(struct import *im, const struct packet *packet)
 static void heap_graph_finish(struct import *im, void *userdata)
 {
     struct heap_graphs *state = userdata;
-    size_t cursor = 0;
-    const struct map64_slot *slot;
+    CLEANUP(freep) struct map64_slot *open = map64_sorted(&state->open);
+    if (!open)
+        import_fail(im, -ENOMEM);
     if (state->open.n)
         stats_add(&im->stats, STAT_heap_graph_non_finalized_graph, 1);
-    while (!import_failed(im) && (slot = map64_next(&state->open, &cursor)))
-        graph_finish(im, state, (struct graph *)(uintptr_t)slot->value);
+    for (size_t i = 0; i < state->open.n && !import_failed(im); i++)
+        graph_finish(im, state, (struct graph *)(uintptr_t)open[i].value);
     vec_foreach(&state->rows, graph) {
         struct cell *row = database_row_with_id(im->db, TABLE_heap_graph, graph->id);
         cell_int(row, COL_heap_graph_ts, graph->ts);

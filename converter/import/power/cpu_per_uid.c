@@ -3,6 +3,9 @@
 // CpuPerUidData: CPU time of every user, by cluster of CPUs. The first value of a user on a
 // sequence is the time since boot; later values are increments. Android's users for isolated and
 // shared processes are many and short-lived: each range of them counts as one user.
+#include <errno.h>
+
+#include "common/cleanup.h"
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
 #include "protos/fields.h"
@@ -155,16 +158,17 @@ static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
 static void cpu_per_uid_finish(struct import *im, void *state)
 {
     const struct uids *all = state;
-    size_t cursor = 0;
-    const struct map64_slot *slot;
-    while ((slot = map64_next(&all->used_ms, &cursor))) {
-        uint32_t uid = (uint32_t)(slot->key >> 32), cluster = (uint32_t)slot->key;
+    CLEANUP(freep) struct map64_slot *used = map64_sorted(&all->used_ms);
+    if (!used)
+        import_fail(im, -ENOMEM);
+    for (size_t i = 0; used && i < all->used_ms.n; i++) {
+        uint32_t uid = (uint32_t)(used[i].key >> 32), cluster = (uint32_t)used[i].key;
         uint32_t track = uid_track(im, uid, cluster);
         struct cell *row = database_row(im->db, TABLE__android_cpu_per_uid, NULL);
         cell_int(row, COL__android_cpu_per_uid_track_id, track);
         cell_int(row, COL__android_cpu_per_uid_uid, uid);
         cell_int(row, COL__android_cpu_per_uid_cluster, cluster);
-        cell_int(row, COL__android_cpu_per_uid_total_cpu_millis, (int64_t)slot->value);
+        cell_int(row, COL__android_cpu_per_uid_total_cpu_millis, (int64_t)used[i].value);
     }
 }
 

@@ -18,7 +18,7 @@
 
 static uint64_t class_key(struct text name, uint32_t package)
 {
-    return hash_bytes(name.at, name.size) ^ hash_u64(package);
+    return table_hash_bytes(name.at, name.size) ^ table_hash_u64(package);
 }
 
 // Colliding keys take the next free key. *ret_key is the key of the class, or the key to add it
@@ -48,7 +48,7 @@ static struct obfuscated_field *field_find(const struct deobfuscation *all, cons
                                            size_t size, uint64_t *ret_key)
 {
     const uint64_t *index;
-    for (*ret_key = hash_bytes(name, size); (index = map64_find(&all->by_field, *ret_key));
+    for (*ret_key = table_hash_bytes(name, size); (index = map64_find(&all->by_field, *ret_key));
          ++*ret_key) {
         struct obfuscated_field *found = &all->fields.items[*index];
         if (field_is(found, name, size))
