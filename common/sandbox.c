@@ -130,7 +130,6 @@ static const int refused_always[] = {
     SYS_delete_module,
     SYS_kexec_load,
     SYS_bpf,
-    SYS_perf_event_open,
     SYS_userfaultfd,
     NR_IO_URING_SETUP,
     NR_IO_URING_ENTER,
@@ -165,7 +164,8 @@ static const int refused_always[] = {
 // Calls that no parser needs.
 static const int refused_to_parsers[] = {
     // other processes
-    SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, NR_PIDFD_OPEN, NR_PROCESS_MADVISE,
+    SYS_perf_event_open, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, NR_PIDFD_OPEN,
+    NR_PROCESS_MADVISE,
     // the network, and through it other programs
     SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen, SYS_accept, SYS_accept4,
     // rights

@@ -23,11 +23,13 @@
 
 #define BIT(capability) ((uint64_t)1 << (capability))
 
-// CAP_CHECKPOINT_RESTORE, which older headers lack.
+// Capabilities that older headers lack.
+#define PERFMON            38
 #define CHECKPOINT_RESTORE 40
 
 static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes of all users
                              BIT(CAP_SYS_PTRACE) |      // maps, heaps
+                             BIT(PERFMON) |             // samples of call stacks
                              BIT(CAP_FOWNER) |          // mincore() of other users' files
                              BIT(CHECKPOINT_RESTORE) |  // files that processes have mapped
                              BIT(CAP_SYSLOG) |          // names of kernel functions

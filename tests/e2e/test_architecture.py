@@ -99,7 +99,6 @@ ALLOWED = {
                                              "files that were installed with this program"),
     "producer/sources/heap/names_roots.c": ("readlink text_file_span", OWN_PROC),
     "producer/heap/heap_owner.c": ("stat", OWN_PROC),
-    "producer/sources/perf/perf_kernel.c": ("text_file_open", PROC),
     "producer/sources/perf/perf_open.c": ("opendir text_file_span", KERNEL + "; " + PROC),
     "producer/sources/perf/perf_settings.c": ("text_file_span", KERNEL),
     "producer/sources/perf/perf_source.c": ("text_file_span", OWN_PROC),

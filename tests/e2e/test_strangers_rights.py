@@ -16,6 +16,7 @@ import states
 import strangers
 from strangers_daemon import Daemon
 from test_heap import LIBRARY
+from test_stacks import TRUTH, rows
 
 
 @lib.needs_root
@@ -38,7 +39,16 @@ class MembersSee(unittest.TestCase):
                        env=self.daemon.env, user=strangers.UID,
                        group=strangers.UID, extra_groups=[])
         self.assertNotIn("in this process", done.stderr)
-        return done, lib.decode(self.dir / "out" / "trace")
+        trace = self.dir / "out" / "trace"
+        return done, lib.decode(trace) if trace.exists() else []
+
+    def record_of_root(self, config):
+        path = self.dir / "config"
+        path.write_text("buffers { size_kb: 8192 } duration_ms: 1200 " + config)
+        done = lib.run(lib.MMTRACE, "record", "--no-verdict", "-c", path, "-o",
+                       self.dir / "trace", env=self.daemon.env)
+        self.assertNotIn("in this process", done.stderr)
+        return done, lib.decode(self.dir / "trace")
 
     @staticmethod
     def files(packets):
@@ -104,11 +114,73 @@ class MembersSee(unittest.TestCase):
         self.assertIn(f"process {pid} is not profiled", done.stderr)
 
 
+    SAMPLED = """data_sources { config { name: "linux.perf" perf_event_config {
+        timebase { counter: SW_CPU_CLOCK frequency: 1000 } %s
+        callstack_sampling { kernel_frames: true user_frames: UNWIND_FRAME_POINTER } } } }"""
+
+    def burner(self, uid):
+        process = subprocess.Popen([TRUTH, "burn", "60"], user=uid, group=uid, extra_groups=[])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process.pid
+
+    def test_stacks(self):
+        """Samples are of the member's own processes, and of the programs' part alone."""
+        pids = {uid: self.burner(uid) for uid in (0, strangers.UID, strangers.UID + 1)}
+        done, packets = self.record(self.SAMPLED % "")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        samples = lib.of_kind(packets, "perf_sample")
+        self.assertEqual({sample.one("perf_sample", "pid") for sample in samples},
+                         {pids[strangers.UID]})
+        self.assertEqual({sample.one("perf_sample", "cpu_mode") for sample in samples},
+                         {"MODE_USER"})
+        self.assertIn("the kernel's part is left out", self.daemon.said())
+        # Root's recording has all of these.
+        done, packets = self.record_of_root(self.SAMPLED % "")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        seen = {sample.one("perf_sample", "pid")
+                for sample in lib.of_kind(packets, "perf_sample")
+                if "pid" in sample.one("perf_sample")}
+        self.assertEqual(set(pids.values()) - seen, set())
+
+    def test_stacks_of_events_of_all_users(self):
+        """A recording that would show processes of other users is refused; the command says so."""
+        done, packets = self.record(self.SAMPLED % "followers { counter: SW_PAGE_FAULTS }")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("root may record them", done.stderr)
+        self.assertEqual(lib.of_kind(packets, "perf_sample"), [])
+
+    def test_stacks_of_set_uid_programs(self):
+        """A set-uid program that soon executes a program of the member's is not shown, whether or
+        not the judgement comes after its end."""
+        program, own_program = self.dir / "set_uid_program", self.dir / "own_program"
+        for path, mode in ((program, 0o4755), (own_program, 0o755)):
+            shutil.copy(TRUTH, path)
+            path.chmod(mode)
+        process = subprocess.Popen([program, "turn", "0.02", own_program], user=strangers.UID,
+                                   group=strangers.UID, extra_groups=[])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        own = self.burner(strangers.UID)
+        done, _ = self.record(self.SAMPLED % "ring_buffer_read_period_ms: 300")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIsNone(process.poll())
+        # Code of a program whose mappings are unknown is "/[anon]".
+        leaves = rows(self.dir / "out" / "trace",
+                      "SELECT DISTINCT pid, m.name FROM perf_sample s JOIN thread USING (utid) "
+                      "JOIN process USING (upid) JOIN stack_profile_callsite c ON c.id = "
+                      "s.callsite_id JOIN stack_profile_frame f ON f.id = c.frame_id "
+                      "JOIN stack_profile_mapping m ON m.id = f.mapping")
+        self.assertIn([own, str(TRUTH)], leaves)
+        self.assertEqual({pid for pid, _ in leaves} | {process.pid}, {own, process.pid})
+        self.assertEqual([leaf for leaf in leaves if leaf[1] in ("/[anon]", str(program))], [])
+
+
 @lib.needs_root
 class Rights(unittest.TestCase):
     """The rights of root that the daemon keeps, also where no service manager removes the rest."""
 
-    KEPT = {1 << n for n in (2, 3, 5, 6, 7, 14, 19, 23, 24, 34, 40)}
+    KEPT = {1 << n for n in (2, 3, 5, 6, 7, 14, 19, 23, 24, 34, 38, 40)}
     SYS_ADMIN, SYS_MODULE, DAC_OVERRIDE, CHOWN, NET_ADMIN = (1 << n for n in (21, 16, 1, 0, 12))
 
     def rights(self, process):

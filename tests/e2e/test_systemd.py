@@ -42,6 +42,14 @@ data_sources { config { name: "linux.page_residency" page_residency_config { pat
   period_ms: 500 } } }
 data_sources { config { name: "linux.system_info" } }
 """
+STACKS = """
+buffers { size_kb: 8192 }
+duration_ms: 1000
+data_sources { config { name: "linux.system_info" } }
+data_sources { config { name: "linux.perf" perf_event_config {
+    timebase { counter: SW_CPU_CLOCK frequency: 100 }
+    callstack_sampling { kernel_frames: true user_frames: UNWIND_FRAME_POINTER } } } }
+"""
 
 # Arguments: the folder of the test, the manager.
 MACHINE = """
@@ -259,6 +267,14 @@ class Units(unittest.TestCase):
                              r"process \d+ is not profiled: the recorder may not trace it "
                              r"\(.*heap\.conf of the systemd unit\)")
 
+    def test_stacks_take_more(self):
+        self.start()
+        done, packets = self.record(STACKS)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"linux\.perf is not recorded: .*\(.*heap\.conf of the "
+                                      r"systemd unit\)")
+        self.assertTrue(lib.of_kind(packets, "cpu_info"))
+
     @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
     def test_the_addition(self):
         """With heap.conf: heaps of programs of any user, and the verdict of a trace in the log."""
@@ -266,6 +282,11 @@ class Units(unittest.TestCase):
         for uid in (0, strangers.UID):
             done, is_profiled = self.heap(uid, 3000)
             self.assertEqual((done.returncode, is_profiled), (0, True), done.stderr)
+        done, packets = self.record(STACKS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(lib.of_kind(packets, "perf_sample"))
+        # Functions of the kernel have names: systemd opens the file that has them.
+        self.assertNotIn("functions of the kernel have no names", self.machine.log())
         self.machine.run(lib.MMTRACE, "trigger", "test")
         lib.wait_for(self.traces, self.machine.log)
         lib.wait_for(lambda: re.search(r"\.pftrace: +\S", self.machine.log()), self.machine.log)

@@ -5,6 +5,8 @@
 //     stack_truth burn SECONDS      three functions use CPU time, and it prints how much each used
 //     stack_truth touch PAGES       one function touches so many pages for the first time
 //     stack_truth read FILE GROUP   joins a memory cgroup, and one function reads the file
+//     stack_truth turn SECONDS PROGRAM   uses CPU time, gives up the rights of a set-uid program,
+//                                        and executes the other program, which does the same
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,6 +104,17 @@ static int read_in_group(const char *path, const char *group)
     return 0;
 }
 
+static int turn(const char *own, const char *seconds, const char *other)
+{
+    double end = cpu_now() + atof(seconds);
+    while (cpu_now() < end)
+        burn_hot(100000);
+    if (setresuid(getuid(), getuid(), getuid()) == 0)
+        execl(other, other, "turn", seconds, own, (char *)NULL);
+    perror(other);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "burn") == 0)
@@ -110,6 +123,10 @@ int main(int argc, char **argv)
         return touch((size_t)atol(argv[2]));
     if (argc == 4 && strcmp(argv[1], "read") == 0)
         return read_in_group(argv[2], argv[3]);
-    fprintf(stderr, "usage: stack_truth burn SECONDS | touch PAGES | read FILE GROUP\n");
+    if (argc == 4 && strcmp(argv[1], "turn") == 0)
+        return turn(argv[0], argv[2], argv[3]);
+    fprintf(stderr,
+            "usage: stack_truth burn SECONDS | touch PAGES | read FILE GROUP | turn SECONDS "
+            "PROGRAM\n");
     return 2;
 }

@@ -103,16 +103,23 @@ static int parse_symbol_line(struct kernel_symbols *symbols, const char *line, s
 
 // A service manager may pass the file as standard input (StandardInput=file:/proc/kallsyms). The
 // kernel checks rights when the file is opened, so this process needs none.
-static FILE *open_symbols(const char *path)
+int kernel_symbols_open(const char *path)
 {
     char input[64];
     ssize_t n = readlink("/proc/self/fd/0", input, sizeof(input) - 1);
     input[n > 0 ? n : 0] = '\0';
     int fd = str_eq(input, path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
-    if (fd < 0)
-        return fopen(path, "re");
-    lseek(fd, 0, SEEK_SET);
-    FILE *file = fdopen(fd, "r");
+    if (fd >= 0)
+        lseek(fd, 0, SEEK_SET);
+    else
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static FILE *open_symbols(const char *path)
+{
+    int fd = kernel_symbols_open(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file)
         close_fd(fd);
     return file;

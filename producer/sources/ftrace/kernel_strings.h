@@ -58,6 +58,9 @@ uint32_t kernel_symbols_number(struct kernel_symbols *symbols, uint64_t address)
 // Numbers restart at 1. Names stay.
 void kernel_symbols_forget_numbers(struct kernel_symbols *symbols);
 
+// Opens the kallsyms text at `path`. Returns the descriptor, or a negative errno.
+int kernel_symbols_open(const char *path);
+
 // Reads functions (types t, T, w, W) from the kallsyms text at `path`. Returns 0; -ENOMEM; -EPERM
 // if the kernel hides the addresses; or the errno of reading.
 int kernel_symbols_load(struct kernel_symbols *symbols, const char *path, struct err *err);

@@ -5,12 +5,16 @@
 #include "producer/sources/perf/perf_kernel.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "producer/ground/proc_text.h"
+#include "producer/sources/ftrace/kernel_strings.h"
 
 #define PIECE     (256u << 10)
 #define NAMES_MAX (UINT32_C(64) << 20)
@@ -57,12 +61,14 @@ static int compare(const void *left, const void *right)
 int perf_kernel_read(struct perf_kernel *kernel, const char *proc)
 {
     char *piece CLEANUP(freep) = malloc(PIECE + 1);
-    struct text_file file CLEANUP(text_file_close) = {.fd = -1};
-    int r = piece ? text_file_open(&file, 0, proc, "/kallsyms") : -ENOMEM;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/kallsyms", proc);
+    int fd CLEANUP(close_fdp) = kernel_symbols_open(path);
+    int r = fd < 0 ? fd : piece ? 0 : -ENOMEM;
     size_t kept = 0;
     perf_kernel_done(kernel);
     for (ssize_t n = 1; r == 0 && n > 0;) {
-        n = read(file.fd, piece + kept, PIECE - kept);
+        n = read(fd, piece + kept, PIECE - kept);
         if (n < 0)
             r = -errno;
         if (n <= 0)

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define SMALL_RECORD 8192 // records other than samples are smaller: paths are the longest part
+
 int perf_ring_map(struct perf_ring *ring, int fd, uint32_t pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -113,7 +115,11 @@ void perf_rings_end(struct perf_ring_vec *rings)
 {
     vec_foreach(rings, ring) {
         struct perf_event_mmap_page *page = ring->pages;
-        if (page)
-            __atomic_store_n(&page->data_tail, ring->tail, __ATOMIC_RELEASE);
+        if (!page)
+            continue;
+        uint64_t begin = page->data_tail;
+        __atomic_store_n(&page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
+        uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_SEQ_CST);
+        ring->was_full = head - begin + SMALL_RECORD > ring->data_size;
     }
 }

@@ -23,6 +23,7 @@ struct perf_ring {
     size_t record_size;
     uint8_t *copy; // owned; a record that wraps around the end of the ring
     uint64_t n_damaged;
+    bool was_full; // since the round before, a record may have found no room
 };
 VEC_DEFINE(perf_ring_vec, struct perf_ring);
 
@@ -36,5 +37,5 @@ void perf_rings_begin(struct perf_ring_vec *rings, const struct perf_layout *lay
 // next call.
 struct perf_ring *perf_rings_next(struct perf_ring_vec *rings, const struct perf_layout *layout,
                                   uint64_t time_max);
-// Gives the room of all records that were returned back to the kernel.
+// Gives the room of all records that were returned back to the kernel, and sets was_full.
 void perf_rings_end(struct perf_ring_vec *rings);

@@ -5,6 +5,12 @@
 // A timer reads the rings of all CPUs. A sample becomes a stack of frames at once, while its
 // process perhaps still lives. It is written when the frames have their names, which a helper reads
 // from the files; until then it waits, and not longer than WAIT_MAX.
+//
+// If the user who asked may not trace all processes, a process is judged when its first sample is
+// read, a moment after the sample was taken. Another program may run in the process by then: a
+// set-uid program may have executed a program of the user's. Such a sample therefore waits until
+// all records up to the judgement are read. It is left out if the process executed a program or
+// ended in between, or if a record may be lost.
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -55,7 +61,9 @@ struct perf_source {
     // Samples that wait, one behind the other.
     uint8_t *waiting;
     size_t waiting_size, waiting_capacity, sample_size;
-    bool is_started, has_ended, is_kernel_read;
+    bool is_started, has_ended, is_kernel_read, is_limited;
+    uint64_t read_until; // all records up to this time are read
+    int n_doubted;       // rounds whose samples are doubtful, from this one on
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
     char problem[ERR_MAX];
 };
@@ -95,7 +103,11 @@ static void waiting_write(struct perf_source *perf, bool all)
         struct perf_waiting *sample = waiting_at(perf, at);
         bool is_ready = all || now >= sample->deadline || sample->stack == CODE_STACK_NONE ||
                         perf_code_is_ready(&perf->code, sample->stack);
-        if (is_ready) {
+        if (sample->is_doubtful) {
+            perf->n_left_out++;
+            continue;
+        }
+        if (is_ready && sample->sure_from <= perf->read_until) {
             written(perf, perf_write_sample(&perf->writer, sample));
             continue;
         }
@@ -109,6 +121,42 @@ static void waiting_write(struct perf_source *perf, bool all)
         perf_code_forget(&perf->code);
         perf_writer_renew(&perf->writer);
     }
+}
+
+// Returns whether the process executes, begins or ends. A judgement after this record says nothing
+// about samples before it.
+static bool changes_process(const struct perf_record *record)
+{
+    return record->kind == PERF_EXECUTED ||
+           (record->kind == PERF_FORKED && record->pid != record->forked.parent_pid) ||
+           (record->kind == PERF_EXITED && record->pid == record->tid);
+}
+
+static void process_doubt(struct perf_source *perf, uint32_t pid, uint64_t time)
+{
+    if (!perf_tasks_judged_since(&perf->tasks, (int32_t)pid, time))
+        return;
+    for (size_t at = 0; at < perf->waiting_size; at += perf->sample_size) {
+        struct perf_waiting *sample = waiting_at(perf, at);
+        sample->is_doubtful |=
+            sample->pid == pid && sample->ring_time <= time && time <= sample->sure_from;
+    }
+}
+
+// Records may be lost in this round and the next one.
+static void round_doubt(struct perf_source *perf, size_t waiting_before)
+{
+    vec_foreach(&perf->rings, ring)
+        if (ring->was_full)
+            perf->n_doubted = 2;
+    if (!perf->is_limited || perf->n_doubted == 0)
+        return;
+    perf->n_doubted--;
+    for (size_t at = 0; at < perf->waiting_size; at += perf->sample_size) {
+        struct perf_waiting *sample = waiting_at(perf, at);
+        sample->is_doubtful |= at >= waiting_before || sample->sure_from > perf->read_until;
+    }
+    perf_tasks_doubt(&perf->tasks);
 }
 
 static void names_came(void *userdata)
@@ -187,7 +235,10 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
                                 .pid = record->pid,
                                 .tid = record->tid,
                                 .mode = record->sample.mode,
-                                .stack = CODE_STACK_NONE};
+                                .stack = CODE_STACK_NONE,
+                                .ring_time = record->time};
+    if (perf->is_limited && task->judged >= record->time)
+        to->sure_from = task->judged;
     memcpy(to->counts, record->sample.counts, perf->settings.n_events * sizeof(uint64_t));
     if (skipped) {
         perf->n_too_many++;
@@ -217,6 +268,8 @@ static void record_take(struct perf_source *perf, const struct perf_record *reco
                         record->n_lost);
         break;
     default:
+        if (perf->is_limited && changes_process(record))
+            process_doubt(perf, record->pid, record->time);
         perf_tasks_note(&perf->tasks, record);
         break;
     }
@@ -257,10 +310,13 @@ static void rings_read(void *userdata)
     struct perf_source *perf = userdata;
     clock_compare(perf);
     uint64_t time_max = (uint64_t)nsec_now(perf->opened.clock);
+    size_t waiting_before = perf->waiting_size;
     perf_rings_begin(&perf->rings, &perf->layout);
     for (struct perf_ring *ring; (ring = perf_rings_next(&perf->rings, &perf->layout, time_max));)
         record_take(perf, &ring->record);
     perf_rings_end(&perf->rings);
+    round_doubt(perf, waiting_before);
+    perf->read_until = time_max;
     perf_code_ask(&perf->code);
     waiting_write(perf, false);
     guard(perf);
@@ -343,6 +399,7 @@ static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *c
     perf->env = *env;
     perf->settings = settings;
     perf->layout = perf_events_layout(&perf->settings);
+    perf->is_limited = env->requester && env->requester->is_limited;
     perf->sample_size = sizeof(struct perf_waiting) + settings.n_events * sizeof(uint64_t);
     if (settings.n_shards > 1 && getrandom(&random, sizeof(random), GRND_NONBLOCK) > 0)
         random %= settings.n_shards;
@@ -400,6 +457,7 @@ static int perf_start(struct source *source, struct err *err)
     int r = perf_prepare(source, err);
     if (r < 0)
         return r;
+    perf->tasks.clock = perf->opened.clock;
     for (size_t i = 0; r == 0 && !polls && i < perf->opened.events.n; i++)
         if (perf->opened.events.items[i].output_fd < 0)
             r = ring_add(perf, perf->opened.events.items[i].fds[0]);
@@ -432,6 +490,8 @@ static void settle(struct perf_source *perf, nsec_t time)
     if (perf->settings.poll_period || perf->has_ended)
         return;
     rings_read(perf);
+    if (perf->is_limited && perf->is_started) // the first round's samples become sure
+        rings_read(perf);
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + time;
     while (perf->waiting_size > 0 && perf->code.n_calls > 0 &&
            nsec_now(CLOCK_MONOTONIC) < deadline &&
@@ -448,6 +508,10 @@ static void perf_flush(struct source *source)
 static void perf_stop(struct source *source)
 {
     struct perf_source *perf = (struct perf_source *)source;
+    if (perf->is_limited && perf->is_started && !perf->settings.poll_period) { // see settle()
+        rings_read(perf);
+        rings_read(perf);
+    }
     stop_events(perf);
     settle(perf, STOP_WAIT);
     uint64_t n_damaged = 0;

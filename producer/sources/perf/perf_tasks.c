@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/nsec.h"
 #include "producer/ground/maps.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
@@ -248,9 +249,24 @@ static bool is_in_scope(struct perf_tasks *tasks, struct perf_task *task)
 struct perf_task *perf_tasks_get(struct perf_tasks *tasks, int32_t pid)
 {
     struct perf_task *task = task_add(tasks, pid);
-    if (task && task->scope == TASK_UNDECIDED)
+    if (task && task->scope == TASK_UNDECIDED) {
         task->scope = is_in_scope(tasks, task) ? TASK_SAMPLED : TASK_LEFT_OUT;
+        task->judged = (uint64_t)nsec_now(tasks->clock);
+    }
     return task;
+}
+
+bool perf_tasks_judged_since(const struct perf_tasks *tasks, int32_t pid, uint64_t time)
+{
+    const struct perf_task *task = task_find(tasks, pid);
+    return task && task->judged > time;
+}
+
+void perf_tasks_doubt(struct perf_tasks *tasks)
+{
+    size_t cursor = 0;
+    for (const struct map64_slot *slot; (slot = map64_next(&tasks->by_pid, &cursor));)
+        ((struct perf_task *)(uintptr_t)slot->value)->scope = TASK_UNDECIDED;
 }
 
 uint32_t perf_task_frame(struct perf_tasks *tasks, struct perf_task *task, uint64_t address)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "common/map.h"
 #include "common/str.h"
@@ -37,6 +38,7 @@ struct perf_task {
     struct task_mapping_vec mappings;
     struct map64 frame_of; // address -> frame
     uint64_t generation;   // of the frames
+    uint64_t judged;       // when `scope` was decided, by the records' clock
 };
 VEC_DEFINE(perf_task_vec, struct perf_task *);
 
@@ -45,7 +47,8 @@ struct perf_tasks {
     const struct perf_settings *settings;
     const struct requester *requester;
     const char *proc;
-    uint32_t shard; // the sampled part of all processes
+    uint32_t shard;  // the sampled part of all processes
+    clockid_t clock; // of the records
 
     struct map64 by_pid;      // -> struct perf_task
     struct strset additional; // programs that were taken as they came
@@ -53,6 +56,13 @@ struct perf_tasks {
 };
 
 void perf_tasks_done(struct perf_tasks *tasks);
+
+// Returns whether the scope of a process was decided after `time`. The decision may be about a
+// program, or a process, that came later.
+bool perf_tasks_judged_since(const struct perf_tasks *tasks, int32_t pid, uint64_t time);
+
+// Decides the scope of each process anew, at its next sample: records are lost.
+void perf_tasks_doubt(struct perf_tasks *tasks);
 
 // Notes what a record other than a sample says.
 void perf_tasks_note(struct perf_tasks *tasks, const struct perf_record *record);

@@ -20,6 +20,9 @@ struct perf_waiting {
     uint32_t mode;         // a PERF_RECORD_MISC_CPUMODE
     uint32_t stack;        // CODE_STACK_NONE: none
     uint32_t unwind_error; // a Profiling.StackUnwindError
+    bool is_doubtful;      // perhaps of a program that the recording's user may not trace
+    uint64_t ring_time;    // by the records' clock
+    uint64_t sure_from;    // is written when all records up to this time are read; 0: at once
     uint64_t counts[];
 };
 
