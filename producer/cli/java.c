@@ -2,14 +2,20 @@
 //
 // `mmtrace java`: loads the agent into a VM, as jcmd PID JVMTI.agent_load, but without a JDK on the
 // machine; also stops the agent.
+//
+// The VM's user may have mounts in which a look-up never answers. Therefore a child does all that
+// looks into the VM's folders, and is killed when it is late or the command is to end.
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -22,6 +28,9 @@
 #include "producer/heap/vm_attach.h"
 #include "producer/heap/vm_process.h"
 #include "producer/sources/heap/heap_library.h"
+
+#define LOAD_MS  75000 // longer than a slow VM takes
+#define GRACE_MS 2000  // after a signal the child removes what it has made
 
 struct java_options {
     int32_t pid;
@@ -99,6 +108,14 @@ static int library_find(char *ret, size_t size, struct err *err)
     return err_hint(err, -ENOENT, "build it where a JDK is installed: -Djava=enabled");
 }
 
+// A child's result, in memory that it shares with its parent.
+struct outcome {
+    int result;
+    bool is_elsewhere; // the log is not below this process's root
+    char out[PATH_MAX];
+    struct err err;
+};
+
 // Makes the log's path as the VM sees the path: with the VM's own pid, and from the VM's root.
 static int out_path(const struct java_options *o, char *ret, size_t size, bool *ret_is_elsewhere,
                     struct err *err)
@@ -149,6 +166,69 @@ static int agent_stop(const struct java_options *o, const sigset_t *waiting, str
     return r < 0 ? r : vm_attach_load(o->pid, library, "stop", waiting, err);
 }
 
+static void begin(const struct java_options *o, const sigset_t *waiting, struct outcome *ret)
+{
+    int r = out_path(o, ret->out, sizeof(ret->out), &ret->is_elsewhere, &ret->err);
+    if (r == 0)
+        r = agent_load(o, ret->out, waiting, &ret->err);
+    ret->result = r; // last: a child that is killed has no result
+}
+
+static void stop(const struct java_options *o, const sigset_t *waiting, struct outcome *ret)
+{
+    ret->result = agent_stop(o, waiting, &ret->err);
+}
+
+// Waits until the child has ended, for at most `ms`. Returns false if it has not.
+static bool child_ends(int pipe_fd, int ms, const sigset_t *waiting)
+{
+    struct pollfd end = {.fd = pipe_fd, .events = POLLIN};
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    return ppoll(&end, 1, &time, waiting) > 0;
+}
+
+// Runs `work` in a child. A child that hangs in the kernel may outlive this process.
+static int in_child(const struct java_options *o, const sigset_t *waiting,
+                    void (*work)(const struct java_options *, const sigset_t *, struct outcome *),
+                    struct outcome *ret, struct err *err)
+{
+    static const int ends[] = {SIGTERM, SIGKILL};
+    int pipe_fds[2];
+    struct outcome *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || pipe2(pipe_fds, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "%d", (int)o->pid);
+    shared->result = -ETIMEDOUT;
+    pid_t child = fork();
+    if (child == 0) {
+        // A child that hangs must not hold the pipes of whoever started this command.
+        int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+            dup2(nowhere, fd);
+        work(o, waiting, shared);
+        _exit(0);
+    }
+    int r = child < 0 ? -errno : 0;
+    close(pipe_fds[1]);
+    if (child > 0) {
+        bool has_ended = child_ends(pipe_fds[0], LOAD_MS, waiting);
+        for (size_t i = 0; i < ELEMENTS(ends) && !has_ended; i++) {
+            kill(child, ends[i]);
+            has_ended = child_ends(pipe_fds[0], GRACE_MS, NULL);
+        }
+        waitpid(child, NULL, WNOHANG);
+    }
+    close(pipe_fds[0]);
+    *ret = *shared;
+    munmap(shared, sizeof(*shared));
+    if (r < 0)
+        return err_errno(err, r, "%d: a process that looks at its files", (int)o->pid);
+    if (ret->result < 0 && !ret->err.text[0])
+        return err_set(err, ret->result, "%d: its files do not answer in time", (int)o->pid);
+    *err = ret->err;
+    return ret->result;
+}
+
 static void pass(int number)
 {
     (void)number;
@@ -192,27 +272,24 @@ static void tell_begin(const struct java_options *o, const char *out, bool is_el
 static int run(void *userdata, struct err *err)
 {
     const struct java_options *o = userdata;
-    char out[PATH_MAX];
-    bool is_elsewhere = false;
+    struct outcome outcome;
     sigset_t waiting;
     signals_keep(&waiting);
     if (o->stop)
-        return agent_stop(o, &waiting, err);
+        return in_child(o, &waiting, stop, &outcome, err);
     int pidfd CLEANUP(close_fdp) = (int)syscall(SYS_pidfd_open, o->pid, 0);
-    int r = out_path(o, out, sizeof(out), &is_elsewhere, err);
-    if (r == 0)
-        r = agent_load(o, out, &waiting, err);
+    int r = in_child(o, &waiting, begin, &outcome, err);
     if (r < 0)
         return r;
     if (!o->quiet)
-        tell_begin(o, out, is_elsewhere);
+        tell_begin(o, outcome.out, outcome.is_elsewhere);
     if (!o->duration)
         return 0;
     if (wait_for_end(pidfd, o->duration, &waiting)) {
         fprintf(stderr, CLI_PROGRAM ": %d: has ended before its time was over\n", (int)o->pid);
         return 0;
     }
-    return agent_stop(o, &waiting, err);
+    return in_child(o, &waiting, stop, &outcome, err);
 }
 
 static const struct cli_command command = {

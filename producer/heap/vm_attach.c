@@ -6,7 +6,8 @@
 // and catches the signal. PID and /tmp are those of the VM's own namespaces.
 //
 // The owner of the VM's /tmp may put any socket there. Therefore the kernel is asked for the
-// process that listens.
+// process that listens. The folder may also be any folder of the machine, under another name in
+// mounts of the VM's user. Therefore files are made and removed with the rights of the VM's user.
 //
 // A second copy of the agent would be a separate agent, without knowledge of the first and without
 // the VM's samples. The loader identifies a library by the name of its load, even if the file no
@@ -98,16 +99,34 @@ static int vm_signal(const struct vm_process *vm, int number)
     return r < 0 ? -errno : 0;
 }
 
+static void file_remove(const struct vm_process *vm, int folder_fd, const char *file)
+{
+    vm_process_become(vm);
+    unlinkat(folder_fd, file, 0);
+    vm_process_become_self();
+}
+
+// Returns whether the folder is the machine's own /tmp.
+static bool is_own_tmp(int folder_fd)
+{
+    struct stat here, there;
+    return stat("/tmp", &here) == 0 && fstat(folder_fd, &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
 // Replaces a file that was left there: it may belong to any user, and the VM would not accept it.
+// In the machine's /tmp root may remove it, elsewhere only the VM's user.
 static int mark_make(const struct vm_process *vm, const char *file)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    unlinkat(vm->tmp_fd, file, 0);
+    if (is_own_tmp(vm->tmp_fd))
+        unlinkat(vm->tmp_fd, file, 0);
     vm_process_become(vm);
+    unlinkat(vm->tmp_fd, file, 0);
     int fd = openat(vm->tmp_fd, file, flags, 0600), r = fd < 0 ? -errno : 0;
     vm_process_become_self();
     close_fd(fd);
-    return r == -EEXIST ? 0 : r;
+    return r;
 }
 
 static int vm_wake(const struct request *request, const char *file, struct err *err)
@@ -124,7 +143,7 @@ static int vm_wake(const struct request *request, const char *file, struct err *
         if (r == 0 && (r = vm_signal(vm, 0)) == 0)
             r = vm_connect(vm);
     }
-    unlinkat(vm->tmp_fd, file, 0);
+    file_remove(vm, vm->tmp_fd, file);
     if (is_not_there(r))
         return err_set(err, -ETIMEDOUT,
                        "%d: the Java VM does not listen (-XX:+DisableAttachMechanism?)",
@@ -229,16 +248,19 @@ static int bytes_copy(int from, int to)
     return 0;
 }
 
-static int copy_make(int folder_fd, const char *name, const char *library)
+static int copy_make(const struct vm_process *vm, int folder_fd, const char *name,
+                     const char *library)
 {
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     int from CLEANUP(close_fdp) = open(library, O_RDONLY | O_CLOEXEC);
     if (from < 0)
         return -errno;
-    int to CLEANUP(close_fdp) =
-        openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700);
+    vm_process_become(vm);
+    int to CLEANUP(close_fdp) = openat(folder_fd, name, flags, 0700);
     int r = to < 0 ? -errno : bytes_copy(from, to);
     if (to >= 0 && r < 0)
         unlinkat(folder_fd, name, 0);
+    vm_process_become_self();
     return r;
 }
 
@@ -253,11 +275,11 @@ static int copy_ask(const struct request *request, const char *library, struct e
         return err_errno(err, r, "%d: a folder for the agent", (int)request->vm->pid);
     snprintf(name, sizeof(name), AGENT_LIBRARY_NAME "-%016" PRIx64 ".so", random);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    r = copy_make(folder_fd, name, library);
+    r = copy_make(request->vm, folder_fd, name, library);
     if (r < 0)
         return err_errno(err, r, "%d: its %s", (int)request->vm->pid, path);
     r = vm_ask(request, path, err);
-    unlinkat(folder_fd, name, 0);
+    file_remove(request->vm, folder_fd, name);
     return r;
 }
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,10 +176,16 @@ bool vm_process_sees(const struct vm_process *vm, const char *path)
            here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
-static bool takes_libraries(int fd)
+// Returns whether the VM's user may put a library into the folder.
+static bool takes_libraries(const struct vm_process *vm, int fd)
 {
     struct statvfs fs;
-    return fstatvfs(fd, &fs) == 0 && !(fs.f_flag & (ST_NOEXEC | ST_RDONLY));
+    if (fstatvfs(fd, &fs) < 0 || (fs.f_flag & (ST_NOEXEC | ST_RDONLY)))
+        return false;
+    vm_process_become(vm);
+    int r = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS);
+    vm_process_become_self();
+    return r == 0;
 }
 
 int vm_process_folder(const struct vm_process *vm, const char **ret)
@@ -186,7 +193,7 @@ int vm_process_folder(const struct vm_process *vm, const char **ret)
     static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm", "/run"};
     for (size_t i = 0; i < ELEMENTS(folders); i++) {
         int fd = open_in_root(vm->root_fd, folders[i] + 1, O_PATH | O_DIRECTORY);
-        if (fd >= 0 && takes_libraries(fd)) {
+        if (fd >= 0 && takes_libraries(vm, fd)) {
             *ret = folders[i];
             return fd;
         }
@@ -200,6 +207,7 @@ void vm_process_become(const struct vm_process *vm)
     if (geteuid() != 0)
         return;
     // If this is not permitted, root asks.
+    (void)!setgroups(0, NULL); // no groups of root's; they are not needed again
     if (setegid(vm->gid) == 0)
         (void)!seteuid(vm->uid);
 }
