@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
 # Headings of this project's own tables and views, with how their names begin.
 OUR_TABLES = {
+    "The database itself": ("mmsql_",),
     "Traces": ("trace", "input_file", "verdict"),
     "Memory": ("reclaim", "pressure", "vmstat_rate", "process_memory"),
     "One moment: bugreports, files of /proc": ("proc_", "kernel_log"),
@@ -36,9 +37,22 @@ own. `mmsql tables` prints the same lists.
 - `--tables NAME,...` fills only some tables. `--no-args`, `--no-ftrace` and `--no-sched` leave out
   large tables.
 - Times are nanoseconds of the trace clock, which is CLOCK_BOOTTIME unless the trace says otherwise.
-- A table exists and is empty if the trace does not have its packets.
+- A table exists and is empty if the trace does not have its packets. `mmsql_filled_table` has the
+  tables with rows.
+- The database has this page inside: `mmsql_schema` has each table, view and column, with types,
+  units, the rows that numbers refer to, and what they mean. Columns that refer to rows are declared
+  as foreign keys (`PRAGMA foreign_key_list`). SQLite checks none of them unless it is told to.
+- `PRAGMA user_version` and `mmsql_version` have the version of the schema. The version grows when a
+  table or column changes its name or meaning, or goes. New tables and columns leave it as it is.
+- `mmsql_trace`, `pressure_episode` and `reclaim_episode` have the wall clock as ISO 8601.
 
 ## Questions
+
+What is in this database, and what does a column mean?
+
+    SELECT table_name, n_rows FROM mmsql_filled_table;
+    SELECT column_name, type, unit, refers_table, doc FROM mmsql_schema
+    WHERE table_name = 'reclaim_episode';
 
 Which threads reclaimed, and for how long?
 

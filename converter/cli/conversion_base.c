@@ -10,6 +10,7 @@
 #include "converter/tables/database.h"
 #include "converter/tables/defend.h"
 #include "converter/tables/join.h"
+#include "converter/tables/schema_rows.h"
 #include "converter/tables/statement.h"
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
@@ -85,6 +86,8 @@ int run_make_base(struct run *run)
 {
     CLEANUP(database_freep) struct database *db = NULL;
     int r = database_create(run->working, run->err, &db);
+    if (r == 0)
+        schema_rows_write(db);
     if (r == 0)
         r = database_finish(db, NULL, NULL, run->err);
     if (r < 0)

@@ -17,6 +17,7 @@
 #include "converter/import/import_trace.h"
 #include "converter/tables/database.h"
 #include "converter/tables/join.h"
+#include "converter/tables/schema_rows.h"
 #include "converter/tables/statement.h"
 
 // The real-time offsets of two traces of one boot differ by the clock's slew between them; offsets
@@ -99,18 +100,20 @@ static int trace_try(struct run *run, const struct content *content, const char 
         err_set(run->err, -EBADMSG, "%s: not a Perfetto trace", content->name);
         r = err_hint(run->err, -EBADMSG, "it does not begin with a packet");
     }
+    bool is_part = path != run->working;
+    if (r == 0 && !is_part)
+        schema_rows_write(db);
     if (r == 0)
         r = database_finish(db, run_goes_on, run, run->err);
     uint64_t n_bytes = r == 0 ? database_n_bytes(db) : 0, n_rows = 0;
     bool has_maps = r == 0 && database_n_rows(db, TABLE_perf_map) > 0;
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
-        n_rows += database_n_rows(db, table);
+        n_rows += table == TABLE_mmsql_schema ? 0 : database_n_rows(db, table);
     db = database_free(db);
     budget_give(&run->budget, run->budget.output - run->budget.before);
     if (r < 0)
         return r;
     // During the join, the rows of a part exist twice.
-    bool is_part = path != run->working;
     budget_note(&run->budget, n_bytes);
     bool fits = budget_fits(&run->budget, is_part ? n_bytes : 0);
     if (!fits) {

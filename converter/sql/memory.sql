@@ -27,6 +27,7 @@ JOIN trace t ON t.id = m.trace_id;
 --   reclaimed_pages: Pages that it freed (direct and memcg reclaim).
 --   scanned_pages: Pages that the scanners of compaction passed.
 --   machine_id: Machine.
+--   utc: Begin on the wall clock (UTC, ISO 8601); NULL if the trace has no real time.
 CREATE VIEW reclaim_episode AS
 WITH
 event AS MATERIALIZED (
@@ -84,7 +85,9 @@ SELECT e.kind, e.ts, coalesce(e.dur, max(0, coalesce(t.end_ts, p.end_ts,
     (SELECT end_ts FROM trace_bounds)) - e.ts))
     AS dur, e.utid, t.upid, t.name AS thread_name, p.name AS process_name, e.cause,
     e.allocation_order,
-  e.gfp_flags, e.reclaimed_pages, e.scanned_pages, t.machine_id
+  e.gfp_flags, e.reclaimed_pages, e.scanned_pages, t.machine_id,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (e.ts + (SELECT realtime_offset - ts_shift FROM trace
+    ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS utc
 FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.upid = t.upid;
 
 -- The cost of reclaim and compaction for each process.
@@ -164,6 +167,7 @@ WINDOW w AS (PARTITION BY c.track_id, t.upid, p.pid, p.name, t.name, t.machine_i
 --     around it).
 --   processes: Processes that reclaimed for themselves.
 --   machine_id: Machine.
+--   utc: Begin on the wall clock (UTC, ISO 8601); NULL if the trace has no real time.
 CREATE VIEW pressure_episode AS
 WITH
 psi AS MATERIALIZED (
@@ -207,7 +211,9 @@ SELECT ts, dur,
                        WHERE psi.machine_id = e.machine_id AND name = 'psi.mem.full')) AS INTEGER)
     AS full_stall_ns,
   direct_reclaims, direct_reclaim_dur, kswapd_dur, compaction_dur, reclaimed_pages,
-  allocation_stalls, processes, machine_id
+  allocation_stalls, processes, machine_id,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (ts + (SELECT realtime_offset - ts_shift FROM trace
+    ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS utc
 FROM episode e;
 
 -- Pages that pinlists name, of the files whose residency was watched: merged, in whole pages.

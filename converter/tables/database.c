@@ -23,6 +23,7 @@
 #include "converter/tables/arg_views.h"
 #include "converter/tables/defend.h"
 #include "converter/tables/indexes.h"
+#include "converter/tables/meaning.h"
 #include "converter/tables/statement.h"
 #include "converter/tables/writer.h"
 
@@ -304,16 +305,27 @@ void database_move_track(struct database *db, enum table_id table, uint32_t from
     database_failed(db, writer_move_group(db->writer, table, from, to));
 }
 
+// Adds the table that the column refers to, for programs that show how tables hang together. SQLite
+// checks nothing unless a program asks for that.
+static void reference_sql(struct strbuf *sql, enum table_id table, const struct column_def *column)
+{
+    struct column_meaning meaning = column_meaning_of(table, column);
+    const struct table_def *of = &table_defs[meaning.of];
+    if (meaning.sense == SENSE_ROW && of->columns[0].key && !table_cluster(meaning.of))
+        strbuf_addf(sql, " REFERENCES \"%s\"", of->stored_name);
+}
+
 static void table_sql(struct strbuf *sql, const struct table_def *def)
 {
     const struct index_def *cluster = table_cluster((enum table_id)(def - table_defs));
     strbuf_addf(sql, "CREATE TABLE \"%s\"(", def->stored_name);
     for (size_t i = 0, n = 0; i < def->n_columns; i++) {
         const struct column_def *column = &def->columns[i];
-        if (!column->generated)
-            strbuf_addf(sql, "%s\"%s\" %s%s", n++ ? ", " : "", column->name,
-                        column_type_name(column->type),
-                        column->key && !cluster ? " PRIMARY KEY" : "");
+        if (column->generated)
+            continue;
+        strbuf_addf(sql, "%s\"%s\" %s%s", n++ ? ", " : "", column->name,
+                    column_type_name(column->type), column->key && !cluster ? " PRIMARY KEY" : "");
+        reference_sql(sql, (enum table_id)(def - table_defs), column);
     }
     if (cluster)
         cluster_sql(sql, cluster);
@@ -468,8 +480,8 @@ static int schema_make(struct database *db, const struct writer_result *written)
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     strbuf_addf(&sql,
                 "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
-                "PRAGMA cache_size=-%d; PRAGMA temp_store=FILE;",
-                CACHE_KIB);
+                "PRAGMA cache_size=-%d; PRAGMA temp_store=FILE; PRAGMA user_version=%d;",
+                CACHE_KIB, DATABASE_SCHEMA_VERSION);
     int code = sqlite3_exec(db->handle, sql.text, NULL, NULL, NULL);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
     if (code == SQLITE_OK)

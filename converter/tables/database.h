@@ -104,4 +104,8 @@ uint64_t database_n_bytes(const struct database *db);
 struct database *database_free(struct database *db);
 
 // In every database, so that mmsql recognises its own databases ("mmsq").
+// PRAGMA user_version. The number grows when a table or column changes its name or meaning, or
+// goes. New tables and columns leave the number as it is.
+#define DATABASE_SCHEMA_VERSION 1
+
 #define DATABASE_APPLICATION_ID 0x6d6d7371

@@ -9,35 +9,9 @@
 
 #include "common/err.h"
 #include "converter/tables/database.h"
-#include "converter/tables/schema.h"
+#include "converter/tables/meaning.h"
 
 struct sqlite3;
-
-// The meaning of a column's number, which decides how a join changes the number.
-enum column_sense {
-    SENSE_PLAIN,   // a plain number, unchanged
-    SENSE_ID,      // id of the row
-    SENSE_ROW,     // id of a row of the table `of`
-    SENSE_SPACE,   // shared by rows that belong together; numbered in the table `of`
-    SENSE_MACHINE, // a machine
-    SENSE_UCPU,    // a processor, see CPUS_MAX
-    SENSE_TIME,    // time of the trace's clock
-    SENSE_TRACE,   // a trace
-};
-
-struct column_meaning {
-    const char *table; // NULL: of any table
-    const char *column;
-    enum column_sense sense;
-    enum table_id of;
-};
-
-// Returns the meaning of a column. A column that no list has is SENSE_ID if it is the key, else
-// SENSE_PLAIN.
-struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column);
-
-// Returns true if a column of this name could be an id, so that the list must have it.
-bool column_must_have_meaning(const char *name);
 
 // Finds the shifts to the next ids of the database `handle`. If a part was made with these shifts
 // (database_shift_ids()), database_join() copies its rows unchanged. Returns 0 or a negative errno.

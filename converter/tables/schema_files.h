@@ -13,6 +13,8 @@
       "The methods of the stacks of allocation logs, one stack after the other.")                  \
     T(input_file, "The files that this database is made from; none is loaded twice.")              \
     T(kernel_log, "The kernel log of the minutes before a bugreport (kernel.log).")                \
+    T(mmsql_schema,                                                                                \
+      "Tables, views and columns of the database: types, units, and what they mean.")              \
     T(perf_map, "Files in which a runtime names the code that it made (perf-PID.map).")            \
     T(perf_map_code, "When runtimes made and gave up code, where they tell (perf-PID.map.times).") \
     T(perf_map_frame, "Frames that fall into code named by a map.")                                \
@@ -79,6 +81,17 @@
       "Size, inflated (bytes); for an archive, the size of the archive.")                          \
     C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
     C(input_file, trace_id, INT, "Trace, see trace; NULL: the file is no trace.")
+
+#define COLUMNS_mmsql_schema(K, C, G)                                                              \
+    K(mmsql_schema, id, "Row.")                                                                    \
+    C(mmsql_schema, table_name, TEXT, "Table or view.")                                            \
+    C(mmsql_schema, kind, TEXT, "table, or view.")                                                 \
+    C(mmsql_schema, column_name, TEXT, "Column; NULL: the row is about the table or view.")        \
+    C(mmsql_schema, type, TEXT, "SQLite's type of the values; ANY: the view decides.")             \
+    C(mmsql_schema, unit, TEXT, "Unit of the values, where they have one.")                        \
+    C(mmsql_schema, refers_table, TEXT, "Table or view whose rows the numbers refer to.")          \
+    C(mmsql_schema, refers_column, TEXT, "Column of that table.")                                  \
+    C(mmsql_schema, doc, TEXT, "What the table or column means.")
 
 #define COLUMNS_kernel_log(K, C, G)                                                                \
     K(kernel_log, id, "Row, in the order of the log.")                                             \

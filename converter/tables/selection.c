@@ -21,8 +21,8 @@
 
 // Small tables about the trace as a whole.
 static const enum table_id always_kept[] = {
-    TABLE_cpu,   TABLE_machine,      TABLE_metadata,      TABLE_stats,
-    TABLE_trace, TABLE_trace_bounds, TABLE_trace_machine,
+    TABLE_cpu,   TABLE_machine, TABLE_metadata,     TABLE_mmsql_schema,
+    TABLE_stats, TABLE_trace,   TABLE_trace_bounds, TABLE_trace_machine,
 };
 
 struct reading {

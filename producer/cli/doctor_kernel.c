@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel has, and what it lets this process do. A check tries the call itself where a try
-// changes nothing; otherwise it reads the setting.
+// The features of the kernel, and the rights of this process. A check tries the call itself where a
+// try changes nothing; otherwise it reads the setting.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -71,7 +71,7 @@ class Shells(unittest.TestCase):
         [*(str(program.parent) for program in PROGRAMS), os.environ["PATH"]]))
 
     def bash(self, *words):
-        """What bash offers for the last word."""
+        """The words that bash offers for the last word."""
         quoted = " ".join(f"'{word}'" for word in words)
         script = f"compopt() {{ :; }}; source {FOLDER}/bash; COMP_WORDS=({quoted}); " \
                  f"COMP_CWORD={len(words) - 1}; _mmtrace_complete {words[0]}; " \
