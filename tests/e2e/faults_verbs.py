@@ -114,6 +114,8 @@ MMSQL_VERBS = (
     mmsql("verdict", "verdict", "in.db",
           needs=lambda folder: database(folder / "in.db", GOLDEN / "mm_pressure.pftrace")),
     mmsql("tables", "tables", "slice"),
+    mmsql("report", "report", "in.db", "-o", "out.html", output="out.html",
+          needs=lambda folder: database(folder / "in.db", GOLDEN / "heap_continuous.pftrace")),
 )
 CONFIG = """
 buffers { size_kb: 4096 }
@@ -304,6 +306,28 @@ HEAP_VERBS = (
            "out.pftrace",
            output="out.pftrace", answer=attach_answer, readable=readable, program="mmheap-attach"),
 )
+STACK_TRUTH = lib.BUILD / "tests" / "tools" / "stack_truth"
+
+
+def stacks_answer(folder, done):
+    """The program's functions that have samples."""
+    with contextlib.closing(
+            sqlite3.connect(database(folder / "answer.db", trace=folder / "out.pftrace"))) as db:
+        rows = db.execute(
+            "SELECT DISTINCT f.name FROM perf_sample s JOIN stack_profile_callsite c "
+            "ON c.id = s.callsite_id JOIN stack_profile_frame f ON f.id = c.frame_id "
+            "WHERE f.name = 'burn_hot' UNION ALL "
+            "SELECT max(p.name LIKE '%stack_truth') FROM perf_sample JOIN thread USING (utid) "
+            "JOIN process p USING (upid)").fetchall()
+    (folder / "answer.db").unlink()
+    return rows
+
+
+STACK_VERBS = (
+    mmtrace("cpu", "cpu", "-q", "-F", "500", "-o", "out.pftrace", "--", "sh", "-c",
+            f"exec {STACK_TRUTH} burn 0.2 > /dev/null",  # it prints times
+            output="out.pftrace", answer=stacks_answer, readable=readable),
+)
 JAVA_VERBS = (
     client("java", "java", "java", "@", "-q", "-r", "1", "-t", "300ms", "-o", "out.log",
            output="out.log",
@@ -359,7 +383,7 @@ PINTOOL_VERBS = (
 )
 # Verbs that need root, a JDK, or the library for heap profiles.
 HAS_HEAP = (lib.BUILD / "producer" / "agents" / "heap" / "libmmheap.so").exists()
-OTHER_VERBS = CLIENT_VERBS + (HEAP_VERBS if HAS_HEAP else ()) + (DAEMON,)
+OTHER_VERBS = CLIENT_VERBS + STACK_VERBS + (HEAP_VERBS if HAS_HEAP else ()) + (DAEMON,)
 HAS_JAVA = bool(shutil.which("javac")) and (
     lib.BUILD / "producer" / "agents" / "jvm" / "libtiallocsample.so").exists()
 VERBS = MMSQL_VERBS + MMTRACE_VERBS + (PINTOOL_VERBS if lib.PINTOOL.exists() else ())

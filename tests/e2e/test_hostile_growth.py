@@ -7,6 +7,7 @@ size of the database grow with the trace, not with its square.
 import resource
 import unittest
 
+import faults_verbs
 import lib
 from test_hostile import START, Converted, number, packet, text, varint
 
@@ -288,6 +289,17 @@ class Growth(Converted):
                                                  ^ 0x9e3779b97f4a7c15 ^ 8).to_bytes(8, "little"))
                  for i in range(n))))
         self.assertLess(self.cpu_s(chosen), 5 * self.cpu_s(plain) + 0.5)
+
+    def test_each_run_gives_the_same_rows(self):
+        """The order of rows does not depend on the random numbers of a process."""
+        faults_verbs.every_packet(self.dir)
+        rows = set()
+        for _ in range(3):
+            self.db.unlink(missing_ok=True)
+            done = lib.run(lib.MMSQL, "convert", "-q", self.dir / "trace", "-o", self.db)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows.add(faults_verbs.logical(self.db))
+        self.assertEqual(len(rows), 1)
 
 
 if __name__ == "__main__":
