@@ -399,6 +399,11 @@ static int span_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
     int code = SQLITE_OK;
     for (int side = 0; side < 2 && code == SQLITE_OK; side++) {
         struct stream *stream = &cursor->streams[side];
+        // Without rows of the first table, the second one need not be sorted.
+        if (side == 1 && cursor->streams[0].at_end && !comes_alone(table, 1)) {
+            stream->at_end = true;
+            break;
+        }
         bool of_one = number && argc && table->whole != side;
         code = stream_prepare(table, side, of_one, stream);
         if (code == SQLITE_OK && of_one)

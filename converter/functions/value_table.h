@@ -86,6 +86,7 @@ int value_table_register(sqlite3 *handle);
 // The families of functions that make and take such values.
 int interval_functions_register(sqlite3 *handle);
 int overlap_functions_register(sqlite3 *handle);
+int cycle_functions_register(sqlite3 *handle);
 int percentile_functions_register(sqlite3 *handle);
 int graph_value_functions_register(sqlite3 *handle);
 int graph_walk_functions_register(sqlite3 *handle);

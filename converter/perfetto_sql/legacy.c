@@ -80,6 +80,22 @@ static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_error(context, sql_engine_error(of->engine), -1);
 }
 
+// Functions of trace_processor that mmsql leaves out, and what to do instead.
+static const struct refused {
+    const char *name, *why;
+} refused[] = {
+    {"run_metric", "RUN_METRIC: mmsql has no metrics; the modules of the library have their facts "
+                   "(INCLUDE PERFETTO MODULE; 'mmsql tables' lists the modules)"},
+    {"export_json", "EXPORT_JSON: SQL writes no file; 'mmsql query --json' prints rows as JSON"},
+};
+
+static void refuse(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc, (void)argv;
+    const struct refused *function = sqlite3_user_data(context);
+    sqlite3_result_error(context, function->why, -1);
+}
+
 int legacy_register(struct sql_engine *engine)
 {
     _Static_assert(ELEMENTS(legacies) == LEGACY_N, "one for each function");
@@ -90,6 +106,10 @@ int legacy_register(struct sql_engine *engine)
                                           SQLITE_UTF8 | SQLITE_DIRECTONLY, &engine->legacies[i],
                                           call, NULL, NULL, NULL);
     }
+    for (size_t i = 0; i < ELEMENTS(refused) && code == SQLITE_OK; i++)
+        code = sqlite3_create_function_v2(engine->handle, refused[i].name, -1,
+                                          SQLITE_UTF8 | SQLITE_DIRECTONLY, (void *)&refused[i],
+                                          refuse, NULL, NULL, NULL);
     return code;
 }
 

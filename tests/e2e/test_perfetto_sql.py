@@ -22,6 +22,11 @@ class Language(test_query.Case):
             DROP PERFETTO MACRO same""")
         self.assertEqual(out, "x,t\n5,$a\n\ny\n-2\n")
 
+    def test_functions_that_are_left_out_say_what_to_do(self):
+        self.assertIn("INCLUDE PERFETTO MODULE",
+                      self.ask("SELECT RUN_METRIC('android/cpu_info.sql')", code=1))
+        self.assertIn("--json", self.ask("SELECT EXPORT_JSON('file')", code=1))
+
     def test_macros_that_make_lists(self):
         make = ("CREATE PERFETTO MACRO m(a Expr) RETURNS Expr AS $a + 1; CREATE PERFETTO MACRO "
                 "two(a Expr, b Expr) RETURNS Expr AS $a = $b; ")

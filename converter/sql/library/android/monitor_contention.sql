@@ -108,15 +108,19 @@ CREATE PERFETTO FUNCTION android_extract_android_monitor_contention_blocked_src(
 RETURNS STRING AS
 SELECT str_split(str_split($slice_name, ')(', 2), ')', 0);
 
+-- Slices of waits.
+CREATE PERFETTO TABLE _contention_slice AS
+SELECT id, track_id FROM slice WHERE name GLOB 'monitor contention*';
+
 -- Waits that have their whole story: no slices inside, or only the slice of the lock itself.
 CREATE PERFETTO TABLE _valid_android_monitor_contention AS
-SELECT s.id
-FROM slice s
-LEFT JOIN slice inside ON inside.parent_id = s.id
-LEFT JOIN slice innermost ON innermost.parent_id = inside.id
-WHERE s.name GLOB 'monitor contention*' AND innermost.name IS NULL
-  AND ifnull(inside.name GLOB 'Lock contention*', 1)
-GROUP BY s.id;
+SELECT w.id
+FROM _contention_slice w
+LEFT JOIN slice inside ON inside.track_id = w.track_id AND inside.parent_id = w.id
+LEFT JOIN slice innermost
+  ON innermost.track_id = w.track_id AND innermost.parent_id = inside.id
+WHERE innermost.name IS NULL AND ifnull(inside.name GLOB 'Lock contention*', 1)
+GROUP BY w.id;
 
 -- The waits for locks of Java. A wait that did not end in the trace is left out, and so is one
 -- whose slice does not name both methods.
@@ -184,7 +188,7 @@ WITH
     SELECT id, lag(name) OVER w AS before, lead(name) OVER w AS after,
       lead(name, 2) OVER w AS second
     FROM slice
-    WHERE track_id IN (SELECT track_id FROM slice
+    WHERE track_id IN (SELECT track_id FROM _contention_slice
                        WHERE id IN (SELECT id FROM _valid_android_monitor_contention))
     WINDOW w AS (PARTITION BY track_id ORDER BY ts)
   ),
@@ -204,8 +208,8 @@ WITH
       android_extract_android_monitor_contention_short_blocked_method(s.name)
         AS short_blocked_method
     FROM _valid_android_monitor_contention v
-    JOIN slice s ON s.id = v.id
-    JOIN thread_track t ON t.id = s.track_id
+    CROSS JOIN slice s ON s.id = v.id
+    CROSS JOIN thread_track t ON t.id = s.track_id
     LEFT JOIN thread h ON h.utid = t.utid
     LEFT JOIN process p ON p.upid = h.upid
     WHERE s.dur != -1

@@ -5,8 +5,24 @@
 INCLUDE PERFETTO MODULE android.frames.timeline_maxsdk28;
 INCLUDE PERFETTO MODULE slices.with_context;
 
--- Slices of threads whose second word is the number of a frame. Slices with another word, 0 or -1
--- there are left out.
+-- Slices of threads whose second word is the number of a frame: id, frame_id, utid, upid, ts (ns).
+-- Slices with another word, 0 or -1 there are left out.
+CREATE PERFETTO MACRO _numbered_frame_slice(
+  -- Pattern of the slices' names, for GLOB.
+  glob_str Expr,
+  -- Slices of threads.
+  slices TableOrSubquery
+)
+RETURNS TableOrSubquery AS (
+  SELECT id, frame_id, utid, upid, ts
+  FROM (
+    SELECT id, cast_int!(str_split(name, ' ', 1)) AS frame_id, utid, upid, ts FROM $slices
+    WHERE name GLOB $glob_str
+  )
+  WHERE frame_id NOT IN (0, -1)
+);
+
+-- The same for any pattern.
 CREATE PERFETTO FUNCTION _get_frame_table_with_id(
   -- Pattern of the slices' names, for GLOB.
   glob_str STRING
@@ -23,12 +39,7 @@ RETURNS TABLE(
   -- Begin of the slice (ns).
   ts TIMESTAMP
 ) AS
-SELECT id, frame_id, utid, upid, ts
-FROM (
-  SELECT id, cast_int!(str_split(name, ' ', 1)) AS frame_id, utid, upid, ts FROM thread_slice
-  WHERE name GLOB $glob_str
-)
-WHERE frame_id NOT IN (0, -1);
+SELECT id, frame_id, utid, upid, ts FROM _numbered_frame_slice!($glob_str, thread_slice);
 
 -- The work of main threads for frames: slices Choreographer#doFrame N.
 CREATE PERFETTO TABLE android_frames_choreographer_do_frame(
@@ -44,7 +55,7 @@ CREATE PERFETTO TABLE android_frames_choreographer_do_frame(
   ts TIMESTAMP
 ) AS
 SELECT id, frame_id, utid AS ui_thread_utid, upid, ts
-FROM _get_frame_table_with_id('Choreographer#doFrame*');
+FROM _numbered_frame_slice!('Choreographer#doFrame*', _frame_slice);
 
 -- The drawing of frames: slices DrawFrame N. A frame with several layers may have several.
 CREATE PERFETTO TABLE android_frames_draw_frame(
@@ -57,7 +68,8 @@ CREATE PERFETTO TABLE android_frames_draw_frame(
   -- Process.
   upid JOINID(process.id)
 ) AS
-SELECT id, frame_id, utid AS render_thread_utid, upid FROM _get_frame_table_with_id('DrawFrame*');
+SELECT id, frame_id, utid AS render_thread_utid, upid
+FROM _numbered_frame_slice!('DrawFrame*', _frame_slice);
 
 CREATE PERFETTO INDEX android_frames_draw_frame_number ON android_frames_draw_frame(frame_id, upid);
 
@@ -77,15 +89,6 @@ SELECT cast_int!(name) AS frame_id, upid, id FROM expected_frame_timeline_slice;
 
 CREATE PERFETTO INDEX _distinct_from_expected_number
 ON _distinct_from_expected_timeline_slice_per_process(frame_id, upid);
-
--- Frames whose end the display (sf) or the drawing library (hwui) did not tell: vsync, the number
--- of the frame; sf_callback_missed, hwui_callback_missed.
-CREATE PERFETTO TABLE _vsync_missed_callback AS
-SELECT cast_int!(str_split(name, 'Callback#', 1)) AS vsync,
-  max(name GLOB '*SF*') AS sf_callback_missed, max(name GLOB '*HWUI*') AS hwui_callback_missed
-FROM slice
-WHERE name GLOB '*FT#Missed*Callback*'
-GROUP BY vsync;
 
 -- Frames with each of their layers and drawings. If the trace has no timeline of the display,
 -- frames are found as for Android 9.

@@ -2,7 +2,20 @@
 --
 -- Frames on Android up to version 9 (SDK 28), whose slices have no numbers of frames.
 
-INCLUDE PERFETTO MODULE slices.with_context;
+-- Slices of threads about frames: id, ts and dur (ns), name, utid, upid, process_name,
+-- is_main_thread. One walk over all slices finds them. The ranges hold the names that begin with
+-- Choreographer#doFrame and DrawFrame; they cost less than patterns.
+CREATE PERFETTO TABLE _frame_slice AS
+WITH found AS MATERIALIZED (
+  SELECT id, ts, dur, track_id, name FROM slice
+  WHERE (name >= 'Choreographer#doFrame' AND name < 'Choreographer#doFramf')
+    OR (name >= 'DrawFrame' AND name < 'DrawFramf')
+)
+SELECT f.id, f.ts, f.dur, f.name, h.utid, h.upid, p.name AS process_name, h.is_main_thread
+FROM found f
+CROSS JOIN thread_track t ON t.id = f.track_id
+CROSS JOIN thread h ON h.utid = t.utid
+LEFT JOIN process p ON p.upid = h.upid;
 
 -- Frames in order of time. A frame is the work of the main thread (Choreographer#doFrame), and each
 -- drawing (DrawFrame) of the process that begins before the process's next frame; a frame with
@@ -33,10 +46,10 @@ WITH
   work AS (
     SELECT id, ts, utid, upid, process_name,
       lead(ts, 1, trace_end()) OVER (PARTITION BY upid ORDER BY ts) AS next_ts
-    FROM thread_slice
+    FROM _frame_slice
     WHERE name = 'Choreographer#doFrame' AND is_main_thread = 1
   ),
-  drawing AS (SELECT id, ts, ts + dur AS ts_end, utid, upid FROM thread_slice
+  drawing AS (SELECT id, ts, ts + dur AS ts_end, utid, upid FROM _frame_slice
               WHERE name = 'DrawFrame')
 SELECT row_number() OVER (ORDER BY w.ts, w.id, d.ts) AS frame_id, w.ts,
   max(d.ts_end) OVER (PARTITION BY w.id) - w.ts AS dur, w.id AS do_frame_id, d.id AS draw_frame_id,

@@ -17,8 +17,8 @@ SELECT CASE
   WHEN _android_sdk_version() >= 33 THEN 33
   WHEN _android_sdk_version() >= 29 THEN 29
   WHEN _android_sdk_version() IS NOT NULL THEN 28
-  WHEN EXISTS (SELECT 1 FROM slice WHERE name GLOB 'launchingActivity#*:*') THEN 33
-  WHEN EXISTS (SELECT 1 FROM slice WHERE name GLOB 'MetricsLogger:*') THEN 29
+  WHEN EXISTS (SELECT 1 FROM _startup_slice WHERE name GLOB 'launchingActivity#*:*') THEN 33
+  WHEN EXISTS (SELECT 1 FROM _startup_slice WHERE name GLOB 'MetricsLogger:*') THEN 29
   ELSE 28
 END;
 
@@ -36,7 +36,7 @@ FROM _startups_minsdk33 l JOIN way ON way.sdk = 33;
 
 -- The slices of a main thread that tell kinds of launches apart: ts (ns), name, track_id.
 CREATE PERFETTO TABLE _startup_indicator_slices AS
-SELECT ts, name, track_id FROM slice
+SELECT ts, name, track_id FROM _startup_slice
 WHERE name IN ('bindApplication', 'activityStart', 'activityResume');
 
 CREATE PERFETTO INDEX _startup_indicator_slices_track ON _startup_indicator_slices(track_id, ts);

@@ -7,7 +7,7 @@ INCLUDE PERFETTO MODULE android.startup.startup_events;
 -- The times from one intent for an activity to the next one, or to the end of the trace.
 CREATE PERFETTO TABLE _activity_intent_recv_spans AS
 SELECT ts, lead(ts, 1, trace_end()) OVER (ORDER BY ts) - ts AS dur
-FROM slice
+FROM _startup_slice
 WHERE name = 'MetricsLogger:launchObserverNotifyIntentStarted'
 ORDER BY ts;
 
@@ -18,7 +18,8 @@ WHERE (SELECT count(*) FROM _startup_events e WHERE e.ts BETWEEN s.ts AND s.ts +
 
 -- Ends of launches that succeeded.
 CREATE PERFETTO VIEW _activity_intent_startup_successful AS
-SELECT ts FROM slice WHERE name = 'MetricsLogger:launchObserverNotifyActivityLaunchFinished';
+SELECT ts FROM _startup_slice
+WHERE name = 'MetricsLogger:launchObserverNotifyActivityLaunchFinished';
 
 -- Launches in order of time: ts, ts_end and dur (ns), package, startup_type (NULL). A launch begins
 -- with the intent, and counts if the system server tells that a launch succeeded before the next

@@ -2,10 +2,12 @@
 --
 -- Launches of activities on Android 13 and later (SDK 33).
 
+INCLUDE PERFETTO MODULE android.startup.startup_events;
+
 -- The launches themselves: slices launchingActivity#N.
 CREATE PERFETTO VIEW _startup_async_events AS
 SELECT ts, dur, cast_int!(substr(name, length('launchingActivity#') + 1)) AS startup_id
-FROM slice
+FROM _startup_slice
 WHERE name GLOB 'launchingActivity#*' AND name NOT GLOB '*:*' AND dur > 0;
 
 -- Their ends: instants launchingActivity#N:completed-KIND:PACKAGE.
@@ -18,7 +20,7 @@ SELECT cast_int!(str_split(text, ':', 0)) AS startup_id, str_split(text, ':', 2)
   END AS startup_type,
   min(ts)
 FROM (
-  SELECT ts, substr(name, length('launchingActivity#') + 1) AS text FROM slice
+  SELECT ts, substr(name, length('launchingActivity#') + 1) AS text FROM _startup_slice
   WHERE name GLOB 'launchingActivity#*:completed*:*'
     AND name NOT GLOB '*:completed-same-process:*' AND dur = 0
 )
