@@ -20,4 +20,5 @@ int cli_java(int argc, char **argv);
 int cli_record(int argc, char **argv);
 int cli_sources(int argc, char **argv);
 int cli_status(int argc, char **argv);
+int cli_top(int argc, char **argv);
 int cli_trigger(int argc, char **argv);

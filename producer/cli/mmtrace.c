@@ -18,6 +18,7 @@ static const struct program_verb verbs[] = {
     {"trigger", NULL, "tell the tracing service that something has happened", cli_trigger},
     {"clone", NULL, "write the trace of a running session into a file", cli_clone},
     {"status", NULL, "show the tracing service and its sessions", cli_status},
+    {"top", NULL, "show what memory does at this moment", cli_top},
     {"doctor", NULL, "say what recording lacks on this machine, and what mends it", cli_doctor},
     {"bugreport", NULL, "gather traces, memory state and kernel log in a zip", cli_bugreport},
     {"sources", NULL, "list the data sources that can be recorded", cli_sources},

@@ -327,6 +327,7 @@ class ServiceTests:
         self.assertIn(len(progress), range(1, int(2 * lasted) + 4), progress)  # two a second
         summary, verdict = summary.split("\n", 1)
         self.assertRegex(verdict, r"^(  \S.*\n)+$")
+        self.assertRegex(verdict, r"\n?  next: mmsql report trace -o trace\.html\n$")
         for line in (*progress, summary):
             self.assertRegex(line,
                              r"\d\.\d s, ([\d,]+ events?, )?[\d.]+ (bytes|KB), (nothing|[\d,]+ "

@@ -300,7 +300,7 @@ STREAMS = {
         "record": ("stream", "the config"), "heap": ("stream", None), "java": ("refused", None),
         "cpu": ("stream", None), "faults": ("stream", None),
         "daemon": ("refused", None), "trigger": (None, None), "clone": ("stream", None),
-        "status": (None, None), "doctor": (None, None),
+        "status": (None, None), "doctor": (None, None), "top": (None, None),
         "bugreport": ("stream", None), "sources": (None, None),
     },
     lib.MMSQL: {

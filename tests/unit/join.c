@@ -51,7 +51,7 @@ static void test_every_id_has_a_meaning(void **state)
             if (str_eq(table_defs[table].name, "flow") && str_eq(column->name, "trace_id"))
                 continue;
             if (column_must_have_meaning(column->name))
-                fail_msg("%s.%s: converter/tables/join.c does not know what it means",
+                fail_msg("%s.%s: converter/tables/meaning.c does not know what it means",
                          table_defs[table].name, column->name);
         }
 }

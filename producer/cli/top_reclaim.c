@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel's text of the events, which costs more than the pages that a recording reads, but is
+// bounded: READ_MAX bytes for each sample. In a storm the rest is dropped, and the view says so.
+//
+// A line begins with the name of the task in 16 columns, "-", and the pid. The name can have any
+// bytes, so the fields behind are found by their place.
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/elements.h"
+#include "common/str.h"
+#include "producer/cli/top.h"
+#include "producer/sources/ftrace/tracefs.h"
+
+#define READ_MAX   (256 << 10) // bytes for each sample
+#define NAME_WIDTH 16
+#define BUFFER_KB  "256"
+
+static const char *const events[] = {
+    "vmscan/mm_vmscan_direct_reclaim_begin", "vmscan/mm_vmscan_direct_reclaim_end",
+    "vmscan/mm_vmscan_memcg_reclaim_begin",  "vmscan/mm_vmscan_memcg_reclaim_end",
+    "compaction/mm_compaction_begin",        "compaction/mm_compaction_end",
+};
+
+struct top_reclaim {
+    struct tracefs fs;
+    const struct log *log;
+    bool is_open;
+    int pipe;  // -1: none
+    bool lost; // events since the start
+    struct top_task tasks[TOP_TASKS_MAX];
+    size_t n;
+    char kept[512]; // the begin of a line whose end comes with the next read
+    size_t n_kept;
+};
+
+struct top_reclaim *top_reclaim_new(void)
+{
+    struct top_reclaim *reclaim = calloc(1, sizeof(*reclaim));
+    if (reclaim)
+        reclaim->pipe = -1;
+    return reclaim;
+}
+
+struct top_reclaim *top_reclaim_free(struct top_reclaim *reclaim)
+{
+    if (!reclaim)
+        return NULL;
+    close_fd(reclaim->pipe);
+    if (reclaim->is_open)
+        tracefs_close(&reclaim->fs, reclaim->log);
+    free(reclaim);
+    return NULL;
+}
+
+int top_reclaim_open(const char *tracefs, const char *proc, const struct log *log,
+                     struct top_reclaim **ret, struct err *err)
+{
+    struct top_reclaim *reclaim = top_reclaim_new();
+    const struct tracefs_options options = {
+        .root = tracefs, .proc = proc, .state_dir = TRACEFS_STATE_DIR};
+    char path[256];
+    size_t n_on = 0;
+    if (!reclaim)
+        return err_errno(err, -ENOMEM, "reclaim");
+    reclaim->log = log;
+    int r = tracefs_open(&options, &reclaim->fs, err);
+    reclaim->is_open = r == 0;
+    if (r == 0)
+        tracefs_change(&reclaim->fs, "buffer_size_kb", BUFFER_KB);
+    for (size_t i = 0; i < ELEMENTS(events) && r == 0; i++) {
+        snprintf(path, sizeof(path), "events/%s/enable", events[i]);
+        n_on += tracefs_change(&reclaim->fs, path, "1") == 0; // a kernel may lack one
+    }
+    if (r == 0 && n_on == 0)
+        r = err_set(err, -ENOENT, "the kernel has no events of reclaim");
+    if (r == 0) {
+        snprintf(path, sizeof(path), "%s/trace_pipe", reclaim->fs.path);
+        reclaim->pipe = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        r = reclaim->pipe < 0 ? err_errno(err, -errno, "%s", path) : 0;
+    }
+    if (r < 0)
+        top_reclaim_free(reclaim);
+    else
+        *ret = reclaim;
+    return r;
+}
+
+static struct top_task *task_of(struct top_reclaim *reclaim, int32_t pid, const char *name)
+{
+    struct top_task *least = NULL;
+    for (size_t i = 0; i < reclaim->n; i++) {
+        struct top_task *task = &reclaim->tasks[i];
+        if (task->pid == pid)
+            return task;
+        if (!least || task->took < least->took)
+            least = task;
+    }
+    if (reclaim->n < TOP_TASKS_MAX)
+        least = &reclaim->tasks[reclaim->n++];
+    *least = (struct top_task){.pid = pid};
+    snprintf(least->name, sizeof(least->name), "%s", name);
+    return least;
+}
+
+// Takes a time in seconds with a fraction of six digits.
+static bool take_time(const char *text, nsec_t *ret)
+{
+    char *end;
+    unsigned long long seconds = strtoull(text, &end, 10);
+    if (end == text || *end != '.' || seconds > UINT32_MAX)
+        return false;
+    const char *fraction = end + 1;
+    unsigned long micros = strtoul(fraction, &end, 10);
+    if (end != fraction + 6)
+        return false;
+    *ret = (nsec_t)seconds * NSEC_PER_SEC + (nsec_t)micros * NSEC_PER_USEC;
+    return true;
+}
+
+void top_reclaim_line(struct top_reclaim *reclaim, const char *line, size_t size)
+{
+    char text[512], name[NAME_WIDTH + 1];
+    if (size >= sizeof(text) || size < NAME_WIDTH + 2) {
+        return;
+    }
+    memcpy(text, line, size);
+    text[size] = '\0';
+    if (text[NAME_WIDTH] != '-' || !isdigit((unsigned char)text[NAME_WIDTH + 1])) {
+        reclaim->lost |= strstr(text, "LOST") != NULL; // "CPU:0 [LOST 12 EVENTS]"
+        return;
+    }
+    const char *from = text + strspn(text, " ");
+    size_t length = from < text + NAME_WIDTH ? (size_t)(text + NAME_WIDTH - from) : 0;
+    memcpy(name, from, length);
+    name[length] = '\0';
+    char *end;
+    long pid = strtol(text + NAME_WIDTH + 1, &end, 10);
+    char *bracket = strchr(end, ']'), *word;
+    nsec_t at;
+    if (pid <= 0 || pid > INT32_MAX || !bracket || !(word = strstr(bracket, ": mm_")))
+        return;
+    char *time = word;
+    while (time > bracket && time[-1] != ' ')
+        time--;
+    if (!take_time(time, &at))
+        return;
+    word += 2;
+    size_t n = strcspn(word, ":");
+    word[n] = '\0';
+    bool begins = str_ends_with(word, "_begin"), ends = str_ends_with(word, "_end");
+    struct top_task *task = begins || ends ? task_of(reclaim, (int32_t)pid, name) : NULL;
+    if (begins)
+        task->began = at;
+    if (!ends || !task->began)
+        return;
+    nsec_t took = at > task->began ? at - task->began : 0;
+    task->began = 0;
+    task->n++;
+    task->took += took;
+    task->longest = took > task->longest ? took : task->longest;
+}
+
+void top_reclaim_read(struct top_reclaim *reclaim)
+{
+    char chunk[8192];
+    size_t total = 0;
+    while (reclaim->pipe >= 0 && total < READ_MAX) {
+        memcpy(chunk, reclaim->kept, reclaim->n_kept);
+        ssize_t n = read(reclaim->pipe, chunk + reclaim->n_kept, sizeof(chunk) - reclaim->n_kept);
+        if (n <= 0)
+            return;
+        size_t size = reclaim->n_kept + (size_t)n;
+        const char *line = chunk, *end = chunk + size, *newline;
+        total += (size_t)n;
+        while ((newline = memchr(line, '\n', (size_t)(end - line)))) {
+            top_reclaim_line(reclaim, line, (size_t)(newline - line));
+            line = newline + 1;
+        }
+        reclaim->n_kept = (size_t)(end - line) < sizeof(reclaim->kept) ? (size_t)(end - line) : 0;
+        memcpy(reclaim->kept, line, reclaim->n_kept);
+    }
+    if (reclaim->pipe >= 0 && total >= READ_MAX) { // a storm: what is left is not worth the time
+        reclaim->lost = true;
+        reclaim->n_kept = 0;
+        tracefs_clear(&reclaim->fs);
+    }
+}
+
+const struct top_task *top_reclaim_tasks(const struct top_reclaim *reclaim, size_t *ret_n,
+                                         bool *ret_lost)
+{
+    *ret_n = reclaim->n;
+    *ret_lost = reclaim->lost;
+    return reclaim->tasks;
+}
