@@ -150,6 +150,18 @@ class MembersSee(unittest.TestCase):
         self.assertIn("root may record them", done.stderr)
         self.assertEqual(lib.of_kind(packets, "perf_sample"), [])
 
+    def test_stacks_too_often(self):
+        """Samples of a user do not keep the processors from other users."""
+        for timebase, why in (("frequency: 100000", "the limit of 1000 samples a second"),
+                              ("period: 1000", "others set a frequency")):
+            config = self.SAMPLED.replace("frequency: 1000", timebase) % ""
+            done, _ = self.record(config)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(why, done.stderr)
+        done, packets = self.record(self.SAMPLED.replace("1000", "600") % "" + self.SAMPLED % "")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertTrue(lib.of_kind(packets, "trace_config"))
+
     def test_stacks_of_set_uid_programs(self):
         """A set-uid program that soon executes a program of the member's is not shown, whether or
         not the judgement comes after its end."""

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/memory.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/ground/proc_text.h"
 #include "producer/sources/perf/perf_code.h"
 #include "producer/sources/perf/perf_kernel.h"
@@ -36,6 +37,7 @@
 #define FLUSH_WAIT (500 * NSEC_PER_MSEC)
 #define STOP_WAIT  (3 * NSEC_PER_SEC)
 #define ERR_MAX    160
+#define USER_HZ    1000 // samples a second on each CPU that one user may ask for
 #define MARKS_FROM ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
 
 extern const struct source_class perf_class;
@@ -64,9 +66,15 @@ struct perf_source {
     bool is_started, has_ended, is_kernel_read, is_limited;
     uint64_t read_until; // all records up to this time are read
     int n_doubted;       // rounds whose samples are doubtful, from this one on
+    uint64_t hz_taken;   // of `frequencies`
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
     char problem[ERR_MAX];
 };
+
+// The kernel takes samples in interrupts, which stop the whole machine. All sources of this process
+// share the limits.
+static struct budget frequencies = {
+    .limits = {.what = "samples a second", .each_max = USER_HZ, .all_max = 4 * (uint64_t)USER_HZ}};
 
 // Samples that wait.
 
@@ -361,6 +369,8 @@ static struct source *perf_close(struct source *source)
     perf_writer_done(&perf->writer);
     perf_code_done(&perf->code);
     free(perf->waiting);
+    if (perf->hz_taken)
+        budget_give(&frequencies, perf->env.requester->uid, perf->hz_taken);
     free(perf);
     return NULL;
 }
@@ -376,6 +386,10 @@ static int limit(const struct source_env *env, struct perf_settings *settings, s
         return err_set(err, -EPERM,
                        "tracepoints, followers and poll_period_ms are of all users: root may "
                        "record them");
+    if (!settings->is_frequency)
+        return err_set(err, -EPERM,
+                       "a period may take any number of samples a second: root may record it, "
+                       "others set a frequency");
     if (settings->kernel_frames)
         log_warning(env->log, "linux.perf: the kernel's part is left out: root may record it");
     settings->kernel_frames = false;
@@ -400,6 +414,15 @@ static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *c
     perf->settings = settings;
     perf->layout = perf_events_layout(&perf->settings);
     perf->is_limited = env->requester && env->requester->is_limited;
+    if (perf->is_limited) {
+        r = budget_take(&frequencies, env->requester->uid, settings.interval,
+                        nsec_now(CLOCK_MONOTONIC), err);
+        if (r < 0) {
+            free(perf);
+            return r;
+        }
+        perf->hz_taken = settings.interval;
+    }
     perf->sample_size = sizeof(struct perf_waiting) + settings.n_events * sizeof(uint64_t);
     if (settings.n_shards > 1 && getrandom(&random, sizeof(random), GRND_NONBLOCK) > 0)
         random %= settings.n_shards;
