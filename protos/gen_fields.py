@@ -41,7 +41,7 @@ class Schema:
 
 
 class Parser:
-    """Reads one file, of which protoc has to find nothing wrong."""
+    """Reads one file. protoc must have accepted the file."""
 
     def __init__(self, path, schema):
         self.path, self.schema, self.at = path, schema, 0
@@ -284,7 +284,7 @@ def message_types(schema):
 
 
 def write_file(path, lines):
-    """Only if it changes: nearly everything is compiled again then."""
+    """Writes the file only if the content changes. Nearly everything depends on the file."""
     path, text = pathlib.Path(path), "\n".join(lines) + "\n"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")

@@ -162,9 +162,8 @@ static int record(struct heap_run *heap, struct err *err)
     struct heap_host_options host = {
         .is_private = o->command != NULL,
         .is_alone = true,
-        .socket_name = o->command       ? heap->socket_name
-                       : o->names.n > 0 ? heap_host_socket_name()
-                                        : NULL,
+        // Children after fork of the processes PIDS ask at a socket of their own.
+        .socket_name = o->names.n > 0 ? heap_host_socket_name() : heap->socket_name,
     };
     int r = find_library(heap, err);
     if (r == 0)

@@ -79,6 +79,8 @@ static const struct cli_option options_table[] = {
      SETS(dump_at_max)},
     {0, "no-running", NULL, "profile only processes that start later", SETS(no_running)},
     {0, "no-startup", NULL, "profile only processes that run already", SETS(no_startup)},
+    {0, "no-children", NULL, "give children after fork no profiles of their own",
+     SETS(no_children)},
     {0, "snapshot", NULL,
      "record nothing: have the profiles that are being recorded (--pid: of these processes) dumped "
      "now",
@@ -189,6 +191,7 @@ int heap_options_config(const struct heap_options *o, struct config *ret, struct
     add_flag(&text, "dump_at_max", o->dump_at_max);
     add_flag(&text, "no_running", o->no_running || o->command);
     add_flag(&text, "no_startup", o->no_startup);
+    add_flag(&text, "no_children", o->no_children);
     add_flag(&text, "all", o->command);
     vec_foreach(&o->pids, pid)
         strbuf_addf(&text, " pid: %" PRIu64, *pid);

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define HEAP_ABI_MAGIC    UINT32_C(0x706d6d48)
-#define HEAP_ABI_VERSION  8
+#define HEAP_ABI_VERSION  9
 #define HEAP_HEADER_BYTES 4096
 
 #define HEAP_TABLE_BITS      22
@@ -55,6 +55,8 @@
 
 #define HEAP_BLOCK_CLIENT (1u << 0)
 
+#define HEAP_ADDRESS_BYTES 108 // of a socket's name with its terminator, as in struct sockaddr_un
+
 // In `recorder`. The recorder sets the bit when the profile ends, and the kernel sets the bit when
 // the recorder dies (producer/sources/heap/last_will.h). A client sets the bit if it waits in vain.
 #define HEAP_STOPPED UINT32_C(0x40000000)
@@ -69,6 +71,9 @@
 #define HEAP_SOCKET_VARIABLE "MMTRACE_HEAP_SOCKET"
 #define HEAP_SOCKET_FOLDER   "/run/mmtrace"
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable names another socket
+
+// A child after fork has no profile. At its next sample the child asks at the socket that the
+// header of its parent's ring names. A child that gets no ring counts itself in that header.
 
 // A recorder wakes a preloaded program without a profile by a signal. The program has mapped an
 // empty memfd whose name contains the signal number and HEAP_ABI_VERSION. The recorder sends this
@@ -114,6 +119,7 @@ struct heap_header {
     uint32_t table_shift; // addresses within 16 << table_shift bytes share a line of the table
     struct heap_wanted wanted[HEAP_WANTED_MAX]; // malloc is not listed here
     struct heap_owner owner;
+    char children_ask[HEAP_ADDRESS_BYTES]; // terminated; empty: children after fork do not ask
     // Written by the recorder, at any time.
     _Alignas(64) atomic_uint recorder; // its thread; with HEAP_STOPPED the profile has to end
     atomic_uint heartbeat;             // changes each time the recorder looks at the ring
@@ -132,6 +138,8 @@ struct heap_header {
     atomic_uint answered; // the value of `ask` when ARENAS were written, or could not be
     _Atomic uint64_t unwind_ns;
     _Atomic uint32_t unwind_buckets[HEAP_TIME_BUCKETS];
+    // Written by children after fork.
+    atomic_uint n_children_left; // that have no profile
 };
 
 _Static_assert(sizeof(struct heap_header) <= HEAP_HEADER_BYTES, "one page");

@@ -44,8 +44,12 @@ static void fields_are_taken(void **state)
     assert_int_equal(s.dump_interval, 20 * NSEC_PER_MSEC);
     assert_true(s.startup);
     assert_false(s.running);
-    assert_int_equal(
-        read_settings("heaps: \"libc.malloc\" heap_sampling_intervals: 77 all: true", &s, &err), 0);
+    assert_true(s.children);
+    assert_int_equal(read_settings("heaps: \"libc.malloc\" heap_sampling_intervals: 77 all: true "
+                                   "no_children: true",
+                                   &s, &err),
+                     0);
+    assert_false(s.children);
     assert_int_equal(s.ring.interval_bytes, 77);
     assert_int_equal(s.ring.bytes, HEAP_RING_BYTES_DEFAULT);
 }

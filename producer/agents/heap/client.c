@@ -8,18 +8,21 @@
 // of samples, which are shared with the recorder. Threads that use these two are counted
 // (client_enter() and client_leave()). If no thread uses them, they are unmapped; otherwise empty
 // memory takes their place, so that a late thread always finds memory. The kernel wipes the state
-// and the table's filter in a child after fork, whose records would mix with the parent's. A child
-// after vfork shares memory and heap with its parent and counts as the parent.
+// and the table's filter in a child after fork, whose records would mix with the parent's. The
+// child asks for a profile of its own (client_follow_parent()). A child after vfork shares memory
+// and heap with its parent and counts as the parent.
 //
 // Allocation is no cancellation point: code here that may be a cancellation point runs with
 // cancellation off.
 #include "producer/agents/heap/client.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/page_release.h"
 #include "producer/agents/heap/client_state.h"
 #include "producer/agents/heap/dormant.h"
@@ -308,6 +311,40 @@ void client_follow_summons(void)
         close(fd);
     client_cancel_restore(cancel);
     end_walk();
+}
+
+// Children after fork.
+
+// Another thread of the parent may have been in the loader at the time of the fork. Only a child of
+// a program without threads may therefore look at its objects.
+static bool begin_as_child(const struct heap_header *parents)
+{
+    char name[HEAP_ADDRESS_BYTES];
+    memcpy(name, parents->children_ask, sizeof(name));
+    name[sizeof(name) - 1] = 0;
+    if (!name[0] || !__libc_single_threaded || !begin_walk())
+        return false;
+    int cancel = client_cancel_off();
+    int socket_fd = recorder_connect(name);
+    int fd = socket_fd >= 0 ? recorder_receive(socket_fd) : -1;
+    bool begun = fd >= 0 && start(fd) == 0;
+    close_fd(fd);
+    close_fd(socket_fd);
+    client_cancel_restore(cancel);
+    end_walk();
+    return begun;
+}
+
+bool client_follow_parent(void)
+{
+    struct heap_header *parents = client_lasting.window.ring.header;
+    if (client.is_there || !client_lasting.window.memory || atomic_exchange(&client.asked, true) ||
+        !atomic_load(&client_lasting.hooked) || heap_is_stopped(parents))
+        return false;
+    if (begin_as_child(parents))
+        return true;
+    atomic_fetch_add(&parents->n_children_left, 1);
+    return false;
 }
 
 void client_finish(void)

@@ -31,7 +31,7 @@ struct thread_state {
 extern __thread struct thread_state client_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// A child after fork gets the counts wiped to zero, and therefore has no profile.
+// A child after fork gets the counts wiped to zero, and therefore has none of its parent's samples.
 extern struct address_table client_table __attribute__((visibility("hidden")));
 
 // Begins a profile: maps the memory behind `fd` (borrowed). Returns 0 or a negative errno: -EBUSY
@@ -104,7 +104,7 @@ struct client_report {
 
 unsigned client_doublings(void); // how often all intervals have doubled
 
-// Records a sample. Returns false in a child after fork, which has no profile.
+// Records a sample. Returns false in a child after fork that has no profile.
 bool client_reported(const struct client_report *report);
 // Records the free of `key`, if it is a sample.
 void client_report_free(unsigned heap, uint64_t key);

@@ -34,8 +34,9 @@ struct client {
     pid_t pid;                                            // process in which the profile began
     struct client_present present[CLIENT_PRESENT_SHARDS]; // threads that use the ring
     atomic_bool rested;                                   // the hooks were taken out after a fork
-    atomic_bool walking;                                  // a thread is changing the GOTs
-    atomic_uint pending;                                  // objects may have been loaded
+    atomic_bool asked;   // a child after fork has tried to get a profile
+    atomic_bool walking; // a thread is changing the GOTs
+    atomic_uint pending; // objects may have been loaded
     // Set when the ring became full.
     _Atomic int64_t full_since_ns;
     atomic_uint full_heartbeat;
@@ -103,6 +104,9 @@ static inline void client_leave(const struct thread_state *thread)
 void client_set_interval(uint64_t interval);
 // Ends the profile. For a thread that has entered once.
 void client_stop_entered(void);
+// In a child after fork, the first time: asks the recorder of its parent for a profile. Returns
+// whether the child has one now. For a thread that has entered once.
+bool client_follow_parent(void);
 // In a child after fork: takes the hooks out, unless another thread may have been in the loader at
 // the time of the fork.
 void client_rest(void);

@@ -184,9 +184,11 @@ void client_allocated(void *p, size_t size)
     thread->inside++;
     uint32_t epoch = client_enter(thread);
     if (!epoch) {
-        thread->left = LOOK_BYTES;
+        bool is_child = client_follow_parent();
+        thread->left = is_child ? 0 : LOOK_BYTES;
         thread->epoch = 0;
-        client_rest();
+        if (!is_child)
+            client_rest();
     } else if (goes_on(epoch)) {
         count_allocation(thread, epoch, (uint64_t)(uintptr_t)p, size);
         look_for_objects();

@@ -10,11 +10,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/str.h"
 #include "common/unix_socket.h"
 #include "producer/ground/proc_text.h"
 #include "producer/sources/requester.h"
 
 #define CMDLINE_MAX 4096
+#define STAT_MAX    1024
 
 void heap_arrivals_tell(struct heap_source *heap, const char *format, ...)
 {
@@ -50,11 +52,36 @@ bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid)
     return false;
 }
 
+static int32_t parent_of(const char *proc, int32_t pid)
+{
+    char text[STAT_MAX];
+    unsigned long long parent = 0;
+    text_file_span(text, sizeof(text), proc, "/%d/stat", pid);
+    const char *name_end = strrchr(text, ')');
+    return name_end && sscanf(name_end + 1, " %*c %llu", &parent) == 1 && parent <= INT32_MAX
+               ? (int32_t)parent
+               : 0;
+}
+
+// Returns whether the process with this command line is a child after fork of a profiled process.
+// The command line of a child that executes another program differs.
+static bool is_child_of_profiled(const struct heap_source *heap, int32_t pid, const char *cmdline)
+{
+    char text[CMDLINE_MAX];
+    int32_t parent = heap->settings.children ? parent_of(heap->env.roots->proc, pid) : 0;
+    if (parent == 0 || !heap_clients_have_native(heap, parent))
+        return false;
+    text_file_span(text, sizeof(text), heap->env.roots->proc, "/%d/cmdline", parent);
+    return str_eq(text, cmdline);
+}
+
 static bool is_wanted(struct heap_source *heap, int32_t pid)
 {
     char text[CMDLINE_MAX];
     text_file_span(text, sizeof(text), heap->env.roots->proc, "/%d/cmdline", pid);
-    return !heap->guard.hit && heap_settings_match(&heap->settings, pid, text) &&
+    return !heap->guard.hit &&
+           (heap_settings_match(&heap->settings, pid, text) ||
+            is_child_of_profiled(heap, pid, text)) &&
            heap_arrivals_may_profile(heap, pid);
 }
 

@@ -120,6 +120,27 @@ void heap_clients_log_jail(const struct heap_source *heap, const struct heap_cli
                  client->pid);
 }
 
+void heap_clients_log_children(const struct heap_source *heap)
+{
+    uint64_t n = 0;
+    int32_t first = 0;
+    vec_foreach(&heap->clients, client) {
+        unsigned n_left =
+            (*client)->rejected ? 0 : atomic_load(&(*client)->ring.header->n_children_left);
+        first = n == 0 ? (*client)->pid : first;
+        n += n_left;
+    }
+    const char *why = heap->settings.children
+                          ? "they are children of a program with threads, or did not reach the "
+                            "recorder (profile them by name or pid)"
+                          : "the config says no_children";
+    if (n > 0)
+        log_warning(heap->env.log,
+                    "linux.heap: not profiled: %llu children after fork, the first of process %d: "
+                    "%s",
+                    (unsigned long long)n, first, why);
+}
+
 void heap_clients_tell_silence(struct heap_source *heap, struct heap_client *client, bool is_last)
 {
     const char *why = heap_client_silence(client, is_last);

@@ -197,6 +197,11 @@ void heap_host_leave(struct heap_host *host, const void *userdata)
     leave(&host->java_door, userdata);
 }
 
+const char *heap_host_native_socket(const struct heap_host *host)
+{
+    return host->native_door.accepter.fd >= 0 ? host->native_door.name : NULL;
+}
+
 // Processes that are being released.
 
 static void departure_end(struct departure *departure)

@@ -49,6 +49,8 @@ typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, boo
 int heap_host_join(struct heap_host *host, bool is_java, heap_host_fn asks, void *userdata,
                    struct err *err);
 void heap_host_leave(struct heap_host *host, const void *userdata);
+// Returns the socket at which native programs can ask at the moment, or NULL. Borrowed.
+const char *heap_host_native_socket(const struct heap_host *host);
 
 // Takes the hooks out of a process that does not do so itself soon. `ring_fd` is borrowed.
 void heap_host_detach(struct heap_host *host, int32_t pid, int ring_fd);

@@ -136,6 +136,7 @@ static int read_targets(const Pb__HeapprofdConfig *config, struct heap_settings 
 {
     ret->startup = !config->no_startup;
     ret->running = !config->no_running;
+    ret->children = !config->no_children;
     if (!ret->startup && !ret->running)
         return refuse(err, "no_startup", "with no_running no process is left");
     if (config->n_pid == 0 && config->n_process_cmdline == 0 && !config->all)

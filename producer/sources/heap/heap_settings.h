@@ -20,6 +20,7 @@ struct heap_settings {
     bool java_named;                  // running VMs are attached to
     nsec_t dump_phase, dump_interval; // 0: one dump, at the end
     bool dump_at_max, startup, running;
+    bool children; // children after fork have profiles of their own
     uint32_t min_anonymous_kb;
     uint64_t max_memory_kb, max_cpu_secs; // 0: no limit
     const Pb__HeapprofdConfig *config;    // borrowed

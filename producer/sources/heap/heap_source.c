@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TARGETS_EVERY (500 * NSEC_PER_MSEC)
 
@@ -87,6 +88,16 @@ static int start_timers(struct heap_source *heap, nsec_t now)
     return r;
 }
 
+// A child finds the recorder by the name of the socket, wherever the child's current folder is.
+static void invite_children(struct heap_source *heap)
+{
+    const char *name = heap_host_native_socket(heap->host);
+    char *ret = heap->settings.ring.children_ask;
+    if (heap->settings.children && name && (*name == '@' || *name == '/') &&
+        strlen(name) < HEAP_ADDRESS_BYTES)
+        strcpy(ret, name);
+}
+
 static int heap_start(struct source *source, struct err *err)
 {
     struct heap_source *heap = (struct heap_source *)source;
@@ -101,6 +112,7 @@ static int heap_start(struct source *source, struct err *err)
         r = heap_host_join(heap->host, true, heap_arrivals_vm, heap, err);
     if (r < 0)
         return r;
+    invite_children(heap);
     r = start_timers(heap, nsec_now(CLOCK_BOOTTIME));
     return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
@@ -126,6 +138,7 @@ static void heap_stop(struct source *source)
         heap_clients_tell_silence(heap, *client, true);
         heap_clients_log_loss(heap, *client);
     }
+    heap_clients_log_children(heap);
     if (heap->n_silent > 1)
         log_warning(heap->env.log,
                     "linux.heap: %llu processes have asked for a profile and did not "

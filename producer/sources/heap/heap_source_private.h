@@ -100,6 +100,8 @@ void heap_clients_check_guard(struct heap_source *heap, nsec_t now);
 // once.
 void heap_clients_log_loss(struct heap_source *heap, const struct heap_client *client);
 void heap_clients_log_jail(const struct heap_source *heap, const struct heap_client *client);
+// Logs how many children after fork have no profile, and why.
+void heap_clients_log_children(const struct heap_source *heap);
 void heap_clients_tell_silence(struct heap_source *heap, struct heap_client *client, bool is_last);
 
 // heap_dumps.c

@@ -84,6 +84,7 @@ void ring_header_fill(const struct ring_options *options, struct heap_header *re
         .owner = heap_owner_self(),
     };
     memcpy(ret->wanted, options->wanted, sizeof(ret->wanted));
+    memcpy(ret->children_ask, options->children_ask, sizeof(ret->children_ask));
 }
 
 static int map_memory(struct ring_reader *ring, struct err *err)

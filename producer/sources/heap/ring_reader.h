@@ -38,6 +38,7 @@ struct ring_options {
     struct heap_wanted wanted[HEAP_WANTED_MAX];
     bool is_numbered; // samples have numbers instead of addresses
     bool block_client;
+    char children_ask[HEAP_ADDRESS_BYTES]; // the socket for children after fork; empty: none
     uint32_t block_timeout_us;
     uint64_t adaptive_free_bytes, adaptive_interval_bytes;
 };
