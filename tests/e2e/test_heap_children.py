@@ -94,7 +94,8 @@ class OfPrepared(Children):
                 "os._exit(0)\n")  # the end of the interpreter would free everything
         done = self.profile(sys.executable, "-c", code)
         sizes = self.sizes()
-        self.assertAlmostEqual(sizes.pop(int(done.stdout)) / MB, 5, delta=1.5)
+        of_parent = sizes.pop(int(done.stdout)) / MB  # 5, and what the interpreter needs
+        self.assertTrue(4.5 < of_parent < 10, of_parent)
         self.assertEqual(len([size for size in sizes.values() if size > 4 * MB]), 20)
 
 

@@ -83,6 +83,7 @@ static inline unsigned name_in_trace(const struct source_fixture *f, uint32_t li
     struct packet_cursor cursor = {0};
     struct packet_view view;
     unsigned n = 0;
+    ret[0] = 0;
     while (packet_buffer_next(f->buffer, &cursor, &view)) {
         struct wire_field tree, item, name;
         if (!message_field(view.data, view.size, PB_TracePacket_process_tree, &tree))
