@@ -3,6 +3,7 @@
 // `mmtrace top`: what memory does at this moment. Nothing is kept, unless --record starts a
 // recording beside it: `mmtrace record` as a child, with the sources of what is shown. The child
 // reads its config from a pipe, and ends when this program ends.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,8 +22,9 @@
 #include "common/file.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
-#include "producer/cli/top.h"
+#include "producer/cli/top_screen.h"
 #include "producer/ground/options.h"
+#include "producer/sources/heap/heap_library.h"
 
 #define PERIOD     (2 * NSEC_PER_SEC)
 #define BATCH_ROWS 40
@@ -45,7 +47,7 @@ static void on_end(int number)
     ending = number;
 }
 
-bool top_is_ending(void)
+static bool is_ending(void)
 {
     return ending != 0;
 }
@@ -166,10 +168,10 @@ static int batch_run(struct top_sampler *sampler, const struct top_view *view,
                      const struct command_line *line, struct err *err)
 {
     static struct top_line lines[BATCH_ROWS];
-    for (uint32_t n = 0; !top_is_ending() && (!line->frames || n < line->frames); n++) {
+    for (uint32_t n = 0; !is_ending() && (!line->frames || n < line->frames); n++) {
         if (n)
             poll(NULL, 0, (int)(line->period / NSEC_PER_MSEC));
-        if (top_is_ending())
+        if (is_ending())
             break;
         top_sample(sampler);
         size_t n_lines = top_view_lines(sampler, view, BATCH_ROWS, 80, lines);
@@ -180,6 +182,37 @@ static int batch_run(struct top_sampler *sampler, const struct top_view *view,
             return err_errno(err, -errno, "standard output");
     }
     return 0;
+}
+
+// The library stays loaded: the program ends soon after.
+static int screen_load(top_screen_run_fn *ret, struct err *err)
+{
+    char path[PATH_MAX];
+    void *library = screen_library_find(path, sizeof(path)) == 0 ? dlopen(path, RTLD_NOW) : NULL;
+    void *function = library ? dlsym(library, TOP_SCREEN_FUNCTION) : NULL;
+    if (!function) {
+        const char *why = dlerror();
+        err_set(err, -ENOTSUP, "the live view cannot be loaded: %s",
+                why ? why : "this mmtrace is built without ncurses");
+        return err_hint(err, -ENOTSUP, "--batch prints lines instead");
+    }
+    *ret = (top_screen_run_fn)function;
+    return 0;
+}
+
+static int screen_run(struct top_screen *screen, struct err *err)
+{
+    const char *terminal = getenv("TERM");
+    top_screen_run_fn run = NULL;
+    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
+        err_set(err, -ENOTTY, "standard input and output are not a terminal");
+        return err_hint(err, -ENOTTY, "--batch prints lines instead");
+    }
+    int r = screen_load(&run, err);
+    if (r < 0 || run(screen) == 0)
+        return r;
+    err_set(err, -ENOTTY, "the terminal \"%s\" cannot move its cursor", terminal ? terminal : "");
+    return err_hint(err, -ENOTTY, "set TERM, or: --batch prints lines instead");
 }
 
 static void sampler_donep(struct top_sampler *sampler)
@@ -202,15 +235,17 @@ static int show(void *userdata, struct err *err)
         return err_errno(err, r, "top");
     if (line->record)
         r = recorder_start(&recorder, line, err);
-#ifdef HAVE_NCURSES
+    struct top_screen screen = {
+        .sampler = &sampler,
+        .view = &view,
+        .period = line->period,
+        .frames = line->frames,
+        .sample = top_sample,
+        .lines = top_view_lines,
+        .is_ending = is_ending,
+    };
     if (r == 0 && !line->batch)
-        r = top_screen_run(&sampler, &view, line->period, line->frames, err);
-#else
-    if (r == 0 && !line->batch) {
-        r = err_set(err, -ENOTSUP, "this mmtrace is built without ncurses");
-        err_hint(err, r, "--batch prints lines instead");
-    }
-#endif
+        r = screen_run(&screen, err);
     if (r == 0 && line->batch)
         r = batch_run(&sampler, &view, line, err);
     int ended = recorder_end(&recorder, line->record, r == 0 ? err : &other);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of `mmtrace top`: samples (top_sample.c, top_reclaim.c), the lines that show them
-// (top_view.c), and the terminal (top_screen.c).
+// (top_view.c). The terminal is a library of its own (top_screen.h).
 #pragma once
 
 #include <stdbool.h>
@@ -148,12 +148,3 @@ struct top_view {
 // Fills at most `rows` lines of at most `columns` characters, and returns their number.
 size_t top_view_lines(struct top_sampler *sampler, const struct top_view *view, size_t rows,
                       size_t columns, struct top_line *ret);
-
-// -- the terminal --
-
-// Shows samples until the user ends the program, a signal comes, or `frames` are shown (0: no
-// limit). Returns 0 or a negative errno with text.
-int top_screen_run(struct top_sampler *sampler, struct top_view *view, nsec_t period,
-                   uint32_t frames, struct err *err);
-// True after SIGINT, SIGTERM or SIGHUP.
-bool top_is_ending(void);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/str.h"
-#include "producer/cli/top.h"
+#include "producer/cli/top_screen.h"
 
 #define PERIOD_MIN (500 * NSEC_PER_MSEC)
 #define PERIOD_MAX (60 * NSEC_PER_SEC)
@@ -39,7 +38,7 @@ static attr_t attribute_of(enum top_look look, bool has_colour)
                               : A_NORMAL;
 }
 
-static void draw(struct top_sampler *sampler, const struct top_view *view)
+static void draw(const struct top_screen *screen)
 {
     static struct top_line lines[TOP_ROWS_MAX];
     int rows, columns;
@@ -52,7 +51,7 @@ static void draw(struct top_sampler *sampler, const struct top_view *view)
     }
     const char *no = getenv("NO_COLOR");
     bool has_colour = !(no && *no) && has_colors();
-    size_t n = top_view_lines(sampler, view, (size_t)rows, (size_t)columns, lines);
+    size_t n = screen->lines(screen->sampler, screen->view, (size_t)rows, (size_t)columns, lines);
     for (size_t i = 0; i < n; i++) {
         attr_t attribute = attribute_of(lines[i].look, has_colour);
         attron(attribute);
@@ -92,54 +91,46 @@ static bool take_key(int key, struct top_view *view, nsec_t *period, bool *ret_d
 }
 
 // Waits for keys until the next sample is due. Returns false if the user ends the program.
-static bool wait_with_keys(struct top_sampler *sampler, struct top_view *view, nsec_t *period)
+static bool wait_with_keys(struct top_screen *screen)
 {
     nsec_t from = nsec_now(CLOCK_MONOTONIC), left;
-    while (!top_is_ending() && (left = from + *period - nsec_now(CLOCK_MONOTONIC)) > 0) {
+    while (!screen->is_ending() && (left = from + screen->period - nsec_now(CLOCK_MONOTONIC)) > 0) {
         bool draws;
         timeout((int)(left / NSEC_PER_MSEC) + 1);
         int key = getch();
         if (key == ERR && errno != EINTR && !isatty(STDIN_FILENO))
             return false;
-        if (!take_key(key, view, period, &draws))
+        if (!take_key(key, screen->view, &screen->period, &draws))
             return false;
         if (draws)
-            draw(sampler, view);
+            draw(screen);
     }
-    return !top_is_ending();
+    return !screen->is_ending();
 }
 
-int top_screen_run(struct top_sampler *sampler, struct top_view *view, nsec_t period,
-                   uint32_t frames, struct err *err)
+int top_screen_run(struct top_screen *screen)
 {
-    const char *terminal = getenv("TERM");
-    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
-        err_set(err, -ENOTTY, "standard input and output are not a terminal");
-        return err_hint(err, -ENOTTY, "--batch prints lines instead");
-    }
-    SCREEN *screen = newterm(NULL, stdout, stdin);
-    const char *moves = screen ? tigetstr("cup") : NULL;
+    SCREEN *terminal = newterm(NULL, stdout, stdin);
+    const char *moves = terminal ? tigetstr("cup") : NULL;
     if (!moves || moves == (char *)-1) {
-        if (screen) {
+        if (terminal) {
             endwin();
-            delscreen(screen);
+            delscreen(terminal);
         }
-        err_set(err, -ENOTTY, "the terminal \"%s\" cannot move its cursor",
-                terminal ? terminal : "");
-        return err_hint(err, -ENOTTY, "set TERM, or: --batch prints lines instead");
+        return TOP_SCREEN_E_DUMB;
     }
     cbreak();
     noecho();
     curs_set(0);
     keypad(stdscr, TRUE);
     colours_begin();
-    for (uint32_t n = 0; !frames || n < frames; n++) {
-        top_sample(sampler);
-        draw(sampler, view);
-        if (n + 1 != frames && !wait_with_keys(sampler, view, &period))
+    for (uint32_t n = 0; !screen->frames || n < screen->frames; n++) {
+        screen->sample(screen->sampler);
+        draw(screen);
+        if (n + 1 != screen->frames && !wait_with_keys(screen))
             break;
     }
     endwin();
-    delscreen(screen);
+    delscreen(terminal);
     return 0;
 }

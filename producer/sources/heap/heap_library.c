@@ -45,3 +45,8 @@ int java_library_find(char *ret, size_t ret_size)
 {
     return find(ret, ret_size, "/agents/jvm/" AGENT_LIBRARY_FILE, "/" AGENT_LIBRARY_FILE);
 }
+
+int screen_library_find(char *ret, size_t ret_size)
+{
+    return find(ret, ret_size, "/mmscreen.so", "/mmscreen.so");
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The paths of the libraries that work inside other processes.
+// The paths of the libraries that were installed with this program: those that work inside other
+// processes, and the live view.
 #pragma once
 
 #include <stddef.h>
@@ -8,6 +9,9 @@
 // Finds libmmheap.so: by the variable MMTRACE_HEAP_LIBRARY, else beside this program in its build
 // folder, else where it is installed. Returns 0 or -ENOENT. *ret is terminated.
 int heap_library_find(char *ret, size_t ret_size);
+
+// Finds the library of the live view of `mmtrace top` (top_screen.h) in the same way.
+int screen_library_find(char *ret, size_t ret_size);
 
 // Finds the agent for Java VMs in the same way, but without a variable.
 int java_library_find(char *ret, size_t ret_size);
