@@ -145,10 +145,21 @@ class MembersSee(unittest.TestCase):
 
     def test_stacks_of_events_of_all_users(self):
         """A recording that would show processes of other users is refused; the command says so."""
-        done, packets = self.record(self.SAMPLED % "followers { counter: SW_PAGE_FAULTS }")
+        probe = self.SAMPLED.replace("counter: SW_CPU_CLOCK", "raw_event { type: 5 config1: 4096 }")
+        for config in (self.SAMPLED % "followers { counter: SW_PAGE_FAULTS }", probe % ""):
+            done, packets = self.record(config)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("root may record them", done.stderr)
+            self.assertEqual(lib.of_kind(packets, "perf_sample"), [])
+
+    @lib.needs_tracefs
+    def test_probes(self):
+        """A member changes no code of the kernel."""
+        done, packets = self.record("""data_sources { config { name: "linux.ftrace" ftrace_config {
+            kprobe_events { probe: "do_sys_openat2" type: KPROBE_TYPE_KPROBE } } } }""")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("root may record them", done.stderr)
-        self.assertEqual(lib.of_kind(packets, "perf_sample"), [])
+        self.assertIn("kprobe_events change the kernel's code", done.stderr)
+        self.assertEqual(lib.of_kind(packets, "ftrace_events"), [])
 
     def test_stacks_too_often(self):
         """Samples of a user do not keep the processors from other users."""

@@ -282,6 +282,15 @@ static void a_user_records_no_counters_of_others(void **state)
     assert_int_equal(p.f.class->open(&p.f.env, &config, &p.f.source, &err), -EPERM);
     assert_non_null(strstr(err.text, "root may record"));
     p.timebase.interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL__NOT_SET;
+    // Breakpoints, and probes by the number that the kernel gives them.
+    Pb__PerfEvents__RawEvent raw = PB__PERF_EVENTS__RAW_EVENT__INIT;
+    p.timebase.event_case = PB__PERF_EVENTS__TIMEBASE__EVENT_RAW_EVENT;
+    p.timebase.raw_event = &raw;
+    for (raw.type = PERF_TYPE_BREAKPOINT; raw.type < 12; raw.type++) {
+        raw.has_type = true;
+        assert_int_equal(p.f.class->open(&p.f.env, &config, &p.f.source, &err), -EPERM);
+    }
+    p.timebase.event_case = PB__PERF_EVENTS__TIMEBASE__EVENT__NOT_SET;
     assert_int_equal(p.f.class->open(&p.f.env, &config, &p.f.source, &err), 0);
     assert_non_null(strstr(p.f.log_text.text, "the kernel's part is left out"));
     parts_done(&p);

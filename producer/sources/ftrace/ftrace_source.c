@@ -28,6 +28,7 @@
 #include "producer/sources/ftrace/lost_events.h"
 #include "producer/sources/ftrace/reader.h"
 #include "producer/sources/ftrace/setup.h"
+#include "producer/sources/requester.h"
 #include "protos/fields.h"
 
 #define ROUND_BYTES          ((size_t)256 << 10)
@@ -136,6 +137,9 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
 {
     static const Pb__FtraceConfig no_config = PB__FTRACE_CONFIG__INIT;
     int r = check_access(env->roots, err);
+    if (r == 0 && config->ftrace_config && config->ftrace_config->n_kprobe_events > 0 &&
+        env->requester && env->requester->is_limited)
+        r = err_set(err, -EPERM, "kprobe_events change the kernel's code: root may record them");
     if (r < 0)
         return r;
     struct ftrace_source *ftrace = memory_calloc(1, sizeof(*ftrace));

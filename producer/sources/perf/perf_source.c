@@ -375,6 +375,14 @@ static struct source *perf_close(struct source *source)
     return NULL;
 }
 
+// The kernel lets every user count these. Others are probes and breakpoints in code of all users,
+// or counters of the whole machine.
+static bool is_of_processes(const struct perf_event *event)
+{
+    return event->type == PERF_TYPE_HARDWARE || event->type == PERF_TYPE_SOFTWARE ||
+           event->type == PERF_TYPE_HW_CACHE || event->type == PERF_TYPE_RAW;
+}
+
 // A user who is not root sees what perf_event_paranoid = 2 shows: the user's own processes, outside
 // of the kernel.
 static int limit(const struct source_env *env, struct perf_settings *settings, struct err *err)
@@ -382,10 +390,10 @@ static int limit(const struct source_env *env, struct perf_settings *settings, s
     const struct perf_event *timebase = &settings->events[0];
     if (!env->requester || !env->requester->is_limited)
         return 0;
-    if (timebase->type == PERF_TYPE_TRACEPOINT || settings->n_events > 1 || settings->poll_period)
+    if (!is_of_processes(timebase) || settings->n_events > 1 || settings->poll_period)
         return err_set(err, -EPERM,
-                       "tracepoints, followers and poll_period_ms are of all users: root may "
-                       "record them");
+                       "tracepoints, probes, followers and poll_period_ms are of all users: root "
+                       "may record them");
     if (!settings->is_frequency)
         return err_set(err, -EPERM,
                        "a period may take any number of samples a second: root may record it, "
