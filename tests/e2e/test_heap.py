@@ -409,6 +409,13 @@ class RealPrograms(Heap):
         script = "for i in 1 2 3 4 5; do ls / | wc -l; (echo sub); done; exec echo end"
         self.check_unchanged("sh", "-c", script)
 
+    def test_a_process_has_the_name_of_its_last_program(self):
+        code = "import os; kept = [bytes(10000) for _ in range(500)]; os._exit(0)"
+        self.profile("/bin/sh", "-c", f"exec env /usr/bin/python3 -c '{code}'")
+        rows = self.query("SELECT p.name, sum(a.size) FROM heap_profile_allocation a "
+                          "JOIN process p USING (upid) GROUP BY upid")
+        self.assertEqual([name for name, size in rows if size > 3e6], ["/usr/bin/python3"])
+
     def test_libraries_that_come_and_go(self):
         code = (
             "import ctypes, _ctypes\n"

@@ -116,8 +116,12 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
         heap_clients_tell_refused(heap, pid, err.text);
     else if (r < 0)
         heap_arrivals_tell_problem(heap, pid, err.text[0] ? err.text : strerror(-r));
-    else
+    else {
+        // A process that asks at its start may have executed another program, and have a new name.
+        if (from_startup && heap->env.pids)
+            pid_feed_forget(heap->env.pids, pid);
         heap_arrivals_publish(heap, pid);
+    }
     return r;
 }
 
