@@ -76,6 +76,10 @@ static const char help[] =
     "                               the traces\n"
     "  -h, --help                   this text\n"
     "\n"
+    "Examples:\n"
+    "  mmsql convert trace.pftrace -o trace.db\n"
+    "  mmsql convert report.zip -o report.db\n"
+    "\n"
     "The table 'trace' lists the traces; machine_id and trace_id distinguish their\n"
     "rows. If a file is damaged, mmsql converts everything that can be read, prints\n"
     "the place of the damage, and ends with exit code 1.\n";

@@ -29,7 +29,9 @@ static const char help[] =
     "      --pid PID        show this process (default: all that were profiled)\n"
     "      --process NAME   show the processes that match (* and ?)\n"
     "      --at TS          show the last reading up to TS (ns; default: the end of\n"
-    "                       the trace)\n" QUESTION_HELP "  -h, --help           this text\n";
+    "                       the trace)\n" QUESTION_HELP "  -h, --help           this text\n"
+    "\n"
+    "Example: mmsql memory heap.pftrace\n";
 
 struct options {
     const char *path, *process; // borrowed; NULL: none

@@ -42,7 +42,9 @@ static const char help[] =
     "      --heap NAME      write this heap, such as libc.malloc\n"
     "      --at TS          write the state at TS (ns; default: the end of the trace)\n"
     "      --from TS        write the difference to the state at this TS\n" QUESTION_HELP
-    "  -h, --help           this text\n";
+    "  -h, --help           this text\n"
+    "\n"
+    "Example: mmsql pprof heap.pftrace -o heap.pb.gz && go tool pprof -top heap.pb.gz\n";
 
 struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none

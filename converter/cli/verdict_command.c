@@ -37,6 +37,8 @@ static const char help[] =
     "  -q, --quiet       print nothing for a trace without memory pressure\n"
     "  -h, --help        this text\n"
     "\n"
+    "Example: mmsql verdict mm.pftrace\n"
+    "\n"
     "Exit code: 0 the verdict is printed, also for a damaged trace; 1 a file\n"
     "could not be read, or has no trace; 2 wrong usage.\n";
 

@@ -233,6 +233,8 @@ static const struct cli_command command = {
             "session with the highest bugreport_score, or the newest finished trace if there\n"
             "is no snapshot.\n"
             "\n"
+            "Example: mmtrace bugreport -o report.zip && mmsql verdict report.zip\n"
+            "\n"
             "Exit code: 0 written (a line on stderr says if no trace is in it), 1 failed, 2\n"
             "wrong usage.\n",
     .options = options,

@@ -33,6 +33,7 @@ static const struct cli_command command = {
              "Lists the data sources that a config can name. Each line has a name and what the\n"
              "source records.\n"
              "\n",
+    .more = "\nExample: mmtrace sources | grep heap\n",
     .options = (const struct cli_option[]){{0}},
     .run = list,
 };

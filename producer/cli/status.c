@@ -134,6 +134,8 @@ static const struct cli_command command = {
             "waiting for a trigger. SCORE is the bugreport_score. A dash stands for none, or\n"
             "for a value that the service does not tell.\n"
             "\n"
+            "Example: mmtrace status --json | python3 -m json.tool\n"
+            "\n"
             "Exit code: 0 shown, 1 no service or failed, 2 wrong usage.\n",
     .options = options,
     .check = check,

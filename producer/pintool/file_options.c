@@ -125,6 +125,10 @@ const struct cli_command file_command = {
              "Shows which pages of files are in memory. A directory stands for the files\n"
              "below. '-' is standard input for a PINLIST or a pinconfig, and standard output\n"
              "for the files that pintool writes.\n",
+    .more = "\n"
+            "Examples:\n"
+            "  pintool file /usr/lib/x86_64-linux-gnu/libc.so.6 --gen-probe --map\n"
+            "  pintool file APP.apk --zip --gen-probe --dump -o pinlist.meta\n",
     .options = options_table,
     .operand = take_path,
     .check = check,

@@ -55,7 +55,9 @@ static int print_help(void)
            "\n"
            "      --read-ahead  leave read-ahead as it is\n"
            "\n"
-           "measure takes all options of 'pintool file', too, such as --zip, -o and --dump.\n");
+           "measure takes all options of 'pintool file', too, such as --zip, -o and --dump.\n"
+           "\n"
+           "Example: pintool measure APP.apk --zip -o pinlist.meta -- COMMAND\n");
     return CLI_HELPED;
 }
 

@@ -81,6 +81,7 @@ static const struct cli_command command = {
              "Shows what a pinlist names. An APK has its list inside, as assets/pinlist.meta;\n"
              "'-' reads the list from standard input.\n"
              "\n",
+    .more = "\nExample: pintool pinlist pinlist.meta --json\n",
     .options = options,
     .operand = take_path,
     .check = check,

@@ -288,6 +288,8 @@ static const struct cli_command command = {
              "Chooses the pages that are worth a pin: a recording shows that the kernel evicts\n"
              "them and reads them back. '-' is standard input for the trace, and standard\n"
              "output for -o.\n\n",
+    .more = "\nExample:\n"
+            "  pintool suggest trace.pftrace --file APP.apk --quota 40MB -o pinlist.meta\n",
     .options = options,
     .operand = take_text,
     .check = check,

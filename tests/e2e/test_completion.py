@@ -54,6 +54,12 @@ class Tables(unittest.TestCase):
                     else:
                         self.assertEqual(offered - {"-h"}, shown - {"-h"})
 
+    def test_each_verb_has_an_example(self):
+        for program in PROGRAMS:
+            for verb in verbs_of(program):
+                text = lib.run(program, verb, "--help").stdout
+                self.assertRegex(text, rf"(?s)Examples?:.*{program.name} {verb} ?")
+
     def test_help_of_a_verb(self):
         for program in PROGRAMS:
             for verb in verbs_of(program):
