@@ -32,7 +32,10 @@ AARCH64_ROOT = BUILDS / "aarch64-root"
 STYLE_DIRS = ("common", "converter", "producer", "protos", "tests")
 GOLDEN_TRACES = ("counters_tracks", "heap_continuous", "mm_pressure", "sched_deflate")
 REFERENCE_CLANG_FORMAT = 14
-INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmsql_functions.so")
+INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmscreen.so",
+             "mmtrace/mmsql_functions.so", "completions/mmtrace", "completions/mmsql",
+             "completions/pintool", "vendor_completions.d/mmtrace.fish",
+             "site-functions/_mmtrace")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
 TAIL_LINES = 60
 FILE_TIMEOUT_S = {False: 900, True: 5400}  # of one file of Python tests, without and with --long
