@@ -257,6 +257,7 @@ int table_functions_register(sqlite3 *handle)
         interval_functions_register,
         overlap_functions_register,
         cycle_functions_register,
+        slice_value_functions_register,
         percentile_functions_register,
         graph_value_functions_register,
         graph_walk_functions_register,

@@ -87,6 +87,7 @@ int value_table_register(sqlite3 *handle);
 int interval_functions_register(sqlite3 *handle);
 int overlap_functions_register(sqlite3 *handle);
 int cycle_functions_register(sqlite3 *handle);
+int slice_value_functions_register(sqlite3 *handle);
 int percentile_functions_register(sqlite3 *handle);
 int graph_value_functions_register(sqlite3 *handle);
 int graph_walk_functions_register(sqlite3 *handle);

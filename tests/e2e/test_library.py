@@ -338,6 +338,21 @@ class Scheduling(Case):
                          [("A", 500, 400), ("B", 100, 60), ("C", 40, 40), ("A", 30, 20),
                           ("B", 10, 10)])
 
+    def test_pieces_of_slices(self):
+        rows = values("id track ts dur depth", (9, 2, 5, 4, 0), (4, 1, 60, 40, 1),
+                      (1, 1, 0, 100, 0),
+                      (3, 1, 10, 20, 2), (2, 1, 0, 30, 1), (5, 1, 200, 0, 0), (6, 1, 200, 7, 1),
+                      (7, 1, 300, -1, 0), (8, 1, 310, 5, 1))
+        self.assertEqual(self.rows("slices.flat_slices", f"""
+            SELECT c0 AS root_id, c1 AS id, c2 AS ts, c3 AS dur
+            FROM __intrinsic_table_ptr((
+                SELECT __intrinsic_slice_pieces_agg(id, track, ts, dur, depth) FROM {rows}))
+            WHERE __intrinsic_table_ptr_bind(c0, 'root_id')
+              AND __intrinsic_table_ptr_bind(c1, 'id') AND __intrinsic_table_ptr_bind(c2, 'ts')
+              AND __intrinsic_table_ptr_bind(c3, 'dur')"""),
+                         [(1, 1, 0, 0), (1, 2, 0, 10), (1, 3, 10, 20), (1, 1, 30, 30),
+                          (1, 4, 60, 40), (1, 1, 100, 0), (9, 9, 5, 4)])
+
     def test_flat_slices(self):
         self.assertEqual(self.rows("slices.flat_slices",
                                    f"SELECT ts - {BEGIN}, dur, name, depth, thread_name "

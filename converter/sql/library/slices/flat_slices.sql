@@ -35,19 +35,21 @@ CREATE PERFETTO TABLE _slice_flattened(
     -- Name of the process.
     process_name STRING
 ) AS
-WITH RECURSIVE root AS (
-    SELECT id, ts, dur FROM slice WHERE parent_id IS NULL
-),
-inside(root_id, id, parent_id, ts, dur) AS (
-    SELECT root.id, s.id, s.parent_id, s.ts, s.dur FROM root JOIN slice s ON s.parent_id = root.id
-    UNION ALL
-    SELECT inside.root_id, s.id, s.parent_id, s.ts, s.dur
-    FROM inside JOIN slice s ON s.parent_id = inside.id
-)
-SELECT flat.id AS slice_id, flat.ts, flat.dur, s.depth, s.name, flat.root_id, s.track_id, s.utid,
-       s.tid, s.thread_name, s.upid, s.pid, s.process_name
-FROM _intervals_flatten!(_intervals_merge_root_and_children!(root, inside)) AS flat
-JOIN thread_slice s ON s.id = flat.id;
+SELECT flat.id AS slice_id, flat.ts, flat.dur, s.depth, s.name, flat.root_id, s.track_id, h.utid,
+       h.tid, h.name AS thread_name, p.upid, p.pid, p.name AS process_name
+FROM (
+    SELECT c0 AS root_id, c1 AS id, c2 AS ts, c3 AS dur
+    FROM __intrinsic_table_ptr((
+        SELECT __intrinsic_slice_pieces_agg(id, track_id, ts, dur, depth)
+        FROM slice WHERE track_id IN (SELECT id FROM thread_track)
+    ))
+    WHERE __intrinsic_table_ptr_bind(c0, 'root_id') AND __intrinsic_table_ptr_bind(c1, 'id')
+      AND __intrinsic_table_ptr_bind(c2, 'ts') AND __intrinsic_table_ptr_bind(c3, 'dur')
+) AS flat
+CROSS JOIN slice s ON s.id = flat.id
+CROSS JOIN thread_track t ON t.id = s.track_id
+CROSS JOIN thread h ON h.utid = t.utid
+LEFT JOIN process p ON p.upid = h.upid;
 
 CREATE PERFETTO INDEX _slice_flattened_by_slice ON _slice_flattened(slice_id);
 CREATE PERFETTO INDEX _slice_flattened_by_ts ON _slice_flattened(ts);

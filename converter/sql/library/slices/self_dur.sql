@@ -3,7 +3,7 @@
 -- Time that slices spend outside of the slices inside them.
 
 -- The time of the slices right inside a slice.
-CREATE PERFETTO TABLE _slice_children_dur(
+CREATE PERFETTO VIEW _slice_children_dur(
     -- Slice around them.
     id JOINID(slice.id),
     -- Sum of their durations (ns).
@@ -19,6 +19,9 @@ CREATE PERFETTO TABLE slice_self_dur(
     -- Its own time (ns).
     self_dur DURATION
 ) AS
-SELECT s.id, s.dur - ifnull(inside.child_dur_sum, 0) AS self_dur
-FROM slice s LEFT JOIN _slice_children_dur inside ON inside.id = s.id
-ORDER BY s.id;
+SELECT c0 AS id, c1 AS self_dur
+FROM __intrinsic_table_ptr((
+    SELECT __intrinsic_slice_self_agg(id, parent_id, dur)
+    FROM (SELECT id, parent_id, dur FROM slice ORDER BY id)
+))
+WHERE __intrinsic_table_ptr_bind(c0, 'id') AND __intrinsic_table_ptr_bind(c1, 'self_dur');
