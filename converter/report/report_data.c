@@ -53,9 +53,10 @@ static int number_read(struct sqlite3 *handle, const char *sql, int64_t trace_id
     if (sqlite3_prepare_v2(handle, sql, -1, &row, NULL) != SQLITE_OK)
         return read_failed(handle, "trace", err);
     sqlite3_bind_int64(row, 1, trace_id);
-    if (sqlite3_step(row) == SQLITE_ROW && sqlite3_column_type(row, 0) != SQLITE_NULL)
+    int code = sqlite3_step(row);
+    if (code == SQLITE_ROW && sqlite3_column_type(row, 0) != SQLITE_NULL)
         *ret = sqlite3_column_int64(row, 0);
-    return 0;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? 0 : read_failed(handle, "trace", err);
 }
 
 int report_trace_open(struct report_trace *ret, struct sqlite3 *handle, int64_t trace_id,

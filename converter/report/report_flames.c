@@ -155,22 +155,25 @@ static int heaps_write(struct flames *flames, const struct report_trace *trace)
     int r = 0, code = sqlite3_prepare_v2(trace->handle, heaps_sql, -1, &row, NULL);
     if (code == SQLITE_OK)
         sqlite3_bind_int64(row, 1, trace->machine_id);
-    while (code == SQLITE_OK && r == 0 && sqlite3_step(row) == SQLITE_ROW) {
+    while (row && r == 0 && (code = sqlite3_step(row)) == SQLITE_ROW) {
         CLEANUP(strbuf_done) struct strbuf title = {0};
         struct call_stacks stacks = stacks_of(trace, STACKS_HEAP_BYTES);
         int64_t kept = sqlite3_column_int64(row, 2), all = sqlite3_column_int64(row, 3);
         stacks.upid = sqlite3_column_int64(row, 0);
         stacks.heap = column_text(row, 1);
         strbuf_addf(&title, "%s of %s: allocated and not freed", stacks.heap, column_text(row, 4));
-        if (kept > 0)
-            r = stacks_write(flames, trace, &stacks, title.text ? title.text : "", "bytes");
+        if (title.failed)
+            r = err_errno(flames->err, -ENOMEM, "report");
+        else if (kept > 0)
+            r = stacks_write(flames, trace, &stacks, title.text, "bytes");
         strbuf_clear(&title);
         strbuf_addf(&title, "%s of %s: all allocations", stacks.heap, column_text(row, 4));
         stacks.total = true;
         if (r == 0 && all > kept + kept / 20)
-            r = stacks_write(flames, trace, &stacks, title.text ? title.text : "", "bytes");
+            r = title.failed ? err_errno(flames->err, -ENOMEM, "report")
+                             : stacks_write(flames, trace, &stacks, title.text, "bytes");
     }
-    return code == SQLITE_OK ? r : stacks_failed(trace, flames->err);
+    return r < 0 || code == SQLITE_DONE ? r : stacks_failed(trace, flames->err);
 }
 
 // Samples of perf by kind of event. Samples have no machine of their own there, so that only a
@@ -182,8 +185,10 @@ static int events_write(struct flames *flames, const struct report_trace *trace)
     } kinds[] = {{"cpu", "CPU time: samples"},
                  {"faults", "Page faults: samples"},
                  {"reclaim", "Reclaim and compaction: samples"}};
-    if (sql_number(trace->handle, "SELECT count(DISTINCT machine_id) FROM trace_machine", 1) != 1)
-        return 0;
+    int64_t n_machines =
+        sql_number(trace->handle, "SELECT count(DISTINCT machine_id) FROM trace_machine", -1);
+    if (n_machines != 1)
+        return n_machines < 0 ? stacks_failed(trace, flames->err) : 0;
     int r = 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(kinds); i++) {
         struct call_stacks stacks = stacks_of(trace, STACKS_OF_EVENT);
@@ -200,16 +205,17 @@ static int sessions_write(struct flames *flames, const struct report_trace *trac
     int r = 0, code = sqlite3_prepare_v2(trace->handle, sessions_sql, -1, &row, NULL);
     if (code == SQLITE_OK)
         sqlite3_bind_int64(row, 1, trace->machine_id);
-    while (code == SQLITE_OK && r == 0 && sqlite3_step(row) == SQLITE_ROW) {
+    while (row && r == 0 && (code = sqlite3_step(row)) == SQLITE_ROW) {
         CLEANUP(strbuf_done) struct strbuf title = {0};
         struct call_stacks stacks = stacks_of(trace, STACKS_SAMPLES);
         const char *event = column_text(row, 3);
         stacks.source = column_text(row, 0);
         stacks.session_id = sqlite3_column_int64(row, 1);
         strbuf_addf(&title, "Samples of %s%s%s", stacks.source, *event ? ": " : "", event);
-        r = stacks_write(flames, trace, &stacks, title.text ? title.text : "", "times");
+        r = title.failed ? err_errno(flames->err, -ENOMEM, "report")
+                         : stacks_write(flames, trace, &stacks, title.text, "times");
     }
-    return code == SQLITE_OK ? r : stacks_failed(trace, flames->err);
+    return r < 0 || code == SQLITE_DONE ? r : stacks_failed(trace, flames->err);
 }
 
 // Samples by kind of event; if there are none of these kinds, by session of the profiler.
