@@ -214,7 +214,7 @@ static bool is_refused(const struct foreign *foreign, uint64_t payer)
     return false;
 }
 
-static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
+int foreign_check_left(struct foreign *foreign, uint64_t payer, struct err *err)
 {
     size_t n = 0, n_all = 0;
     reap_all(foreign);
@@ -228,10 +228,16 @@ static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
     if (n_all >= FOREIGN_LEFT_ALL && payer != 0)
         return err_set(err, -EDQUOT, "%d helpers hang in file systems of several users",
                        FOREIGN_LEFT_ALL);
-    if (is_refused(foreign, payer))
-        return err_set(err, -ETIMEDOUT, "files of user %" PRIu64 " did not answer within %d s",
-                       payer, (int)(FOREIGN_TIME / NSEC_PER_SEC));
     return 0;
+}
+
+static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
+{
+    int r = foreign_check_left(foreign, payer, err);
+    if (r == 0 && is_refused(foreign, payer))
+        r = err_set(err, -ETIMEDOUT, "files of user %" PRIu64 " did not answer within %d s", payer,
+                    (int)(FOREIGN_TIME / NSEC_PER_SEC));
+    return r;
 }
 
 // The process.

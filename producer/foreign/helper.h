@@ -71,6 +71,10 @@ uint64_t foreign_time_left(struct foreign *foreign, uint64_t payer);
 // within FOREIGN_GRACE. Does not wait.
 void foreign_leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed);
 
+// Returns -EDQUOT, with the reason, if so many killed helpers hang that `payer` gets no other one;
+// else 0.
+int foreign_check_left(struct foreign *foreign, uint64_t payer, struct err *err);
+
 int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
 // Unfinished calls end with -ECANCELED. Does not wait: the process ends by itself. Returns NULL.
 struct foreign_helper *foreign_helper_free(struct foreign_helper *helper);

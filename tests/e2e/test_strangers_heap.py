@@ -23,6 +23,7 @@ from test_heap import LIBRARY, TRUTH
 
 ALONE = "its recorders profile the program of other tests, heap_truth, too"
 DEAF_S = 2   # that a look-up may take (FOREIGN_TIME)
+ATTACH_S = 12  # until a program is attached to, on a busy machine; a helper may hang for 15 s
 
 PERF_MAP = """
 buffers { size_kb: 4096 }
@@ -223,6 +224,34 @@ class Attaches(Strangers):
         except subprocess.TimeoutExpired:
             self.fail("the recorder does not end within 20 s")
         self.assertIn("its files do not answer in time", said)
+
+
+    def test_many_roots_that_never_answer(self):
+        """Programs of other users are attached to meanwhile."""
+        strangers.fuse_device(self.dir)
+        for name, program in (("strange_sleep", shutil.which("sleep")), ("honest_truth", TRUTH)):
+            shutil.copy(program, self.dir / name)
+        thief = self.stranger("deaf", self.theirs, BUILD / "producer", "agents", "/bin/sh", "-c",
+                              f"for i in $(seq 12); do {self.dir}/strange_sleep 100 & done; wait")
+        wait_for(lambda: children(thief.pid) and len(children(children(thief.pid)[0])) == 12,
+                 "the commands")
+        with open(self.dir / "log", "wb") as log:
+            (self.dir / "config").write_text(HEAP.replace("stranger", "strange_sleep").replace(
+                "heap_truth", "honest_truth").replace("no_running: true", ""))
+            recorder = self.start(MMTRACE, "record", "--no-verdict", "-c", self.dir / "config",
+                                  "-o", self.trace, stderr=log)
+        states.wait_for_recorder(recorder.pid)
+        self.hear(thief, "asked for agents")
+        wait_for(lambda: sum("mmheap-attach" in states.proc_text(pid, "comm")
+                             for pid in children(recorder.pid)) >= 2, "the helpers")
+        honest = self.start(self.dir / "honest_truth", "1", "2000000000", user=UID + 1,
+                            group=UID + 1, extra_groups=[])
+        began = time.monotonic()
+        wait_for(lambda: f"process {honest.pid}: attached" in (self.dir / "log").read_text(),
+                 lambda: (self.dir / "log").read_text(), ATTACH_S)
+        strangers.figure(self, f"attached after {time.monotonic() - began:.1f} s")
+        recorder.send_signal(signal.SIGINT)
+        self.assertEqual(recorder.wait(30), 0, (self.dir / "log").read_text())
 
 
 class Clients(Strangers):

@@ -42,6 +42,7 @@ struct heap_attach {
     int32_t pid;
     pid_t helper;
     bool is_java;
+    uint64_t payer;
     struct foreign *foreign; // borrowed
     int fd;                  // owned
     struct loop_io *io;
@@ -54,6 +55,11 @@ struct heap_attach {
 int32_t heap_attach_pid(const struct heap_attach *attach)
 {
     return attach->pid;
+}
+
+uint64_t heap_attach_payer(const struct heap_attach *attach)
+{
+    return attach->payer;
 }
 
 nsec_t heap_attach_stopped(const struct heap_attach *attach)
@@ -126,8 +132,7 @@ static void end(struct heap_attach *attach, bool is_killed)
 {
     attach->io = loop_remove_io(attach->io);
     attach->timer = loop_remove_timer(attach->timer);
-    foreign_leave(attach->foreign, attach->helper, foreign_payer("/proc", attach->pid, geteuid()),
-                  is_killed);
+    foreign_leave(attach->foreign, attach->helper, attach->payer, is_killed);
 }
 
 static void give_up(void *userdata)
@@ -226,11 +231,16 @@ int heap_attach_begin(const struct heap_attach_env *env, const struct ring_optio
     struct heap_header header;
     struct heap_attach *attach;
     int helper_fd CLEANUP(close_fdp) = -1;
-    int r = attach_new(env, java_options ? JAVA_MAX : NATIVE_MAX, pid, done, userdata, &attach,
-                       &helper_fd);
+    uint64_t payer = foreign_payer("/proc", pid, geteuid());
+    int r = foreign_check_left(env->foreign, payer, err);
+    if (r < 0)
+        return r;
+    r = attach_new(env, java_options ? JAVA_MAX : NATIVE_MAX, pid, done, userdata, &attach,
+                   &helper_fd);
     if (r < 0)
         return r;
     attach->is_java = java_options;
+    attach->payer = payer;
     if (!java_options) {
         ring_header_fill(options, &header);
         r = send(attach->fd, &header, sizeof(header), MSG_NOSIGNAL) < 0 ? -errno : 0;

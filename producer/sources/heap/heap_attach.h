@@ -47,6 +47,8 @@ void heap_attach_finish(struct heap_attach *attach);
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata);
 
 int32_t heap_attach_pid(const struct heap_attach *attach);
+// Returns the user behind the process (payer.h).
+uint64_t heap_attach_payer(const struct heap_attach *attach);
 
 // Returns the time for which the borrowed thread stood still.
 nsec_t heap_attach_stopped(const struct heap_attach *attach);

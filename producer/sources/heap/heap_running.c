@@ -6,14 +6,17 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
+#include "producer/foreign/payer.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 #include "producer/heap/heap_owner.h"
 
-#define ATTACHES_MAX 4 // at a time
-#define WAKES_MAX    64
+#define ATTACHES_MAX  6 // at a time
+#define ATTACHES_EACH 4 // the same, to processes of one user who is not root
+#define WAKES_MAX     64
 
 static void forget_wake(struct heap_source *heap, int32_t pid)
 {
@@ -111,21 +114,35 @@ static void attach_begin(struct heap_source *heap, int32_t pid)
         attach_failed(heap, pid, r, err.text);
 }
 
+// Helpers may hang for seconds in files of one user: others have their turn meanwhile.
+static bool has_turn(const struct heap_source *heap, int32_t pid)
+{
+    uint64_t payer = foreign_payer(heap->env.roots->proc, pid, geteuid());
+    size_t n = 0;
+    vec_foreach(&heap->attaches, attach)
+        n += heap_attach_payer(*attach) == payer;
+    return heap->attaches.n < ATTACHES_MAX && (payer == 0 || n < ATTACHES_EACH);
+}
+
 static void attach_or_wait(struct heap_source *heap, int32_t pid)
 {
-    if (heap->attaches.n < ATTACHES_MAX || pid_vec_push(&heap->waiting, pid) < 0)
+    if (has_turn(heap, pid) || pid_vec_push(&heap->waiting, pid) < 0)
         attach_begin(heap, pid);
 }
 
 // Called when an attachment has ended.
 static void attach_next(struct heap_source *heap)
 {
-    if (heap->waiting.n == 0 || heap->attaches.n >= ATTACHES_MAX)
-        return;
-    int32_t pid = heap->waiting.items[0];
-    memmove(heap->waiting.items, heap->waiting.items + 1,
-            --heap->waiting.n * sizeof(heap->waiting.items[0]));
-    attach_begin(heap, pid);
+    for (size_t i = 0; i < heap->waiting.n;) {
+        int32_t pid = heap->waiting.items[i];
+        if (!has_turn(heap, pid)) {
+            i++;
+            continue;
+        }
+        memmove(heap->waiting.items + i, heap->waiting.items + i + 1,
+                (--heap->waiting.n - i) * sizeof(heap->waiting.items[0]));
+        attach_begin(heap, pid);
+    }
 }
 
 // A process that does not wait for a signal must be attached to. A process that is late may still
