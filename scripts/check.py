@@ -38,6 +38,7 @@ INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmscreen.so",
              "site-functions/_mmtrace")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
 TAIL_LINES = 60
+BUILD_TIMEOUT_S = 3600  # on a busy machine with an empty compiler cache
 FILE_TIMEOUT_S = {False: 900, True: 5400}  # of one file of Python tests, without and with --long
 # A parent may ignore these, as nohup does and a shell for its background. Tests must not.
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE)
@@ -143,7 +144,7 @@ def build(step, name, options=(), compiler="gcc", flags=""):
         shutil.rmtree(directory, ignore_errors=True)
         code, log = run(["meson", "setup", directory, *arguments], env=env)
     if code == 0:
-        code, log = run(["ninja", "-C", directory], env=env, timeout_s=900)
+        code, log = run(["ninja", "-C", directory], env=env, timeout_s=BUILD_TIMEOUT_S)
         first = re.search(r"^FAILED: ", log, re.M)
         log = "\n".join(log[first.start():].splitlines()[:TAIL_LINES]) if first else log
     step.expect(code == 0, what, tail(log))

@@ -663,23 +663,6 @@ class Attach(Heap):
         self.assertIn("State:\tT", pathlib.Path(f"/proc/{process.pid}/status").read_text())
         process.send_signal(signal.SIGCONT)
 
-    def test_a_seccomp_jail_is_left_alone(self):
-        code = (
-            "import ctypes, time\n"
-            "libc = ctypes.CDLL(None)\n"
-            "libc.prctl(38, 1, 0, 0, 0)\n"
-            "class F(ctypes.Structure): _fields_ = [('c', ctypes.c_ushort), ('jt', ctypes.c_ubyte),"
-            " ('jf', ctypes.c_ubyte), ('k', ctypes.c_uint)]\n"
-            "class P(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('f', "
-            "ctypes.POINTER(F))]\n"
-            "f = (F * 1)(F(6, 0, 0, 0x7fff0000)); p = P(1, f)\n"
-            "assert libc.prctl(22, 2, ctypes.byref(p), 0, 0) == 0\n"
-            "print('ready', flush=True)\ntime.sleep(300)\n"
-        )
-        process = self.start("python3", "-c", code)
-        self.assertEqual(process.stdout.readline(), "ready\n")
-        self.check_refused(process, "seccomp")
-
     def test_a_static_program_is_left_alone(self):
         source, program = self.dir / "static.c", self.dir / "static"
         source.write_text("#include <unistd.h>\nint main(void) { sleep(300); }\n")

@@ -30,6 +30,8 @@ print("as ever")
 """
 
 # A filter that lets everything pass: only its presence matters.
+# A filter that forbids attaching: memfd_create (319 on x86-64) with MFD_ALLOW_SEALING. A dormant
+# program does without.
 FILTER = """
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None)
@@ -39,7 +41,9 @@ class F(ctypes.Structure):
 class P(ctypes.Structure):
     _fields_ = [("n", ctypes.c_ushort), ("f", ctypes.POINTER(F))]
 libc.prctl(38, 1, 0, 0, 0)
-assert libc.prctl(22, 2, ctypes.byref(P(1, (F * 1)(F(6, 0, 0, 0x7fff0000)))), 0, 0) == 0
+ops = (F(0x20, 0, 0, 0), F(0x15, 0, 3, 319), F(0x20, 0, 0, 24), F(0x45, 0, 1, 2),
+       F(6, 0, 0, 0x50001), F(6, 0, 0, 0x7fff0000))
+assert libc.prctl(22, 2, ctypes.byref(P(len(ops), (F * len(ops))(*ops))), 0, 0) == 0
 sys.exit(subprocess.run(sys.argv[1:]).returncode)
 """
 

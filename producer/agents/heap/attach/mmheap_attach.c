@@ -24,6 +24,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
+#include "producer/agents/heap/attach/jail.h"
 #include "producer/agents/heap/attach/priority.h"
 #include "producer/agents/heap/attach/safe_point.h"
 #include "producer/agents/heap/attach/target.h"
@@ -60,8 +61,10 @@ struct attach {
     int64_t library_there;
     int ring_fd; // the ring in this process
     int mem_fd;
-    nsec_t stopped; // time at which the thread was stopped
-    nsec_t longest; // longest stop of a thread
+    int n_filters;     // of seccomp
+    struct err jailed; // why the filters are refused; empty: they are not
+    nsec_t stopped;    // time at which the thread was stopped
+    nsec_t longest;    // longest stop of a thread
 };
 
 static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
@@ -253,7 +256,9 @@ static int try_thread(struct attach *a, int tid, nsec_t deadline)
     bool is_late = deadline < now + STOP_TIME;
     int r = tracee_stop(tid, is_late ? deadline : now + STOP_TIME, &a->tracee);
     if (r == 0) {
-        if (safe_point_is_here(&a->target, &a->tracee))
+        if (a->n_filters > 0)
+            jail_judge(tid, &a->jailed);
+        if (!a->jailed.text[0] && safe_point_is_here(&a->target, &a->tracee))
             return 1;
         tracee_release(&a->tracee);
     }
@@ -287,7 +292,10 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         if (!dir)
             return err_set(err, -ESRCH, "it has ended");
         int r = 0;
-        for (const struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+        a->n_filters = target_n_filters(&a->target);
+        if (a->n_filters < 0)
+            err_set(&a->jailed, -EPERM, "some of its threads are in a seccomp jail of their own");
+        for (const struct dirent *entry; r == 0 && !a->jailed.text[0] && (entry = readdir(dir));) {
             int tid = atoi(entry->d_name);
             if (tid > 0 && nsec_now(CLOCK_MONOTONIC) < deadline)
                 r = try_thread(a, tid, deadline);
@@ -303,10 +311,14 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
             return err_set(err, r, "one of its threads does not leave the kernel");
         if (r < 0)
             return err_errno(err, r, "ptrace");
+        if (a->jailed.text[0]) {
+            *err = a->jailed;
+            return -EPERM;
+        }
         if (nsec_now(CLOCK_MONOTONIC) >= deadline)
             return err_set(err, -ETIMEDOUT,
                            "none of its threads was found outside of allocator and loader, on a "
-                           "stack of its own that can be followed, and without a seccomp jail");
+                           "stack of its own that can be followed");
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
 }

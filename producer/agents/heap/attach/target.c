@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process in an unsuitable state is refused, and the error names the state: stopped, traced,
-// ending, in a seccomp jail, another machine type, static, or another C library. Symbols come from
-// the process's own files, which may differ from ours.
+// ending, in a strict seccomp jail, another machine type, static, or another C library. Symbols
+// come from the process's own files, which may differ from ours.
 #include "producer/agents/heap/attach/target.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/kcmp.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +62,8 @@ static int check_state(int pid, struct err *err)
         return err_set(err, -EBUSY, "it is stopped");
     if (atoi(status_value(&status, "\nTracerPid:")) != 0)
         return err_set(err, -EPERM, "a debugger traces it");
-    if (atoi(status_value(&status, "\nSeccomp:")) != 0)
-        return err_set(
-            err, -EPERM,
-            "it is in a seccomp jail, which might kill it for the system calls of attaching");
+    if (atoi(status_value(&status, "\nSeccomp:")) == SECCOMP_MODE_STRICT)
+        return err_set(err, -EPERM, "it is in a strict seccomp jail");
     if (!strstr(status.text, "\nVmRSS:"))
         return err_set(err, -EINVAL, "it is a kernel thread, or ending");
     return 0;
@@ -412,7 +412,36 @@ bool target_may_stop(const struct target *target, int tid)
     snprintf(name, sizeof(name), "task/%d/status", tid);
     return read_text(target->pid, name, STATUS_MAX, &status) == 0 &&
            !strchr("DZX", status_value(&status, "\nState:")[0]) &&
-           atoi(status_value(&status, "\nSeccomp:")) == 0;
+           atoi(status_value(&status, "\nSeccomp:")) != SECCOMP_MODE_STRICT;
+}
+
+// Returns the number of seccomp filters of a thread.
+static int n_filters_of(const struct target *target, int tid)
+{
+    char name[64];
+    struct strbuf status CLEANUP(strbuf_done) = {0};
+    snprintf(name, sizeof(name), "task/%d/status", tid);
+    if (read_text(target->pid, name, STATUS_MAX, &status) < 0 ||
+        atoi(status_value(&status, "\nSeccomp:")) != SECCOMP_MODE_FILTER)
+        return 0;
+    int n = atoi(status_value(&status, "\nSeccomp_filters:")); // absent before Linux 5.9
+    return n > 0 ? n : 1;
+}
+
+int target_n_filters(const struct target *target)
+{
+    char path[64];
+    int n_common = n_filters_of(target, target->pid);
+    snprintf(path, sizeof(path), "/proc/%d/task", target->pid);
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir && n_common >= 0 && (entry = readdir(dir));) {
+        int tid = atoi(entry->d_name);
+        if (tid > 0 && n_filters_of(target, tid) != n_common && target_may_stop(target, tid))
+            n_common = -1;
+    }
+    if (dir)
+        closedir(dir);
+    return n_common;
 }
 
 bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,

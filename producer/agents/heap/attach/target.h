@@ -53,8 +53,12 @@ bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
                          uint64_t thread_pointer, uint64_t room);
 
 // Returns whether the thread may be stopped. False for a thread in an uninterruptible wait in the
-// kernel, because it would hold up all others, and for a thread in a seccomp jail of its own.
+// kernel, because it would hold up all others, and for a thread in a strict seccomp jail.
 bool target_may_stop(const struct target *target, int tid);
+
+// Returns the number of seccomp filters of the process, or -1 if its threads have different
+// numbers: some entered a jail of their own.
+int target_n_filters(const struct target *target);
 
 // Returns the address of function `name`, relative to the base of the file, or 0 if there is none.
 // `fd` is borrowed.
