@@ -163,7 +163,8 @@ void top_reclaim_line(struct top_reclaim *reclaim, const char *line, size_t size
     nsec_t took = at > task->began ? at - task->began : 0;
     task->began = 0;
     task->n++;
-    task->took += took;
+    if (__builtin_add_overflow(task->took, took, &task->took))
+        task->took = NSEC_MAX;
     task->longest = took > task->longest ? took : task->longest;
 }
 
