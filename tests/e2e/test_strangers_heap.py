@@ -251,7 +251,7 @@ class Attaches(Strangers):
                  lambda: (self.dir / "log").read_text(), ATTACH_S)
         strangers.figure(self, f"attached after {time.monotonic() - began:.1f} s")
         recorder.send_signal(signal.SIGINT)
-        self.assertEqual(recorder.wait(30), 0, (self.dir / "log").read_text())
+        self.assertEqual(recorder.wait(ATTACH_S), 0, (self.dir / "log").read_text())
 
 
 class Clients(Strangers):

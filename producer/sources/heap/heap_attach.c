@@ -33,7 +33,6 @@
 
 #define NATIVE_MAX (15 * NSEC_PER_SEC) // maximum time of the helpers
 #define JAVA_MAX   (75 * NSEC_PER_SEC)
-#define FINISH_MAX (5 * NSEC_PER_SEC) // the same, if a caller waits
 #define WAIT_MAX   (2 * NSEC_PER_SEC)
 
 extern char **environ;
@@ -174,11 +173,12 @@ void heap_attach_hurry(struct heap_attach *attach)
         kill(attach->helper, SIGTERM);
 }
 
-void heap_attach_finish(struct heap_attach *attach)
+void heap_attach_finish(struct heap_attach *attach, nsec_t deadline)
 {
     struct pollfd poll_fd = {.fd = attach->fd, .events = POLLIN};
+    nsec_t left = deadline - nsec_now(CLOCK_MONOTONIC);
     heap_attach_hurry(attach);
-    if (poll(&poll_fd, 1, (int)(FINISH_MAX / NSEC_PER_MSEC)) > 0)
+    if (poll(&poll_fd, 1, left > 0 ? (int)(left / NSEC_PER_MSEC) : 0) > 0)
         finish(attach, 0);
     else
         give_up(attach);

@@ -40,8 +40,10 @@ int heap_attach_begin(const struct heap_attach_env *env, const struct ring_optio
 // program.
 void heap_attach_hurry(struct heap_attach *attach);
 
-// Waits for the end, at most five seconds, and calls `done`.
-void heap_attach_finish(struct heap_attach *attach);
+#define HEAP_ATTACH_FINISH (5 * NSEC_PER_SEC) // for all that a caller waits for
+
+// Waits for the end, until `deadline` (CLOCK_MONOTONIC) at most, and calls `done`.
+void heap_attach_finish(struct heap_attach *attach, nsec_t deadline);
 
 // Replaces the callback.
 void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void *userdata);

@@ -279,7 +279,7 @@ void heap_host_adopt(struct heap_host *host, struct heap_attach *attach)
 {
     heap_attach_set_done(attach, orphan_done, host);
     if (orphan_vec_push(&host->orphans, attach) < 0)
-        heap_attach_finish(attach);
+        heap_attach_finish(attach, nsec_now(CLOCK_MONOTONIC) + HEAP_ATTACH_FINISH);
 }
 
 struct heap_host *heap_host_free(struct heap_host *host)
@@ -292,8 +292,11 @@ struct heap_host *heap_host_free(struct heap_host *host)
         door_guest_vec_done(&doors[i]->guests);
         free(doors[i]->name);
     }
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + HEAP_ATTACH_FINISH;
+    vec_foreach(&host->orphans, orphan)
+        heap_attach_hurry(*orphan);
     while (host->orphans.n > 0)
-        heap_attach_finish(host->orphans.items[0]);
+        heap_attach_finish(host->orphans.items[0], deadline);
     while (host->departures.n > 0) {
         heap_attach_wait(host->options.foreign, host->departures.items[0]->helper,
                          host->departures.items[0]->pidfd);

@@ -266,8 +266,9 @@ void heap_running_end(struct heap_source *heap)
         heap_wake_free(*wake);
     heap_wake_vec_clear(&heap->wakes);
     heap_vms_done(heap);
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + HEAP_ATTACH_FINISH;
     while (heap->attaches.n > 0 && heap_host_is_alone(heap->host))
-        heap_attach_finish(heap->attaches.items[0]);
+        heap_attach_finish(heap->attaches.items[0], deadline);
     vec_foreach(&heap->attaches, attach) {
         heap_arrivals_tell_left(heap, heap_attach_pid(*attach), false);
         heap_host_adopt(heap->host, *attach);
