@@ -77,6 +77,19 @@ static uint64_t capabilities(const char *proc)
     return bits;
 }
 
+// Returns whether the rights of this process hold in a user namespace alone, as in containers of
+// users without rights. The first namespace maps all numbers of users.
+static bool is_in_user_namespace(const char *proc)
+{
+    char text[256];
+    struct span map = text_file_span(text, sizeof(text), proc, "/self/uid_map");
+    uint64_t inside = 0, outside = 0, n = UINT32_MAX;
+    span_take_u64(&map, &inside);
+    span_take_u64(&map, &outside);
+    span_take_u64(&map, &n);
+    return inside != 0 || outside != 0 || n != UINT32_MAX;
+}
+
 static void word_add(char *text, size_t size, const char *between, const char *word)
 {
     size_t used = strlen(text);
@@ -96,6 +109,15 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
                      "no kernel events; processes and files of this user alone, "
                      "and no daemon that others trust",
                      AS_ROOT);
+        return;
+    }
+    if (is_in_user_namespace(machine->proc)) {
+        doctor_found(ret, "root of a user namespace");
+        doctor_lacks(
+            ret,
+            "rights inside of the namespace alone: no kernel events, no locked memory, and "
+            "nothing of other users",
+            "run as root outside of the namespace or container");
         return;
     }
     for (size_t i = 0; i < ELEMENTS(wanted); i++)
@@ -372,7 +394,9 @@ void doctor_memory_lock(const struct doctor_machine *machine, struct doctor_find
         doctor_found(ret, "unknown: %s", strerror(errno));
         return;
     }
-    if (capabilities(machine->proc) >> IPC_LOCK & 1 || limit.rlim_cur == RLIM_INFINITY) {
+    bool may_exceed =
+        !is_in_user_namespace(machine->proc) && (capabilities(machine->proc) >> IPC_LOCK & 1);
+    if (may_exceed || limit.rlim_cur == RLIM_INFINITY) {
         doctor_found(ret, "no limit");
         return;
     }

@@ -88,6 +88,17 @@ class Doctor(unittest.TestCase):
             self.assertTrue(found[name]["is_lack"], name)
         self.assertIn("sudo mmtrace", found["rights"]["mend"])
 
+    def test_root_of_a_user_namespace(self):
+        inside = ("unshare", "--user", "--map-root-user")
+        if lib.run(*inside, "true").returncode:
+            self.skipTest("no user namespace can be made")
+        def lower():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+        found = self.ask(*inside, preexec_fn=lower)
+        self.assertEqual(found["rights"]["found"], "root of a user namespace")
+        self.assertTrue(found["rights"]["is_lack"])
+        self.assertEqual(found["locked memory"]["found"], "64 KB")
+
     @lib.needs_root
     def test_locked_memory(self):
         def lower():
