@@ -67,6 +67,7 @@ struct perf_source {
     uint64_t read_until; // all records up to this time are read
     int n_doubted;       // rounds whose samples are doubtful, from this one on
     uint64_t hz_taken;   // of `frequencies`
+    uint64_t n_unknown;  // samples that are left out because a ring was full
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
     char problem[ERR_MAX];
 };
@@ -162,7 +163,9 @@ static void round_doubt(struct perf_source *perf, size_t waiting_before)
     perf->n_doubted--;
     for (size_t at = 0; at < perf->waiting_size; at += perf->sample_size) {
         struct perf_waiting *sample = waiting_at(perf, at);
-        sample->is_doubtful |= at >= waiting_before || sample->sure_from > perf->read_until;
+        bool is_unknown = at >= waiting_before || sample->sure_from > perf->read_until;
+        perf->n_unknown += is_unknown && !sample->is_doubtful;
+        sample->is_doubtful |= is_unknown;
     }
     perf_tasks_doubt(&perf->tasks);
 }
@@ -556,6 +559,12 @@ static void perf_stop(struct source *source)
                     "linux.perf: the kernel's rings were full: %llu records are lost (raise "
                     "ring_buffer_pages, or lower the frequency)",
                     (unsigned long long)perf->n_lost);
+    if (perf->n_unknown)
+        log_warning(perf->env.log,
+                    "linux.perf: %llu samples are left out: a ring of the kernel was full, so that "
+                    "their processes are not known for sure (raise ring_buffer_pages, or lower the "
+                    "frequency)",
+                    (unsigned long long)perf->n_unknown);
     if (perf->n_too_many)
         log_warning(perf->env.log,
                     "linux.perf: %llu samples have no stack: too many waited for their names "
