@@ -14,6 +14,7 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
+#include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
@@ -22,10 +23,11 @@
 #include "converter/profile/flame.h"
 
 static const char help[] =
-    "usage: mmsql flamegraph [OPTION]... DB|TRACE\n"
+    "usage: mmsql flamegraph [OPTION]... DB|TRACE [DB|TRACE]\n"
     "\n"
     "Draws heap profiles, samples of CPU time and page faults, or logs of Java\n"
     "allocations, as a flame graph, an SVG that zooms (click) and searches ('/').\n"
+    "With two traces the picture shows the difference: red grew, blue shrank.\n"
     "\n"
     "      --of WHAT        heap, cpu, faults, reclaim, java, or the event that was\n"
     "                       sampled, such as 'kmem:*' (default: the first of these\n"
@@ -52,6 +54,7 @@ static const char help[] =
     "Examples:\n"
     "  mmsql flamegraph heap.pftrace -o heap.svg\n"
     "  mmsql flamegraph --of cpu --by-thread cpu.pftrace -o cpu.svg\n"
+    "  mmsql flamegraph before.pftrace after.pftrace -o difference.svg\n"
     "\n"
     "For logs of Java allocations (with one of these options, or if there is no heap\n"
     "profile):\n"
@@ -62,9 +65,11 @@ static const char help[] =
     "      --thread-only    the thread alone\n";
 
 struct options {
-    const char *path, *output, *process, *heap; // borrowed; NULL: none
-    const char *of;                             // the same
-    int64_t pid;                                // -1: all
+    const char *output, *process, *heap; // borrowed; NULL: none
+    const char *of;                      // the same
+    char *const *paths;                  // borrowed
+    size_t n_paths;                      // 2: the difference is drawn
+    int64_t pid;                         // -1: all
     int64_t before, at;
     int64_t from; // of samples
     double min_percent;
@@ -99,7 +104,10 @@ static bool names_profiles(const struct options *o)
     return names_heaps(o) || names_samples(o) || o->pid >= 0 || o->process || o->at != INT64_MAX;
 }
 
-static int samples_read(sqlite3 *handle, struct call_stacks *stacks, struct flame *flame)
+// Without a choice of the user, the first kind that the trace has. A second trace is asked for the
+// same kind.
+static int samples_read(sqlite3 *handle, struct options *options, struct call_stacks *stacks,
+                        struct flame *flame)
 {
     static const char *const kinds[] = {"cpu", "faults", "reclaim", "*"};
     int code = SQLITE_OK;
@@ -110,6 +118,8 @@ static int samples_read(sqlite3 *handle, struct call_stacks *stacks, struct flam
         stacks->of = kinds[i];
         code = call_stacks_read(handle, stacks, flame);
     }
+    if (flame->nodes.n > 0 && options->n_paths > 1)
+        options->of = stacks->of;
     return code;
 }
 
@@ -129,6 +139,7 @@ static int stacks_read(sqlite3 *handle, struct options *options, struct flame *f
         .of = names_samples(options) ? options->of : NULL,
         .from = options->from,
         .by_thread = options->by_thread,
+        .without_pid = options->n_paths > 1, // another run has other pids
         .reverse = options->stacks.reverse,
         .depth_limit = options->stacks.depth_limit,
     };
@@ -139,7 +150,7 @@ static int stacks_read(sqlite3 *handle, struct options *options, struct flame *f
         return code;
     options->samples = !options->alloc_log && !names_heaps(options) && !is_of(options, "java");
     if (options->samples)
-        code = samples_read(handle, &stacks, flame);
+        code = samples_read(handle, options, &stacks, flame);
     bool is_java = is_of(options, "java");
     if (code != SQLITE_OK || flame->nodes.n > 0 || (names_profiles(options) && !is_java))
         return code;
@@ -191,30 +202,79 @@ static int picture_fill(void *userdata, FILE *out, struct err *err)
     return r < 0 ? err_errno(err, r, "flame graph") : 0;
 }
 
-static int flamegraph_run(struct options *options)
+// Reads the stacks of one database or trace. Returns an exit code.
+static int trace_read(struct options *options, const char *path, const struct trace_cache *cache,
+                      struct flame *flame, bool *is_cut)
 {
-    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(question_closep) sqlite3 *handle = NULL;
-    CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
-    bool is_cut;
-    if (!question_sandbox(options->path, options->output, &options->limits, &cache) ||
-        question_open(options->path, &options->limits, &cache, &handle, &is_cut) != SQLITE_OK)
+    bool this_is_cut;
+    if (question_open(path, &options->limits, cache, &handle, &this_is_cut) != SQLITE_OK)
         return EXIT_FAILED;
-    if (stacks_read(handle, options, &flame) != SQLITE_OK) {
-        say("%s: %s", options->path, sqlite3_errmsg(handle));
+    *is_cut |= this_is_cut;
+    if (stacks_read(handle, options, flame) != SQLITE_OK) {
+        say("%s: %s", path, sqlite3_errmsg(handle));
         return EXIT_FAILED;
     }
-    if (flame.nodes.n == 0) {
+    if (flame->nodes.n == 0) {
         const char *lacks = names_samples(options) ? "samples that match"
                             : options->alloc_log && !names_profiles(options)
                                 ? "samples of allocations"
                                 : "heap profile that matches";
-        say("%s: no %s", options->path, lacks);
+        say("%s: no %s", path, lacks);
         return EXIT_FAILED;
     }
+    return EXIT_DONE;
+}
+
+static int difference_read(struct options *options, const struct trace_cache *cache,
+                           struct flame *flame, bool *is_cut)
+{
+    int code = EXIT_DONE;
+    flame->is_diff = true;
+    for (size_t i = 0; code == EXIT_DONE && i < options->n_paths; i++) {
+        CLEANUP(flame_done) struct flame one = {0};
+        bool is_before = i == 0, has_samples = options->samples, has_log = options->alloc_log;
+        code = trace_read(options, options->paths[i], cache, &one, is_cut);
+        if (code == EXIT_DONE && !is_before &&
+            (has_samples != options->samples || has_log != options->alloc_log)) {
+            say("%s: the profiles differ in their kind (choose one by --of)", options->paths[i]);
+            code = EXIT_FAILED;
+        }
+        if (code == EXIT_DONE && flame_add_tree(flame, &one, is_before) < 0) {
+            say("%s: memory ran out", options->paths[i]);
+            code = EXIT_FAILED;
+        }
+    }
+    return code;
+}
+
+static bool sandbox_enter(const struct options *options, struct trace_cache *cache)
+{
+    struct own_sandbox sandbox = {.bounds_data = true};
+    for (size_t i = 0; i < options->n_paths; i++) {
+        question_expect(options->paths[i], &options->limits, cache);
+        own_sandbox_input(&sandbox, options->paths[i]);
+    }
+    own_sandbox_cache(&sandbox, cache);
+    own_sandbox_output(&sandbox, options->output);
+    return own_sandbox_enter(&sandbox);
+}
+
+static int flamegraph_run(struct options *options)
+{
+    CLEANUP(trace_cache_done) struct trace_cache cache = {0};
+    CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
+    bool is_cut = false;
+    if (!sandbox_enter(options, &cache))
+        return EXIT_FAILED;
+    int code = options->n_paths > 1
+                   ? difference_read(options, &cache, &flame, &is_cut)
+                   : trace_read(options, options->paths[0], &cache, &flame, &is_cut);
+    if (code != EXIT_DONE)
+        return code;
     flame_finish(&flame);
     struct picture picture = {.options = options, .flame = &flame};
-    int code = output_file_write(options->output, picture_fill, &picture);
+    code = output_file_write(options->output, picture_fill, &picture);
     return is_cut ? EXIT_FAILED : code;
 }
 
@@ -294,15 +354,22 @@ static int run_flamegraph(int argc, char **argv)
     if (stacks->type_only && (stacks->thread_only || stacks->ignore_type))
         return usage_error("flamegraph",
                            "--type-only leaves nothing to --thread-only, --ignore-type");
-    if (argc - optind != 1)
-        return usage_error("flamegraph", "one database or trace is needed");
-    options.path = argv[optind];
+    options.paths = argv + optind;
+    options.n_paths = (size_t)(argc - optind);
+    if (options.n_paths < 1 || options.n_paths > 2)
+        return usage_error("flamegraph",
+                           "one database or trace is needed, or two for their difference");
+    if (options.n_paths == 2 && options.diff)
+        return usage_error("flamegraph", "--diff compares two moments of one trace");
+    if (options.n_paths == 2 && str_eq(options.paths[0], "-") && str_eq(options.paths[1], "-"))
+        return usage_error("flamegraph",
+                           "standard input can be read once only: '-' is there twice");
     return flamegraph_run(&options);
 }
 
 const struct program_verb verb_flamegraph = {
     .name = "flamegraph",
-    .arguments = "[OPTION]... DB|TRACE -o FILE.svg",
+    .arguments = "[OPTION]... DB|TRACE [DB|TRACE] -o FILE.svg",
     .summary = "draw profiles of heaps, CPU time and page faults as a flame graph",
     .run = run_flamegraph,
 };

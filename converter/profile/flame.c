@@ -5,6 +5,9 @@
 #include "converter/profile/flame.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
 
 static uint32_t node_add(struct flame *flame, uint32_t parent, uint32_t name)
 {
@@ -22,30 +25,59 @@ static uint32_t node_add(struct flame *flame, uint32_t parent, uint32_t name)
     return id;
 }
 
+static int root_add(struct flame *flame)
+{
+    if (flame->nodes.n > 0)
+        return 0;
+    uint32_t all = strset_add_text(&flame->names, TEXT("all"));
+    return all == STRSET_NONE || node_add(flame, FLAME_NONE, all) == FLAME_NONE ? -ENOMEM : 0;
+}
+
+// Finds or makes the child of a node with this name. Returns FLAME_NONE if memory ran out.
+static uint32_t child_of(struct flame *flame, uint32_t parent, const char *text)
+{
+    uint32_t name = strset_add(&flame->names, text, strlen(text));
+    if (name == STRSET_NONE)
+        return FLAME_NONE;
+    bool is_new;
+    uint64_t key = (uint64_t)parent << 32 | name;
+    uint64_t *child = map64_get_or_add(&flame->children, key, (uint64_t)flame->nodes.n, &is_new);
+    if (!child || (is_new && node_add(flame, parent, name) == FLAME_NONE))
+        return FLAME_NONE;
+    return (uint32_t)*child;
+}
+
 int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t before,
               int64_t after)
 {
     uint32_t at = 0;
-    if (flame->nodes.n == 0) {
-        uint32_t all = strset_add_text(&flame->names, TEXT("all"));
-        if (all == STRSET_NONE || node_add(flame, FLAME_NONE, all) == FLAME_NONE)
-            return -ENOMEM;
+    int r = root_add(flame);
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        at = child_of(flame, at, frames[i]);
+        r = at == FLAME_NONE ? -ENOMEM : 0;
     }
-    for (size_t i = 0; i < n; i++) {
-        uint32_t name = strset_add(&flame->names, frames[i], strlen(frames[i]));
-        if (name == STRSET_NONE)
-            return -ENOMEM;
-        bool is_new;
-        uint64_t key = (uint64_t)at << 32 | name;
-        uint64_t *child =
-            map64_get_or_add(&flame->children, key, (uint64_t)flame->nodes.n, &is_new);
-        if (!child || (is_new && node_add(flame, at, name) == FLAME_NONE))
-            return -ENOMEM;
-        at = (uint32_t)*child;
-    }
+    if (r < 0)
+        return r;
     flame->nodes.items[at].self_before += before;
     flame->nodes.items[at].self_after += after;
     return 0;
+}
+
+int flame_add_tree(struct flame *flame, const struct flame *other, bool is_before)
+{
+    CLEANUP(freep) uint32_t *places = calloc(other->nodes.n + 1, sizeof(*places));
+    int r = places ? root_add(flame) : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < other->nodes.n; i++) { // parents before children
+        const struct flame_node *node = &other->nodes.items[i];
+        if (i > 0)
+            places[i] =
+                child_of(flame, places[node->parent], strset_text(&other->names, node->name));
+        if (places[i] == FLAME_NONE)
+            return -ENOMEM;
+        struct flame_node *sum = &flame->nodes.items[places[i]];
+        *(is_before ? &sum->self_before : &sum->self_after) += node->self_after;
+    }
+    return r;
 }
 
 void flame_finish(struct flame *flame)

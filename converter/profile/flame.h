@@ -40,6 +40,10 @@ struct flame_look {
 int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t before,
               int64_t after);
 
+// Adds all stacks of another tree with the weights that they have after (`after` of flame_add()):
+// as weights before, or after. Returns 0 or -ENOMEM.
+int flame_add_tree(struct flame *flame, const struct flame *other, bool is_before);
+
 // Sums up the weights. Called after the last flame_add().
 void flame_finish(struct flame *flame);
 void flame_done(struct flame *flame);

@@ -102,6 +102,34 @@ class Flamegraph(unittest.TestCase):
                    for n in ("leaf_a", "leaf_c")}
         self.assertEqual(colours, {"leaf_a": "hsl(215", "leaf_c": "hsl(5"})
 
+    def test_difference_of_two_traces(self):
+        early = self.dir / "early.db"
+        lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", early)
+        with sqlite3.connect(early) as handle:
+            handle.execute("DELETE FROM heap_profile_allocation WHERE ts > 1100000100")
+            handle.execute("UPDATE _process SET pid = 77")
+        done = lib.run(lib.MMSQL, "flamegraph", "--folded", early, TRACE)
+        self.assertEqual(done.stdout.splitlines(),
+                         ["main;leaf_a 65536 32768", "main;leaf_c 0 12288"])
+        done = lib.run(lib.MMSQL, "flamegraph", "--folded", TRACE, early)
+        self.assertEqual(set(done.stdout.splitlines()),
+                         {"main;leaf_a 32768 65536", "main;leaf_c 12288 0"})
+        svg = xml.etree.ElementTree.fromstring(
+            lib.run(lib.MMSQL, "flamegraph", early, TRACE).stdout.encode())
+        self.assertIn("Retained: -20.0 KiB, 65,536 to 45,056 bytes", "".join(svg.itertext()))
+        for options, said in ((("--diff", "1", "2", early, TRACE), "two moments of one trace"),
+                              (("-", "-"), "'-' is there twice"),
+                              ((early, TRACE, early), "or two for their difference")):
+            done = lib.run(lib.MMSQL, "flamegraph", *options)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+        empty = self.dir / "empty.db"
+        lib.run(lib.MMSQL, "convert", "-q", TRACE.parent / "mm_pressure.pftrace", "-o", empty)
+        done = lib.run(lib.MMSQL, "flamegraph", early, empty, "-o", self.dir / "none.svg")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("empty.db: no ", done.stderr)
+        self.assertFalse((self.dir / "none.svg").exists())
+
     def test_names_are_escaped(self):
         db = self.dir / "names.db"
         lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", db)
