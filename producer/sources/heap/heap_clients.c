@@ -134,7 +134,8 @@ void heap_clients_log_children(const struct heap_source *heap)
                           ? "they are children of a program with threads, or did not reach the "
                             "recorder (profile them by name or pid)"
                           : "the config says no_children";
-    if (n > 0)
+    // Without programs that start later, no child is expected.
+    if (n > 0 && heap->settings.startup)
         log_warning(heap->env.log,
                     "linux.heap: not profiled: %llu children after fork, the first of process %d: "
                     "%s",
