@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Children after fork: a worker that executes no program of its own has a profile of its own."""
+import pathlib
 import platform
 import re
+import socket
 import subprocess
 import sys
 import unittest
@@ -41,6 +43,17 @@ if os.fork() == 0:
 os.wait()
 over.set()
 thread.join()
+"""
+# A process that is not profiled forks, and its child asks.
+ASKS = """
+import os, socket
+if os.fork() == 0:
+    asks = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    asks.settimeout(60)
+    asks.connect("%s")
+    print(asks.recv(1), flush=True)
+    os._exit(0)
+os.wait()
 """
 
 
@@ -111,6 +124,24 @@ class OfRunning(Children):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
+
+    def test_others_get_no_profile_at_the_socket_of_the_children(self):
+        """A process that is no child of a profiled one, with any command line, asks in vain."""
+        process = self.start(sys.executable, "-c", WORKERS)
+        states.wait_for_state(process.pid, "S")
+        recorder = self.start(MMTRACE, "heap", "-p", process.pid, "-o", self.trace)
+        self.until_said(recorder, f"process {process.pid}: attached")
+        name = re.search(rf"@(mmtrace-heap-{recorder.pid}-\w+)$",
+                         pathlib.Path("/proc/net/unix").read_text(), re.M)[1]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asks:
+            asks.settimeout(60)
+            asks.connect("\0" + name)
+            self.assertEqual(asks.recv(1), b"")
+        again = subprocess.run([sys.executable, "-c", ASKS % ("\\0" + name)], capture_output=True,
+                               text=True, timeout=60, check=False)
+        self.assertEqual((again.returncode, again.stdout), (0, "b''\n"), again.stderr)
+        process.communicate("x", timeout=60)
+        self.assertEqual(recorder.wait(60), 0)
 
     def test_workers_of_a_running_program(self):
         process = self.start(sys.executable, "-c", WORKERS)
