@@ -244,7 +244,11 @@ class Budgets(Limits):
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                           [packet(11, event, ts=2000 + i) for i in range(100000)])
-        for mib in (1, 2, 3, 4, 5, 6, 8):
+        done = lib.run(lib.MMSQL, "convert", "-q", "--max-output", "1m", path, "-o", self.db)
+        self.assertEqual(done.returncode, 1)  # the tables without a row need more than half of that
+        self.assertIn("1 MiB, is reached before anything is converted (give more)", done.stderr)
+        self.assertFalse(self.db.exists())
+        for mib in (2, 3, 4, 5, 6, 8):
             with self.subTest(mib=mib):
                 _, said = self.limited(path, "--max-output", f"{mib}m")
                 self.assertIn(f"--max-output, {mib} MiB, is reached", said)
