@@ -256,6 +256,15 @@ void trace_cache_done(struct trace_cache *cache)
 
 // -- the key --
 
+// Another hard link, such as that of perf's cache of programs, gives the program another time of
+// change, but no other content.
+static void program_add(struct strbuf *key, const struct stat *st)
+{
+    strbuf_addf(key, "%" PRIu64 ":%" PRIu64 " %lld %lld.%09ld\n", (uint64_t)st->st_dev,
+                (uint64_t)st->st_ino, (long long)st->st_size, (long long)st->st_mtim.tv_sec,
+                st->st_mtim.tv_nsec);
+}
+
 static void identity_add(struct strbuf *key, const struct stat *st)
 {
     strbuf_addf(key, "%" PRIu64 ":%" PRIu64 " %lld %lld.%09ld %lld.%09ld\n", (uint64_t)st->st_dev,
@@ -305,7 +314,7 @@ bool cached_trace_of(const struct trace_cache *cache, const char *path, const st
     if (!cache->folder || str_eq(path, "-") || stat("/proc/self/exe", &program) < 0)
         return false;
     strbuf_addf(&ret->key, "%s %s\n", FORM, MMSQL_VERSION);
-    identity_add(&ret->key, &program);
+    program_add(&ret->key, &program);
     if (!files_add(ret, path))
         return false;
     strbuf_addf(&ret->key, "memory %" PRIu64 " output %" PRIu64 " crop %d\n%s", limits->memory,

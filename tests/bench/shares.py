@@ -24,7 +24,7 @@ def shares(argv, tmp):
     if not perf:
         return None
     data = tmp / "perf.data"
-    done = subprocess.run([perf, "record", "-q", "-F", "2000", "-o", data, *map(str, argv)],
+    done = subprocess.run([perf, "record", "-q", "-N", "-F", "2000", "-o", data, *map(str, argv)],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
         return None

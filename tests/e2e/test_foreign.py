@@ -548,7 +548,7 @@ class PerfData(Case):
         """perf's own count of samples, plain and compressed"""
         for options in ((), ("-z",)):
             data = self.dir / "perf.data"
-            done = lib.run("perf", "record", "-q", *options, "-e", "cpu-clock", "-F", "997", "-g",
+            done = lib.run("perf", "record", "-qN", *options, "-e", "cpu-clock", "-F", "997", "-g",
                            "-a", "-o", data, "--", "sleep", "0.3")
             if done.returncode:
                 self.skipTest(done.stderr)

@@ -222,6 +222,8 @@ class Keys(Case):
         self.assertEqual(self.answer(program=program), CONVERTED)
         self.mark()
         self.assertEqual(self.answer(program=program), CACHED)
+        (self.dir / "second").hardlink_to(program)
+        self.assertEqual(self.answer(program=program), CACHED)
         os.utime(program)
         self.assertEqual(self.answer(program=program), CONVERTED)
 
