@@ -107,7 +107,8 @@ class Timed:
                 except Exception as error:  # told by the test
                     self.errors.append(error)
                 self.seconds.append(time.monotonic() - begin)
-        self.thread = threading.Thread(target=work)
+        # A test that fails before stop() must not keep the whole run from ending.
+        self.thread = threading.Thread(target=work, daemon=True)
         self.thread.start()
 
     def stop(self):

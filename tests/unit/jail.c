@@ -26,7 +26,7 @@ static uint32_t run(const struct sock_filter *program, size_t n)
 
 #define RUN(...)                                                                                   \
     run((const struct sock_filter[]){__VA_ARGS__},                                                 \
-        ELEMENTS(((const struct sock_filter[]){__VA_ARGS__})))
+        sizeof((const struct sock_filter[]){__VA_ARGS__}) / sizeof(struct sock_filter))
 
 static void words_of_the_data(void **state)
 {
