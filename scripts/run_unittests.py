@@ -44,7 +44,8 @@ class Recorder(unittest.TestResult):
         self.add(test, "passed")
 
     def add_failure(self, test, text):
-        if self.closed and "Permission denied" in text and str(ROOT) in text:
+        is_refused = "Permission denied" in text or "cannot load" in text
+        if self.closed and is_refused and str(ROOT) in text:
             self.add(test, "skipped", f"other users do not reach the programs: {self.closed} is "
                                       f"closed to them (chmod o+x, or use another folder)")
         else:

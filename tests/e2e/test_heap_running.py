@@ -150,7 +150,8 @@ class Running(Heap):
         reader.join(60)
         self.assertEqual(process.wait(20), 0)
         self.n_samples = self.query("select count(*) from heap_profile_allocation")[0][0]
-        for counts, allowed in zip(zip(*seen), slack):
+        # A runtime may open things of its own until the first attach is over.
+        for counts, allowed in zip(zip(*seen[1:]), slack):
             self.assertLessEqual(max(counts) - min(counts), allowed,
                                  f"fds, threads, mappings, rings: {seen}")
         return printed[0], self.n_pieces

@@ -47,8 +47,8 @@ class Packages(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("meson"), "needs meson")
     def test_each_file_is_in_one_package(self):
-        prefix = next(option["value"] for option in introspect("--buildoptions")
-                      if option["name"] == "prefix")
+        options = {option["name"]: option["value"] for option in introspect("--buildoptions")}
+        prefix, libraries = options["prefix"], options["libdir"] + "/"
         rows = {name: [line.split()[0] for line in (DEBIAN / f"{name}.install").read_text()
                        .splitlines()] for name in PACKAGES}
         used = set()
@@ -56,7 +56,9 @@ class Packages(unittest.TestCase):
             below = str(pathlib.PurePath(place).relative_to(prefix))
             # As with the options of debian/rules.
             path = below if below.startswith("etc/") else \
-                "lib/systemd/system" if below.startswith("lib/systemd/") else f"usr/{below}"
+                "lib/systemd/system" if below.startswith("lib/systemd/") else \
+                f"usr/lib/any/{below.removeprefix(libraries)}" if below.startswith(libraries) else \
+                f"usr/{below}"
             owners = {(name, row) for name in PACKAGES for row in rows[name]
                       if fnmatch.fnmatch(path, row) or fnmatch.fnmatch(path, f"{row}/*")}
             with self.subTest(path):

@@ -19,17 +19,18 @@ MIX = "for (%s i = 0; i < 60000000; i++) x = x * 31 + (i ^ x %s 7);"
 PROGRAMS = {
     "work.cc": "#include <cstdio>\n#include <vector>\nstd::vector<char *> kept;\n"
                "__attribute__((noinline)) unsigned mix() { unsigned x = 0; "
-               + MIX % ("unsigned", ">>") + " return x; }\n"
+               + (MIX % ("unsigned", ">>")).replace("60000000", "600000000") + " return x; }\n"
                "__attribute__((noinline)) void keep() { kept.push_back(new char[5000]); }\n"
                "int main() { for (int i = 0; i < 200; i++) keep(); "
                "std::printf(\"%u\\n\", mix()); }\n",
-    "work.rs": "#[inline(never)]\nfn mix() -> u32 { let mut x = 0u32; for i in 0..60000000u32 "
+    "work.rs": "#[inline(never)]\nfn mix() -> u32 { let mut x = 0u32; for i in 0..600000000u32 "
                "{ x = x.wrapping_mul(31).wrapping_add(i ^ (x >> 7)); } x }\n"
                "#[inline(never)]\nfn keep() -> Box<[u8]> { vec![1u8; 5000].into_boxed_slice() }\n"
                "fn main() { let kept: Vec<_> = (0..200).map(|_| keep()).collect(); "
-               "println!(\"{} {}\", kept.len(), mix()); }\n",
+               "println!(\"{} {}\", kept.len(), mix()); "
+               "std::mem::forget(kept); }\n",
     "work.go": "package main\nimport \"fmt\"\n//go:noinline\nfunc mix() (x uint32) { "
-               "for i := uint32(0); i < 60000000; i++ { x = x*31 + (i ^ x>>7) }; return x }\n"
+               "for i := uint32(0); i < 900000000; i++ { x = x*31 + (i ^ x>>7) }; return x }\n"
                "func main() { fmt.Println(mix()) }\n",
     "Work.java": "public class Work { static Object[] kept = new Object[2000];\n"
                  "static int mix() { int x = 0; " + MIX % ("int", ">>>") + " return x; }\n"
@@ -66,6 +67,9 @@ class Recipes(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.dir)
+        # The programs run for half a second: the recorder names functions of a process that it sees
+        # alive. Files of a process that has ended are read as a user without rights.
+        self.dir.chmod(0o755)
         for name, text in PROGRAMS.items():
             (self.dir / name).write_text(text)
 
