@@ -81,6 +81,8 @@ class Recipes(unittest.TestCase):
             done = subprocess.run(["sh", "-c", command.replace(AGENT, str(OWN_AGENT))], env=env,
                                   cwd=self.dir, capture_output=True, text=True, check=False,
                                   timeout=300)
+            if "none of its threads was found outside" in done.stderr:
+                self.skipTest(done.stderr)  # some builds of Python have stacks that end early
             self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
         return done.stdout
 
@@ -117,7 +119,7 @@ class Recipes(unittest.TestCase):
     @lib.needs_program("node")
     def test_node(self):
         self.follow("Node")
-        self.check_picture("node.svg", r"JS:\*mix")
+        self.check_picture("node.svg", r"\*mix")  # Node 18: LazyCompile:*mix
         self.check_picture("heap.svg", "node::")
 
     def test_python(self):
@@ -133,7 +135,8 @@ class Recipes(unittest.TestCase):
     @lib.needs_namespaces
     def test_a_container(self):
         """Mounts, pids and network of its own."""
-        code = "while True: kept = [bytes(5000) for _ in range(100)]"
+        code = ("import time\nwhile True:\n    kept = [bytes(5000) for _ in range(100)]\n"
+                "    sum(range(200000))\n    time.sleep(0.01)")
         outer = subprocess.Popen(["unshare", "--mount", "--pid", "--net", "--fork",
                                   "--kill-child", "python3", "-c", code])
         self.addCleanup(outer.wait)
