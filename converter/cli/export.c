@@ -16,7 +16,6 @@
 #include "common/vec.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
-#include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/cli/statements.h"

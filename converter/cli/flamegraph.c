@@ -14,7 +14,6 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
-#include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
@@ -248,24 +247,13 @@ static int difference_read(struct options *options, const struct trace_cache *ca
     return code;
 }
 
-static bool sandbox_enter(const struct options *options, struct trace_cache *cache)
-{
-    struct own_sandbox sandbox = {.bounds_data = true};
-    for (size_t i = 0; i < options->n_paths; i++) {
-        question_expect(options->paths[i], &options->limits, cache);
-        own_sandbox_input(&sandbox, options->paths[i]);
-    }
-    own_sandbox_cache(&sandbox, cache);
-    own_sandbox_output(&sandbox, options->output);
-    return own_sandbox_enter(&sandbox);
-}
-
 static int flamegraph_run(struct options *options)
 {
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(flame_done) struct flame flame = {.is_diff = options->diff};
     bool is_cut = false;
-    if (!sandbox_enter(options, &cache))
+    if (!questions_sandbox((const char *const *)options->paths, options->n_paths, options->output,
+                           &options->limits, &cache))
         return EXIT_FAILED;
     int code = options->n_paths > 1
                    ? difference_read(options, &cache, &flame, &is_cut)

@@ -266,9 +266,17 @@ void question_expect(const char *path, const struct limits *limits, struct trace
 bool question_sandbox(const char *path, const char *output, const struct limits *limits,
                       struct trace_cache *cache)
 {
+    return questions_sandbox(&path, 1, output, limits, cache);
+}
+
+bool questions_sandbox(const char *const *paths, size_t n, const char *output,
+                       const struct limits *limits, struct trace_cache *cache)
+{
     struct own_sandbox sandbox = {.bounds_data = true};
-    question_expect(path, limits, cache);
-    own_sandbox_input(&sandbox, path);
+    for (size_t i = 0; i < n; i++) {
+        question_expect(paths[i], limits, cache);
+        own_sandbox_input(&sandbox, paths[i]);
+    }
     own_sandbox_output(&sandbox, output);
     own_sandbox_cache(&sandbox, cache);
     return own_sandbox_enter(&sandbox);

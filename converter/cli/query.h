@@ -19,6 +19,9 @@ void question_expect(const char *path, const struct limits *limits, struct trace
 // error, which is printed to stderr; the program must then end.
 bool question_sandbox(const char *path, const char *output, const struct limits *limits,
                       struct trace_cache *cache);
+// The same for a verb that reads `n` files.
+bool questions_sandbox(const char *const *paths, size_t n, const char *output,
+                       const struct limits *limits, struct trace_cache *cache);
 
 // Opens the database `path` for reading. A trace `path` is converted, unless the cache has its
 // database. Returns SQLite's code; errors are printed to stderr. The caller closes *ret, also after

@@ -10,7 +10,6 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/output_file.h"
-#include "converter/cli/own_sandbox.h"
 #include "converter/cli/query.h"
 #include "converter/cli/report_tables.h"
 #include "converter/cli/say.h"
@@ -66,15 +65,9 @@ static int report_run(const struct options *options, char **paths, size_t n)
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(handles_close) sqlite3 *handles[INPUTS_MAX] = {0};
     struct report_input inputs[INPUTS_MAX] = {0};
-    struct own_sandbox sandbox = {.bounds_data = true};
     bool is_cut = false;
-    for (size_t i = 0; i < n; i++) {
-        question_expect(paths[i], &options->limits, &cache);
-        own_sandbox_input(&sandbox, paths[i]);
-    }
-    own_sandbox_cache(&sandbox, &cache);
-    own_sandbox_output(&sandbox, options->output);
-    if (!own_sandbox_enter(&sandbox))
+    if (!questions_sandbox((const char *const *)paths, n, options->output, &options->limits,
+                           &cache))
         return EXIT_FAILED;
     for (size_t i = 0; i < n; i++) {
         bool this_is_cut;
