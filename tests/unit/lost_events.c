@@ -66,12 +66,17 @@ struct output {
     struct packet_writer writer;
 };
 
-static struct output open_output(void)
+static struct output open_output_of(size_t bytes)
 {
     struct output output;
-    assert_int_equal(packet_buffer_new(1 << 20, PACKET_BUFFER_DISCARD, &output.buffer, NULL), 0);
+    assert_int_equal(packet_buffer_new(bytes, PACKET_BUFFER_DISCARD, &output.buffer, NULL), 0);
     output.writer = packet_writer_over(output.buffer, 3);
     return output;
+}
+
+static struct output open_output(void)
+{
+    return open_output_of(1 << 20);
 }
 
 // The times of the events that were written, in order of writing; how many.
@@ -191,6 +196,29 @@ static void sums_of_more_tasks_than_are_told_apart(void **state)
     packet_buffer_free(output.buffer);
 }
 
+// A small buffer has room for few sums: the tasks that lost the most keep theirs, however many
+// tasks lost more than the average.
+static void a_small_buffer_keeps_the_largest_sums(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    struct lost_events *lost = make();
+    struct output output = open_output_of(32 << 10);
+    size_t n;
+    for (int32_t pid = 1; pid <= N; pid++)
+        for (int32_t k = 0; k < (pid % 2 ? 1 : 10 + pid / 100); k++)
+            LOSE(lost, 0, {1000 + (uint64_t)pid, pid, OTHER});
+    for (uint64_t k = 0; k < 500; k++)
+        LOSE(lost, 0, {1000 + k, 7777, BEGIN}, {1000 + k, 7777, END});
+    lost_events_write_sums(lost, &output.writer);
+    assert_int_equal(output.writer.packets_dropped, 0);
+    assert_int_equal(sum_of(output.buffer, "events", &n), 1000 + 1152);
+    assert_in_range(n, 4, 30);
+    assert_true(sum_of(output.buffer, "tid", &n) >= 7777); // 30 of the others: less than 6000
+    lost_events_free(lost);
+    packet_buffer_free(output.buffer);
+}
+
 // Task 0 loses events, too.
 static void the_idle_task_has_a_track_of_its_own(void **state)
 {
@@ -235,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_before_the_first_begin_are_kept),
         cmocka_unit_test(sums_of_more_tasks_than_are_told_apart),
+        cmocka_unit_test(a_small_buffer_keeps_the_largest_sums),
         cmocka_unit_test(the_idle_task_has_a_track_of_its_own),
         cmocka_unit_test(nothing_lost_nothing_said),
     };

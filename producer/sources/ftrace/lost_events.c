@@ -364,21 +364,28 @@ static void write_sum(const struct lost_events *lost, const struct lost_task *ta
         packet_writer_end(writer);
 }
 
-// Moves the tasks with fewer than `n_least` events into `others`.
-static void fold(struct lost_events *lost, uint64_t n_least)
+static struct lost_task *smallest(struct lost_events *lost)
 {
-    struct lost_task *to = &lost->others;
-    for (size_t i = 0; i < N_TASKS; i++) {
-        struct lost_task *task = &lost->tasks[i];
-        if (!task->used || task->n >= n_least)
-            continue;
-        to->n += task->n;
-        for (size_t k = 0; k <= N_KINDS; k++)
-            to->counts[k] += task->counts[k];
-        to->first = !to->first || task->first < to->first ? task->first : to->first;
-        to->last = task->last > to->last ? task->last : to->last;
-        task->used = false;
-    }
+    struct lost_task *found = NULL;
+    for (size_t i = 0; i < N_TASKS; i++)
+        if (lost->tasks[i].used && (!found || lost->tasks[i].n < found->n))
+            found = &lost->tasks[i];
+    return found;
+}
+
+// Moves the task with the fewest events into `others`.
+static bool fold(struct lost_events *lost)
+{
+    struct lost_task *task = smallest(lost), *to = &lost->others;
+    if (!task)
+        return false;
+    to->n += task->n;
+    for (size_t k = 0; k <= N_KINDS; k++)
+        to->counts[k] += task->counts[k];
+    to->first = !to->first || task->first < to->first ? task->first : to->first;
+    to->last = task->last > to->last ? task->last : to->last;
+    task->used = false;
+    return true;
 }
 
 // Makes room for the sums before they are written: the packets that the buffer drops for this room
@@ -388,14 +395,9 @@ static void make_room(struct lost_events *lost, struct packet_buffer *buffer)
     struct packet_buffer_stats stats;
     packet_buffer_get_stats(buffer, &stats);
     size_t most = (size_t)(stats.size_bytes / PART_FOR_SUMS), room;
-    uint64_t n = 0;
-    for (size_t i = 0; i < N_TASKS; i++)
-        n += lost->tasks[i].n;
-    if (sums_bytes(lost) > most)
-        fold(lost, n / lost->n_tasks);
-    if (sums_bytes(lost) > most)
-        fold(lost, UINT64_MAX);
     size_t bytes = sums_bytes(lost);
+    while (bytes > most && fold(lost))
+        bytes = sums_bytes(lost);
     if (packet_buffer_reserve(buffer, bytes, bytes, &room))
         packet_buffer_cancel(buffer);
 }
