@@ -4,6 +4,7 @@
 // (process_stats). Publishing a known pid costs one compare.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct task_end {
     nsec_t time;      // of the kernel's event, CLOCK_BOOTTIME
     const char *name; // the task's last name; borrowed, ends with a NUL if it is shorter than size
     size_t size;      // 0 if a task is freed
+    int32_t tgid;     // the process; 0: not known
 };
 
 struct pid_feed {
@@ -32,6 +34,7 @@ struct pid_feed {
     // write packets, because a packet of events may be open.
     void (*exited)(void *userdata, const struct task_end *end);
     void (*freed)(void *userdata, const struct task_end *end);
+    bool has_exits;    // the kernel's events of all exits are published
     nsec_t exit_delay; // an exit is published at most so long after the task's end; 0: none is
     void *userdata;
     // Publishes that a process is being profiled; called again when it executes another program.

@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -102,6 +103,21 @@ class Stacks(unittest.TestCase):
         self.assertEqual(rows(self.trace, "select distinct pid from perf_sample join thread using "
                                           "(utid) join process using (upid)"), [[program.pid]])
         self.assertGreater(with_function(folded(self.trace), "burn_hot"), 0)
+
+    def test_programs_that_end_at_once_have_their_names(self):
+        """The folder is closed to others: files are read with the rights of the programs."""
+        program = shutil.copy(TRUTH, pathlib.Path(self.folder, "brief_truth"))
+        runs = f"i=0; while [ $i -lt 20 ]; do {program} burn 0.005; i=$((i+1)); done"
+        self.record("cpu", "-F", "1000", "--", "sh", "-c", runs)
+        stacks = folded(self.trace, "--of", "cpu")
+        self.assertGreater(with_function(stacks, "burn_hot"), 0, stacks)
+        self.assertEqual(with_function(stacks, "[brief_truth]"), 0, stacks)
+        names = rows(self.trace, """
+            select distinct coalesce(p.name, '') like '%brief_truth' from perf_sample s
+            join thread using (utid) join process p using (upid)
+            join stack_profile_callsite c on c.id = s.callsite_id
+            join stack_profile_frame f on f.id = c.frame_id where f.name like 'burn%'""")
+        self.assertEqual(names, [[1]])
 
     def test_a_process_that_is_not_there_is_refused(self):
         self.trace.write_bytes(b"older")

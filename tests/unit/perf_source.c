@@ -265,6 +265,53 @@ static void the_config_picks_processes(void **state)
     parts_done(&p);
 }
 
+static void a_process_that_has_ended_is_known_by_its_records(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct err err;
+    char *names[] = {(char *)"brief", (char *)"a_name_that_is_long"}, *never[] = {(char *)"no*"};
+    parts_init(&p);
+    p.scope.target_cmdline = names;
+    p.scope.n_target_cmdline = ELEMENTS(names);
+    p.scope.exclude_cmdline = never;
+    p.scope.n_exclude_cmdline = 1;
+    assert_int_equal(read_settings(&p, &err), 0);
+    fixture_text(&p.f, "proc/77/comm", "shell\n");
+    fixture_text(&p.f, "proc/77/cmdline", "/bin/shell");
+    static const struct {
+        const char *name;
+        enum task_scope scope;
+    } programs[] = {
+        {"brief", TASK_SAMPLED},
+        {"a_name_that_is_", TASK_SAMPLED},
+        {"a_name", TASK_LEFT_OUT},
+        {"nothing", TASK_LEFT_OUT},
+    };
+    for (size_t i = 0; i < ELEMENTS(programs); i++) {
+        uint32_t pid = 80 + (uint32_t)i;
+        struct perf_record record = {
+            .kind = PERF_FORKED, .pid = pid, .tid = pid, .forked = {77, 77}};
+        perf_tasks_note(&p.tasks, &record);
+        assert_string_equal(perf_tasks_name(&p.tasks, (int32_t)pid), "shell");
+        record = (struct perf_record){
+            .kind = PERF_EXECUTED, .pid = pid, .tid = pid, .named.name = programs[i].name};
+        perf_tasks_note(&p.tasks, &record);
+        assert_string_equal(perf_tasks_name(&p.tasks, (int32_t)pid), programs[i].name);
+        assert_int_equal(perf_tasks_get(&p.tasks, (int32_t)pid)->scope, programs[i].scope);
+        // A thread has the name of the thread that made it.
+        record =
+            (struct perf_record){.kind = PERF_FORKED, .pid = pid, .tid = 90, .forked = {pid, pid}};
+        perf_tasks_note(&p.tasks, &record);
+        assert_string_equal(perf_tasks_name(&p.tasks, 90), programs[i].name);
+        record = (struct perf_record){.kind = PERF_EXITED, .pid = pid, .tid = 90};
+        perf_tasks_note(&p.tasks, &record);
+        assert_null(perf_tasks_name(&p.tasks, 90));
+        assert_non_null(perf_tasks_find(&p.tasks, (int32_t)pid));
+    }
+    parts_done(&p);
+}
+
 static void a_user_records_no_counters_of_others(void **state)
 {
     (void)state;
@@ -323,6 +370,7 @@ int main(void)
         cmocka_unit_test(functions_of_the_kernel_are_found),
         cmocka_unit_test(code_is_found_by_records_and_by_proc),
         cmocka_unit_test(the_config_picks_processes),
+        cmocka_unit_test(a_process_that_has_ended_is_known_by_its_records),
         cmocka_unit_test(equal_stacks_are_one),
         cmocka_unit_test(a_user_records_no_counters_of_others),
     };

@@ -454,6 +454,7 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
                         config->drain_period_ms, DRAIN_PERIOD_MS_MAX, period_ms);
     }
     nsec_t period = (nsec_t)period_ms * NSEC_PER_MSEC;
+    ftrace->env.pids->has_exits |= ftrace->events.exits.id != 0;
     if (ftrace->events.exits.id && ftrace->env.pids->exit_delay < period)
         ftrace->env.pids->exit_delay = period;
     struct loop *loop = ftrace->env.loop;

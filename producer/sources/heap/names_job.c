@@ -202,7 +202,7 @@ static int file_read(struct names_state *state, uint64_t payer, int fd, const st
 static bool is_of_build(const struct symbol_file *file, const struct names_question *q)
 {
     const struct elf_symbols *symbols = &file->symbols;
-    return q->ask->id_size == 0 || symbols->build_id_size == 0 ||
+    return q->ask->id_size == 0 || (symbols->build_id_size == 0 && !q->ask->needs_id) ||
            (symbols->build_id_size == q->ask->id_size &&
             memcmp(symbols->build_id, q->id, q->ask->id_size) == 0);
 }
@@ -267,7 +267,8 @@ static void find_debug_file(struct names_state *state, const struct names_questi
 
 static uint64_t key_of(const struct names_question *q)
 {
-    const uint64_t parts[] = {q->ask->root, q->ask->uid, hash_bytes(q->id, q->ask->id_size),
+    const uint64_t parts[] = {q->ask->root, q->ask->uid, q->ask->needs_id,
+                              hash_bytes(q->id, q->ask->id_size),
                               hash_bytes(q->path, strlen(q->path))};
     return hash_bytes(parts, sizeof(parts));
 }

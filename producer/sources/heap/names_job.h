@@ -28,7 +28,8 @@ struct names_ask {
     uid_t uid; // of the process; gid too
     gid_t gid;
     uint32_t n, id_size, path_size;
-    uint32_t are_offsets; // the addresses are offsets in the file
+    uint16_t are_offsets; // the addresses are offsets in the file
+    uint16_t needs_id;    // a file without a build id counts as another one
 };
 
 // An answer. Followed, for each of the first `n` addresses, by a uint16_t (the size of the name, or

@@ -82,18 +82,30 @@ void perf_code_done(struct perf_code *code)
 
 // Files.
 
-void perf_code_owner(struct perf_code *code, int32_t pid, struct code_owner *ret)
+// A process without a root has ended, but may have its ids until its parent asks for its end.
+void perf_code_owner(struct perf_code *code, int32_t pid, const struct code_owner *former,
+                     struct code_owner *ret)
 {
-    *ret = (struct code_owner){.ids = {NOBODY, NOBODY}, .payer = NOBODY};
+    *ret = (struct code_owner){.ids = {NOBODY, NOBODY}, .payer = NOBODY, .is_guessed = true};
     if (!code->helper)
         return;
     struct foreign_ids ids;
-    int fd = foreign_ids_of(code->proc, pid, &ids) < 0 ? -ESRCH : foreign_root(code->proc, pid);
-    if (fd >= 0) {
-        ret->root = names_root_add(&code->roots, fd);
+    bool has_ids = foreign_ids_of(code->proc, pid, &ids) == 0;
+    int fd = has_ids ? foreign_root(code->proc, pid) : -ESRCH;
+    bool is_refused = fd == -EACCES || fd == -EPERM;
+    if (fd < 0 && !is_refused && former) {
+        *ret = *former;
+        ret->payer = NOBODY; // the guess may be wrong: nobody else pays for it
+        ret->is_guessed = true;
+    }
+    if (fd >= 0 || (has_ids && !is_refused && ret->root)) {
         ret->ids = ids;
         ret->payer = foreign_payer(code->proc, pid, ids.uid);
-    } else if ((fd == -EACCES || fd == -EPERM) && !code->refusal_told) {
+    }
+    if (fd >= 0) {
+        ret->root = names_root_add(&code->roots, fd);
+        ret->is_guessed = false;
+    } else if (is_refused && !code->refusal_told) {
         code->refusal_told = true;
         log_warning(code->log,
                     "linux.perf: process %d of user %u: the recorder may not look at its files "
@@ -120,11 +132,16 @@ uint32_t perf_code_file(struct perf_code *code, const struct code_owner *owner,
     if (!is_file(mapping->path) || n_path >= PATH_BYTES || n_id > ELF_BUILD_ID_MAX)
         return CODE_NOWHERE;
     // The path of a process that has ended may lead to another file here: the build id decides.
-    if (reads.root == 0 && n_id > 0)
+    if (reads.root == 0) {
         reads.root = code->own_root;
+        reads.is_guessed = true;
+    }
+    if (reads.is_guessed && n_id == 0)
+        reads.root = 0;
     memset(key, 0, sizeof(reads));
     memcpy(key, &reads.root, sizeof(reads.root));
     memcpy(key + sizeof(reads.root), &reads.ids, sizeof(reads.ids));
+    key[sizeof(reads.root) + sizeof(reads.ids)] = (char)reads.is_guessed;
     memcpy(key + sizeof(reads), mapping->path, n_path + 1);
     if (n_id)
         memcpy(key + sizeof(reads) + n_path + 1, mapping->build_id, n_id);
@@ -405,6 +422,7 @@ static size_t write_question(struct perf_code *code, const struct names_call *ca
         .id_size = file->build_id_size,
         .path_size = (uint32_t)n_path,
         .are_offsets = true,
+        .needs_id = file->owner.is_guessed,
     };
     memcpy(bytes, &ask, sizeof(ask));
     uint8_t *at = bytes + sizeof(ask);

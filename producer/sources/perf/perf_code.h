@@ -27,6 +27,7 @@ struct code_owner {
     uint32_t root; // index plus one; 0: not known
     struct foreign_ids ids;
     uint64_t payer;
+    bool is_guessed; // the process has ended: a file counts if its build id is the mapped file's
 };
 
 struct names_call;
@@ -99,9 +100,10 @@ int perf_code_init(struct perf_code *code, struct foreign_helper *helper, const 
                    const char *proc);
 void perf_code_done(struct perf_code *code);
 
-// Finds out whose files process `pid` uses. For a process that has ended: those that everybody may
-// read.
-void perf_code_owner(struct perf_code *code, int32_t pid, struct code_owner *ret);
+// Finds out whose files process `pid` uses. If the process has ended, `former` decides, the owner
+// of its files before it executed its program; without one (NULL): those that everybody may read.
+void perf_code_owner(struct perf_code *code, int32_t pid, const struct code_owner *former,
+                     struct code_owner *ret);
 
 struct code_mapping {
     const char *path;

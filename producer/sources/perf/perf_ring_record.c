@@ -152,6 +152,7 @@ static void read_task(enum perf_record_kind kind, struct cursor *cursor, struct 
     ret->pid = take_u32(cursor);
     ret->forked.parent_pid = take_u32(cursor);
     ret->tid = take_u32(cursor);
+    ret->forked.parent_tid = take_u32(cursor);
 }
 
 static void read_other(const struct perf_event_header *header, struct cursor *cursor,

@@ -53,7 +53,7 @@ struct perf_record {
             uint32_t build_id_size; // 0: unknown
         } mapped;
         struct {
-            uint32_t parent_pid;
+            uint32_t parent_pid, parent_tid;
         } forked;
         struct {
             const char *name;

@@ -267,6 +267,22 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
         pid_feed_profiled(perf->env.pids, task->pid);
 }
 
+// Names a task that may end before anybody looks at it.
+static void end_publish(struct perf_source *perf, const struct perf_record *record)
+{
+    const struct perf_task *task = perf_tasks_find(&perf->tasks, (int32_t)record->pid);
+    const char *name = perf_tasks_name(&perf->tasks, (int32_t)record->tid);
+    if (!task || task->scope != TASK_SAMPLED || !name || perf->env.pids->has_exits)
+        return;
+    const struct task_end end = {.tid = (int32_t)record->tid,
+                                 .tgid = (int32_t)record->pid,
+                                 .cpu = record->cpu,
+                                 .time = (nsec_t)record->time + perf->to_boot,
+                                 .name = name,
+                                 .size = strlen(name) + 1};
+    pid_feed_exit(perf->env.pids, &end);
+}
+
 static void record_take(struct perf_source *perf, const struct perf_record *record)
 {
     switch (record->kind) {
@@ -281,6 +297,10 @@ static void record_take(struct perf_source *perf, const struct perf_record *reco
     default:
         if (perf->is_limited && changes_process(record))
             process_doubt(perf, record->pid, record->time);
+        if (record->kind == PERF_EXECUTED || record->kind == PERF_NAMED)
+            pid_feed_forget(perf->env.pids, (int32_t)record->tid);
+        if (record->kind == PERF_EXITED)
+            end_publish(perf, record);
         perf_tasks_note(&perf->tasks, record);
         break;
     }
@@ -492,6 +512,9 @@ static int perf_start(struct source *source, struct err *err)
     if (r < 0)
         return r;
     perf->tasks.clock = perf->opened.clock;
+    if (!polls && perf->env.pids->exit_delay < period)
+        perf->env.pids->exit_delay = period;
+    perf_tasks_begin(&perf->tasks);
     for (size_t i = 0; r == 0 && !polls && i < perf->opened.events.n; i++)
         if (perf->opened.events.items[i].output_fd < 0)
             r = ring_add(perf, perf->opened.events.items[i].fds[0]);

@@ -7,8 +7,14 @@
 // The scope of a process is decided at its first sample, and again when it executes another
 // program. A process that cannot be judged any more, because it has ended, is left out if the
 // config or the recording's user limits the processes.
+//
+// Short programs end before they are looked at: the records are read a moment later. Whose files
+// such a process used is guessed from the process that forked it, which mostly lives longer, or was
+// looked at itself. A guess cannot show anything to a user with limits, because the processes of
+// such a recording must be judged alive.
 #include "producer/sources/perf/perf_tasks.h"
 
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +28,7 @@
 #define MAPPINGS_MAX 16384 // of one process
 #define FRAMES_MAX   65536 // of one process, by address
 #define NAME_BYTES   4096
+#define NAMES_MAX    65536 // of tasks, different ones
 
 static struct perf_task *task_free(struct perf_task *task)
 {
@@ -70,6 +77,52 @@ void perf_tasks_done(struct perf_tasks *tasks)
         task_free((struct perf_task *)(uintptr_t)slot->value);
     map64_done(&tasks->by_pid);
     strset_done(&tasks->additional);
+    strset_done(&tasks->names);
+    map64_done(&tasks->name_of);
+}
+
+const struct perf_task *perf_tasks_find(const struct perf_tasks *tasks, int32_t pid)
+{
+    return task_find(tasks, pid);
+}
+
+// Names.
+
+static void name_note(struct perf_tasks *tasks, uint32_t tid, const char *name, size_t size)
+{
+    uint32_t id = size == 0 || tasks->names.n >= NAMES_MAX ? strset_find(&tasks->names, name, size)
+                                                           : strset_add(&tasks->names, name, size);
+    if (id == STRSET_NONE)
+        map64_remove(&tasks->name_of, tid);
+    else
+        map64_set(&tasks->name_of, tid, id); // without memory there is no name
+}
+
+const char *perf_tasks_name(const struct perf_tasks *tasks, int32_t tid)
+{
+    const uint64_t *id = map64_find(&tasks->name_of, (uint64_t)tid);
+    return id ? strset_text(&tasks->names, (uint32_t)*id) : NULL;
+}
+
+// Takes the name of a process that is older than the recording.
+static void name_read(struct perf_tasks *tasks, int32_t pid)
+{
+    char text[TASK_NAME_BYTES + 1];
+    struct span name = text_file_span(text, sizeof(text), tasks->proc, "/%d/comm", pid), line;
+    if (span_take_line(&name, &line))
+        name_note(tasks, (uint32_t)pid, line.pos, span_size(line));
+}
+
+// Whose files.
+
+static void owner_find(struct perf_tasks *tasks, struct perf_task *task)
+{
+    struct code_owner former = task->owner;
+    if (task->has_owner == TASK_OWNER_KNOWN)
+        return;
+    perf_code_owner(tasks->code, task->pid, task->has_owner == TASK_OWNER_FORMER ? &former : NULL,
+                    &task->owner);
+    task->has_owner = TASK_OWNER_KNOWN;
 }
 
 // Mappings.
@@ -84,10 +137,7 @@ static void mappings_forget(struct perf_task *task)
 static void mapping_add(struct perf_tasks *tasks, struct perf_task *task,
                         const struct code_mapping *mapping)
 {
-    if (!task->has_owner) {
-        perf_code_owner(tasks->code, task->pid, &task->owner);
-        task->has_owner = true;
-    }
+    owner_find(tasks, task);
     if (task->mappings.n >= MAPPINGS_MAX) {
         mappings_forget(task);
         task->has_mappings = false; // /proc has those that are left
@@ -154,33 +204,69 @@ static void note_executed(struct perf_tasks *tasks, const struct perf_record *re
         return;
     mappings_forget(task);
     task->has_mappings = true;
-    task->has_owner = false;
+    if (task->has_owner == TASK_OWNER_KNOWN)
+        task->has_owner = TASK_OWNER_FORMER;
     task->is_made_code = false;
     task->scope = TASK_UNDECIDED;
     task->is_chosen &= tasks->settings->descendants;
 }
 
+static bool is_limited(const struct perf_tasks *tasks)
+{
+    return tasks->requester && tasks->requester->is_limited;
+}
+
+// A process that has no sample takes no part of the config's number of additional programs.
+static bool looks_at_parents(const struct perf_tasks *tasks)
+{
+    return tasks->settings->descendants ||
+           (!is_limited(tasks) && tasks->settings->n_additional == 0);
+}
+
+// Looks at a process, for the sake of those that it forks.
+static void look_at(struct perf_tasks *tasks, struct perf_task *task)
+{
+    if (!task || task->pid == 0 || is_limited(tasks))
+        return;
+    owner_find(tasks, task);
+    if (!map64_find(&tasks->name_of, (uint64_t)task->pid))
+        name_read(tasks, task->pid);
+    if (task->scope != TASK_LEFT_OUT && !task->has_mappings)
+        mappings_read(tasks, task);
+}
+
+void perf_tasks_begin(struct perf_tasks *tasks)
+{
+    for (size_t i = 0; i < tasks->settings->n_pids; i++)
+        look_at(tasks, perf_tasks_get(tasks, tasks->settings->pids[i]));
+}
+
 static void note_forked(struct perf_tasks *tasks, const struct perf_record *record)
 {
     int32_t parent_pid = (int32_t)record->forked.parent_pid;
-    if (record->pid == record->forked.parent_pid) // a thread
+    bool is_thread = record->pid == record->forked.parent_pid;
+    struct perf_task *parent = is_thread                 ? NULL
+                               : looks_at_parents(tasks) ? perf_tasks_get(tasks, parent_pid)
+                                                         : task_find(tasks, parent_pid);
+    look_at(tasks, parent);
+    const uint64_t *name = map64_find(&tasks->name_of, record->forked.parent_tid);
+    if (name)
+        map64_set(&tasks->name_of, record->tid, *name);
+    if (is_thread)
         return;
-    const struct perf_task *parent = tasks->settings->descendants
-                                         ? perf_tasks_get(tasks, parent_pid)
-                                         : task_find(tasks, parent_pid);
     task_remove(tasks, (int32_t)record->pid); // an older process with this pid
     struct perf_task *task = parent ? task_add(tasks, (int32_t)record->pid) : NULL;
     if (!task)
         return;
     task->is_chosen = parent->is_chosen && tasks->settings->descendants;
+    task->owner = parent->owner;
+    task->has_owner = parent->has_owner;
     if (!parent->has_mappings || task_mapping_vec_reserve(&task->mappings, parent->mappings.n) < 0)
         return;
     vec_foreach(&parent->mappings, mapping)
         task_mapping_vec_push(&task->mappings, *mapping);
     vec_foreach(&parent->code.ranges, range)
         code_map_add(&task->code, range->start, range->end, range->number);
-    task->owner = parent->owner;
-    task->has_owner = parent->has_owner;
     task->has_mappings = true;
 }
 
@@ -192,11 +278,16 @@ void perf_tasks_note(struct perf_tasks *tasks, const struct perf_record *record)
         break;
     case PERF_EXECUTED:
         note_executed(tasks, record);
+        name_note(tasks, record->tid, record->named.name, strlen(record->named.name));
+        break;
+    case PERF_NAMED:
+        name_note(tasks, record->tid, record->named.name, strlen(record->named.name));
         break;
     case PERF_FORKED:
         note_forked(tasks, record);
         break;
     case PERF_EXITED:
+        map64_remove(&tasks->name_of, record->tid);
         if (record->pid == record->tid)
             task_remove(tasks, (int32_t)record->pid);
         break;
@@ -229,20 +320,36 @@ static bool is_additional(struct perf_tasks *tasks, int32_t pid)
            strset_add(&tasks->additional, name.pos, size) != STRSET_NONE;
 }
 
+// A process that has ended is known by the kernel's name, which is cut.
+static bool is_called(const struct perf_tasks *tasks, int32_t pid, char *const *patterns, size_t n)
+{
+    char text[8];
+    const char *name = perf_tasks_name(tasks, pid);
+    if (n == 0 || process_is_called(tasks->proc, pid, patterns, n))
+        return n > 0;
+    if (!name || span_size(text_file_span(text, sizeof(text), tasks->proc, "/%d/cmdline", pid)) > 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(patterns[i], name, 0) == 0 ||
+            (strlen(name) == TASK_NAME_BYTES - 1 && str_starts_with(patterns[i], name)))
+            return true;
+    return false;
+}
+
 static bool is_in_scope(struct perf_tasks *tasks, struct perf_task *task)
 {
     const struct perf_settings *s = tasks->settings;
     int32_t pid = task->pid;
     if (is_listed(s->exclude_pids, s->n_exclude_pids, pid) ||
-        process_is_called(tasks->proc, pid, s->exclude_cmdlines, s->n_exclude_cmdlines) ||
+        is_called(tasks, pid, s->exclude_cmdlines, s->n_exclude_cmdlines) ||
         !requester_may_trace(tasks->requester, tasks->proc, pid))
         return false;
     if (s->n_shards > 1 && (uint32_t)pid % s->n_shards != tasks->shard)
         return false;
     if (!perf_settings_names_some(s) && s->n_additional == 0)
         return true;
-    task->is_chosen |= is_listed(s->pids, s->n_pids, pid) ||
-                       process_is_called(tasks->proc, pid, s->cmdlines, s->n_cmdlines);
+    task->is_chosen |=
+        is_listed(s->pids, s->n_pids, pid) || is_called(tasks, pid, s->cmdlines, s->n_cmdlines);
     return task->is_chosen || (s->n_additional > 0 && is_additional(tasks, pid));
 }
 

@@ -26,13 +26,21 @@ VEC_DEFINE(task_mapping_vec, struct task_mapping);
 
 enum task_scope { TASK_UNDECIDED, TASK_SAMPLED, TASK_LEFT_OUT };
 
+enum task_owner {
+    TASK_OWNER_UNKNOWN,
+    TASK_OWNER_FORMER, // before the process executed its program
+    TASK_OWNER_KNOWN,
+};
+
+#define TASK_NAME_BYTES 16 // of the kernel's names, with the end
+
 struct perf_task {
     int32_t pid;
     enum task_scope scope;
     bool is_chosen;    // named by the config, or started by such a process
     bool has_mappings; // all code that the process has mapped is known
-    bool has_owner;
     bool is_made_code; // was in code that it made at run time
+    enum task_owner has_owner;
     struct code_owner owner;
     struct code_map code; // numbers of mappings
     struct task_mapping_vec mappings;
@@ -52,10 +60,18 @@ struct perf_tasks {
 
     struct map64 by_pid;      // -> struct perf_task
     struct strset additional; // programs that were taken as they came
+    struct strset names;      // of tasks
+    struct map64 name_of;     // thread -> number in `names`
     size_t n;
 };
 
 void perf_tasks_done(struct perf_tasks *tasks);
+
+// Notes the processes that the config names, while they live.
+void perf_tasks_begin(struct perf_tasks *tasks);
+
+// Returns the kernel's name of a thread, as far as the records tell it; NULL: not known.
+const char *perf_tasks_name(const struct perf_tasks *tasks, int32_t tid);
 
 // Returns whether the scope of a process was decided after `time`. The decision may be about a
 // program, or a process, that came later.
@@ -66,6 +82,9 @@ void perf_tasks_doubt(struct perf_tasks *tasks);
 
 // Notes what a record other than a sample says.
 void perf_tasks_note(struct perf_tasks *tasks, const struct perf_record *record);
+
+// Returns the process, or NULL if nothing is known about it.
+const struct perf_task *perf_tasks_find(const struct perf_tasks *tasks, int32_t pid);
 
 // Returns the process of a sample, with `scope` decided; NULL if there are too many processes.
 struct perf_task *perf_tasks_get(struct perf_tasks *tasks, int32_t pid);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tasks that ended before they were looked up. Their names come from the kernel's event of a task's
-// exit, which the source of events switches on for this purpose and does not record. The event does
-// not tell the process of a thread. Therefore each of these tasks is written as a process of its
-// own. This is right for the short programs that a shell runs by the hundred, which most of these
-// tasks are. If recorded events of scheduling and of new tasks tell more, nothing is written here.
+// exit, which the source of events switches on for this purpose and does not record, or from the
+// records of perf events. The event does not tell the process of a thread, the records do. Each
+// task whose process is not known is written as a process of its own. This is right for the short
+// programs that a shell runs by the hundred, which most of these tasks are. If recorded events of
+// scheduling and of new tasks tell more, nothing is written here.
 //
 // An exit may be read a round later than the task's other events, so each task waits for its exit,
 // until the next round of reading is over. If the exit was lost, or too many tasks wait, the
@@ -46,7 +47,7 @@ void ended_note_exit(struct process_stats *ps, const struct task_end *end)
     size_t length = strnlen(end->name, end->size);
     if (length >= sizeof(task->name))
         length = sizeof(task->name) - 1;
-    *task = (struct exited_task){.tid = end->tid, .time = end->time};
+    *task = (struct exited_task){.tid = end->tid, .tgid = end->tgid, .time = end->time};
     memcpy(task->name, end->name, length);
 }
 
@@ -158,22 +159,29 @@ static bool take_ended(struct process_stats *ps, int32_t tid, size_t *n)
     return false;
 }
 
-static void write_ended(struct process_stats *ps, int32_t tid, struct span name, nsec_t time)
+static void write_main(struct wire_writer *w, int32_t pid, struct span name)
 {
-    struct wire_writer *w =
-        packet_writer_begin_message(ps->env.writer, time, ENDED_ROOM, PB_TracePacket_process_tree);
-    if (!w)
-        return;
     size_t mark = wire_begin(w, PB_ProcessTree_processes);
-    wire_int(w, PB_ProcessTree_Process_pid, tid);
+    wire_int(w, PB_ProcessTree_Process_pid, pid);
     if (span_size(name) > 0) {
         wire_text(w, PB_ProcessTree_Process_cmdline, name.pos, span_size(name));
         wire_uint(w, PB_ProcessTree_Process_cmdline_is_comm, 1);
     }
     wire_end(w, mark);
-    mark = wire_begin(w, PB_ProcessTree_threads);
+}
+
+static void write_ended(struct process_stats *ps, int32_t tid, int32_t tgid, struct span name,
+                        nsec_t time)
+{
+    struct wire_writer *w =
+        packet_writer_begin_message(ps->env.writer, time, ENDED_ROOM, PB_TracePacket_process_tree);
+    if (!w)
+        return;
+    if (tgid == tid)
+        write_main(w, tid, name);
+    size_t mark = wire_begin(w, PB_ProcessTree_threads);
     wire_int(w, PB_ProcessTree_Thread_tid, tid);
-    wire_int(w, PB_ProcessTree_Thread_tgid, tid);
+    wire_int(w, PB_ProcessTree_Thread_tgid, tgid);
     if (ps->config->record_thread_names && span_size(name) > 0)
         wire_text(w, PB_ProcessTree_Thread_name, name.pos, span_size(name));
     wire_end(w, mark);
@@ -188,7 +196,8 @@ static void write_ended(struct process_stats *ps, int32_t tid, struct span name,
 // The name has the time of the exit, which is before the end of the id.
 static void write_by_exit(struct process_stats *ps, const struct exited_task *task)
 {
-    write_ended(ps, task->tid, span_over(task->name, strlen(task->name)), task->time);
+    write_ended(ps, task->tid, task->tgid ? task->tgid : task->tid,
+                span_over(task->name, strlen(task->name)), task->time);
 }
 
 void ended_write_freed(struct process_stats *ps)
@@ -216,7 +225,7 @@ static void read_line(struct process_stats *ps, struct span line, size_t *n)
     struct span name = span_trim(line);
     if (span_size(name) > 0 && span_size(name) < COMM_BYTES_MAX && !span_eq(name, "<...>") &&
         take_ended(ps, (int32_t)tid, n))
-        write_ended(ps, (int32_t)tid, name, ps->scan_time);
+        write_ended(ps, (int32_t)tid, (int32_t)tid, name, ps->scan_time);
 }
 
 // The text comes in pieces of whole lines and one partial line.
@@ -280,13 +289,14 @@ static void write_by_list(struct process_stats *ps, size_t n)
     if (!n)
         return;
     char path[256];
-    int size = snprintf(path, sizeof(path), "%s/saved_cmdlines", ps->env.roots->tracefs);
+    const char *tracefs = ps->env.roots->tracefs;
+    int size = tracefs ? snprintf(path, sizeof(path), "%s/saved_cmdlines", tracefs) : -1;
     CLEANUP(close_fdp)
     int fd = size > 0 && (size_t)size < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0)
         read_names(ps, fd, &n);
     for (size_t i = 0; i < n; i++)
-        write_ended(ps, ps->ended[i].tid, span_over(NULL, 0),
+        write_ended(ps, ps->ended[i].tid, ps->ended[i].tid, span_over(NULL, 0),
                     ps->scan_time); // the list does not have their names
     ps->n_ended -= n;
     memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
@@ -308,7 +318,7 @@ void ended_write(struct process_stats *ps, bool now)
 
 void ended_add(struct process_stats *ps, int32_t tid)
 {
-    if (!ps->env.names_ended || !ps->env.roots->tracefs || unfreed_at(ps, tid)->tid == tid)
+    if (!ps->env.names_ended || unfreed_at(ps, tid)->tid == tid)
         return;
     if (ps->n_ended == N_ENDED_MAX)
         ended_write(ps, false);

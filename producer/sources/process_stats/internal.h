@@ -62,6 +62,7 @@ struct freed_task {
 
 struct exited_task {
     int32_t tid;
+    int32_t tgid;  // the process; 0: not known
     bool named;    // the trace has the name of this task, or will have it
     char name[16]; // as long as the kernel's names of tasks
     nsec_t time;
