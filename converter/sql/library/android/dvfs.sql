@@ -8,13 +8,12 @@ CREATE PERFETTO FUNCTION _is_dvfs_counter(
   name STRING
 )
 RETURNS BOOL AS
-SELECT $name GLOB '* Frequency' AND (
-  $name GLOB 'domain@[012] Frequency'
+SELECT $name GLOB 'domain@[012] Frequency'
   OR $name GLOB 'cpu[0-8]dsu Frequency'
   OR $name GLOB 'gs_memlat_devfreq:devfreq_mif_cpu[0-8]_memlat@17000010 Frequency'
   OR $name IN ('17000010.devfreq_mif Frequency', '17000020.devfreq_int Frequency',
     '17000090.devfreq_dsu Frequency', '170000a0.devfreq_bci Frequency', 'dsu_throughput Frequency',
-    'bus_throughput Frequency'));
+    'bus_throughput Frequency');
 
 -- Frequencies over time, a row for each reading.
 CREATE PERFETTO VIEW android_dvfs_counters(
@@ -30,7 +29,7 @@ CREATE PERFETTO VIEW android_dvfs_counters(
 SELECT t.name, c.ts, c.value,
   lead(c.ts, 1, trace_end()) OVER (PARTITION BY t.id ORDER BY c.ts) - c.ts AS dur
 FROM counter_track t JOIN counter c ON c.track_id = t.id
-WHERE _is_dvfs_counter(t.name)
+WHERE t.name GLOB '* Frequency' AND _is_dvfs_counter(t.name)
 ORDER BY c.ts;
 
 -- The sums of the frequencies.

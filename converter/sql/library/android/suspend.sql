@@ -8,9 +8,9 @@ WITH
   found AS (
     SELECT t.name = 'Suspend/Resume Minimal' AS is_minimal, t.machine_id, s.ts, s.dur
     FROM track t JOIN slice s ON s.track_id = t.id
-    WHERE t.name = 'Suspend/Resume Minimal'
-      OR t.name = 'Suspend/Resume Latency' AND s.dur != -1
-        AND s.name IN ('syscore_resume(0)', 'timekeeping_freeze(0)')
+    WHERE t.name IN ('Suspend/Resume Minimal', 'Suspend/Resume Latency')
+      AND (t.name = 'Suspend/Resume Minimal'
+        OR s.dur != -1 AND s.name IN ('syscore_resume(0)', 'timekeeping_freeze(0)'))
   )
 SELECT machine_id, ts, dur,
   lead(ts, 1, trace_end()) OVER (PARTITION BY machine_id ORDER BY ts) AS next_ts

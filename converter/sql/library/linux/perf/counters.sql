@@ -49,6 +49,6 @@ SELECT s.id AS sample_id, s.ts, s.utid, s.cpu, ifnull(s.cpu_mode, 'unknown') AS 
   s.callsite_id, s.unwind_error, s.session_id AS perf_session_id, r.counter_id, c.track_id,
   c.value AS counter_value
 FROM _profiler_sample s
-JOIN _profiler_counter_set r ON r.counter_set_id = s.counter_set_id
-JOIN counter c ON c.id = r.counter_id
+CROSS JOIN _profiler_counter_set r ON r.counter_set_id = s.counter_set_id
+CROSS JOIN counter c ON c.id = r.counter_id
 WHERE s.source = 'linux.perf';
