@@ -6,9 +6,11 @@ import lzma
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -587,6 +589,47 @@ class Held(Heap):
 
     def test_an_allocator_in_the_program(self):
         self.check("in_its_malloc")
+
+    def attach_while_it_executes(self, program):
+        """Returns the words of the recorder about a process that is held until a helper looks at it,
+        and then executes another program."""
+        process = subprocess.Popen([program, "/bin/sleep", "60"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdout.read(1)
+        argv = [str(MMTRACE), "heap", "-o", str(self.trace), "-p", str(process.pid)]
+        with tempfile.TemporaryFile("w+") as log, subprocess.Popen(argv, stderr=log) as recorder:
+            def said():
+                return os.pread(log.fileno(), 1 << 20, 0).decode()
+
+            def helper_looks():
+                children = " ".join(states.texts_of_tasks(recorder.pid, "children")).split()
+                return "profiled" in said() or any(
+                    states.proc_text(child, "comm") == "mmheap-attach\n" for child in children)
+            try:
+                wait_for(helper_looks, "the helper runs")
+                process.stdin.write(b"x")
+                process.stdin.close()
+                wait_for(lambda: re.search("attached|not profiled", said()), "an end")
+            finally:
+                recorder.send_signal(signal.SIGINT)
+            return said()
+
+    def test_a_program_that_executes_another(self):
+        """The helper has its addresses from the program that was there before."""
+        text = WAITS["in_a_coroutine"].replace("int main(void)", "int main(int n, char **argv)")
+        program = self.build(WAITING + text.replace("    return 0;\n}\n",
+                                                    "    return n > 1 ? execv(argv[1], argv + 1)"
+                                                    " : 0;\n}\n"))
+        # A machine that stands still for two seconds lets the search end before.
+        said = ""
+        for _ in range(3):
+            said = self.attach_while_it_executes(program)
+            if "not profiled" not in said:
+                break
+        self.assertIn(": attached, ", said)
 
     def test_libunwind(self):
         if run("pkg-config", "--exists", "libunwind").returncode != 0:

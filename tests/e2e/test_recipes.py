@@ -67,9 +67,6 @@ class Recipes(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.dir)
-        # The programs run for half a second: the recorder names functions of a process that it sees
-        # alive. Files of a process that has ended are read as a user without rights.
-        self.dir.chmod(0o755)
         for name, text in PROGRAMS.items():
             (self.dir / name).write_text(text)
 
@@ -81,8 +78,6 @@ class Recipes(unittest.TestCase):
             done = subprocess.run(["sh", "-c", command.replace(AGENT, str(OWN_AGENT))], env=env,
                                   cwd=self.dir, capture_output=True, text=True, check=False,
                                   timeout=300)
-            if "none of its threads was found outside" in done.stderr:
-                self.skipTest(done.stderr)  # some builds of Python have stacks that end early
             self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
         return done.stdout
 
@@ -97,7 +92,7 @@ class Recipes(unittest.TestCase):
         self.check_picture("work.svg", "^mix")
         self.check_picture("heap.svg", "^keep")
 
-    @unittest.skipUnless(shutil.which("rustc"), "needs rustc, which Debian has as rustc")
+    @lib.needs_program("rustc")
     def test_rust(self):
         self.follow("Rust")
         self.check_picture("work.svg", "mix")

@@ -75,7 +75,7 @@ static bool is_child_of_profiled(const struct heap_source *heap, int32_t pid, co
     return str_eq(text, cmdline);
 }
 
-static bool is_wanted(struct heap_source *heap, int32_t pid)
+bool heap_arrivals_wants(struct heap_source *heap, int32_t pid)
 {
     char text[CMDLINE_MAX];
     text_file_span(text, sizeof(text), heap->env.roots->proc, "/%d/cmdline", pid);
@@ -130,7 +130,7 @@ bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool 
     struct heap_source *heap = userdata;
     (void)uid;
     end_former(heap, pid, false);
-    if (!is_wanted(heap, pid))
+    if (!heap_arrivals_wants(heap, pid))
         return false;
     if (taken) {
         heap_clients_note_rejected(heap, pid, false);
@@ -159,7 +159,7 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken
     struct err err = {0};
     (void)uid;
     end_former(heap, pid, true);
-    if (!is_wanted(heap, pid) || is_of_another_time(heap, pid))
+    if (!heap_arrivals_wants(heap, pid) || is_of_another_time(heap, pid))
         return false;
     if (taken) {
         heap_clients_note_rejected(heap, pid, true);

@@ -48,7 +48,7 @@ struct heap_attach {
     struct loop_timer *timer;
     heap_attach_fn done;
     void *userdata;
-    nsec_t stopped;
+    nsec_t stopped, first;
 };
 
 int32_t heap_attach_pid(const struct heap_attach *attach)
@@ -64,6 +64,11 @@ uint64_t heap_attach_payer(const struct heap_attach *attach)
 nsec_t heap_attach_stopped(const struct heap_attach *attach)
 {
     return attach->stopped;
+}
+
+nsec_t heap_attach_first(const struct heap_attach *attach)
+{
+    return attach->first;
 }
 
 // Starts the helper in a session of its own, without the priority of the recorder's session.
@@ -205,6 +210,7 @@ static int attach_new(const struct heap_attach_env *env, nsec_t max, int32_t pid
         return -ENOMEM;
     *attach = (struct heap_attach){
         .pid = pid, .foreign = env->foreign, .fd = -1, .done = done, .userdata = userdata};
+    attach->first = env->first ? env->first : nsec_now(CLOCK_BOOTTIME);
     int r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ? -errno : 0;
     if (r == 0) {
         attach->fd = fds[0];

@@ -21,10 +21,11 @@ struct heap_attach;
 struct heap_attach_env {
     struct loop *loop; // borrowed, as all members
     struct foreign *foreign;
+    nsec_t first; // when the first attachment of these began; 0: this one is the first
 };
 
 // Called once, at the end. The callee owns `ring_fd`, which is -1 if `result` < 0; `text` is the
-// reason.
+// reason. -ESTALE: the process has executed another program meanwhile.
 typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                                int ring_fd, const char *text);
 
@@ -51,6 +52,9 @@ void heap_attach_set_done(struct heap_attach *attach, heap_attach_fn done, void 
 int32_t heap_attach_pid(const struct heap_attach *attach);
 // Returns the user behind the process (payer.h).
 uint64_t heap_attach_payer(const struct heap_attach *attach);
+
+// Returns when the first of these attachments began (CLOCK_BOOTTIME).
+nsec_t heap_attach_first(const struct heap_attach *attach);
 
 // Returns the time for which the borrowed thread stood still.
 nsec_t heap_attach_stopped(const struct heap_attach *attach);

@@ -14,8 +14,9 @@
 #include "producer/ground/process_life.h"
 #include "producer/heap/heap_owner.h"
 
-#define ATTACHES_MAX  6 // at a time
-#define ATTACHES_EACH 4 // the same, to processes of one user who is not root
+#define AGAIN_MAX     (5 * NSEC_PER_SEC) // a program that executes others is attached to again
+#define ATTACHES_MAX  6                  // at a time
+#define ATTACHES_EACH 4                  // the same, to processes of one user who is not root
 #define WAKES_MAX     64
 
 static void forget_wake(struct heap_source *heap, int32_t pid)
@@ -35,6 +36,7 @@ static bool is_woken(const struct heap_source *heap, int32_t pid)
     return false;
 }
 
+static void attach_begin(struct heap_source *heap, int32_t pid, nsec_t first);
 static void attach_next(struct heap_source *heap);
 
 static void attach_failed(struct heap_source *heap, int32_t pid, int result, const char *text)
@@ -66,9 +68,14 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
     for (size_t i = 0; i < heap->attaches.n; i++)
         if (heap->attaches.items[i] == attach)
             heap->attaches.items[i--] = heap->attaches.items[--heap->attaches.n];
-    nsec_t stopped = heap_attach_stopped(attach);
+    nsec_t stopped = heap_attach_stopped(attach), first = heap_attach_first(attach);
     heap_attach_free(attach);
     attach_next(heap);
+    if (result == -ESTALE && nsec_now(CLOCK_BOOTTIME) < first + AGAIN_MAX) {
+        if (heap_arrivals_wants(heap, pid)) // the new program
+            attach_begin(heap, pid, first);
+        return;
+    }
     if ((result == -EBUSY || result == -ESRCH) && heap_clients_know(heap, pid, false))
         return; // the process asked by itself meanwhile, and may have ended since
     if (result == 0 &&
@@ -99,9 +106,10 @@ static bool is_being_attached(const struct heap_source *heap, int32_t pid)
     return false;
 }
 
-static void attach_begin(struct heap_source *heap, int32_t pid)
+// `first`: see heap_attach_env.
+static void attach_begin(struct heap_source *heap, int32_t pid, nsec_t first)
 {
-    const struct heap_attach_env env = {heap->env.loop, heap->env.roots->foreign};
+    const struct heap_attach_env env = {heap->env.loop, heap->env.roots->foreign, first};
     struct heap_attach *attach;
     struct err err = {0};
     int r = heap_attach_vec_reserve(&heap->attaches, heap->attaches.n + 1);
@@ -127,7 +135,7 @@ static bool has_turn(const struct heap_source *heap, int32_t pid)
 static void attach_or_wait(struct heap_source *heap, int32_t pid)
 {
     if (has_turn(heap, pid) || pid_vec_push(&heap->waiting, pid) < 0)
-        attach_begin(heap, pid);
+        attach_begin(heap, pid, 0);
 }
 
 // Called when an attachment has ended.
@@ -141,7 +149,7 @@ static void attach_next(struct heap_source *heap)
         }
         memmove(heap->waiting.items + i, heap->waiting.items + i + 1,
                 (--heap->waiting.n - i) * sizeof(heap->waiting.items[0]));
-        attach_begin(heap, pid);
+        attach_begin(heap, pid, 0);
     }
 }
 

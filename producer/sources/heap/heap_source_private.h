@@ -129,6 +129,8 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
 void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
 // Returns whether the user of the recording may trace the process. Logs a refusal.
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
+// Returns whether the settings choose the process, and the user who asked may trace it.
+bool heap_arrivals_wants(struct heap_source *heap, int32_t pid);
 // Logs what cannot be profiled, and why. The first text is the source's problem (source.h), unless
 // a process is profiled.
 __attribute__((format(printf, 2, 3))) void heap_arrivals_tell(struct heap_source *heap,

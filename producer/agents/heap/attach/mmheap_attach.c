@@ -6,7 +6,8 @@
 // and the recorder does not link libunwind.
 //
 // One thread is borrowed; the others run on. All threads are tried in turn, again and again, until
-// one is at a point where it may call dlopen(). This takes two seconds at most.
+// one is at a point where it may call dlopen(). This takes two seconds at most. If the process
+// executes another program meanwhile, the recorder decides whether to begin anew.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +62,7 @@ struct attach {
     int64_t library_there;
     int ring_fd; // the ring in this process
     int mem_fd;
+    bool was_starting; // the libraries were not all loaded when the target was read
     int n_filters;     // of seccomp
     struct err jailed; // why the filters are refused; empty: they are not
     nsec_t stopped;    // time at which the thread was stopped
@@ -223,11 +225,14 @@ static bool is_same_program(const struct attach *a)
     return pread(a->mem_fd, &byte, 1, (off_t)a->target.syscall_address) == 1;
 }
 
+static int check_program(const struct attach *a, struct err *err)
+{
+    return is_same_program(a) ? 0 : err_set(err, -ESTALE, "it has just executed another program");
+}
+
 // The work inside the process while the thread is borrowed.
 static int work(struct attach *a, enum function function, struct err *err)
 {
-    if (!is_same_program(a))
-        return err_set(err, -EBUSY, "it has just executed another program");
     int r = tracee_borrow(&a->tracee, a->mem_fd, a->target.syscall_address,
                           a->target.sigreturn_address);
     if (r < 0)
@@ -283,6 +288,29 @@ static int no_right(struct err *err)
     return err_set(err, -EPERM, "the recorder may not trace it (" FOREIGN_RIGHTS_HINT ")");
 }
 
+static void release(struct attach *a)
+{
+    tracee_release(&a->tracee);
+    priority_restore(a->priority);
+}
+
+// Waits for a program that is just being started.
+static int read_target(struct attach *a, int pid, struct err *err)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + SEARCH_TIME;
+    for (;;) {
+        *err = (struct err){0};
+        int r = target_read(pid, a->library, &a->target, err);
+        if (r != -EAGAIN)
+            return r;
+        if (nsec_now(CLOCK_MONOTONIC) >= deadline)
+            return -EOPNOTSUPP;
+        a->was_starting = true;
+        close_fd(a->target.library_fd);
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+}
+
 static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
 {
     char path[64];
@@ -301,8 +329,18 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
                 r = try_thread(a, tid, deadline);
         }
         closedir(dir);
+        if (r == 1 && a->was_starting) { // now the loader is through
+            release(a);
+            a->was_starting = false;
+            r = read_target(a, a->target.pid, err);
+            if (r < 0)
+                return r;
+            continue;
+        }
         if (r == 1)
             return 0;
+        if (r == 0 && (r = check_program(a, err)) < 0)
+            return r;
         if (r == -EPERM)
             return no_right(err);
         if (r == -EBUSY)
@@ -329,9 +367,10 @@ static int borrow_for(struct attach *a, enum function function, struct err *err)
     if (r < 0)
         return r;
     a->tracee.deadline = nsec_now(CLOCK_MONOTONIC) + CALL_TIME;
-    r = work(a, function, err);
-    tracee_release(&a->tracee);
-    priority_restore(a->priority);
+    r = check_program(a, err);
+    if (r == 0)
+        r = work(a, function, err);
+    release(a);
     nsec_t stood_still = nsec_now(CLOCK_MONOTONIC) - a->stopped;
     a->longest = stood_still > a->longest ? stood_still : a->longest;
     if (a->tracee.swallowed_stop)
@@ -388,7 +427,7 @@ static int prepare(struct attach *a, int pid, bool detach, struct err *err)
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);
     if ((a->mem_fd = open_as_owner(path)) < 0)
         return is_refusal(errno) ? no_right(err) : err_errno(err, -errno, "memory of the process");
-    r = target_read(pid, a->library, &a->target, err);
+    r = read_target(a, pid, err);
     if (r < 0 || (detach && !a->target.library_base))
         return r;
     r = find_functions(a, err);

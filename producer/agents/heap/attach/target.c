@@ -355,6 +355,16 @@ static void find_vdso(struct target *target, const struct strbuf *maps)
         unsafe_code_add(&target->unsafe, mapping.start, mapping.end);
 }
 
+// The kernel writes the auxiliary vector when it has mapped the program and its loader.
+static bool is_mapped(int pid)
+{
+    char path[64];
+    uint64_t type = 0;
+    snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 || (pread(fd, &type, sizeof(type), 0) == (ssize_t)sizeof(type) && type != 0);
+}
+
 int target_check(int pid, struct err *err)
 {
     int r = check_state(pid, err);
@@ -366,13 +376,14 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
     *ret = (struct target){.pid = pid, .library_fd = -1};
     struct strbuf maps CLEANUP(strbuf_done) = {0};
     struct object object;
+    bool is_starting = !is_mapped(pid);
     int r = check_program(ret, err);
     if (r == 0 && read_text(pid, "maps", MAPS_MAX, &maps) < 0)
         r = err_set(err, -EPERM, "its memory map may not be read");
     if (r < 0)
         return r;
     if (!find_object(&maps, "ld-linux", &object))
-        return err_set(err, -EOPNOTSUPP, "%s",
+        return err_set(err, is_starting ? -EAGAIN : -EOPNOTSUPP, "%s",
                        ret->obstacle ? ret->obstacle : "it is a static program, or without glibc");
     unsafe_code_add(&ret->unsafe, object.code_start, object.code_end);
     if (find_object(&maps, HEAP_LIBRARY_FILE, &object)) {
@@ -382,7 +393,7 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
         unsafe_code_add(&ret->unsafe, object.code_start, object.code_end);
     }
     if (!find_object(&maps, "libc.so.6", &object) && !find_object(&maps, "libc-2.", &object))
-        return err_set(err, -EOPNOTSUPP, "it has no glibc");
+        return err_set(err, -EAGAIN, "it has no glibc");
     if (has_several_libcs(&maps, &object))
         return err_set(err, -EOPNOTSUPP, "it has loaded glibc more than once (dlmopen)");
     ret->libc = (struct target_range){object.code_start, object.code_end};

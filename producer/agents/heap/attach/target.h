@@ -42,6 +42,7 @@ int target_check(int pid, struct err *err);
 
 // Reads the target. Call it after target_check() and after the process's memory was opened: then
 // the open memory belongs to the program that is read here, or to a program that has ended since.
+// Returns -EAGAIN, with a reason, if the program has not loaded its C library yet.
 int target_read(int pid, const char *library, struct target *ret, struct err *err);
 
 // Finds the library after it has been loaded. Sets library_base and returns 0, or returns -ENOENT.
