@@ -73,7 +73,8 @@
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable names another socket
 
 // A child after fork has no profile. At its next sample the child asks at the socket that the
-// header of its parent's ring names. A child that gets no ring counts itself in that header.
+// header of its parent's ring named at the parent's start. A child that gets no ring counts itself
+// in that header.
 
 // A recorder wakes a preloaded program without a profile by a signal. The program has mapped an
 // empty memfd whose name contains the signal number and HEAP_ABI_VERSION. The recorder sends this

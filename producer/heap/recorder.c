@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Uses system calls only, because one of the callers is a signal handler.
+//
+// A program may ask at a name that its recorder has given up: a dormant program connects at its
+// next allocation, and a child after fork at its next sample. Another user may have the name by
+// then, and could hand out memory that ends the program (a file that shrinks) or stops it (a ring
+// that stays full). Therefore the program looks who serves, and takes memory only if nobody can
+// shrink it.
 #include "producer/heap/recorder.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -15,25 +25,66 @@
 #define ANSWER_SECONDS 2
 #define INTERRUPTS_MAX 100
 #define RING_BYTES_MAX (UINT64_C(1) << 30)
+#define OVERFLOW_UID   65534 // users without a number in a user namespace
+#define SEALS          (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-int recorder_connect(const char *name)
+// The header's fcntl() is fcntl64(), which musl lacks.
+static int control(int fd, int command, int value)
+{
+    return (int)syscall(SYS_fcntl, fd, command, value);
+}
+
+// Returns whether root of the machine may have no number here.
+static bool is_in_user_namespace(void)
+{
+    static const char all[] = "         0          0 4294967295\n";
+    char text[sizeof(all)];
+    int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && ((size_t)n != sizeof(all) - 1 || memcmp(text, all, sizeof(all) - 1) != 0);
+}
+
+// A recorder is root's, or of the program's own user.
+static bool is_of_recorder(int fd)
+{
+    struct ucred server;
+    socklen_t size = sizeof(server);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &size) < 0)
+        return false;
+    return server.uid == 0 || server.uid == geteuid() ||
+           (server.uid == OVERFLOW_UID && is_in_user_namespace());
+}
+
+int recorder_connect(const char *name, bool waits)
 {
     struct sockaddr_un address;
     socklen_t size;
     int r = unix_socket_address(name, &address, &size);
     if (r < 0)
         return r;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return -errno;
     struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    if (connect(fd, (struct sockaddr *)&address, size) == 0)
+    if (connect(fd, (struct sockaddr *)&address, size) < 0 ||
+        (!waits && control(fd, F_SETFL, 0) < 0))
+        r = -errno;
+    else if (is_of_recorder(fd))
         return fd;
-    r = -errno;
+    else
+        r = -EPERM;
     close(fd);
     return r;
+}
+
+static bool is_sealed(int fd)
+{
+    int seals = control(fd, F_GET_SEALS, 0);
+    return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
 int recorder_receive(int socket_fd)
@@ -43,9 +94,13 @@ int recorder_receive(int socket_fd)
     int64_t n = -EINTR;
     for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // the program's own signals interrupt
         n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
-    if (n != 1)
+    if (n < 0)
         return -ECONNREFUSED;
-    return fd < 0 ? -EPROTO : fd;
+    if (n == 1 && fd >= 0 && is_sealed(fd))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return n == 1 ? -EPROTO : -ECONNREFUSED;
 }
 
 int recorder_check(int fd, struct heap_header *ret)

@@ -4,13 +4,17 @@
 // recorder hands out there.
 #pragma once
 
+#include <stdbool.h>
+
 #include "producer/heap/heap_abi.h"
 
-// Connects to the socket `name`. Returns a descriptor or a negative errno.
-int recorder_connect(const char *name);
+// Connects to the socket `name`. Returns a descriptor or a negative errno: -EPERM if the server is
+// neither root nor the program's own user. `waits`: waits some seconds while the queue of the
+// socket is full; otherwise -EAGAIN.
+int recorder_connect(const char *name, bool waits);
 
 // Receives the ring from the recorder. Returns a descriptor, or a negative errno if the recorder
-// does not want the program.
+// does not want the program: -EPROTO if somebody could change the size of the memory.
 int recorder_receive(int socket_fd);
 
 // Checks and reads the header of the memory behind `fd`. Returns 0; -EINVAL if the header cannot be

@@ -19,11 +19,13 @@ import time
 import unittest
 
 import lib
-from protowire import bind
+from protowire import bind, field, frame
 
 PROGRAM = lib.BUILD / "tests" / "tools" / "stranger"
 UID = 61234  # no user of the machine has this number
 LIMIT_S = 90
+TCP_LINGER_S = 60
+N_LINGERING = 20
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 
 
@@ -220,6 +222,43 @@ def pass_fuse(voice, device, mount_on, path, service, request, deaf):
     file = FuseFile(voice, device, mount_on, deaf)
     voice.say("open")
     pass_descriptor(voice, path, service, request, file.open_fd)
+    voice.stay()
+
+
+def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(field(2, 1))):
+    """TCP connections with bytes that nobody reads: close() by the last holder of a connection
+    waits for them."""
+    passed, tell = os.pipe()
+    for _ in range(N_LINGERING):
+        tcp = socket.socket()
+        tcp.connect(("127.0.0.1", port))
+        tcp.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                tcp.send(bytes(65536))
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, TCP_LINGER_S))
+        tcp.setblocking(True)
+        heard, told = os.pipe()
+        if os.fork():
+            os.close(heard)
+            os.close(tcp.detach())  # the other one still has it, so this does not wait
+            os.close(told)
+            continue
+        os.close(told)
+        os.read(heard, 1)
+        signal.alarm(LIMIT_S)
+        client = socket.socket(socket.AF_UNIX, kind)
+        client.connect(str(path))
+        with contextlib.suppress(OSError):  # the kernel may refuse the descriptor
+            client.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                        array.array("i", [tcp.fileno()]))])
+        os.write(tell, b"x")
+        os.close(tcp.detach())  # before the daemon has received the descriptor, mostly
+        time.sleep(60)
+        os._exit(0)
+    for _ in range(N_LINGERING):
+        os.read(passed, 1)
+    voice.say("sent")
     voice.stay()
 
 

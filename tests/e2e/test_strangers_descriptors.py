@@ -18,9 +18,6 @@ import strangers
 from protowire import field, frame, invoke
 from strangers_daemon import CONFIG, Daemon, ENABLE, INITIALIZE, QUERY_STATE, SERVED_S
 
-TCP_LINGER_S = 60
-N_LINGERING = 20
-
 
 @lib.needs_root
 class PassedDescriptors(unittest.TestCase):
@@ -53,43 +50,6 @@ class PassedDescriptors(unittest.TestCase):
         self.assertEqual(self.daemon.end(), 0)
         return heard
 
-    @staticmethod
-    def pass_lingering(voice, path, port):
-        """TCP connections with bytes that nobody reads: close() by the last holder of a connection
-        waits for them."""
-        passed, tell = os.pipe()
-        for _ in range(N_LINGERING):
-            tcp = socket.socket()
-            tcp.connect(("127.0.0.1", port))
-            tcp.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    tcp.send(bytes(65536))
-            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, TCP_LINGER_S))
-            tcp.setblocking(True)
-            heard, told = os.pipe()
-            if os.fork():
-                os.close(heard)
-                os.close(tcp.detach())  # the other one still has it, so this does not wait
-                os.close(told)
-                continue
-            os.close(told)
-            os.read(heard, 1)
-            signal.alarm(strangers.LIMIT_S)
-            client = socket.socket(socket.AF_UNIX)
-            client.connect(str(path))
-            with contextlib.suppress(OSError):  # the kernel may refuse the descriptor
-                client.sendmsg([frame(field(2, 1))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                                                       array.array("i", [tcp.fileno()]))])
-            os.write(tell, b"x")
-            os.close(tcp.detach())  # before the daemon has received the descriptor, mostly
-            time.sleep(60)
-            os._exit(0)
-        for _ in range(N_LINGERING):
-            os.read(passed, 1)
-        voice.say("sent")
-        voice.stay()
-
     def fuse(self, path, service, request, deaf, **options):
         device = strangers.fuse_device(self.daemon.root)
         mount_on = self.daemon.root / "mounted"
@@ -116,7 +76,7 @@ class PassedDescriptors(unittest.TestCase):
     def test_socket_that_lingers(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            self.served(self.pass_lingering, self.daemon.run_dir / "producer.sock",
+            self.served(strangers.pass_lingering, self.daemon.run_dir / "producer.sock",
                         listener.getsockname()[1])
 
     def test_file_of_a_member(self):

@@ -372,6 +372,21 @@ class Clients(Strangers):
         self.assertNotEqual(
             self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
+    def test_descriptors_that_linger(self):
+        """A close that would wait for the stranger's network holds up neither the recorder nor
+        other programs."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            recorder = self.profile()
+            thief = strangers.Stranger(strangers.pass_lingering, self.dir / "heap.sock",
+                                       listener.getsockname()[1], socket.SOCK_SEQPACKET, b"x")
+            self.addCleanup(thief.end)
+            self.assertEqual(thief.hear(), "sent")
+            self.honest()
+            self.end(recorder)
+        self.assertNotEqual(
+            self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+
     def test_a_crowd(self):
         """The profiles of one user are limited; other users get theirs, and the log stays short."""
         recorder = self.profile()

@@ -209,6 +209,7 @@ static void begin_profile(const struct heap_header *header)
     client.block_timeout_us = header->block_timeout_us;
     client.adaptive_free_bytes = header->adaptive_free_bytes;
     client.adaptive_interval_bytes = header->adaptive_interval_bytes;
+    memcpy(client_lasting.children_ask, header->children_ask, HEAP_ADDRESS_BYTES - 1);
     atomic_store(&client.full_since_ns, 0);
     atomic_store(&client.is_silent, false);
     client.arenas.due_ns = 0;
@@ -317,15 +318,15 @@ void client_follow_summons(void)
 
 // Another thread of the parent may have been in the loader at the time of the fork. Only a child of
 // a program without threads may therefore look at its objects.
-static bool begin_as_child(const struct heap_header *parents)
+//
+// The name is not read from the parent's ring here: another child, which has given up its rights,
+// can still write there.
+static bool begin_as_child(void)
 {
-    char name[HEAP_ADDRESS_BYTES];
-    memcpy(name, parents->children_ask, sizeof(name));
-    name[sizeof(name) - 1] = 0;
-    if (!name[0] || !__libc_single_threaded || !begin_walk())
+    if (!client_lasting.children_ask[0] || !__libc_single_threaded || !begin_walk())
         return false;
     int cancel = client_cancel_off();
-    int socket_fd = recorder_connect(name);
+    int socket_fd = recorder_connect(client_lasting.children_ask, true);
     int fd = socket_fd >= 0 ? recorder_receive(socket_fd) : -1;
     bool begun = fd >= 0 && start(fd) == 0;
     close_fd(fd);
@@ -341,7 +342,7 @@ bool client_follow_parent(void)
     if (client.is_there || !client_lasting.window.memory || atomic_exchange(&client.asked, true) ||
         !atomic_load(&client_lasting.hooked) || heap_is_stopped(parents))
         return false;
-    if (begin_as_child(parents))
+    if (begin_as_child())
         return true;
     atomic_fetch_add(&parents->n_children_left, 1);
     return false;

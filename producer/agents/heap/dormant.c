@@ -33,7 +33,8 @@ static int connect_summoner(uint64_t summons, char state)
     for (int shift = 60; shift >= 0; shift -= 4)
         *end++ = "0123456789abcdef"[summons >> shift & 15];
     *end = 0;
-    int fd = recorder_connect(path);
+    // The queue of a summons is for this process alone.
+    int fd = recorder_connect(path, false);
     if (fd >= 0 && send(fd, &state, 1, MSG_NOSIGNAL) != 1) {
         close(fd);
         return -ECONNREFUSED;

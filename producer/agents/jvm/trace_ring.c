@@ -9,7 +9,6 @@
 #include "producer/agents/jvm/trace_ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -58,11 +57,11 @@ static int ring_map(int fd, struct ring_writer *ret, uint32_t *ret_shift,
                     uint64_t *ret_interval_bytes)
 {
     struct heap_header header;
-    int seals = fcntl(fd, F_GET_SEALS), r = recorder_check(fd, &header);
+    int r = recorder_check(fd, &header);
     if (r < 0)
         return r;
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || interval_of(&header) == 0)
-        return -EPROTO; // memory that can shrink would kill the VM
+    if (interval_of(&header) == 0)
+        return -EPROTO;
     void *memory =
         mmap(NULL, HEAP_MEMORY_BYTES(header.ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
@@ -81,7 +80,7 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
 {
     struct ring_writer writer;
     uint32_t table_shift;
-    int fd = recorder_connect(socket);
+    int fd = recorder_connect(socket, true);
     if (fd < 0)
         return fd;
     int ring_fd = recorder_receive(fd);

@@ -90,6 +90,7 @@ static const struct call borne[] = {
     CALL(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC),
     CALL(setsockopt, SOME_FD, SOL_SOCKET, SO_RCVTIMEO, SOME_ADDRESS, 16),
     CALL(connect, SOME_FD, SOME_ADDRESS, 110),
+    CALL(getsockopt, SOME_FD, SOL_SOCKET, SO_PEERCRED, SOME_ADDRESS, SOME_ADDRESS),
     CALL(recvmsg, SOME_FD, SOME_ADDRESS),
     CALL(readlinkat, (uint64_t)AT_FDCWD, SOME_ADDRESS, SOME_ADDRESS, SOME_BYTES),
 #ifdef SYS_readlink
@@ -98,6 +99,7 @@ static const struct call borne[] = {
     CALL(fstat, SOME_FD, SOME_ADDRESS),
     CALL(lseek, SOME_FD, 0, SEEK_CUR),
     CALL(fcntl, SOME_FD, F_GETFD),
+    CALL(fcntl, SOME_FD, F_GET_SEALS),
     CALL(clock_gettime, CLOCK_MONOTONIC, SOME_ADDRESS),
     CALL(nanosleep, SOME_ADDRESS),
     CALL(gettid),
