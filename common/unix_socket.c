@@ -120,6 +120,8 @@ int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int
         r = -errno;
     if (r == 0 && is_path)
         r = set_owner(name, mode, group);
+    if (r >= 0)
+        unix_socket_refuse_fds(fd, true); // accepted sockets inherit this
     if (r >= 0 && listen(fd, LISTEN_BACKLOG_MAX) < 0)
         r = -errno;
     if (r >= 0)

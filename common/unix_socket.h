@@ -22,7 +22,8 @@ int unix_socket_address(const char *name, struct sockaddr_un *ret, socklen_t *re
 int unix_socket_new(int type, int *ret_fd);
 
 // Makes a listening socket. A socket of a dead process is replaced. `mode` and `group` apply to the
-// path; UNIX_GROUP_NONE keeps the group that the kernel gives. Returns 0 or a negative errno:
+// path; UNIX_GROUP_NONE keeps the group that the kernel gives. The kernel refuses descriptors that
+// peers pass, if it can (unix_socket_refuse_fds()). Returns 0 or a negative errno:
 // -EADDRINUSE if a live process listens there. Returns UNIX_SOCKET_E_NO_GROUP if this process may
 // not give the path to `group`: the socket listens, and only its owner has rights.
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);

@@ -31,6 +31,7 @@
 #include "common/memory.h"
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
+#include "producer/foreign/relay.h"
 #include "producer/foreign/worker.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/self_guard.h"
@@ -63,7 +64,8 @@ struct foreign {
     struct foreign_options options;
     struct left_vec left; // owned
     struct refused_vec refused;
-    struct budget time; // microseconds of helpers
+    struct budget time;     // microseconds of helpers
+    struct relays *closers; // owned; they close sockets
 };
 
 struct foreign_call {
@@ -107,8 +109,12 @@ int foreign_new(const struct foreign_options *options, struct foreign **ret)
                                                         .each_per_minute = FOREIGN_SHARE});
     if (!options->jobs)
         foreign->options.jobs = foreign_jobs;
-    *ret = foreign;
-    return 0;
+    int r = relays_new(options->loop, &foreign->closers);
+    if (r < 0)
+        free(foreign);
+    else
+        *ret = foreign;
+    return r;
 }
 
 // Processes that were left behind.
@@ -187,8 +193,33 @@ struct foreign *foreign_free(struct foreign *foreign)
     left_vec_done(&foreign->left);
     refused_vec_done(&foreign->refused);
     budget_done(&foreign->time);
+    relays_free(foreign->closers);
     free(foreign);
     return NULL;
+}
+
+// Sockets.
+
+void foreign_close_socket(struct foreign *foreign, int fd)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    int listens = 0;
+    socklen_t size = sizeof(peer), size_of_int = sizeof(listens);
+    if (fd < 0)
+        return;
+    // A listening socket has this process's credentials, and connections of anybody.
+    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size_of_int);
+    if (!listens)
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    if (peer.uid == 0 || peer.uid == geteuid())
+        close_fd(fd);
+    else
+        relays_close_socket(foreign->closers, fd, peer.uid);
+}
+
+bool foreign_is_full(struct foreign *foreign)
+{
+    return relays_are_full(foreign->closers);
 }
 
 // Payers that are refused.
@@ -643,6 +674,11 @@ void foreign_call_cancel(struct foreign_call *call)
 {
     if (call)
         call->done = NULL;
+}
+
+struct foreign *foreign_of(const struct foreign_helper *helper)
+{
+    return helper->foreign;
 }
 
 size_t foreign_helper_n_calls(const struct foreign_helper *helper)

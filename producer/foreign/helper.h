@@ -75,6 +75,12 @@ void foreign_leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_k
 // else 0.
 int foreign_check_left(struct foreign *foreign, uint64_t payer, struct err *err);
 
+// Closes a connection of another process, or a listening socket; -1: none. Messages that were not
+// received may hold descriptors whose close blocks, and the close of the socket closes these, too.
+void foreign_close_socket(struct foreign *foreign, int fd);
+// Returns true if too many sockets wait for their close: then no more may be accepted.
+bool foreign_is_full(struct foreign *foreign);
+
 int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
 // Unfinished calls end with -ECANCELED. Does not wait: the process ends by itself. Returns NULL.
 struct foreign_helper *foreign_helper_free(struct foreign_helper *helper);
@@ -111,6 +117,8 @@ void foreign_call_cancel(struct foreign_call *call);
 // Waits until all calls are done, at most until `deadline` (CLOCK_MONOTONIC). Returns false if some
 // are not done.
 bool foreign_helper_settle(struct foreign_helper *helper, nsec_t deadline);
+
+struct foreign *foreign_of(const struct foreign_helper *helper);
 
 // Returns the number of jobs that wait or run.
 size_t foreign_helper_n_calls(const struct foreign_helper *helper);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // If descriptors are short, a client cannot be accepted and still waits, and would wake the loop
-// again at once. Therefore the loop ignores the socket for REST, then tries again.
+// again at once. Therefore the loop ignores the socket for REST, then tries again. The same holds
+// while the owner takes no connection.
 #include "producer/ground/accepter.h"
 
 #include <errno.h>
@@ -16,10 +17,11 @@
 static void client_comes(void *userdata)
 {
     struct accepter *accepter = userdata;
-    int fd = accept4(accepter->fd, NULL, NULL, SOCK_CLOEXEC);
+    bool is_full = accepter->is_full && accepter->is_full(accepter->userdata);
+    int fd = is_full ? -1 : accept4(accepter->fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
         accepter->comes(accepter->userdata, fd);
-    else if (unix_socket_lacks(-errno) && loop_set_io(accepter->io, 0) == 0)
+    else if ((is_full || unix_socket_lacks(-errno)) && loop_set_io(accepter->io, 0) == 0)
         loop_set_timer(accepter->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
 }
 
@@ -31,15 +33,21 @@ static void rest_over(void *userdata)
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata)
 {
-    *accepter = (struct accepter){accepter->fd, loop, .comes = comes, .userdata = userdata};
+    *accepter = (struct accepter){accepter->fd, loop, .comes = comes, .userdata = userdata,
+                                  .is_full = accepter->is_full};
     int r = loop_add_timer(loop, NSEC_MAX, 0, rest_over, accepter, &accepter->rest);
     return r < 0 ? r
                  : loop_add_io(loop, accepter->fd, EPOLLIN, client_comes, accepter, &accepter->io);
 }
 
-void accepter_close(struct accepter *accepter)
+int accepter_leave(struct accepter *accepter)
 {
     accepter->io = loop_remove_io(accepter->io);
     accepter->rest = loop_remove_timer(accepter->rest);
-    accepter->fd = close_fd(accepter->fd);
+    return steal_fd(&accepter->fd);
+}
+
+void accepter_close(struct accepter *accepter)
+{
+    close_fd(accepter_leave(accepter));
 }

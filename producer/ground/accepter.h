@@ -3,6 +3,8 @@
 // Accepts the connections of a listening socket.
 #pragma once
 
+#include <stdbool.h>
+
 #include "producer/ground/loop.h"
 
 struct accepter {
@@ -12,11 +14,15 @@ struct accepter {
     struct loop_timer *rest;
     void (*comes)(void *userdata, int fd);
     void *userdata;
+    bool (*is_full)(void *userdata); // true: clients wait; NULL: never
 };
 
-// Calls `comes` with each connection until accepter_close(). `comes` owns the connection and may
-// close the accepter. Returns 0 or a negative errno; accepter_close() must be called in both cases.
+// Calls `comes` with each connection until accepter_close() or accepter_leave(). `comes` owns the
+// connection and may close the accepter. Returns 0 or a negative errno; accepter_close() must be
+// called in both cases. The caller sets `fd` and `is_full` before.
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata);
 
 void accepter_close(struct accepter *accepter);
+// As accepter_close(), but returns the listening socket, which the caller owns; -1: none.
+int accepter_leave(struct accepter *accepter);

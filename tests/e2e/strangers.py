@@ -9,11 +9,14 @@ import array
 import contextlib
 import ctypes
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import stat
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -260,6 +263,39 @@ def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(fie
         os.read(passed, 1)
     voice.say("sent")
     voice.stay()
+
+
+OLD_KERNEL = """
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    if (level == SOL_SOCKET && name == 83)
+        return errno = ENOPROTOOPT, -1;
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+}
+int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+    if (level == SOL_SOCKET && name == 83)
+        return errno = ENOPROTOOPT, -1;
+    return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+}
+"""
+
+
+def old_kernel(test):
+    """A library that is to be preloaded: the kernel then cannot refuse descriptors, as before Linux
+    6.16. The test needs a compiler (lib.needs_program("cc"))."""
+    if lib.is_sanitized():
+        test.skipTest("a sanitizer wants to be loaded first")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-old-"))
+    test.addCleanup(shutil.rmtree, folder)
+    (folder / "old.c").write_text(OLD_KERNEL)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "old.so", folder / "old.c"],
+                   check=True)
+    return folder / "old.so"
 
 
 def start_program(*argv, uid=UID, **more):

@@ -99,39 +99,12 @@ class PassedDescriptors(unittest.TestCase):
             self.assertEqual((out / "trace").stat().st_uid, strangers.UID)
 
 
-OLD_KERNEL = """
-#include <errno.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
-{
-    if (level == SOL_SOCKET && name == 83)
-        return errno = ENOPROTOOPT, -1;
-    return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
-}
-int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
-{
-    if (level == SOL_SOCKET && name == 83)
-        return errno = ENOPROTOOPT, -1;
-    return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
-}
-"""
-
-
 @lib.needs_program("cc")
 class PassedDescriptorsBefore616(PassedDescriptors):
     """The same where the kernel cannot refuse descriptors (before Linux 6.16)."""
 
     def setUp(self):
-        if lib.is_sanitized():
-            self.skipTest("a sanitizer wants to be loaded first")
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-old-"))
-        self.addCleanup(shutil.rmtree, folder)
-        (folder / "old.c").write_text(OLD_KERNEL)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "old.so", folder / "old.c"],
-                       check=True)
-        os.environ["LD_PRELOAD"] = str(folder / "old.so")
+        os.environ["LD_PRELOAD"] = str(strangers.old_kernel(self))
         try:
             self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
         finally:

@@ -18,7 +18,8 @@ import unittest
 import states
 import strangers
 from strangers import UID
-from lib import BUILD, MMSQL, MMTRACE, decode, hides_tmp, needs_root, of_kind, run, wait_for
+from lib import (BUILD, MMSQL, MMTRACE, decode, hides_tmp, needs_program, needs_root, of_kind, run,
+                 wait_for)
 from test_heap import LIBRARY, TRUTH
 
 ALONE = "its recorders profile the program of other tests, heap_truth, too"
@@ -67,6 +68,7 @@ class Strangers(unittest.TestCase):
         self.theirs.mkdir()
         os.chown(self.theirs, UID, UID)
         self.env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
+        self.recorder_env = None  # as self.env
 
     def start(self, *argv, **more):
         more = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True,
@@ -107,7 +109,8 @@ class Strangers(unittest.TestCase):
     def record(self, config, *options):
         path = self.dir / "config"
         path.write_text(config)
-        recorder = self.start(MMTRACE, "record", "-c", path, "-o", self.trace, *options)
+        recorder = self.start(MMTRACE, "record", "-c", path, "-o", self.trace, *options,
+                              env=self.recorder_env or self.env)
         states.wait_for_recorder(recorder.pid)
         return recorder
 
@@ -372,7 +375,7 @@ class Clients(Strangers):
         self.assertNotEqual(
             self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
-    def test_descriptors_that_linger(self):
+    def check_lingering(self):
         """A close that would wait for the stranger's network holds up neither the recorder nor
         other programs."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -386,6 +389,14 @@ class Clients(Strangers):
             self.end(recorder)
         self.assertNotEqual(
             self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+
+    def test_descriptors_that_linger(self):
+        self.check_lingering()
+
+    @needs_program("cc")
+    def test_descriptors_that_linger_before_linux_6_16(self):
+        self.recorder_env = {**self.env, "LD_PRELOAD": str(strangers.old_kernel(self))}
+        self.check_lingering()
 
     def test_a_crowd(self):
         """The profiles of one user are limited; other users get theirs, and the log stays short."""

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "producer/sources/heap/heap_client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -39,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < sizeof(position) || size > sizeof(position) + RING_BYTES ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return 0;
-    if (heap_client_new_java(&settings, getpid(), fds[0], &client, NULL) == 0) {
+    if (heap_client_new_java(&settings, getpid(), &fds[0], &client, NULL) == 0) {
         memcpy(&position, data, sizeof(position));
         memcpy(client->ring.memory, data + sizeof(position), size - sizeof(position));
         atomic_store(&client->ring.header->write_pos, position);
@@ -51,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_book(heaps[0].book);
         heap_client_free(client);
     }
-    close(fds[0]);
-    close(fds[1]);
+    close_fd(fds[0]);
+    close_fd(fds[1]);
     return 0;
 }

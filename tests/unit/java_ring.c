@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/unix_socket.h"
 #include "producer/agents/jvm/trace_ring.h"
@@ -37,8 +38,8 @@ static void *answer(void *userdata)
     struct err err = {0};
     int fd = accept(listen_fd, NULL, NULL);
     if (fd >= 0)
-        heap_client_new_java(&settings, getpid(), fd, client, &err);
-    close(fd);
+        heap_client_new_java(&settings, getpid(), &fd, client, &err);
+    close_fd(fd);
     return NULL;
 }
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "producer/service/ipc/relay.h"
+#include "producer/foreign/relay.h"
 #include "tests/unit/unit.h"
 
 #define STRANGER 12345

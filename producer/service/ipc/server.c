@@ -16,8 +16,8 @@
 
 #include "common/cleanup.h"
 #include "producer/foreign/foreign_budget.h"
+#include "producer/foreign/relay.h"
 #include "producer/service/ipc/peer.h"
-#include "producer/service/ipc/relay.h"
 
 #define PEERS_FOR_ROOT     16
 #define PENDING_BYTES_MAX  ((uint64_t)8 << 20) // per user

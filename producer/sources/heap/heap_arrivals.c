@@ -125,7 +125,7 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
     return r;
 }
 
-bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
+bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken)
 {
     struct heap_source *heap = userdata;
     (void)uid;
@@ -136,7 +136,7 @@ bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool 
         heap_clients_note_rejected(heap, pid, false);
         return false;
     }
-    return heap_arrivals_welcome(heap, pid, fd, true) == 0;
+    return heap_arrivals_welcome(heap, pid, *fd, true) == 0;
 }
 
 // Returns whether the config does not want the process, because it ran before the recording or
@@ -151,7 +151,7 @@ static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
 }
 
 // Called when a VM asks, at its start or later.
-bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken)
+bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken)
 {
     struct heap_source *heap = userdata;
     struct heap_client *client = NULL;
@@ -180,6 +180,7 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken
         return false;
     }
     client->share = share;
+    client->foreign = heap->env.roots->foreign;
     heap_clients_forget_rejected(heap, pid, true);
     heap_vms_forget(heap, pid);
     heap_arrivals_publish(heap, pid);

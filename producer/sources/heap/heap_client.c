@@ -31,13 +31,22 @@
 #define SILENCE_MAX    (2 * NSEC_PER_SEC)
 #define RECONCILE_REST 20 // pause between two comparisons, in multiples of the time of one
 
+static void leave_socket(struct heap_client *client)
+{
+    if (client->foreign)
+        foreign_close_socket(client->foreign, client->socket_fd);
+    else
+        close_fd(client->socket_fd);
+    client->socket_fd = -1;
+}
+
 struct heap_client *heap_client_free(struct heap_client *client)
 {
     if (!client)
         return NULL;
     heap_names_forget(client);
     close_fd(client->pidfd);
-    close_fd(client->socket_fd);
+    leave_socket(client);
     ring_reader_done(&client->ring);
     heap_book_done(&client->book);
     for (size_t i = 0; i < HEAP_HEAPS_MAX; i++)
@@ -87,7 +96,7 @@ static int make_java_heap(struct heap_client *client, uint64_t interval_bytes)
     return 0;
 }
 
-int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int socket_fd,
+int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int *socket_fd,
                          struct heap_client **ret, struct err *err)
 {
     struct heap_client *client;
@@ -103,15 +112,15 @@ int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int 
     client->is_java = true;
     client->from_startup = false;
     r = make_java_heap(client, settings->java_interval_bytes);
-    if (r == 0 && (client->socket_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 0)) < 0)
-        r = -errno;
     if (r == 0)
-        r = unix_socket_send(socket_fd, "", 1, client->ring.fd, MSG_DONTWAIT);
-    if (r == 0)
-        *ret = client;
-    else
+        r = unix_socket_send(*socket_fd, "", 1, client->ring.fd, MSG_DONTWAIT);
+    if (r < 0) {
         heap_client_free(client);
-    return r;
+        return r;
+    }
+    client->socket_fd = steal_fd(socket_fd);
+    *ret = client;
+    return 0;
 }
 
 struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java)
@@ -266,7 +275,7 @@ void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max)
     reconcile(client, true, exited);
     ring_reader_release(&client->ring);
     client->pidfd = close_fd(client->pidfd);
-    client->socket_fd = close_fd(client->socket_fd);
+    leave_socket(client);
     client->ended = true;
     client->disconnected = disconnected || exited;
     // The ring of a process with hooks stays open, because it reports their removal.

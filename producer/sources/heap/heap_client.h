@@ -32,8 +32,9 @@ struct client_heap {
 
 struct heap_client {
     int32_t pid;
-    int pidfd;     // owned; -1: the process has ended, or the kernel has no pidfds
-    int socket_fd; // owned; of a VM: closed when the profile ends; otherwise -1
+    int pidfd;               // owned; -1: the process has ended, or the kernel has no pidfds
+    int socket_fd;           // owned; of a VM: closed when the profile ends; otherwise -1
+    struct foreign *foreign; // borrowed; closes socket_fd; NULL: this process does
     struct ring_reader ring;
     struct client_names names;
     struct client_share share;
@@ -62,8 +63,9 @@ VEC_DEFINE(heap_client_vec, struct heap_client *);
 // makes the memory, which the process asks for at its startup.
 int heap_client_new(const struct ring_options *options, int32_t pid, int ring_fd,
                     struct heap_client **ret, struct err *err);
-// Makes a client for a VM that asks over `socket_fd` (borrowed), and sends the VM its ring.
-int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int socket_fd,
+// Makes a client for a VM that asks over *socket_fd, and sends the VM its ring. Takes over
+// *socket_fd if it succeeds.
+int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int *socket_fd,
                          struct heap_client **ret, struct err *err);
 // Makes a client without a ring, for the note in the trace that another recorder profiles the
 // process. Returns NULL if memory ran out.

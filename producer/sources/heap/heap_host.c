@@ -24,6 +24,7 @@
 #include "common/elements.h"
 #include "common/unix_socket.h"
 #include "common/vec.h"
+#include "producer/foreign/helper.h"
 #include "producer/ground/accepter.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/heap/heap_owner.h"
@@ -47,8 +48,9 @@ VEC_DEFINE(door_guest_vec, struct door_guest);
 
 // A socket at which programs ask for a profile. It exists only while a recording wants programs.
 struct heap_door {
-    struct loop *loop;        // borrowed
-    const struct log *log;    // borrowed
+    struct loop *loop; // borrowed, as the next two
+    struct foreign *foreign;
+    const struct log *log;
     bool is_private;          // a missing socket is an error
     char *name;               // owned; NULL: no program can ask
     struct accepter accepter; // without a descriptor: there is no socket at the moment
@@ -68,14 +70,21 @@ const char *heap_host_socket_name(void)
     return name && *name ? name : HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
 }
 
+static bool door_is_full(void *userdata)
+{
+    const struct heap_door *door = userdata;
+    return foreign_is_full(door->foreign);
+}
+
 static int door_init(struct heap_door *door, const struct heap_host_options *options,
                      const char *suffix)
 {
     *door = (struct heap_door){
         .loop = options->loop,
+        .foreign = options->foreign,
         .log = options->log,
         .is_private = options->is_private,
-        .accepter.fd = -1,
+        .accepter = {.fd = -1, .is_full = door_is_full},
     };
     if (options->socket_name && asprintf(&door->name, "%s%s", options->socket_name, suffix) < 0) {
         door->name = NULL;
@@ -112,18 +121,17 @@ bool heap_host_is_alone(const struct heap_host *host)
 
 // Programs that ask.
 
-static void program_comes(void *userdata, int passed_fd)
+static void program_comes(void *userdata, int fd)
 {
     struct heap_door *door = userdata;
-    int fd CLEANUP(close_fdp) = passed_fd;
     struct ucred peer;
     socklen_t size = sizeof(peer);
     bool taken = false;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0 ||
-        (peer.uid != geteuid() && geteuid() != 0))
-        return;
+    bool may_ask = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
+                   (peer.uid == geteuid() || geteuid() == 0);
     vec_foreach(&door->guests, guest)
-        taken |= guest->asks(guest->userdata, peer.pid, peer.uid, fd, taken);
+        taken |= may_ask && guest->asks(guest->userdata, peer.pid, peer.uid, &fd, taken);
+    foreign_close_socket(door->foreign, fd);
 }
 
 static void make_folder(const char *path)
@@ -140,7 +148,7 @@ static void close_socket(struct heap_door *door)
 {
     if (door->accepter.fd >= 0)
         unix_socket_remove(door->name);
-    accepter_close(&door->accepter);
+    foreign_close_socket(door->foreign, accepter_leave(&door->accepter));
 }
 
 static int open_socket(struct heap_door *door, struct err *err)

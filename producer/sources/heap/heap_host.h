@@ -40,9 +40,9 @@ struct heap_host *heap_host_free(struct heap_host *host); // waits for the helpe
 bool heap_host_is_private(const struct heap_host *host);
 bool heap_host_is_alone(const struct heap_host *host);
 
-// A program asks over `fd` (borrowed). `taken`: another recording has taken the program. Returns
-// true to take the program.
-typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
+// A program asks over *fd. `taken`: another recording has taken the program. Returns true to take
+// the program, and may take over *fd then.
+typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken);
 
 // Until heap_host_leave(), calls `asks` for each program, or Java VM, that asks. The socket exists
 // while anyone has joined. Fails only if the socket is private and cannot be made.

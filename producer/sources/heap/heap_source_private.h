@@ -119,8 +119,8 @@ const char *heap_dumps_name(void *userdata, const struct book_frame *frame);
 // heap_arrivals.c
 
 // Callbacks of the host: a process asks for its ring over `fd` (borrowed).
-bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
-bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int fd, bool taken);
+bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken);
+bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken);
 // Returns whether a found VM must be left alone.
 bool heap_arrivals_vm_is_left(const struct heap_source *heap, int32_t pid);
 // Sends a ring to the process that asks over `fd`. Returns 0 or a negative errno, which is logged.

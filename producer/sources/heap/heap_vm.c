@@ -46,15 +46,16 @@ int32_t heap_vm_pid(const struct heap_vm *vm)
 static void time_passed(void *userdata)
 {
     struct heap_vm *vm = userdata;
-    vm->done(vm->userdata, vm, vm->pid, -EBUSY, -1, "it is being profiled already");
+    vm->done(vm->userdata, vm, vm->pid, -EBUSY, NULL, "it is being profiled already");
 }
 
-static void vm_comes(void *userdata, int passed_fd)
+static void vm_comes(void *userdata, int fd)
 {
     struct heap_vm *vm = userdata;
-    int fd CLEANUP(close_fdp) = passed_fd;
+    struct foreign *foreign = vm->foreign;
     vm->has_come = true;
-    vm->done(vm->userdata, vm, vm->pid, 0, fd, "");
+    vm->done(vm->userdata, vm, vm->pid, 0, &fd, "");
+    foreign_close_socket(foreign, fd);
 }
 
 static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid, int result,
@@ -70,7 +71,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
         result = loop_add_timer(vm->loop, nsec_now(CLOCK_BOOTTIME) + COMES_WITHIN, 0, time_passed,
                                 vm, &vm->timer);
     if (result < 0)
-        vm->done(vm->userdata, vm, pid, result, -1, copy);
+        vm->done(vm->userdata, vm, pid, result, NULL, copy);
 }
 
 static int vm_ask(struct heap_vm *vm, struct err *err)
@@ -106,7 +107,7 @@ static void opened(void *userdata, int result, const void *answer, size_t size, 
     if (result == 0)
         result = fd < 0 ? -EPROTO : vm_ask(vm, &err);
     if (result < 0)
-        vm->done(vm->userdata, vm, vm->pid, result, -1, err.text);
+        vm->done(vm->userdata, vm, vm->pid, result, NULL, err.text);
 }
 
 int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, void *userdata,

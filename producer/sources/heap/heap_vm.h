@@ -14,11 +14,11 @@
 
 struct heap_vm;
 
-// `result` 0: the VM asks over `fd` (borrowed) for its ring. -EBUSY, once: the agent is loaded but
-// does not ask, because it has a profile already; it may still ask at any time before
-// heap_vm_free(). Other negative errno: the VM will not ask, and `text` is the reason. The function
-// may free `vm`, and must free it unless the result is -EBUSY.
-typedef void (*heap_vm_fn)(void *userdata, struct heap_vm *vm, int32_t pid, int result, int fd,
+// `result` 0: the VM asks over *fd for its ring; the function may take over *fd. -EBUSY, once: the
+// agent is loaded but does not ask, because it has a profile already; it may still ask at any time
+// before heap_vm_free(). Other negative errno: the VM will not ask, and `text` is the reason. The
+// function may free `vm`, and must free it unless the result is -EBUSY.
+typedef void (*heap_vm_fn)(void *userdata, struct heap_vm *vm, int32_t pid, int result, int *fd,
                            const char *text);
 
 struct heap_vm_env {

@@ -34,7 +34,7 @@ static void tell_failure(struct heap_source *heap, int32_t pid, const char *text
     heap_arrivals_tell(heap, "linux.heap: no Java heap of process %d: %s", pid, text);
 }
 
-static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result, int fd,
+static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result, int *fd,
                     const char *text)
 {
     struct heap_source *heap = userdata;

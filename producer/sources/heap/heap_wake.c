@@ -86,6 +86,12 @@ static int ask_for_signal(struct heap_wake *wake)
 
 // The process connects.
 
+static void leave(struct heap_wake *wake)
+{
+    summons_leave(&wake->summons, wake->fd);
+    wake->fd = -1;
+}
+
 static void fd_ready(void *userdata)
 {
     struct heap_wake *wake = userdata;
@@ -96,19 +102,19 @@ static void fd_ready(void *userdata)
         wake->done(wake->userdata, wake, wake->pid, state == HEAP_SUMMONS_READY ? 0 : -EBUSY,
                    wake->fd);
     else
-        wake->fd = close_fd(wake->fd);
+        leave(wake);
 }
 
 static void process_comes(void *userdata, int fd)
 {
     struct heap_wake *wake = userdata;
     if (wake->fd >= 0) {
-        close_fd(fd);
+        summons_leave(&wake->summons, fd);
         return;
     }
     wake->fd = fd;
     if (loop_add_io(wake->loop, fd, EPOLLIN, fd_ready, wake, &wake->io) < 0)
-        wake->fd = close_fd(wake->fd);
+        leave(wake);
 }
 
 static void time_passed(void *userdata)
@@ -203,7 +209,7 @@ struct heap_wake *heap_wake_free(struct heap_wake *wake)
     wake->io = loop_remove_io(wake->io);
     wake->end_io = loop_remove_io(wake->end_io);
     wake->timer = loop_remove_timer(wake->timer);
-    close_fd(wake->fd);
+    leave(wake);
     close_fd(wake->pidfd);
     summons_close(&wake->summons);
     free(wake);

@@ -58,6 +58,8 @@ static int bind_there(const struct place *place, int *ret_fd)
     int r = unix_socket_address(path, &address, &size);
     if (r == 0)
         r = unix_socket_new(SOCK_SEQPACKET, &fd);
+    if (r == 0)
+        unix_socket_refuse_fds(fd, true);
     if (r == 0 && (fchmod(fd, 0600) < 0 || bind(fd, (const struct sockaddr *)&address, size) < 0 ||
                    listen(fd, BACKLOG) < 0))
         r = -errno;
@@ -175,6 +177,11 @@ void summons_end(void *state)
 
 // The recorder's part.
 
+void summons_leave(const struct summons *summons, int fd)
+{
+    foreign_close_socket(foreign_of(summons->helper), fd);
+}
+
 static void somebody_comes(void *userdata, int fd)
 {
     struct summons *summons = userdata;
@@ -184,7 +191,13 @@ static void somebody_comes(void *userdata, int fd)
         peer.pid == summons->place.asked.pid)
         summons->comes(summons->userdata, fd);
     else
-        close_fd(fd);
+        summons_leave(summons, fd);
+}
+
+static bool is_full(void *userdata)
+{
+    const struct summons *summons = userdata;
+    return foreign_is_full(foreign_of(summons->helper));
 }
 
 int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void *userdata, int fd),
@@ -192,6 +205,7 @@ int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void 
 {
     summons->comes = comes;
     summons->userdata = userdata;
+    summons->accepter.is_full = is_full;
     return accepter_begin(&summons->accepter, loop, somebody_comes, summons);
 }
 
@@ -205,7 +219,7 @@ void summons_close(struct summons *summons)
 {
     if (summons->accepter.fd < 0)
         return;
-    accepter_close(&summons->accepter);
+    summons_leave(summons, accepter_leave(&summons->accepter));
     struct foreign_ask ask = {
         .job = FOREIGN_SUMMONS_CLOSE,
         .payer = summons->payer,

@@ -46,6 +46,9 @@ int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void 
 // (-1).
 void summons_close(struct summons *summons);
 
+// Closes a connection that the process made.
+void summons_leave(const struct summons *summons, int fd);
+
 // The helper's part: makes the socket.
 
 // Opens the place. *ret_fd (owned) is the listening socket, to which only the process's user can

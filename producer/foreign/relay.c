@@ -17,7 +17,7 @@
 // A refused connection may have unread descriptors, too. A closer receives the connections of one
 // user and closes them. Many refusals cost one process, which counts for the user. The closer ends
 // when it is idle.
-#include "producer/service/ipc/relay.h"
+#include "producer/foreign/relay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@
 
 #define CHUNK_BYTES 65536
 #define STUCK_S     30
-#define FDS_KEPT    3 // the standard streams stay unchanged
+#define FDS_KEPT    3 // the standard streams
 #define PIPE_BYTES  (1 << 20)
 
 // Killed closers that have not ended count.
@@ -215,10 +215,13 @@ static void relay_round(void)
         send_rest(&work.out, NULL);
 }
 
-// Closes all descriptors except the standard streams and *a and *b: a relay must not hold the
-// service's files.
+// Closes all descriptors except *a and *b: a relay must not hold the service's files. Who reads the
+// service's messages would wait for the end of a relay that keeps the standard streams.
 static void keep_only(int *a, int *b)
 {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < FDS_KEPT && null >= 0; fd++)
+        dup2(null, fd);
     int low = FDS_KEPT, other = FDS_KEPT + 1;
     int a_copy = fcntl(*a, F_DUPFD_CLOEXEC, 64);
     int b_copy = fcntl(*b < 0 ? *a : *b, F_DUPFD_CLOEXEC, 64);
