@@ -56,7 +56,7 @@ extern struct client_lasting {
     atomic_uint last_epoch;
     bool prepared, unwinder_prepared;
     char children_ask[HEAP_ADDRESS_BYTES]; // of the header, as the ring was taken over
-    _Atomic uint64_t summons; // a summons that waits for an allocation; 0: none
+    _Atomic uint64_t summons;              // a summons that waits for an allocation; 0: none
 } client_lasting __attribute__((visibility("hidden")));
 
 static inline int64_t client_now_ns(void)
