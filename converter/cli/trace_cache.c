@@ -35,6 +35,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/fnv.h"
+#include "common/folder.h"
 #include "common/memory.h"
 #include "common/nsec.h"
 #include "common/vec.h"
@@ -480,7 +481,7 @@ static void entries_trim(const struct trace_cache *cache)
 {
     CLEANUP(entry_vec_done) struct entry_vec entries = {0};
     uint64_t size = 0;
-    DIR *dir = opendir(cache->folder);
+    DIR *dir CLEANUP(closedirp) = opendir(cache->folder);
     if (!dir)
         return;
     if (entries_read(dir, &entries, &size) == 0 && entries.n)
@@ -489,7 +490,6 @@ static void entries_trim(const struct trace_cache *cache)
         entry_remove(dirfd(dir), entries.items[i].name);
         size -= entries.items[i].size;
     }
-    closedir(dir);
 }
 
 // -- a new entry --
@@ -514,14 +514,13 @@ static bool has_no_more(int folder)
 {
     int n = 0;
     int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    DIR *dir CLEANUP(closedirp) = own < 0 ? NULL : fdopendir(own);
     if (!dir) {
         close_fd(own);
         return false;
     }
     for (struct dirent *found; (found = readdir(dir));)
         n += !str_eq(found->d_name, ".") && !str_eq(found->d_name, "..");
-    closedir(dir);
     return n == 2;
 }
 

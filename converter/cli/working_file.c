@@ -26,6 +26,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/folder.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "converter/tables/defend.h"
@@ -80,7 +81,7 @@ static void left_folders_remove(const char *output)
 {
     CLEANUP(freep) char *folder = folder_of(output);
     const char *slash = strrchr(output, '/');
-    DIR *dir = folder ? opendir(folder) : NULL;
+    DIR *dir CLEANUP(closedirp) = folder ? opendir(folder) : NULL;
     if (!dir)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
@@ -93,7 +94,6 @@ static void left_folders_remove(const char *output)
         folder_empty(fd, 0);
         unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
     }
-    closedir(dir);
 }
 
 int working_folder_make(const char *output, struct err *err, struct working_folder *ret)

@@ -13,17 +13,12 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "converter/sql/sql.h"
 
 #define MODULE_BYTES_MAX (16 << 20)
 #define FOLDERS_MAX      16 // one in the other
-
-static void dir_closep(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
 
 static void module_done(struct sql_package_module *module)
 {
@@ -132,7 +127,7 @@ static int below_read(const struct folder *folder, int dir_fd, const char *entry
 // Takes over `fd`.
 static int folder_read(const struct folder *folder, int fd, const char *prefix)
 {
-    CLEANUP(dir_closep) DIR *dir = fdopendir(fd);
+    DIR *dir CLEANUP(closedirp) = fdopendir(fd);
     int r = dir ? 0 : (close_fd(fd), err_errno(folder->err, -errno, "%s", folder->path));
     struct stat st;
     const struct dirent *entry;

@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/file.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/cli/daemon_options.h"
 #include "producer/cli/doctor.h"
@@ -93,12 +94,6 @@ static int config_judge(int folder, const char *name, struct err *err)
     return r < 0 ? r : config_check(config.trace, &env, err);
 }
 
-static void closedirp(DIR **folder)
-{
-    if (*folder)
-        closedir(*folder);
-}
-
 #define NOTHING_ARMED "the daemon keeps no config armed: no trace of memory pressure"
 
 void doctor_armed(const struct doctor_machine *machine, struct doctor_finding *ret)
@@ -149,7 +144,7 @@ void doctor_disk(const struct doctor_machine *machine, struct doctor_finding *re
     struct statvfs disk;
     snprintf(path, sizeof(path), "%s", machine->traces_folder);
     int r;
-    // The daemon makes the folder: until then the folder above tells.
+    // The daemon makes the folder. Until then, the folder above has the same disk.
     while ((r = statvfs(path, &disk) < 0 ? -errno : 0) == -ENOENT && strlen(path) > 1) {
         char *slash = strrchr(path, '/');
         if (!slash)

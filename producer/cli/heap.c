@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/heap_options.h"
@@ -285,7 +286,7 @@ static int profiled_by(int recorder, const struct list_pids *pids)
     char path[512], text[PROC_TEXT_MAX];
     int found = 0;
     snprintf(path, sizeof(path), "/proc/%d/fdinfo", recorder);
-    DIR *dir = opendir(path);
+    DIR *dir CLEANUP(closedirp) = opendir(path);
     for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
         snprintf(path, sizeof(path), "/%d/fdinfo/%s", recorder, entry->d_name);
         const char *line = read_text(path, text, sizeof(text)) ? strstr(text, "\nPid:") : NULL;
@@ -293,8 +294,6 @@ static int profiled_by(int recorder, const struct list_pids *pids)
         if (pid > 0 && is_wanted(pids, (uint64_t)pid))
             found = (int)pid;
     }
-    if (dir)
-        closedir(dir);
     return found;
 }
 
@@ -302,7 +301,7 @@ static int profiled_by(int recorder, const struct list_pids *pids)
 // recorders of one of the given processes. Returns an exit code.
 static int ask_snapshot(const struct heap_options *o, struct err *err)
 {
-    DIR *dir = opendir("/proc");
+    DIR *dir CLEANUP(closedirp) = opendir("/proc");
     size_t n = 0;
     if (!dir)
         return err_errno(err, -errno, "/proc");
@@ -316,7 +315,6 @@ static int ask_snapshot(const struct heap_options *o, struct err *err)
             fprintf(stderr, CLI_PROGRAM ": process %d dumps the profile of process %d\n", pid,
                     profiled);
     }
-    closedir(dir);
     if (n == 0 && !err->text[0])
         err_set(err, -ESRCH, "no heap profile is being recorded%s",
                 o->pids.n > 0 ? " of these processes" : "");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sample costs a few reads, except for the processes: /proc/PID/stat of each of them. They are
-// read less often if that takes long, so that the program stays below one percent of a processor.
-// Memory is bounded: of more processes, cgroups or files than fit the rest is left out.
+// A sample costs a few reads, and one read of /proc/PID/stat for each process. If the processes
+// take long, they are read less often, so that the program stays below one percent of a processor.
+// Memory is bounded: processes, cgroups and files beyond the limits are left out.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/cli/top.h"
 #include "producer/ground/proc_text.h"
@@ -22,7 +23,7 @@
 #include "producer/sources/residency/probe.h"
 
 #define PROCESSES_MAX 32768
-#define SHARE         200 // of the time: the processes take 0.5 % of a processor
+#define SHARE         200 // the processes take at most 1 / 200 of the time
 #define SMOOTH        0.3 // part of the newest growth
 #define GROUP_DEPTH   3
 #define TEXT_BYTES    (64 << 10)
@@ -160,12 +161,6 @@ static nsec_t own_time(void)
     return nsec_now(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-static void closedirp(DIR **folder)
-{
-    if (*folder)
-        closedir(*folder);
-}
-
 static void take_processes(struct top_sampler *s)
 {
     if (s->at < s->processes_next)
@@ -209,7 +204,8 @@ static void groups_walk(struct top_sampler *s, const char *name, int depth)
         if (!span_take_u64(&span, &group->bytes))
             continue;
         size_t size = strlen(name), cut = size < TOP_NAME_MAX ? 0 : size - TOP_NAME_MAX + 1;
-        snprintf(group->name, sizeof(group->name), "%s", name + cut); // its end tells more
+        // The end of a long name tells more.
+        snprintf(group->name, sizeof(group->name), "%s", name + cut);
         s->n_groups++;
         break;
     }

@@ -30,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "common/text.h"
 #include "producer/agents/jvm/draw.h"
@@ -273,7 +275,7 @@ static bool collects_beside(void)
 {
     char path[300], name[32];
     bool found = false;
-    DIR *dir = opendir("/proc/self/task");
+    DIR *dir CLEANUP(closedirp) = opendir("/proc/self/task");
     for (const struct dirent *entry; dir && !found && (entry = readdir(dir));) {
         snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
         FILE *file = fopen(path, "re");
@@ -282,8 +284,6 @@ static bool collects_beside(void)
         if (file)
             fclose(file);
     }
-    if (dir)
-        closedir(dir);
     return found;
 }
 

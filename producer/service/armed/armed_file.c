@@ -23,6 +23,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/folder.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -332,7 +333,7 @@ static void find_files(const struct armed_folder *folder, DIR *dir, const struct
 
 bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_oldest *oldest)
 {
-    DIR *dir = opendir(folder->path);
+    DIR *dir CLEANUP(closedirp) = opendir(folder->path);
     bool found = false;
     struct dirent *entry;
     while (dir && (entry = readdir(dir))) {
@@ -352,8 +353,6 @@ bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_ol
         snprintf(oldest->name, sizeof(oldest->name), "%s", entry->d_name);
         found = true;
     }
-    if (dir)
-        closedir(dir);
     return found;
 }
 
@@ -382,7 +381,7 @@ static void prune_kind(const struct armed_folder *folder, const struct old_files
 void armed_folder_prune(const struct armed_folder *folder, const struct log *log)
 {
     struct old_files files = {0};
-    DIR *dir = opendir(folder->path);
+    DIR *dir CLEANUP(closedirp) = opendir(folder->path);
     if (!dir)
         return;
     find_files(folder, dir, log, &files);
@@ -393,5 +392,4 @@ void armed_folder_prune(const struct armed_folder *folder, const struct log *log
     vec_foreach(&files, file)
         free(file->name);
     old_files_done(&files);
-    closedir(dir);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/service/armed/armed_file.h"
 #include "producer/trace/trace_repair.h"
@@ -110,12 +111,10 @@ static bool recover(const char *folder, int dir_fd, const char *name, const stru
 uint64_t armed_recover(const char *folder, const struct log *log,
                        void (*found)(void *userdata, const char *path), void *userdata)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir CLEANUP(closedirp) = opendir(folder);
     uint64_t n = 0;
     struct dirent *entry;
     while (dir && (entry = readdir(dir)))
         n += recover(folder, dirfd(dir), entry->d_name, log, found, userdata);
-    if (dir)
-        closedir(dir);
     return n;
 }

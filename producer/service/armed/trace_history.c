@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "producer/service/armed/armed_file.h"
 #include "producer/service/armed/armed_snapshot.h"
 
@@ -129,7 +130,7 @@ static int list_add(struct trace_history *history, struct listed_vec *all,
 static int folder_list(struct trace_history *history, const struct trace_history_folder *folder,
                        bool parts, nsec_t oldest, struct listed_vec *all)
 {
-    DIR *dir = opendir(folder->path);
+    DIR *dir CLEANUP(closedirp) = opendir(folder->path);
     struct stat st, of_folder;
     int r = 0;
     if (!dir && errno == ENOMEM)
@@ -137,8 +138,6 @@ static int folder_list(struct trace_history *history, const struct trace_history
     if (!dir || fstat(dirfd(dir), &of_folder) < 0) {
         if (errno != ENOENT)
             problem_note(history, folder->path, NULL, -errno);
-        if (dir)
-            closedir(dir);
         return 0;
     }
     struct dirent *entry;
@@ -161,7 +160,6 @@ static int folder_list(struct trace_history *history, const struct trace_history
             history->newest_old = written > history->newest_old ? written : history->newest_old;
         }
     }
-    closedir(dir);
     return r;
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "producer/sources/ftrace/atrace_categories.h"
@@ -62,15 +63,13 @@ static int list_events(struct builder *builder, const char *group)
     CLEANUP(freep) char *path = NULL;
     if (asprintf(&path, "%s/events/%s", builder->root, group ? group : "") < 0)
         return -ENOMEM;
-    DIR *dir = opendir(path);
+    DIR *dir CLEANUP(closedirp) = opendir(path);
     const struct dirent *entry;
     int r = 0;
     while (dir && r == 0 && (entry = readdir(dir)))
         if (entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN))
             r = group ? add_known(builder, group, entry->d_name)
                       : list_events(builder, entry->d_name);
-    if (dir)
-        closedir(dir);
     return r;
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/memory.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
@@ -369,7 +370,7 @@ static int open_pipes(struct ftrace_source *ftrace, struct err *err)
     CLEANUP(freep) char *folder = NULL;
     if (asprintf(&folder, "%s/per_cpu", ftrace->setup.fs.path) < 0)
         return -ENOMEM;
-    DIR *dir = opendir(folder);
+    DIR *dir CLEANUP(closedirp) = opendir(folder);
     if (!dir)
         return err_errno(err, -errno, "%s", folder);
     struct dirent *entry;
@@ -387,7 +388,6 @@ static int open_pipes(struct ftrace_source *ftrace, struct err *err)
         int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         r = fd < 0 ? err_errno(err, -errno, "%s", path) : reader_add_cpu(&ftrace->reader, cpu, fd);
     }
-    closedir(dir);
     if (r == 0 && !ftrace->reader.n_cpus)
         r = err_set(err, -ENODEV, "%s has no CPUs", folder);
     qsort(ftrace->reader.cpus, ftrace->reader.n_cpus, sizeof(struct reader_cpu), by_cpu);

@@ -24,6 +24,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/folder.h"
 #include "common/nsec.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
@@ -515,7 +516,7 @@ static bool sweep_instance(const struct sweep *sweep, const char *path, const ch
 static unsigned sweep_folder(const struct sweep *sweep, const char *folder, const char *prefix,
                              sweep_func sweep_one)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir CLEANUP(closedirp) = opendir(folder);
     if (!dir)
         return 0;
     unsigned n = 0;
@@ -527,7 +528,6 @@ static unsigned sweep_folder(const struct sweep *sweep, const char *folder, cons
         if (path && sweep_one(sweep, path, entry->d_name + strlen(prefix)))
             n++;
     }
-    closedir(dir);
     return n;
 }
 

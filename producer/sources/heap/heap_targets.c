@@ -7,6 +7,8 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
@@ -46,7 +48,7 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
 bool heap_targets_look(struct heap_targets *targets, const struct heap_settings *settings,
                        const char *proc, bool (*found)(void *userdata, int32_t pid), void *userdata)
 {
-    DIR *dir = opendir(proc);
+    DIR *dir CLEANUP(closedirp) = opendir(proc);
     bool all_done = true;
     for (int32_t pid; (pid = process_next(dir));) {
         if (pid == getpid() || !is_target(settings, proc, pid))
@@ -61,8 +63,6 @@ bool heap_targets_look(struct heap_targets *targets, const struct heap_settings 
         else
             all_done = false;
     }
-    if (dir)
-        closedir(dir);
     return all_done;
 }
 

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/foreign/path.h"
 #include "producer/ground/maps.h"
@@ -152,7 +153,7 @@ static int32_t find_thread(const char *proc, const struct wake_signal *wake)
     int32_t found = 0;
     bool runs = false, jailed = false;
     snprintf(path, sizeof(path), "%s/%d/task", proc, wake->pid);
-    DIR *dir = opendir(path);
+    DIR *dir CLEANUP(closedirp) = opendir(path);
     int n = 0;
     for (int32_t tid; !jailed && (tid = process_next(dir));) {
         snprintf(below, sizeof(below), "/%d/task/%d/status", wake->pid, tid);
@@ -164,8 +165,6 @@ static int32_t find_thread(const char *proc, const struct wake_signal *wake)
             runs = status.state == 'R';
         }
     }
-    if (dir)
-        closedir(dir);
     return jailed ? 0 : found;
 }
 

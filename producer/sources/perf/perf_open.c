@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
@@ -260,7 +261,7 @@ static int threads_open(const struct perf_settings *settings, const struct sourc
 {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%d/task", roots->proc, pid);
-    DIR *dir = opendir(path);
+    DIR *dir CLEANUP(closedirp) = opendir(path);
     int n = 0, r = 0;
     for (int32_t tid; r == 0 && (tid = process_next(dir));) {
         if (is_open(opened, tid))
@@ -269,8 +270,6 @@ static int threads_open(const struct perf_settings *settings, const struct sourc
         n += r == 0;
         r = r == -ESRCH ? 0 : r;
     }
-    if (dir)
-        closedir(dir);
     return r < 0 ? r : n;
 }
 

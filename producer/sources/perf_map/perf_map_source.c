@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/helper.h"
@@ -203,12 +204,10 @@ static bool is_wanted(const struct perf_map_source *maps, int32_t pid)
 
 static void processes_look(struct perf_map_source *maps)
 {
-    DIR *dir = maps->config ? opendir(maps->env.roots->proc) : NULL;
+    DIR *dir CLEANUP(closedirp) = maps->config ? opendir(maps->env.roots->proc) : NULL;
     for (int32_t pid; (pid = process_next(dir));)
         if (is_wanted(maps, pid))
             process_add(maps, pid);
-    if (dir)
-        closedir(dir);
 }
 
 static void cut_tell(struct perf_map_source *maps, struct watched_map *map, const struct err *err)

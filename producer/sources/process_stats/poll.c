@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/sources/process_stats/internal.h"
 #include "producer/sources/requester.h"
@@ -173,7 +175,7 @@ static void write_fds(struct process_stats *ps, const struct process *process)
 {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof(path), "%s/%d/fd", ps->env.roots->proc, process->pid);
-    DIR *dir = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
+    DIR *dir CLEANUP(closedirp) = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
     if (!dir)
         return;
     size_t mark = 0;
@@ -185,7 +187,6 @@ static void write_fds(struct process_stats *ps, const struct process *process)
     }
     if (mark)
         wire_end(ps->stats, mark);
-    closedir(dir);
 }
 
 void poll_fds_of_all(struct process_stats *ps)

@@ -8,6 +8,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "common/cleanup.h"
+#include "common/folder.h"
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 
@@ -128,7 +130,7 @@ void tree_write_new_threads(struct process_stats *ps, struct process *process,
     bool with_status = ps->config->record_thread_names || span_size(span_trim(status->nspid)) > 0;
     char path[PATH_MAX];
     int n = snprintf(path, sizeof(path), "%s/%d/task", ps->env.roots->proc, process->pid);
-    DIR *dir = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
+    DIR *dir CLEANUP(closedirp) = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
     if (!dir)
         return;
     char text[STATUS_BYTES_MAX];
@@ -140,7 +142,6 @@ void tree_write_new_threads(struct process_stats *ps, struct process *process,
                                                                    // ended
             write_thread(ps, tid, process, with_status ? &thread : NULL);
     }
-    closedir(dir);
 }
 
 static void write_main_of(struct process_stats *ps, int32_t pid)

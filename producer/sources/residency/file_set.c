@@ -18,6 +18,8 @@
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 
+#include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "producer/foreign/payer.h"
@@ -321,7 +323,7 @@ static int list_pids(struct file_set *set)
             return -ENOMEM;
     if (!set->options.n_cmdlines)
         return 0;
-    DIR *dir = opendir(set->options.proc);
+    DIR *dir CLEANUP(closedirp) = opendir(set->options.proc);
     if (!dir) {
         scan_complain(set, "linux.page_residency: %s: %s", set->options.proc, strerror(errno));
         return 0;
@@ -331,7 +333,6 @@ static int list_pids(struct file_set *set)
         if (process_is_called(set->options.proc, pid, set->options.cmdlines,
                               set->options.n_cmdlines))
             r = pid_list_push(&set->pids, pid);
-    closedir(dir);
     return r;
 }
 

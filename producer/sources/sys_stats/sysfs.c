@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 #include "protos/fields.h"
@@ -128,13 +129,12 @@ static int find_values(struct sysfs_values *values, const char *sys)
     int n = snprintf(path, sizeof(path), "%s/%s", sys, places[values->kind].folder);
     if (n < 0 || (size_t)n >= sizeof(path))
         return -ENAMETOOLONG;
-    DIR *dir = opendir(path);
+    DIR *dir CLEANUP(closedirp) = opendir(path);
     if (!dir)
         return errno == ENOMEM ? -ENOMEM : 0;
     int r = 0;
     for (const struct dirent *entry; r == 0 && (entry = readdir(dir));)
         r = add_entry(values, sys, entry->d_name);
-    closedir(dir);
     return r;
 }
 

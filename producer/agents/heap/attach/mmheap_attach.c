@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
 #include "producer/agents/heap/attach/jail.h"
@@ -316,7 +317,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/task", a->target.pid);
     for (;;) {
-        DIR *dir = opendir(path);
+        DIR *dir CLEANUP(closedirp) = opendir(path);
         if (!dir)
             return err_set(err, -ESRCH, "it has ended");
         int r = 0;
@@ -328,7 +329,6 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
             if (tid > 0 && nsec_now(CLOCK_MONOTONIC) < deadline)
                 r = try_thread(a, tid, deadline);
         }
-        closedir(dir);
         if (r == 1 && a->was_starting) { // now the loader is through
             release(a);
             a->was_starting = false;

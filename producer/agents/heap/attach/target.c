@@ -24,6 +24,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/file.h"
+#include "common/folder.h"
 #include "common/str.h"
 #include "producer/ground/maps.h"
 #include "producer/heap/elf_symbols.h"
@@ -444,14 +445,12 @@ int target_n_filters(const struct target *target)
     char path[64];
     int n_common = n_filters_of(target, target->pid);
     snprintf(path, sizeof(path), "/proc/%d/task", target->pid);
-    DIR *dir = opendir(path);
+    DIR *dir CLEANUP(closedirp) = opendir(path);
     for (const struct dirent *entry; dir && n_common >= 0 && (entry = readdir(dir));) {
         int tid = atoi(entry->d_name);
         if (tid > 0 && n_filters_of(target, tid) != n_common && target_may_stop(target, tid))
             n_common = -1;
     }
-    if (dir)
-        closedir(dir);
     return n_common;
 }
 
