@@ -67,7 +67,7 @@ struct top_task {
     char name[17];
     uint64_t n;
     nsec_t took, longest;
-    nsec_t began; // 0: it does not reclaim now
+    nsec_t began; // 0: the task does not reclaim now
 };
 
 struct top_reclaim; // top_reclaim.c
@@ -76,7 +76,7 @@ struct top_reclaim; // top_reclaim.c
 struct top_sampler {
     const char *proc, *cgroups;
     struct residency_probe *probe; // owned; made when the first file is looked at
-    struct top_reclaim *reclaim;   // owned; NULL: not there, for `reclaim_error`
+    struct top_reclaim *reclaim;   // owned; NULL: not watched, because of `reclaim_error`
     char reclaim_error[160];
 
     nsec_t at, before;     // of the last two samples
@@ -94,7 +94,7 @@ struct top_sampler {
         swap_free_kb;
 
     struct top_process_vec processes, old; // by pid
-    size_t n_processes;                    // that there are
+    size_t n_processes;                    // of the machine, also those without room in `processes`
     struct top_cgroup groups[TOP_CGROUPS_MAX];
     size_t n_groups;
     struct top_file files[TOP_FILES_MAX];
@@ -114,12 +114,13 @@ void top_sample(struct top_sampler *sampler);
 int top_reclaim_open(const char *tracefs, const char *proc, const struct log *log,
                      struct top_reclaim **ret, struct err *err);
 struct top_reclaim *top_reclaim_free(struct top_reclaim *reclaim);
-// Reads what came since. Bounded: of a flood the rest is dropped, and *ret_lost becomes true.
+// Reads the new events, up to a limit. If there are more, the rest is dropped, and the next
+// top_reclaim_tasks() sets *ret_lost.
 void top_reclaim_read(struct top_reclaim *reclaim);
 // The tasks in no order, at most TOP_TASKS_MAX. Borrowed until the next reading.
 const struct top_task *top_reclaim_tasks(const struct top_reclaim *reclaim, size_t *ret_n,
                                          bool *ret_lost);
-// One line of trace_pipe, for tests.
+// Takes one line of trace_pipe. For tests.
 void top_reclaim_line(struct top_reclaim *reclaim, const char *line, size_t size);
 struct top_reclaim *top_reclaim_new(void); // without a kernel, for tests
 
@@ -140,7 +141,7 @@ struct top_line {
 
 struct top_view {
     enum top_sort sort;
-    bool has_keys;      // the first line names them
+    bool has_keys;      // the first line names the keys
     bool help;          // instead of the sections
     const char *record; // file that is recorded; NULL: none. Borrowed
 };

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's text of the events, which costs more than the pages that a recording reads, but is
-// bounded: READ_MAX bytes for each sample. In a storm the rest is dropped, and the view says so.
-//
-// A line begins with the name of the task in 16 columns, "-", and the pid. The name can have any
-// bytes, so the fields behind are found by their place.
-#include <ctype.h>
+// Reads the kernel's text of the events. Text costs more than the pages that a recording reads, so
+// a sample reads at most READ_MAX bytes. In a storm the rest is dropped, and the view says so.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,11 +12,11 @@
 #include "common/elements.h"
 #include "common/str.h"
 #include "producer/cli/top.h"
+#include "producer/sources/ftrace/trace_line.h"
 #include "producer/sources/ftrace/tracefs.h"
 
-#define READ_MAX   (256 << 10) // bytes for each sample
-#define NAME_WIDTH 16
-#define BUFFER_KB  "256"
+#define READ_MAX  (256 << 10) // bytes for each sample
+#define BUFFER_KB "256"
 
 static const char *const events[] = {
     "vmscan/mm_vmscan_direct_reclaim_begin", "vmscan/mm_vmscan_direct_reclaim_end",
@@ -36,7 +32,7 @@ struct top_reclaim {
     bool lost; // events since the start
     struct top_task tasks[TOP_TASKS_MAX];
     size_t n;
-    char kept[512]; // the begin of a line whose end comes with the next read
+    char kept[512]; // the start of a line whose end comes with the next read
     size_t n_kept;
 };
 
@@ -92,7 +88,7 @@ int top_reclaim_open(const char *tracefs, const char *proc, const struct log *lo
     return r;
 }
 
-static struct top_task *task_of(struct top_reclaim *reclaim, int32_t pid, const char *name)
+static struct top_task *task_of(struct top_reclaim *reclaim, int32_t pid, struct text name)
 {
     struct top_task *least = NULL;
     for (size_t i = 0; i < reclaim->n; i++) {
@@ -105,62 +101,28 @@ static struct top_task *task_of(struct top_reclaim *reclaim, int32_t pid, const 
     if (reclaim->n < TOP_TASKS_MAX)
         least = &reclaim->tasks[reclaim->n++];
     *least = (struct top_task){.pid = pid};
-    snprintf(least->name, sizeof(least->name), "%s", name);
+    snprintf(least->name, sizeof(least->name), "%.*s", (int)name.size, name.at);
     return least;
 }
 
-// Takes a time in seconds with a fraction of six digits.
-static bool take_time(const char *text, nsec_t *ret)
+void top_reclaim_line(struct top_reclaim *reclaim, const char *text, size_t size)
 {
-    char *end;
-    unsigned long long seconds = strtoull(text, &end, 10);
-    if (end == text || *end != '.' || seconds > UINT32_MAX)
-        return false;
-    const char *fraction = end + 1;
-    unsigned long micros = strtoul(fraction, &end, 10);
-    if (end != fraction + 6)
-        return false;
-    *ret = (nsec_t)seconds * NSEC_PER_SEC + (nsec_t)micros * NSEC_PER_USEC;
-    return true;
-}
-
-void top_reclaim_line(struct top_reclaim *reclaim, const char *line, size_t size)
-{
-    char text[512], name[NAME_WIDTH + 1];
-    if (size >= sizeof(text) || size < NAME_WIDTH + 2) {
+    struct trace_line line;
+    if (!trace_line_parse(text, text + size, 0, NSEC_MAX, &line)) {
+        const struct text mark = TEXT(" [LOST "); // "CPU:0 [LOST 12 EVENTS]"
+        reclaim->lost |= memmem(text, size, mark.at, mark.size) != NULL;
         return;
     }
-    memcpy(text, line, size);
-    text[size] = '\0';
-    if (text[NAME_WIDTH] != '-' || !isdigit((unsigned char)text[NAME_WIDTH + 1])) {
-        reclaim->lost |= strstr(text, "LOST") != NULL; // "CPU:0 [LOST 12 EVENTS]"
+    bool begins = text_ends_with(line.event, TEXT("_begin"));
+    bool ends = text_ends_with(line.event, TEXT("_end"));
+    if (line.pid == 0 || (!begins && !ends))
         return;
-    }
-    const char *from = text + strspn(text, " ");
-    size_t length = from < text + NAME_WIDTH ? (size_t)(text + NAME_WIDTH - from) : 0;
-    memcpy(name, from, length);
-    name[length] = '\0';
-    char *end;
-    long pid = strtol(text + NAME_WIDTH + 1, &end, 10);
-    char *bracket = strchr(end, ']'), *word;
-    nsec_t at;
-    if (pid <= 0 || pid > INT32_MAX || !bracket || !(word = strstr(bracket, ": mm_")))
-        return;
-    char *time = word;
-    while (time > bracket && time[-1] != ' ')
-        time--;
-    if (!take_time(time, &at))
-        return;
-    word += 2;
-    size_t n = strcspn(word, ":");
-    word[n] = '\0';
-    bool begins = str_ends_with(word, "_begin"), ends = str_ends_with(word, "_end");
-    struct top_task *task = begins || ends ? task_of(reclaim, (int32_t)pid, name) : NULL;
+    struct top_task *task = task_of(reclaim, line.pid, line.name);
     if (begins)
-        task->began = at;
+        task->began = line.time;
     if (!ends || !task->began)
         return;
-    nsec_t took = at > task->began ? at - task->began : 0;
+    nsec_t took = line.time > task->began ? line.time - task->began : 0;
     task->began = 0;
     task->n++;
     if (__builtin_add_overflow(task->took, took, &task->took))
@@ -187,7 +149,7 @@ void top_reclaim_read(struct top_reclaim *reclaim)
         reclaim->n_kept = (size_t)(end - line) < sizeof(reclaim->kept) ? (size_t)(end - line) : 0;
         memcpy(reclaim->kept, line, reclaim->n_kept);
     }
-    if (reclaim->pipe >= 0 && total >= READ_MAX) { // a storm: what is left is not worth the time
+    if (reclaim->pipe >= 0 && total >= READ_MAX) { // a storm: the rest is not worth the time
         reclaim->lost = true;
         reclaim->n_kept = 0;
         tracefs_clear(&reclaim->fs);

@@ -9,19 +9,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static bool is_within(const char *text, size_t size, struct text part)
+{
+    return !part.at || (part.at >= text && part.size <= size && part.at <= text + size - part.size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
     if (!text)
         return 0;
     memcpy(text, data, size);
-    nsec_t time = 0;
-    const char *name = NULL;
-    size_t name_size = 0;
-    if (kmem_watch_parse(text, size, NSEC_PER_SEC, 10000 * NSEC_PER_SEC, &time, &name,
-                         &name_size) &&
-        (time < NSEC_PER_SEC || time > 10000 * NSEC_PER_SEC || name < text || !name_size ||
-         name_size > size || name > text + size - name_size))
+    struct trace_line line;
+    if (kmem_watch_parse(text, size, NSEC_PER_SEC, 10000 * NSEC_PER_SEC, &line) &&
+        (line.time < NSEC_PER_SEC || line.time > 10000 * NSEC_PER_SEC || line.event.at < text ||
+         !line.event.size || !is_within(text, size, line.event) ||
+         !is_within(text, size, line.task) || !is_within(text, size, line.name) ||
+         !is_within(text, size, line.arguments)))
         abort();
     text[size] = '\0';
     kmem_watch_check_psi(text, NULL);

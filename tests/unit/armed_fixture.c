@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "producer/service/armed/armed_file.h"
+#include "tests/unit/temp_folder.h"
 
 struct fake fake;
 
@@ -207,20 +207,12 @@ int setup(void **state)
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 int teardown(void **state)
 {
     struct fixture *f = *state;
     f->armed = armed_free(f->armed);
     assert_int_equal(n_live(), 0);
-    nftw(f->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    temp_folder_remove(f->root);
     strbuf_done(&f->said);
     free(f);
     return 0;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +11,9 @@
 #include "common/cleanup.h"
 #include "producer/foreign/payer.h"
 #include "producer/ground/ids.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/temp_folder.h"
 
 static const struct foreign_want regular = {.type = S_IFREG};
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-    (void)st, (void)type, (void)where;
-    return remove(path);
-}
 
 struct folder {
     char path[64];
@@ -29,8 +22,7 @@ struct folder {
 
 static void folder_make_new(struct folder *folder)
 {
-    strcpy(folder->path, "/tmp/mmtrace-unit-XXXXXX");
-    assert_non_null(mkdtemp(folder->path));
+    temp_folder_make(folder->path);
     folder->fd = open(folder->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_true(folder->fd >= 0);
 }
@@ -38,7 +30,7 @@ static void folder_make_new(struct folder *folder)
 static void folder_done(struct folder *folder)
 {
     close_fd(folder->fd);
-    nftw(folder->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    temp_folder_remove(folder->path);
 }
 
 static void text_make(const struct folder *folder, const char *name, const char *text)

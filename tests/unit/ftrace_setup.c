@@ -3,7 +3,6 @@
 // A folder plays tracefs: instances are plain folders there, settings plain files.
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 #include "producer/ground/process_life.h"
 #include "producer/sources/ftrace/setup.h"
 #include "producer/sources/ftrace/syscall_numbers.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/temp_folder.h"
 
 #define COMMON                                                                                     \
     "format:\n"                                                                                    \
@@ -98,8 +97,7 @@ static void put_event(const struct fixture *f, const char *group, const char *na
 static int setup(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof(*f));
-    strcpy(f->root, "/tmp/mmtrace-unit-XXXXXX");
-    assert_non_null(mkdtemp(f->root));
+    temp_folder_make(f->root);
     snprintf(f->tracefs, sizeof(f->tracefs), "%s/tracefs", f->root);
     snprintf(f->proc, sizeof(f->proc), "%s/proc", f->root);
     snprintf(f->run, sizeof(f->run), "%s/run", f->root);
@@ -125,18 +123,10 @@ static int setup(void **state)
     return 0;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int flag, struct FTW *ftw)
-{
-    (void)info;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    nftw(f->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    temp_folder_remove(f->root);
     strbuf_done(&f->said);
     test_free(f);
     return 0;

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/temp_folder.h"
 
 #define LONG_PSI "some 00000000000000000000000000000000000000000000000000000000001 1000000"
 #define REST     (200 * NSEC_PER_MSEC)
@@ -75,8 +74,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
-    strcpy(f->root, "/tmp/mmtrace-unit-XXXXXX");
-    assert_non_null(mkdtemp(f->root));
+    temp_folder_make(f->root);
     snprintf(f->tracefs, sizeof(f->tracefs), "%s/tracefs", f->root);
     snprintf(f->run, sizeof(f->run), "%s/run", f->root);
     f->roots = (struct source_roots){.proc = f->root, .tracefs = f->tracefs, .run = f->run};
@@ -96,21 +94,13 @@ static int setup(void **state)
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static int teardown(void **state)
 {
     struct fixture *f = *state;
     kmem_watch_free(f->watch);
     loop_free(f->loop);
     close(f->writer);
-    nftw(f->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    temp_folder_remove(f->root);
     strbuf_done(&f->said);
     free(f);
     return 0;
@@ -150,25 +140,32 @@ static void test_parse(void **state)
     static const char text[] =
         "CPU:0 [LOST 3 EVENTS]\n"
         "   9.100000: x: y-1  [000] .....  6592.385189: mm_compaction_begin: zone_start=0x1\n";
-    const char *name;
-    size_t size;
-    nsec_t time = 0;
+    struct trace_line line;
     const nsec_t at = 6592385189000;
     (void)state;
     // A task's name that looks like a time does not count where the time cannot be.
-    assert_true(kmem_watch_parse(text, sizeof(text) - 1, at - 5, at + 5, &time, &name, &size));
-    assert_int_equal(time, at);
-    assert_int_equal(size, strlen("mm_compaction_begin"));
-    assert_memory_equal(name, "mm_compaction_begin", size);
-    assert_false(
-        kmem_watch_parse(text, sizeof(text) - 1, at + 2000, at + 3000, &time, &name, &size));
+    assert_true(kmem_watch_parse(text, sizeof(text) - 1, at - 5, at + 5, &line));
+    assert_int_equal(line.time, at);
+    assert_true(text_eq(line.event, TEXT("mm_compaction_begin")));
+    assert_true(text_eq(line.task, TEXT("9.100000: x: y-1")));
+    assert_true(text_eq(line.arguments, TEXT(" zone_start=0x1")));
+    // The text has whole microseconds: the time of an event may seem to be before the watch.
+    assert_true(kmem_watch_parse(text, sizeof(text) - 1, at + 999, at + 2000, &line));
+    assert_int_equal(line.time, at + 999);
+    assert_false(kmem_watch_parse(text, sizeof(text) - 1, at + 2000, at + 3000, &line));
     for (size_t n = 0; n < 80; n++) { // cut anywhere
         char *copy = memcpy(test_malloc(n + 1), text, n);
-        kmem_watch_parse(copy, n, 0, NSEC_MAX, &time, &name, &size);
+        kmem_watch_parse(copy, n, 0, NSEC_MAX, &line);
         test_free(copy);
     }
-    assert_false(kmem_watch_parse("99999999999999999999.000000: a: b", 33, 0, NSEC_MAX, &time,
-                                  &name, &size));
+    // In a name at its place, not even a time that fits counts.
+    static const char named[] =
+        "    5.000000: x:-78      [000] .....     5.000100: mm_compaction_begin: a";
+    assert_true(kmem_watch_parse(named, sizeof(named) - 1, 0, NSEC_MAX, &line));
+    assert_true(text_eq(line.event, TEXT("mm_compaction_begin")));
+    assert_true(text_eq(line.name, TEXT("5.000000: x:")));
+    assert_int_equal(line.pid, 78);
+    assert_false(kmem_watch_parse("99999999999999999999.000000: a: b", 33, 0, NSEC_MAX, &line));
 }
 
 static void test_psi_texts(void **state)

@@ -211,7 +211,7 @@ static void code_is_found_by_records_and_by_proc(void **state)
     record = (struct perf_record){.kind = PERF_EXECUTED, .pid = 80, .named.name = "new"};
     perf_tasks_note(&p.tasks, &record);
     assert_int_equal(frame_at(&p, 80, 0x1010)->file, CODE_NOWHERE);
-    assert_false(perf_tasks_get(&p.tasks, 80)->is_made_code);
+    assert_false(perf_tasks_get(&p.tasks, 80)->has_made_code);
     record = mapped(80, 0x1000, "/usr/bin/new");
     perf_tasks_note(&p.tasks, &record);
     frame = frame_at(&p, 80, 0x1010);
@@ -222,7 +222,7 @@ static void code_is_found_by_records_and_by_proc(void **state)
     frame = frame_at(&p, 80, 0x9010);
     assert_int_equal(frame->file, CODE_NOWHERE);
     assert_int_equal(frame->offset, 0x9010);
-    assert_true(perf_tasks_get(&p.tasks, 80)->is_made_code);
+    assert_true(perf_tasks_get(&p.tasks, 80)->has_made_code);
     record = (struct perf_record){.kind = PERF_EXITED, .pid = 80, .tid = 80};
     perf_tasks_note(&p.tasks, &record);
     assert_int_equal(p.tasks.n, 1);

@@ -72,7 +72,7 @@ static inline void remove_tree(const struct source_fixture *f, const char *path)
 {
     char full[160];
     snprintf(full, sizeof(full), "%s/%s", f->root, path);
-    assert_int_equal(nftw(full, fixture_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(temp_folder_remove(full), 0);
 }
 
 // Sets `ret` to the latest name that the trace gives to a process (field: processes) or thread

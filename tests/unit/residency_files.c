@@ -2,7 +2,6 @@
 //
 // Which files are found: real temporary trees, and a /proc made of plain files and links.
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "common/str.h"
 #include "producer/ground/maps.h"
 #include "producer/sources/residency/file_set.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/temp_folder.h"
 
 static char root[PATH_MAX];
 
@@ -60,18 +59,10 @@ static int setup(void **state)
     return mkdtemp(root) ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static int teardown(void **state)
 {
     (void)state;
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return temp_folder_remove(root);
 }
 
 static struct file_set *scan(const struct file_set_options *options)

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@
 #include "producer/trace/packet_writer.h"
 #include "protos/fields.h"
 #include "tests/unit/grid_span.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/temp_folder.h"
 
 struct source_fixture {
     char root[64], proc[80], sys[80];
@@ -52,8 +51,7 @@ static inline void fixture_init(struct source_fixture *f, const char *class_name
                                 size_t buffer_bytes)
 {
     memset(f, 0, sizeof(*f));
-    strcpy(f->root, "/tmp/mmtrace-unit-XXXXXX");
-    assert_non_null(mkdtemp(f->root));
+    temp_folder_make(f->root);
     snprintf(f->proc, sizeof(f->proc), "%s/proc", f->root);
     snprintf(f->sys, sizeof(f->sys), "%s/sys", f->root);
     assert_int_equal(mkdir(f->proc, 0755), 0);
@@ -77,13 +75,6 @@ static inline void fixture_init(struct source_fixture *f, const char *class_name
     assert_non_null(f->class);
 }
 
-static inline int fixture_remove(const char *path, const struct stat *st, int type,
-                                 struct FTW *where)
-{
-    (void)st, (void)type, (void)where;
-    return remove(path);
-}
-
 static inline void fixture_done(struct source_fixture *f)
 {
     f->source = f->class->close(f->source);
@@ -93,26 +84,14 @@ static inline void fixture_done(struct source_fixture *f)
     packet_buffer_free(f->buffer);
     loop_free(f->loop);
     strbuf_done(&f->log_text);
-    nftw(f->root, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
+    temp_folder_remove(f->root);
 }
 
 // Writes `size` bytes as ROOT/path ("proc/vmstat"); directories are made as needed.
 static inline void fixture_write(const struct source_fixture *f, const char *path,
                                  const void *bytes, size_t size)
 {
-    char full[PATH_MAX];
-    snprintf(full, sizeof(full), "%s/%s", f->root, path);
-    for (char *slash = full + strlen(f->root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(full, 0755);
-        *slash = '/';
-    }
-    // Written in place, as the kernel's files change: a reader with the file open sees the new
-    // text.
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
+    temp_file_write(f->root, path, bytes, size);
 }
 
 static inline void fixture_text(const struct source_fixture *f, const char *path, const char *text)

@@ -1,48 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "producer/cli/top.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/file.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/temp_folder.h"
 
-static char root[64];
+static char root[TEMP_FOLDER_MAX];
 static struct top_line lines[TOP_ROWS_MAX];
 
 static int make(void **state)
 {
     (void)state;
-    strcpy(root, "/tmp/mmtrace-unit-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int forget(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-    (void)st, (void)type, (void)where;
-    return remove(path);
+    temp_folder_make(root);
+    return 0;
 }
 
 static int unmake(void **state)
 {
     (void)state;
-    return nftw(root, forget, 16, FTW_DEPTH | FTW_PHYS);
+    return temp_folder_remove(root);
 }
 
 static void put(const char *path, const char *text)
 {
-    char full[256], folder[256];
-    snprintf(full, sizeof(full), "%s/%s", root, path);
-    snprintf(folder, sizeof(folder), "%s", full);
-    *strrchr(folder, '/') = '\0';
-    assert_int_equal(folder_make(folder, 0755), 0);
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    temp_file_write(root, path, text, strlen(text));
 }
 
 static void put_process(int pid, const char *name, unsigned long start, unsigned long rss)

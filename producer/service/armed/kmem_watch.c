@@ -64,45 +64,18 @@ DEFINE_CLEANUP(watch_freep, struct kmem_watch, kmem_watch_free);
 
 // -- parsing the kernel's texts --
 
-// Parses "... [001] .....  6592.385189: mm_compaction_begin: ...". The task's name in front may
-// contain anything.
-static bool parse_line(const char *line, const char *end, nsec_t earliest, nsec_t latest,
-                       nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
-{
-    for (const char *at = line; at < end; at++) {
-        const char *cursor = at;
-        uint64_t sec, usec;
-        if ((at > line && at[-1] != ' ') || *at < '0' || *at > '9' ||
-            !str_scan_u64(&cursor, end, &sec) || sec > (uint64_t)(INT64_MAX / NSEC_PER_SEC - 1) ||
-            end - cursor < 9 || *cursor != '.')
-            continue;
-        const char *fraction = ++cursor;
-        if (*cursor < '0' || *cursor > '9' || !str_scan_u64(&cursor, end, &usec) ||
-            cursor - fraction != 6 || end - cursor < 3 || cursor[0] != ':' || cursor[1] != ' ')
-            continue;
-        const char *name = cursor + 2;
-        const char *colon = memchr(name, ':', (size_t)(end - name));
-        nsec_t time = (nsec_t)sec * NSEC_PER_SEC + (nsec_t)usec * NSEC_PER_USEC;
-        // The text has only whole microseconds.
-        if (!colon || colon == name || time < earliest - NSEC_PER_USEC || time > latest)
-            continue;
-        *ret_time = time < earliest ? earliest : time;
-        *ret_name = name;
-        *ret_name_size = (size_t)(colon - name);
-        return true;
-    }
-    return false;
-}
-
 bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t latest,
-                      nsec_t *ret_time, const char **ret_name, size_t *ret_name_size)
+                      struct trace_line *ret)
 {
     const char *end = text + size;
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *line_end = newline ? newline : end;
-        if (parse_line(text, line_end, earliest, latest, ret_time, ret_name, ret_name_size))
+        // The text has only whole microseconds.
+        if (trace_line_parse(text, line_end, earliest - NSEC_PER_USEC, latest, ret)) {
+            ret->time = ret->time < earliest ? earliest : ret->time;
             return true;
+        }
         text = line_end + 1;
     }
     return false;
@@ -213,27 +186,6 @@ void kmem_watch_rest_until(struct kmem_watch *watch, nsec_t until)
     close_all_psi(watch);
 }
 
-// Copies the parts around the time out of "  a task-12  [001] .....  6592.385189: mark_victim:
-// pid=12 comm=a task". `name` points at the event's name in the line.
-static void describe(const char *text, const char *end, const char *name, size_t name_size,
-                     char ret[KMEM_WATCH_DETAIL_MAX])
-{
-    const char *start = memrchr(text, '\n', (size_t)(name - text));
-    start = start ? start + 1 : text;
-    const char *line_end = memchr(name, '\n', (size_t)(end - name));
-    const char *args = name + name_size + 1,
-               *task_end = memrchr(start, '[', (size_t)(name - start));
-    line_end = line_end ? line_end : end;
-    while (start < name && *start == ' ')
-        start++;
-    while (task_end && task_end > start && task_end[-1] == ' ')
-        task_end--;
-    int task_size = task_end ? (int)(task_end - start) : 0;
-    int args_size = args < line_end ? (int)(line_end - args) : 0;
-    snprintf(ret, KMEM_WATCH_DETAIL_MAX, "%s%.*s%s%.*s", task_size > 0 ? " by " : "",
-             task_size > 0 ? task_size : 0, start, args_size > 0 ? ":" : "", args_size, args);
-}
-
 static void pipe_ready(void *userdata)
 {
     struct kmem_watch *watch = userdata;
@@ -245,15 +197,15 @@ static void pipe_ready(void *userdata)
         return;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     struct kmem_watch_hit found = {.time = now, .what = watch->events[0]};
-    const char *name;
-    size_t size;
-    if (kmem_watch_parse(text, (size_t)n, watch->armed_at, now, &found.time, &name, &size)) {
-        for (size_t i = 0; i < watch->n_events; i++) {
-            const char *known = strchr(watch->events[i], '/') + 1;
-            if (strlen(known) == size && memcmp(known, name, size) == 0)
+    struct trace_line line;
+    if (kmem_watch_parse(text, (size_t)n, watch->armed_at, now, &line)) {
+        found.time = line.time;
+        for (size_t i = 0; i < watch->n_events; i++)
+            if (text_eq(text_from(strchr(watch->events[i], '/') + 1), line.event))
                 found.what = watch->events[i];
-        }
-        describe(text, text + n, name, size, found.detail);
+        snprintf(found.detail, sizeof(found.detail), "%s%.*s%s%.*s", line.task.size ? " by " : "",
+                 (int)line.task.size, line.task.at, line.arguments.size ? ":" : "",
+                 (int)line.arguments.size, line.arguments.at);
     }
     hit(watch, now, &found);
 }

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/nsec.h"
 #include "producer/ground/loop.h"
+#include "producer/sources/ftrace/trace_line.h"
 #include "producer/sources/source.h"
 
 #define KMEM_WATCH_PSI_DEFAULT "some 150000 1000000" // 150 ms of stalls in one second
@@ -69,7 +70,7 @@ uint64_t kmem_watch_hits(const struct kmem_watch *watch);
 // time in proportion.
 int kmem_watch_check_psi(const char *text, struct err *err);
 
-// Finds the first event with a time within [earliest, latest] in the `size` bytes of `text`, in the
-// format of trace_pipe. *ret_name points into `text`. Returns false without an event.
+// Finds the first event with a time within [earliest, latest] in the `size` bytes of `text`, lines
+// of trace_pipe. Returns false without an event.
 bool kmem_watch_parse(const char *text, size_t size, nsec_t earliest, nsec_t latest,
-                      nsec_t *ret_time, const char **ret_name, size_t *ret_name_size);
+                      struct trace_line *ret);
