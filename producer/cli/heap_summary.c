@@ -13,14 +13,12 @@
 #include "producer/cli/heap_summary.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -29,7 +27,6 @@
 #include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
 
-#define TRACE_MAX  ((size_t)1 << 31)
 #define ROWS       20
 #define ROWS_FEW   3
 #define SMALL_PART 100 // a small part is less than 1/100
@@ -214,8 +211,9 @@ static int read_profile(struct summary *s, const struct wire_field *message)
     return r;
 }
 
-static int read_packet(struct summary *s, struct wire_reader packet)
+static int read_packet(void *userdata, struct wire_reader packet)
 {
+    struct summary *s = userdata;
     struct wire_reader reader = packet;
     struct wire_field f;
     int r = 0;
@@ -322,17 +320,9 @@ int heap_summary_print(const char *path, FILE *out, size_t *ret_processes, struc
 {
     struct strbuf trace CLEANUP(strbuf_done) = {0};
     struct summary s CLEANUP(summary_done) = {0};
-    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : fd_read_all(fd, TRACE_MAX, &trace);
+    int r = trace_packets_read(path, &trace, read_packet, &s, err);
     if (r < 0)
-        return err_errno(err, r, "%s", path);
-    struct wire_reader reader = wire_reader_over(trace.text, trace.size);
-    struct wire_field f;
-    while (r == 0 && wire_next(&reader, &f))
-        if (f.number == PB_Trace_packet)
-            r = read_packet(&s, wire_sub(&f));
-    if (r < 0)
-        return err_errno(err, r, "%s", path);
+        return r;
     *ret_processes = s.pids.n;
     if (out && s.pids.n > 0)
         print_rows(&s, out);

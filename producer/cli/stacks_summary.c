@@ -7,18 +7,15 @@
 #include "producer/cli/stacks_summary.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "producer/cli/trace_stacks.h"
 #include "protos/fields.h"
 
-#define TRACE_MAX ((size_t)1 << 31)
-#define ROWS      20
+#define ROWS 20
 
 struct stacks_row {
     uint32_t name;
@@ -158,8 +155,9 @@ static void read_defaults(struct stacks_event *event, const struct wire_field *m
         strbuf_addf(&event->name, ", one sample for %" PRIu64, period.value);
 }
 
-static int read_packet(struct stacks_event_vec *events, struct wire_reader packet)
+static int read_packet(void *userdata, struct wire_reader packet)
 {
+    struct stacks_event_vec *events = userdata;
     struct wire_reader reader = packet;
     struct wire_field f;
     uint64_t sequence = 0, flags = 0;
@@ -223,17 +221,9 @@ int stacks_summary_print(const char *path, FILE *out, uint64_t *ret_samples, str
     struct strbuf trace CLEANUP(strbuf_done) = {0};
     struct stacks_event_vec events CLEANUP(events_done) = {0};
     struct demangler demangler CLEANUP(demangler_done) = {0};
-    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : fd_read_all(fd, TRACE_MAX, &trace);
+    int r = trace_packets_read(path, &trace, read_packet, &events, err);
     if (r < 0)
-        return err_errno(err, r, "%s", path);
-    struct wire_reader reader = wire_reader_over(trace.text, trace.size);
-    struct wire_field f;
-    while (r == 0 && wire_next(&reader, &f))
-        if (f.number == PB_Trace_packet)
-            r = read_packet(&events, wire_sub(&f));
-    if (r < 0)
-        return err_errno(err, r, "%s", path);
+        return r;
     *ret_samples = 0;
     vec_foreach(&events, event) {
         *ret_samples += (*event)->n_samples;

@@ -5,13 +5,17 @@
 #include "producer/cli/trace_stacks.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/file.h"
 #include "protos/fields.h"
 
 #define NAME_SHOWN 200
+#define TRACE_MAX  ((size_t)1 << 31)
 
 static const struct {
     uint32_t field, iid;
@@ -35,6 +39,22 @@ void trace_stacks_done(struct trace_stacks *s)
     text_vec_done(&s->messages);
     for (size_t i = 0; i < STACKS_KINDS; i++)
         map64_done(&s->index[i]);
+}
+
+int trace_packets_read(const char *path, struct strbuf *trace,
+                       int (*take)(void *userdata, struct wire_reader packet), void *userdata,
+                       struct err *err)
+{
+    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : fd_read_all(fd, TRACE_MAX, trace);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
+    struct wire_reader reader = wire_reader_over(trace->text, trace->size);
+    struct wire_field f;
+    while (r == 0 && wire_next(&reader, &f))
+        if (f.number == PB_Trace_packet)
+            r = take(userdata, wire_sub(&f));
+    return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 
 void message_numbers(struct text message, const struct wanted *wanted)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/err.h"
 #include "common/mangled.h"
 #include "common/map.h"
 #include "common/str.h"
@@ -17,6 +18,13 @@
 #include "common/wire.h"
 
 VEC_DEFINE(text_vec, struct text);
+
+// Reads the file at `path` into `trace`, which is empty, and calls `take` for each packet until it
+// returns a negative errno. Packets are valid as long as `trace`. Returns 0 or a negative errno
+// with text.
+int trace_packets_read(const char *path, struct strbuf *trace,
+                       int (*take)(void *userdata, struct wire_reader packet), void *userdata,
+                       struct err *err);
 
 // Messages of InternedData stay in place in the trace, and are found by their id.
 enum {

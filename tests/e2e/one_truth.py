@@ -35,7 +35,7 @@ SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor
 DIFFERENCES = pathlib.Path(__file__).with_name("one_truth.csv")
 SHOWN = 8  # differing rows of a table
 # Each program has stats of its own. Either may leave out stats that are 0.
-OWN_STATS = "value = 0 OR name LIKE 'mmsql%'"
+DROPPED = {"stats": "value = 0 OR name LIKE 'mmsql%'"}
 ERRORS = (
     "SELECT name FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') GROUP BY name")
 
@@ -76,18 +76,6 @@ class Difference:
         return left
 
 
-def question(table, columns):
-    where = f" WHERE NOT ({OWN_STATS})" if table == "stats" else ""
-    parts = []
-    for column in columns:
-        value = test_peer.expression(table, column)
-        if value is not None:
-            parts.append(
-                f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(iif(typeof({value}) = "
-                f"'real', printf('%.15g', {value}), CAST({value} AS TEXT))) END")
-    return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
-
-
 def readable(line):
     fields = []
     for word in line.split(" "):
@@ -108,7 +96,7 @@ class Comparison:
     def __init__(self):
         with open(DIFFERENCES, encoding="utf-8", newline="") as file:
             self.differences = [Difference(row) for row in csv.DictReader(file)]
-        self.questions = {table: question(table, columns)
+        self.questions = {table: test_peer.question(table, columns, DROPPED)
                           for table, columns in sorted(test_peer.tables().items())}
         self.recordings = self.tables = self.rows = self.unexplained = 0
 

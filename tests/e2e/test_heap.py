@@ -100,6 +100,19 @@ class Heap(Recorders):
     def attach(self, pid, cpu_s=0.1, options=()):
         return attach(self.trace, pid, cpu_s, options)
 
+    def check_two_recorders(self, process, said):
+        """The second recorder of a process is refused. The first says `said` when it has begun."""
+        command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
+        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+            self.until_said(first, said)
+            second = self.attach(process.pid)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn("profiled already", second.stderr)
+            self.assertGreater(self.stat("heapprofd_rejected_concurrent"), 0)
+            first.send_signal(signal.SIGINT)
+            first.communicate(timeout=60)
+            self.assertEqual(first.returncode, 0)
+
     def check_unchanged(self, *argv, options=("-i", "64"), **more):
         """The program prints the same with and without a profile, and is sampled."""
         plain = run(*argv, **more)
@@ -636,16 +649,7 @@ class Attach(Heap):
 
     def test_two_recorders(self):
         process = self.start_work()
-        command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
-        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
-            self.until_said(first, "attached")
-            second = self.attach(process.pid)
-            self.assertEqual(second.returncode, 1)
-            self.assertIn("profiled already", second.stderr)
-            self.assertGreater(self.stat("heapprofd_rejected_concurrent"), 0)
-            first.send_signal(signal.SIGINT)
-            first.communicate(timeout=60)
-            self.assertEqual(first.returncode, 0)
+        self.check_two_recorders(process, "attached")
         self.end_work(process)
 
     def check_refused(self, process, text):

@@ -309,16 +309,7 @@ class Dormant(Heap):
 
     def test_two_recorders(self):
         process = self.begin("python3", "-c", WORK)
-        command = [str(MMTRACE), "heap", "-o", str(self.dir / "first"), "-p", str(process.pid)]
-        with lib.Popen(command, stderr=subprocess.PIPE, text=True) as first:
-            self.until_said(first, "woken")
-            second = self.attach(process.pid)
-            self.assertEqual(second.returncode, 1)
-            self.assertIn("profiled already", second.stderr)
-            self.assertGreater(self.stat("heapprofd_rejected_concurrent"), 0)
-            first.send_signal(signal.SIGINT)
-            first.communicate(timeout=60)
-            self.assertEqual(first.returncode, 0)
+        self.check_two_recorders(process, "woken")
         self.check_end(process)
 
     def test_by_name_and_children_that_fork(self):

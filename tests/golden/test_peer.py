@@ -229,7 +229,8 @@ def tables():
     return columns | MORE
 
 
-def question(table, columns):
+def question(table, columns, dropped):
+    """The rows of a table as lines, without those that dropped[table] selects."""
     parts = []
     for column in columns:
         value = expression(table, column)
@@ -237,7 +238,7 @@ def question(table, columns):
             parts.append(
                 f"'{column}=' || CASE WHEN {value} IS NULL THEN '-' ELSE hex(iif(typeof({value}) = "
                 f"'real', printf('%.15g', {value}), CAST({value} AS TEXT))) END")
-    where = f" WHERE NOT ({DROPPED[table]})" if table in DROPPED else ""
+    where = f" WHERE NOT ({dropped[table]})" if table in dropped else ""
     return f"SELECT {(' || ' + repr(' ') + ' || ').join(parts)} AS line FROM {table} AS x{where}"
 
 
@@ -288,7 +289,7 @@ def peer_tables(shell, trace, questions):
 def compare(shell, db, trace, name, columns):
     """The number of tables that differ."""
     failed = 0
-    questions = {table: question(table, names) for table, names in sorted(columns.items())}
+    questions = {table: question(table, names, DROPPED) for table, names in sorted(columns.items())}
     for table, (want, error) in peer_tables(shell, trace, questions).items():
         sql = questions[table]
         if error is not None:

@@ -194,24 +194,13 @@ static void set_all(const struct names_asked *asked, uint32_t from, uint32_t nam
 
 static void take_names(const struct names_asked *asked, const uint8_t *bytes, size_t size)
 {
-    struct names_answer answer = {0};
-    size_t at = sizeof(answer);
-    if (size >= at)
-        memcpy(&answer, bytes, sizeof(answer));
+    struct names_reader reader = names_reader_over(bytes, size);
+    struct text name;
     uint32_t i = 0;
-    for (; i < answer.n && i < asked->n; i++) {
-        uint16_t n;
-        if (size - at < sizeof(n))
-            break;
-        memcpy(&n, bytes + at, sizeof(n));
-        at += sizeof(n);
-        if (n != NAMES_NONE && n > size - at)
-            break;
+    for (; i < asked->n && names_reader_next(&reader, &name); i++) {
         struct book_frame *frame = &asked->book->frames.items[asked->frames[i]];
-        frame->name = n == NAMES_NONE
-                          ? NAME_MISSING
-                          : keep_text(asked->names, asked->client, (const char *)bytes + at, n);
-        at += n == NAMES_NONE ? 0 : n;
+        frame->name =
+            name.at ? keep_text(asked->names, asked->client, name.at, name.size) : NAME_MISSING;
     }
     set_all(asked, i, i > 0 ? STRSET_NONE : NAME_MISSING); // the others did not fit
 }

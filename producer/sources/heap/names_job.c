@@ -357,3 +357,29 @@ void names_find_job(struct foreign_worker *worker, struct foreign_request *reque
     }
     ret->result = r;
 }
+
+struct names_reader names_reader_over(const uint8_t *bytes, size_t size)
+{
+    struct names_reader reader = {.next = bytes, .end = bytes};
+    if (size < sizeof(reader.answer))
+        return reader;
+    reader.end += size;
+    memcpy(&reader.answer, bytes, sizeof(reader.answer));
+    reader.next += sizeof(reader.answer);
+    return reader;
+}
+
+bool names_reader_next(struct names_reader *reader, struct text *ret)
+{
+    uint16_t n;
+    if (reader->answer.n == 0 || (size_t)(reader->end - reader->next) < sizeof(n))
+        return false;
+    memcpy(&n, reader->next, sizeof(n));
+    const uint8_t *name = reader->next + sizeof(n);
+    if (n != NAMES_NONE && n > reader->end - name)
+        return false;
+    *ret = n == NAMES_NONE ? (struct text){0} : (struct text){(const char *)name, n};
+    reader->next = name + ret->size;
+    reader->answer.n--;
+    return true;
+}

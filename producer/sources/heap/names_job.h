@@ -4,9 +4,11 @@
 #pragma once
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/text.h"
 #include "producer/foreign/job.h"
 #include "producer/heap/elf_symbols.h"
 
@@ -38,6 +40,17 @@ struct names_answer {
     uint32_t n;
     struct elf_code code; // of the file
 };
+
+// The recorder's part: walks over the names of an answer, which may be malformed.
+struct names_reader {
+    struct names_answer answer; // all zero if the bytes are too few
+    const uint8_t *next, *end;  // borrowed: the unread bytes
+};
+struct names_reader names_reader_over(const uint8_t *bytes, size_t size);
+
+// Sets *ret to the name of the next address, or to no text if the address has no name. Returns
+// false at the end and at damage.
+bool names_reader_next(struct names_reader *reader, struct text *ret);
 
 // Request: a process's root, as the descriptor. Answer: a uint64_t, the root's number.
 void names_hold_job(struct foreign_worker *worker, struct foreign_request *request,

@@ -49,7 +49,7 @@ int perf_code_init(struct perf_code *code, struct foreign_helper *helper, const 
     budget_init(&code->bytes, &(struct budget_limits){.what = "bytes of names",
                                                       .each_max = NAME_BYTES_EACH,
                                                       .all_max = NAME_BYTES_ALL});
-    // The first two files are none.
+    // CODE_NOWHERE and CODE_KERNEL.
     for (uint32_t i = 0; i < CODE_FIRST; i++)
         if (strset_add(&code->keys, (const char *)&i, sizeof(i)) == STRSET_NONE ||
             code_file_vec_push(&code->files, (struct code_file){.is_done = true}) < 0)
@@ -299,13 +299,13 @@ static uint32_t keep_text(struct perf_code *code, const struct code_file *file, 
     return id == STRSET_NONE ? CODE_NAME_MISSING : id;
 }
 
-// Sets the name of the first frame that waits.
+// Sets the name of waiting frame number `i`.
 static void name_first(struct perf_code *code, struct code_file *file, size_t i, uint32_t name)
 {
     code->frames.items[file->to_name.items[i]].name = name;
 }
 
-// Takes the first `n` frames from those that wait.
+// Removes the first `n` of the waiting frames.
 static void drop_first(struct code_file *file, size_t n)
 {
     struct code_frames *waits = &file->to_name;
@@ -313,7 +313,7 @@ static void drop_first(struct code_file *file, size_t n)
     waits->n -= n;
 }
 
-// All frames that wait stay without a name, and those that follow, too.
+// Leaves the waiting frames and all later frames of the file without a name.
 static void give_up(struct perf_code *code, struct code_file *file)
 {
     for (size_t i = 0; i < file->to_name.n; i++)
@@ -335,24 +335,13 @@ static void take_names(struct perf_code *code, const struct names_call *call, co
                        size_t size)
 {
     struct code_file *file = &code->files.items[call->file];
-    struct names_answer answer = {0};
-    size_t at = sizeof(answer), i = 0;
-    if (size >= at)
-        memcpy(&answer, bytes, sizeof(answer));
-    take_code(file, &answer.code);
-    for (; i < answer.n && i < call->n && i < file->to_name.n; i++) {
-        uint16_t n;
-        if (size - at < sizeof(n))
-            break;
-        memcpy(&n, bytes + at, sizeof(n));
-        at += sizeof(n);
-        if (n != NAMES_NONE && n > size - at)
-            break;
+    struct names_reader reader = names_reader_over(bytes, size);
+    struct text name;
+    size_t i = 0;
+    take_code(file, &reader.answer.code);
+    for (; i < call->n && i < file->to_name.n && names_reader_next(&reader, &name); i++)
         name_first(code, file, i,
-                   n == NAMES_NONE ? CODE_NAME_MISSING
-                                   : keep_text(code, file, (const char *)bytes + at, n));
-        at += n == NAMES_NONE ? 0 : n;
-    }
+                   name.at ? keep_text(code, file, name.at, name.size) : CODE_NAME_MISSING);
     if (i == 0 && file->to_name.n > 0) // an answer without names would be asked for again
         name_first(code, file, i++, CODE_NAME_MISSING);
     drop_first(file, i);

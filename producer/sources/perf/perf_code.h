@@ -17,12 +17,12 @@
 #include "producer/heap/elf_symbols.h"
 #include "producer/sources/heap/names_roots.h"
 
-// Files that are none.
+// Numbers that stand in the place of a file's.
 #define CODE_NOWHERE 0 // code without a file: frames keep their addresses
 #define CODE_KERNEL  1 // offsets are numbers of functions (perf_kernel.h)
 #define CODE_FIRST   2
 
-// Whose files they are. Two owners never share a file: each is read with the owner's rights.
+// The owner of files. Two owners never share a code_file: a file is read with its owner's rights.
 struct code_owner {
     uint32_t root; // index plus one; 0: not known
     struct foreign_ids ids;
@@ -45,7 +45,7 @@ struct code_file {
     struct code_frames {
         uint32_t *items;
         size_t n, capacity;
-    } to_name;    // frames without an answer; those in front are asked
+    } to_name;    // frames without an answer; the request has the first of them
     uint64_t iid; // for use by the writer
 };
 

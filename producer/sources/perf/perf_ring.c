@@ -88,7 +88,7 @@ void perf_rings_begin(struct perf_ring_vec *rings, const struct perf_layout *lay
         ring->head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
         ring->tail = page->data_tail;
         if (ring->head - ring->tail > ring->data_size)
-            ring->tail = ring->head; // never so, unless the page was written to
+            ring->tail = ring->head; // only if another program wrote to the page
         record_next(ring, layout);
     }
 }

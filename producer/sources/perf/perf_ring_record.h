@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads one record of the kernel's perf ring. A record comes from the kernel, but parts of it are
-// of programs: paths, stacks, registers. Every size is checked against the record.
+// Reads one record of the kernel's perf ring. The kernel writes the records, but programs choose
+// their paths, stacks and registers. Every size is checked against the record.
 #pragma once
 
 #include <stdbool.h>

@@ -45,9 +45,9 @@ struct perf_settings {
     const int32_t *pids, *exclude_pids; // borrowed from the config, as the next members
     char *const *cmdlines, *const *exclude_cmdlines;
     size_t n_pids, n_exclude_pids, n_cmdlines, n_exclude_cmdlines;
-    bool descendants;      // processes that the chosen ones start are sampled, too
-    uint32_t n_additional; // further programs that are taken as they come
-    uint32_t n_shards;     // one of so many parts of all processes is sampled; 0: all are
+    bool descendants;      // processes that chosen processes start are sampled, too
+    uint32_t n_additional; // so many other programs are sampled, the first to appear
+    uint32_t n_shards;     // number of parts of all processes, of which one is sampled; 0: all
 };
 
 int perf_settings_read(const struct source_roots *roots, const Pb__PerfEventConfig *config,

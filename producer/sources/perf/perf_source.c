@@ -55,12 +55,12 @@ struct perf_source {
     struct perf_ring_vec rings;
     struct perf_ring_io_vec ios;
     struct loop_timer *timer;
-    nsec_t to_boot; // what is added to a record's time
+    nsec_t to_boot; // the difference from a record's time to boot time
     struct perf_kernel kernel;
     struct perf_code code;
     struct perf_tasks tasks;
     struct perf_writer writer;
-    // Samples that wait, one behind the other.
+    // Waiting samples, one after the other.
     uint8_t *waiting;
     size_t waiting_size, waiting_capacity, sample_size;
     bool is_started, has_ended, is_kernel_read, is_limited;
@@ -206,7 +206,7 @@ static size_t frames_of_chain(struct perf_source *perf, const struct perf_record
             is_first = true;
             continue;
         }
-        // A return address belongs to the call in front of it.
+        // A return address belongs to the call before it.
         uint64_t pc = address - !is_first;
         uint32_t frame = CODE_STACK_NONE;
         is_first = false;
@@ -257,13 +257,13 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
         free(skipped);
         return;
     }
-    bool was_made_code = task->is_made_code;
+    bool had_made_code = task->has_made_code;
     size_t n = frames_of_chain(perf, record, task, frames);
     if (n > 0)
         to->stack = perf_code_stack(&perf->code, frames, n);
     pid_feed_publish(perf->env.pids, (int32_t)record->pid);
     pid_feed_publish(perf->env.pids, (int32_t)record->tid);
-    if (task->is_made_code && !was_made_code) // perf maps name what it made
+    if (task->has_made_code && !had_made_code) // a perf map has the names of such code
         pid_feed_profiled(perf->env.pids, task->pid);
 }
 
@@ -547,7 +547,7 @@ static void settle(struct perf_source *perf, nsec_t time)
     if (perf->settings.poll_period || perf->has_ended)
         return;
     rings_read(perf);
-    if (perf->is_limited && perf->is_started) // the first round's samples become sure
+    if (perf->is_limited && perf->is_started) // a second round decides the doubtful samples
         rings_read(perf);
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + time;
     while (perf->waiting_size > 0 && perf->code.n_calls > 0 &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that begins after the recording tells its code by records: fork copies the parent's
+// Records tell the code of processes that begin during the recording: fork copies the parent's
 // mappings, exec forgets all. For older processes /proc/PID/maps is read at their first sample.
-// Only code is noted. A later mapping replaces what was under it.
+// Only code is noted. A later mapping replaces earlier mappings at the same addresses.
 //
 // The scope of a process is decided at its first sample, and again when it executes another
 // program. A process that cannot be judged any more, because it has ended, is left out if the
@@ -140,7 +140,7 @@ static void mapping_add(struct perf_tasks *tasks, struct perf_task *task,
     owner_find(tasks, task);
     if (task->mappings.n >= MAPPINGS_MAX) {
         mappings_forget(task);
-        task->has_mappings = false; // /proc has those that are left
+        task->has_mappings = false; // /proc has the mappings that still exist
         return;
     }
     struct task_mapping is = {.file = perf_code_file(tasks->code, &task->owner, mapping),
@@ -206,7 +206,7 @@ static void note_executed(struct perf_tasks *tasks, const struct perf_record *re
     task->has_mappings = true;
     if (task->has_owner == TASK_OWNER_KNOWN)
         task->has_owner = TASK_OWNER_FORMER;
-    task->is_made_code = false;
+    task->has_made_code = false;
     task->scope = TASK_UNDECIDED;
     task->is_chosen &= tasks->settings->descendants;
 }
@@ -398,7 +398,7 @@ uint32_t perf_task_frame(struct perf_tasks *tasks, struct perf_task *task, uint6
         frame =
             perf_code_frame(tasks->code, mapping->file, address - mapping->start + mapping->offset);
     } else {
-        task->is_made_code |= mapping != NULL;
+        task->has_made_code |= mapping != NULL;
         frame = perf_code_frame(tasks->code, CODE_NOWHERE, address);
     }
     if (frame == CODE_STACK_NONE)

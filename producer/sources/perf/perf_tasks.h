@@ -37,9 +37,9 @@ enum task_owner {
 struct perf_task {
     int32_t pid;
     enum task_scope scope;
-    bool is_chosen;    // named by the config, or started by such a process
-    bool has_mappings; // all code that the process has mapped is known
-    bool is_made_code; // was in code that it made at run time
+    bool is_chosen;     // named by the config, or started by such a process
+    bool has_mappings;  // all code that the process has mapped is known
+    bool has_made_code; // a sample was in code that the process made at run time
     enum task_owner has_owner;
     struct code_owner owner;
     struct code_map code; // numbers of mappings
@@ -59,7 +59,7 @@ struct perf_tasks {
     clockid_t clock; // of the records
 
     struct map64 by_pid;      // -> struct perf_task
-    struct strset additional; // programs that were taken as they came
+    struct strset additional; // programs that were not chosen: the first to appear
     struct strset names;      // of tasks
     struct map64 name_of;     // thread -> number in `names`
     size_t n;
