@@ -19,10 +19,10 @@
 
 static void overview(const struct program *program)
 {
-    printf("usage: %s ", program->name);
-    for (const char *c = program->noun; *c; c++)
-        putchar(toupper((unsigned char)*c));
-    printf(" ...\n\n%s\n", program->about);
+    char noun[16] = "";
+    for (size_t i = 0; program->noun[i] && i < sizeof(noun) - 1; i++)
+        noun[i] = (char)toupper((unsigned char)program->noun[i]);
+    printf("usage: %s %s ...\n\n%s\n", program->name, noun, program->about);
     for (size_t i = 0; i < program->n_verbs; i++) {
         const struct program_verb *verb = &program->verbs[i];
         if (verb->arguments)
@@ -32,10 +32,12 @@ static void overview(const struct program *program)
             printf("  %-12s%s\n", verb->name, verb->summary);
     }
     printf("\n"
-           "  -h, --help    this text; after a %s, the %s's own, as after 'help'\n"
+           "  -h, --help    this text\n"
            "  --version     the version\n"
+           "\n"
+           "'%s help %s' explains one %s.\n"
            "%s",
-           program->noun, program->noun, program->more ? program->more : "");
+           program->name, noun, program->noun, program->more ? program->more : "");
 }
 
 static int wrong_verb(const struct program *program, const char *word)

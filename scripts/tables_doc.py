@@ -43,7 +43,8 @@ own. `mmsql tables` prints the same lists.
   units, the rows that numbers refer to, and what they mean. Columns that refer to rows are declared
   as foreign keys (`PRAGMA foreign_key_list`). SQLite checks none of them unless it is told to.
 - `PRAGMA user_version` and `mmsql_version` have the version of the schema. The version grows when a
-  table or column changes its name or meaning, or goes. New tables and columns leave it as it is.
+  table or column changes its name or meaning, or is removed. New tables and columns do not change
+  the version.
 - `mmsql_trace`, `pressure_episode` and `reclaim_episode` have the wall clock as ISO 8601.
 
 ## Questions
@@ -101,8 +102,9 @@ each value instead:
 ## Differences from trace_processor
 
 If there is a trace_processor_shell, tests/golden/test_peer.py compares the public tables row by
-row. These differences are meant. "The peer" is trace_processor. With --compat, `mmsql query`
-gives the peer's answer where that is said, and `mmsql convert` makes a database that gives it.
+row. These differences are intended. "The peer" is trace_processor. Where a line
+names --compat, `mmsql query --compat` gives the peer's answer, and `mmsql convert --compat` makes a
+database that gives this answer.
 
 Values and rows:
 
@@ -114,12 +116,11 @@ Values and rows:
   repeats ucpu. They differ in traces of several machines only.
 - filedescriptor.ufd is unique, as its name says; in the peer, and with --compat, it repeats the
   number of the descriptor, so that files of several processes cannot be told apart.
-- A trace without a clock_snapshot has none. Metadata without a value are no rows.
+- A trace without a clock_snapshot has none. Metadata without a value have no row.
 - A machine beside the host does not make its clock the clock of the trace, unless the host has no
   clocks in the trace.
-- Stats of the program itself are not there, but for the time of the conversion; those of mmsql
-  begin with mmsql. `trace_diagnostics` and the messages in `trace_import_logs` have mmsql's own
-  words.
+- Stats of the peer itself are missing, except the time of the conversion. Stats of mmsql begin with
+  mmsql. `trace_diagnostics` and the messages in `trace_import_logs` have mmsql's own words.
 
 Names and texts:
 

@@ -29,8 +29,8 @@ static const char help[] =
     "With two traces the picture shows the difference: red grew, blue shrank.\n"
     "\n"
     "      --of WHAT        heap, cpu, faults, reclaim, java, or the event that was\n"
-    "                       sampled, such as 'kmem:*' (default: the first of these\n"
-    "                       that the trace has)\n"
+    "                       sampled, such as 'kmem:*'; default: the first kind\n"
+    "                       that the trace has\n"
     "  -o, --output FILE    write there; '-', the default, is standard output\n"
     "      --folded         write text instead: one line for each stack, with its\n"
     "                       weight\n"
@@ -43,8 +43,8 @@ static const char help[] =
     "      --at TS          show the state at TS (ns; default: the end of the trace)\n"
     "      --diff TS TS     show the difference between two moments: red grew, blue\n"
     "                       shrank\n"
-    "      --from TS        show samples after TS; with --at those between\n"
-    "      --by-thread      a frame for each thread, of samples\n"
+    "      --from TS        show samples after TS; with --at, between the two\n"
+    "      --by-thread      give each thread a frame (samples only)\n"
     "      --reverse-stack  innermost frames first\n"
     "      --depth-limit N  no more than N frames of a stack\n"
     "      --min-percent P  leave out frames below this part of the whole (default\n"
@@ -55,13 +55,14 @@ static const char help[] =
     "  mmsql flamegraph --of cpu --by-thread cpu.pftrace -o cpu.svg\n"
     "  mmsql flamegraph before.pftrace after.pftrace -o difference.svg\n"
     "\n"
-    "For logs of Java allocations (with one of these options, or if there is no heap\n"
-    "profile):\n"
-    "      --alloc-log      samples: thread, methods, type of the object\n"
-    "      --use-size       bytes of the sampled objects instead of samples\n"
-    "      --ignore-type    without the type\n"
-    "      --type-only      the type alone\n"
-    "      --thread-only    the thread alone\n";
+    "For logs of Java allocations (with one of these options, or if the trace has no\n"
+    "heap profile):\n"
+    "      --alloc-log      count samples; frames are thread, methods and type of the\n"
+    "                       object\n"
+    "      --use-size       count the bytes of the sampled objects instead\n"
+    "      --ignore-type    leave out the type\n"
+    "      --type-only      show only the type\n"
+    "      --thread-only    show only the thread\n";
 
 struct options {
     const char *output, *process, *heap; // borrowed; NULL: none

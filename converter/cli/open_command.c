@@ -53,7 +53,7 @@ static const char help[] =
     "\n"
     "      --report  serve the page of 'mmsql report' instead: TRACE may be any file\n"
     "                that 'mmsql report' reads\n"
-    "      --port N  listen there; the UI fetches from port 9001 alone (default)\n"
+    "      --port N  listen on port N; default: 9001, the only one that the UI uses\n"
     "  -h, --help    this text\n"
     "\n"
     "Examples:\n"

@@ -17,7 +17,7 @@ SELECT track_id AS id, uid, cluster, total_cpu_millis,
 FROM _android_cpu_per_uid t;
 
 -- CPU time that users took between two values of its counter (module android.cpu.cpu_per_uid).
---   id: Row of counter that the time begins with.
+--   id: Row of counter at the begin of the time.
 --   ts: When (ns).
 --   dur: How long until the next value (ns).
 --   track_id: Counter, see android_cpu_per_uid_track.
@@ -64,7 +64,7 @@ SELECT id, ts, utid, prio, tag, msg,
         WHERE a.arg_set_id = l.arg_set_id AND a.key = 'transport') AS transport
 FROM logs l WHERE log_source = 'systemd_journald';
 
--- Flags that Android's features hang on (module android.aflags).
+-- Flags that Android's features depend on (module android.aflags).
 CREATE VIEW android_aflags AS
 SELECT ts, package, name, flag_namespace, container, value, staged_value, permission,
        value_picked_from,

@@ -4,7 +4,8 @@
 -- a join, so that SQLite folds it into the query that uses it: a view put together by UNION ALL
 -- would be computed as a whole first. CROSS JOIN keeps the order: from a set to its fields.
 
--- Values that belong to a row of another table, a row each, found by its arg_set_id.
+-- Values that belong to rows of other tables. A row has one value; the arg_set_id of the other row
+-- finds it.
 --   id: Row.
 --   arg_set_id: The set this value belongs to; equal sets are stored once. A kernel event's set
 --     is its id.

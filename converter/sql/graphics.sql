@@ -12,7 +12,7 @@ SELECT t.id, t.name, t.type, t.parent_id, t.source_arg_set_id, t.machine_id, t.u
 FROM _track t JOIN args a ON a.arg_set_id = t.dimension_arg_set_id AND a.key = 'gpu'
 WHERE t.is_counter;
 
--- Tracks of slices of GPUs, and of what is about to be shown.
+-- Tracks of slices of GPUs, and of frames on their way to the screen.
 --   scope: The same as type.
 --   description: Description of the track.
 --   context_id: Context, where the track has one.
@@ -124,15 +124,15 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 --   layer_name: Layer.
 --   present_type: Whether the frame was shown on time.
 --   on_time_finish: 1 if the process was done with it on time.
---   gpu_composition: 1 if the GPU put it together.
+--   gpu_composition: 1 if the GPU composed the frame.
 --   jank_type: Kind of error, by Android's own judgement.
---   jank_severity_type: How bad that was.
+--   jank_severity_type: Severity of the error.
 --   prediction_type: Whether the expectation was still valid.
 --   jank_tag: Part of the system that was at fault.
 --   jank_tag_experimental: The same by newer rules.
 --   jank_score: Severity, as a number.
 --   latched_unsignaled_count: Layers that were shown before the GPU was done with them.
---   addressable_unsignaled_latch_count: Layers of which that could have been.
+--   addressable_unsignaled_latch_count: Layers that could have been shown in this way.
 --   latched_fence_state: Whether the GPU had finished the frame when it was taken.
 CREATE VIEW actual_frame_timeline_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,

@@ -3,8 +3,8 @@
 -- The story of memory, as questions are asked: who reclaimed and what it cost, rates, pressure,
 -- pins, heaps. mmtrace's own, not Perfetto's. docs/views.md has an example of each.
 
--- From when to when each machine was recorded: what is open at the end of its trace ends there,
--- whatever other traces are in the database.
+-- First and last moment of each machine's recording. Rows that are open at the end of the machine's
+-- trace end there, whatever other traces are in the database.
 --   machine_id: Machine.
 --   trace_id: Trace.
 --   start_ts: First moment with data (ns).
@@ -13,7 +13,7 @@ CREATE VIEW machine_bounds AS
 SELECT m.machine_id, m.trace_id, t.start_ts, t.end_ts FROM trace_machine m
 JOIN trace t ON t.id = m.trace_id;
 
--- Reclaim and compaction, an episode a row: what began it, who paid, and what it brought.
+-- Episodes of reclaim and compaction: the cause, the thread that did the work, and the result.
 --   kind: direct reclaim, memcg reclaim, kswapd or compaction.
 --   ts: Begin (ns).
 --   dur: How long it took (ns); if its end is not there, to the end of the thread or of its trace.
@@ -22,7 +22,7 @@ JOIN trace t ON t.id = m.trace_id;
 --   thread_name: Name of the thread.
 --   process_name: Name of the process.
 --   cause: Cause, if the trace has it.
---   allocation_order: An allocation of 2^this pages wanted the memory.
+--   allocation_order: The allocation wanted 2^allocation_order pages.
 --   gfp_flags: The kernel's flags of that allocation.
 --   reclaimed_pages: Pages that it freed (direct and memcg reclaim).
 --   scanned_pages: Pages that the scanners of compaction passed.
@@ -128,9 +128,9 @@ change AS (
 SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level,
        machine_id FROM change;
 
--- Memory of processes over time, a row for as long as a counter stayed the same. A process that has
--- ended has no memory. The window has all columns that questions name, so that SQLite reads the
--- counters of these processes alone.
+-- Memory of processes over time, a row for as long as a counter stayed the same. The rows of a
+-- process end with the process. A condition on any column of the process or its counter makes
+-- SQLite read these counters alone.
 --   ts: From when (ns).
 --   dur: Until the next reading, or the end of the process or of its trace (ns).
 --   upid: Process.
@@ -248,8 +248,8 @@ FROM numbered GROUP BY pinlist_id, file_id, run;
 --   ts: Begin of the look (ns).
 --   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   pinned_pages: Pages of the list, as far as the file has them.
---   resident_pages: The pages of these that are in the page cache.
---   resident_percent: The same as a share.
+--   resident_pages: The part of these pages that is in the page cache.
+--   resident_percent: The same in percent of pinned_pages.
 CREATE VIEW pin_coverage AS
 WITH
 sample AS (
@@ -345,8 +345,8 @@ SELECT p.file_id, f.path, p.start_page, p.end_page, p.end_page - p.start_page AS
 FROM piece p JOIN page_residency_file f ON f.id = p.file_id JOIN watched w ON w.file_id = p.file_id
 WHERE p.ns > 0 AND NOT p.pins;
 
--- Frames with the best name that is known, and where it comes from; one row more for each inlined
--- function.
+-- Frames with their best known names, and the source of each name. Each inlined function has a row,
+-- too.
 --   frame_id: Frame, see stack_profile_frame.
 --   inline_depth: Distance from the innermost function of the frame, from 0. The last one is not
 --     inlined.
@@ -375,7 +375,8 @@ LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id
   AND (s.inline_depth = 0 OR coalesce(f.deobfuscated_name, '') = '')
 LEFT JOIN mapped m ON m.frame_id = f.id;
 
--- How heaps grew from dump to dump, by function: of what was allocated in it or in what it called.
+-- The growth of heaps from dump to dump, for each function: by its own allocations, and by those of
+-- the functions that it called.
 --   upid: Process.
 --   process_name: Name of the process.
 --   heap_name: Allocator.
@@ -385,7 +386,7 @@ LEFT JOIN mapped m ON m.frame_id = f.id;
 --   self_bytes: Growth by allocations that this function itself made; negative: it shrank.
 --   growth_bytes: Growth by allocations below this function.
 --   growth_count: The same as a number of allocations.
---   total_bytes: Memory allocated below the node since the profile began.
+--   total_bytes: Memory allocated by the function and below it since the profile began.
 CREATE VIEW heap_growth AS
 WITH RECURSIVE
 named AS MATERIALIZED (
@@ -417,14 +418,14 @@ SELECT g.upid, p.name AS process_name, g.heap_name, g.ts, d.previous_ts, g.funct
 FROM growth g JOIN dump d ON d.upid = g.upid AND d.heap_name IS g.heap_name AND d.ts = g.ts
 LEFT JOIN process p ON p.upid = g.upid;
 
--- Functions of perf maps that were met in call chains, and how much was sampled right in them.
+-- Functions of perf maps in call chains, with the samples whose innermost frame they are.
 --   perf_map_id: Map, see perf_map.
 --   path: File of the map.
 --   upid: Process.
 --   process_name: Name of the process.
 --   function: Function.
 --   start: First address of its code.
---   n_frames: Places in it that were met.
+--   n_frames: Frames in its code.
 --   first_ts: First sample (ns).
 --   last_ts: Last sample (ns).
 --   allocated_bytes: Allocations whose innermost frame it is (bytes).
@@ -501,8 +502,7 @@ SELECT 'Java allocations', s.id, NULL, NULL, s.n_frames - 1 - g.depth, g.frame_i
 FROM alloc_log_stack s JOIN alloc_log_stack_frame g ON g.stack_id = s.id
 JOIN alloc_log_frame f ON f.id = g.frame_id;
 
--- Java allocations of logs, a row for each method on a stack: by it alone, and by it and what it
--- called.
+-- Java allocations of logs for each method: its own, and those of the methods that it called.
 --   alloc_log_id: Log, see alloc_log.
 --   method: Method, as the log spells it.
 --   self_samples: Samples whose innermost method it is.
@@ -541,11 +541,11 @@ SELECT s.alloc_log_id, r.thread_name, sum(s.n_samples) AS samples,
 FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
 
 -- The memory of profiled processes beside the sums of their heap profiles, and names for the
--- difference. The parts add up: profile and difference are what is anonymous, that and the rest is
--- what is resident and swapped. Only readings of one moment are compared. The mappings are read
--- within five seconds after the dump; a reading up to 20 ms before the dump belongs to the dump,
--- too, because dumps have the time of a coarse clock. The count of the allocator is at most 50 ms
--- away from the dump.
+-- difference. The parts add up: profile plus differences make the anonymous memory; with the other
+-- mappings, this makes the resident and swapped memory. Only readings of one moment are compared.
+-- The mappings are read within five seconds after the dump; a reading up to 20 ms before the dump
+-- belongs to the dump, too, because dumps have the time of a coarse clock. The count of the
+-- allocator is at most 50 ms away from the dump.
 --   upid: Process.
 --   pid: Its number.
 --   process_name: Its name.
@@ -553,7 +553,7 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 --   layer: profile, allocator, process, or difference between them.
 --   part: Part of the memory; parts of the process are kinds of mappings.
 --   bytes: How much; for a difference, how much more the process has than the layer above.
---   meaning: What that is.
+--   meaning: Explanation of the part.
 CREATE VIEW memory_account AS
 WITH
 dump AS MATERIALIZED (SELECT DISTINCT upid, ts FROM heap_profile_allocation),

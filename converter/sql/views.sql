@@ -31,7 +31,7 @@ FROM counter c JOIN _track t ON t.id = c.track_id ORDER BY c.ts;
 -- Counters that the kernel's perf events read.
 --   perf_session_id: Session, see perf_session.
 --   cpu: Processor; NULL: all of them.
---   is_timebase: 1: samples are taken by this counter.
+--   is_timebase: 1: this counter triggers the samples.
 CREATE VIEW perf_counter_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
        (SELECT int_value FROM args
@@ -72,7 +72,7 @@ CREATE VIEW thread_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, utid
 FROM _track WHERE NOT is_counter AND utid IS NOT NULL;
 
--- Tracks of states: what has one state at a time.
+-- Tracks of states: things that have one state at a time.
 CREATE VIEW state_track AS
 SELECT id, name, parent_id, type, dimension_arg_set_id, source_arg_set_id, machine_id
 FROM _track WHERE is_counter IS NULL;
@@ -199,10 +199,10 @@ WITH RECURSIVE used(id) AS (
   WHERE c.parent_id IS NOT NULL)
 SELECT id, name, kind, parent_id FROM _profiler_async_context WHERE id IN (SELECT id FROM used);
 
--- Counters of which a value was read with a sample that has a call chain.
+-- Counters whose values were read with samples that have a call chain.
 --   session_id: Session, see stack_sample_session.
 --   cpu: Processor; NULL: all of them, or not known.
---   is_timebase: 1: samples are taken by this counter.
+--   is_timebase: 1: this counter triggers the samples.
 CREATE VIEW stack_sample_counter_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
        (SELECT int_value FROM args WHERE arg_set_id = t.dimension_arg_set_id

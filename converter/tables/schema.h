@@ -46,7 +46,7 @@
     T(stats, "How recording and conversion went: sizes, losses, problems.")                        \
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
-    T(trace_bounds, "First and last moment that the trace has data of.")                           \
+    T(trace_bounds, "First and last moment of the trace's data.")                                  \
     T(_track_event_callstacks, "Call stacks of slices: where the program began or ended a slice.") \
     T(_track, "All tracks, with what the public track views select by.")                           \
     ANDROID_TABLE_LIST(T)                                                                          \
@@ -108,7 +108,9 @@
     K(logs, id, "Row.")                                                                            \
     C(logs, ts, INT, "When (ns).")                                                                 \
     C(logs, utid, INT, "Thread that wrote it.")                                                    \
-    C(logs, prio, INT, "Priority, by source: see android_logs, linux_systemd_journald_logs.")      \
+    C(logs, prio, INT,                                                                             \
+      "Priority; its meaning depends on the source: see android_logs, "                            \
+      "linux_systemd_journald_logs.")                                                              \
     C(logs, log_source, TEXT, "android_logcat or systemd_journald.")                               \
     C(logs, tag, TEXT, "Tag, or place in the source.")                                             \
     C(logs, msg, TEXT, "Message.")                                                                 \

@@ -103,7 +103,7 @@
 
 #define COLUMNS_perf_map(K, C, G)                                                                  \
     K(perf_map, id, "Row.")                                                                        \
-    C(perf_map, path, TEXT, "File; [v8 code]: V8 told it, see jit_code.")                          \
+    C(perf_map, path, TEXT, "File; [v8 code]: the names come from V8, see jit_code.")              \
     C(perf_map, pid, INT, "Process id, from the file's name.")                                     \
     C(perf_map, upid, INT, "Process, if there is one with that pid.")                              \
     C(perf_map, n_symbols, INT, "Symbols in it.")                                                  \
@@ -111,7 +111,7 @@
 
 #define COLUMNS_perf_map_code(K, C, G)                                                             \
     C(perf_map_code, perf_map_id, INT, "Map, see perf_map.")                                       \
-    C(perf_map_code, ts, INT, "When (ns); NULL: before the runtime began to tell.")                \
+    C(perf_map_code, ts, INT, "When (ns); NULL: before the runtime wrote times.")                  \
     C(perf_map_code, start, INT, "First address of the code.")                                     \
     C(perf_map_code, size, INT, "Size of code that was made (bytes); NULL: it was given up.")
 
@@ -148,7 +148,7 @@
 #define COLUMNS_pinlist(K, C, G)                                                                   \
     K(pinlist, id, "Row.")                                                                         \
     C(pinlist, path, TEXT, "File that holds the list.")                                            \
-    C(pinlist, target, TEXT, "File whose pages it names, if that was said.")                       \
+    C(pinlist, target, TEXT, "File whose pages it names, if given.")                               \
     C(pinlist, n_ranges, INT, "Ranges in it.")                                                     \
     C(pinlist, size_bytes, INT, "Sum of their sizes.")
 
@@ -170,7 +170,7 @@
     C(proc_meminfo, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                           \
     C(proc_meminfo, name, TEXT, "The kernel's name of the value: MemAvailable.")                   \
     C(proc_meminfo, size_bytes, INT, "Size (bytes).")                                              \
-    C(proc_meminfo, n_pages, INT, "Count, of what has no size: huge pages.")
+    C(proc_meminfo, n_pages, INT, "Count, for values without a size, such as huge pages.")
 
 #define COLUMNS_proc_pressure(K, C, G)                                                             \
     C(proc_pressure, proc_snapshot_id, INT, "Moment, see proc_snapshot.")                          \

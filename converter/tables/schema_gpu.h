@@ -4,8 +4,8 @@
 #pragma once
 
 #define GPU_TABLE_LIST(T)                                                                          \
-    T(gpu, "GPUs that anything is said of.")                                                       \
-    T(gpu_counter_group, "Groups that counters of GPUs are of.")                                   \
+    T(gpu, "GPUs that the trace mentions.")                                                        \
+    T(gpu_counter_group, "Groups of the counters of GPUs.")                                        \
     T(vulkan_memory_allocations, "Memory that Vulkan drivers and programs allocate, free and "     \
                                  "bind.")
 
@@ -48,4 +48,5 @@
     C(vulkan_memory_allocations, object_handle, INT, "Handle of the object.")                      \
     C(vulkan_memory_allocations, memory_address, INT, "Address.")                                  \
     C(vulkan_memory_allocations, memory_size, INT, "Bytes.")                                       \
-    C(vulkan_memory_allocations, scope, TEXT, "What the allocation lives as long as.")
+    C(vulkan_memory_allocations, scope, TEXT,                                                      \
+      "Lifetime of the allocation: COMMAND, OBJECT, CACHE, DEVICE or INSTANCE.")

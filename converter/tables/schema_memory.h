@@ -6,7 +6,8 @@
 
 #define MEMORY_TABLE_LIST(T)                                                                       \
     T(memory_snapshot, "Snapshots of memory use that applications report of themselves.")          \
-    T(memory_snapshot_edge, "Whose memory counts as whose in snapshots of memory use.")            \
+    T(memory_snapshot_edge,                                                                        \
+      "Owners in snapshots of memory use: the memory of the target counts as the source's.")       \
     T(memory_snapshot_node, "What allocators hold in snapshots of memory use, as trees.")          \
     T(page_residency_change, "Runs of pages that came into the page cache or went out of it.")     \
     T(page_residency_file, "Files whose pages in the page cache were watched.")                    \
@@ -27,7 +28,7 @@
     K(memory_snapshot_edge, id, "Row.")                                                            \
     C(memory_snapshot_edge, source_node_id, INT, "Node that owns, see memory_snapshot_node.")      \
     C(memory_snapshot_edge, target_node_id, INT, "Node whose memory counts as the source's.")      \
-    C(memory_snapshot_edge, importance, INT, "The highest of several owners is charged first.")
+    C(memory_snapshot_edge, importance, INT, "The owner with the highest value is charged first.")
 
 #define COLUMNS_memory_snapshot_node(K, C, G)                                                      \
     K(memory_snapshot_node, id, "Row.")                                                            \
@@ -36,7 +37,8 @@
     C(memory_snapshot_node, parent_node_id, INT, "Parent node.")                                   \
     C(memory_snapshot_node, path, TEXT, "Name, with the names of its parent nodes.")               \
     C(memory_snapshot_node, size, INT, "Bytes.")                                                   \
-    C(memory_snapshot_node, effective_size, INT, "Bytes, without those that owners of it have.")   \
+    C(memory_snapshot_node, effective_size, INT,                                                   \
+      "Bytes, without the bytes that count for its owners.")                                       \
     C(memory_snapshot_node, arg_set_id, INT, "Further values, see args.")
 
 #define COLUMNS_page_residency_change(K, C, G)                                                     \
@@ -65,7 +67,8 @@
     C(page_residency_round, dur, INT, "How long it took (ns).")                                    \
     C(page_residency_round, files, INT, "Files that were looked at.")                              \
     C(page_residency_round, changed, INT, "Files that have a sample of this round.")               \
-    C(page_residency_round, missed, INT, "Rounds left out before, because one took too long.")
+    C(page_residency_round, missed, INT,                                                           \
+      "Rounds left out before this one, because a round took too long.")
 
 #define COLUMNS_page_residency_sample(K, C, G)                                                     \
     K(page_residency_sample, id, "Row, in order of time for each file.")                           \
@@ -82,14 +85,14 @@
     C(page_residency_sample, writeback_pages, INT, "Being written (pages).")                       \
     C(page_residency_sample, evicted_pages, INT, "Were in the cache once (pages).")                \
     C(page_residency_sample, recently_evicted_pages, INT,                                          \
-      "Part of the evicted pages that would still be wanted (pages).")                             \
+      "Evicted pages whose return would show memory pressure (pages).")                            \
     C(page_residency_sample, error, INT, "errno, if the file could not be looked at.")
 
 #define COLUMNS_page_residency_span(K, C, G)                                                       \
     K(page_residency_span, id, "Row.")                                                             \
     C(page_residency_span, file_id, INT, "File, see page_residency_file.")                         \
     C(page_residency_span, ts, INT, "First sample that shows the run (ns).")                       \
-    C(page_residency_span, dur, INT, "Until the first sample that does not, or the end (ns).")     \
+    C(page_residency_span, dur, INT, "Until the first sample without the run, or the end (ns).")   \
     C(page_residency_span, first_sample_id, INT, "First sample that shows it.")                    \
     C(page_residency_span, last_sample_id, INT, "Last sample that shows it.")                      \
     C(page_residency_span, start_page, INT, "First page of the run, from 0.")                      \

@@ -134,9 +134,9 @@
     C(malloc_arena, system_bytes, INT, "Taken from the kernel.")                                   \
     C(malloc_arena, max_system_bytes, INT, "Maximum; NULL if the maximum is not kept.")            \
     C(malloc_arena, free_bytes, INT, "Free in the arena, its unused end included.")                \
-    C(malloc_arena, free_chunks, INT, "In so many pieces.")                                        \
+    C(malloc_arena, free_chunks, INT, "Number of pieces of free_bytes.")                           \
     C(malloc_arena, fast_bytes, INT, "Free, and not yet joined with the free memory beside it.")   \
-    C(malloc_arena, fast_chunks, INT, "In so many pieces.")                                        \
+    C(malloc_arena, fast_chunks, INT, "Number of pieces of fast_bytes.")                           \
     C(malloc_arena, mapped_chunks, INT, "Allocations with a mapping of their own.")                \
     G(malloc_arena, used_bytes, INT, "system_bytes - free_bytes - fast_bytes",                     \
       "In use, as far as the allocator knows: caches of threads count as used.")

@@ -10,7 +10,7 @@
 
 // In the order of the sentences within one severity.
 enum verdict_kind {
-    VERDICT_KILL,     // a process was killed for want of memory
+    VERDICT_KILL,     // a process was killed because memory ran out
     VERDICT_LOSS,     // data that the trace lacks
     VERDICT_PRESSURE, // when memory was short
     VERDICT_STALL,    // the process that waited for memory

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that were killed for want of memory: by the kernel (oom/mark_victim), by the old low
-// memory killer (lowmemory_kill), and by Android's lmkd (its marks in the trace). If only a counter
-// shows a kill, the sentence says so, and how to learn more.
+// Processes that were killed because memory ran out: by the kernel (oom/mark_victim), by the old
+// low memory killer (lowmemory_kill), and by Android's lmkd (its marks in the trace). If only a
+// counter shows a kill, the sentence says so, and how to learn more.
 #include <inttypes.h>
 
 #include "common/cleanup.h"

@@ -46,7 +46,7 @@ void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
         before = ", ";
     }
     if (kills)
-        strbuf_addf(&text, "%sno process killed for want of memory", before);
+        strbuf_addf(&text, "%sno process killed because memory ran out", before);
     if (low.found)
         text_tell(&text, subject, "; free memory was never below %B",
                   low.value * (double)subject->page_bytes);

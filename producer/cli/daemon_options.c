@@ -104,52 +104,44 @@ static int take_output(void *userdata, const struct cli_option *option, const ch
 static const struct cli_option options[] = {
     {.help = "Armed configs and their traces:"},
     {'a', "armed", "PATH",
-     "keep every *.cfg in the folder PATH armed, or the file PATH if it ends with .cfg; \"-PATH\" "
-     "need not exist, \"none\" arms no config; may be repeated, and of configs with the same name "
-     "the first counts; default: " DAEMON_ARMED_FOLDER,
+     "keep the *.cfg in the folder PATH armed, or the file PATH if it ends with .cfg; \"-PATH\" "
+     "need not exist, \"none\" arms nothing; may be repeated; default: " DAEMON_ARMED_FOLDER,
      .take = take_armed},
     {'o', "output-dir", "DIR",
      "folder of the traces, unless a config has output_path; default: traces in the state folder",
      .take = take_output},
     {0, "keep-files", "N",
-     "keep the N newest traces of each config, and of each trigger of snapshots; default: 20; 0: "
-     "all",
+     "keep the N newest traces of each config, and of each trigger; default: 20; 0: all",
      SETS(keep_files)},
-    {0, "keep-bytes", "SIZE", "limit of their sizes together; default: 256mb; 0: no limit",
+    {0, "keep-bytes", "SIZE", "limit of their sizes; default: 256mb; 0: no limit",
      SETS(keep_bytes)},
     {.help =
          "Signs that fire the triggers " MEMORY_WATCH_TRIGGER " and " MEMORY_WATCH_OOM_TRIGGER ":"},
     {0, "kmem-events", "LIST",
-     "ftrace events, with commas; default: kswapd wakes, direct reclaim, reclaim in cgroups, "
-     "compaction, OOM kills. Events of the group oom fire " MEMORY_WATCH_OOM_TRIGGER
-     ", others " MEMORY_WATCH_TRIGGER "; \"none\": only the thresholds of --psi",
+     "ftrace events, separated by commas, or \"none\"; default: reclaim, compaction, OOM kills",
      .take = take_events},
     {0, "psi", "TEXT",
-     "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\" or \"full ...\", of "
-     "/proc/pressure/memory or, with \" FILE\" after it, of a cgroup's memory.pressure; or "
-     "\"none\"; may be repeated; default: \"" KMEM_WATCH_PSI_DEFAULT "\"",
+     "a threshold of pressure: \"some STALL_USEC WINDOW_USEC\", \"full ...\" or \"none\"; \" "
+     "FILE\" "
+     "after it names a cgroup's memory.pressure; may be repeated; default: "
+     "\"" KMEM_WATCH_PSI_DEFAULT "\"",
      .take = take_psi},
     {0, "kmem-rest", "TIME",
-     "fire each trigger at most once in TIME; default: 60s. TIME doubles each further time within "
-     "an hour",
+     "fire a trigger at most once in TIME; default: 60s; doubles with each time in an hour",
      SETS(rest), .min = 1},
     {0, "kmem-rest-max", "TIME", "limit of the doubling; default: 1h", SETS(rest_max), .min = 1},
     {.help = "Sockets, and who may record:"},
-    {0, "consumer-group", "GROUP", "members of GROUP may record, besides root; default: nobody",
+    {0, "consumer-group", "GROUP", "members of GROUP may record; default: root alone",
      SETS(consumer_group)},
     {0, "no-perfetto-sockets", NULL,
-     "leave Perfetto's sockets to traced; mmtrace's commands find the daemon by its own sockets in "
-     "the run folder",
+     "leave Perfetto's sockets to traced; mmtrace's commands find the daemon nevertheless",
      SETS(no_perfetto_sockets)},
     {0, "no-ipc", NULL, "listen on no socket at all", SETS(no_ipc)},
     {.help = "Other:"},
     {0, "state-dir", "DIR",
      "folder of the state that survives a restart; default: " DAEMON_STATE_FOLDER,
      SETS(state_folder)},
-    {0, "run-dir", "DIR",
-     "folder of the lock, of the daemon's own sockets, and of notes what to put back after a "
-     "crash; "
-     "default: " TRACEFS_STATE_DIR,
+    {0, "run-dir", "DIR", "folder of lock, sockets and journals; default: " TRACEFS_STATE_DIR,
      SETS(run_folder)},
     {'q', "quiet", NULL, "say nothing but errors and warnings", SETS(quiet)},
     {0},

@@ -112,7 +112,6 @@ static const struct cli_option options[] = {
     {.help = "What to record:"},
     {'c', "config", "FILE", "trace config, text or binary; - reads standard input",
      SETS(config_path), .min = 1},
-    {0, "txt", NULL, "the config is text (this is recognised without it)", SETS(text)},
     {'t', "time", "TIME",
      "stop after TIME, as in 500ms, 10s, 2m or 1h; default: as the config says, 10s without a "
      "config",
@@ -121,53 +120,52 @@ static const struct cli_option options[] = {
      "size of the packet buffer, as in 512kb, 32mb or 1gb; default: as the config says, 32mb "
      "without a config",
      SETS(light.buffer_bytes), .min = 1},
+    {0, "check", NULL, "check the config, print it as mmtrace understands it, record nothing",
+     SETS(check)},
     {.help = "Output:"},
     {'o', "out", "FILE", "trace file; - writes to standard output", SETS(out_path), .min = 1},
     {0, "no-clobber", NULL, "fail if the trace file exists", SETS(no_clobber)},
-    {'s', "size", "SIZE", "write into the file while recording, and stop when it has SIZE",
+    {'s', "size", "SIZE", "write into the file while recording, SIZE at most",
      SETS(light.max_file_bytes), .min = 1},
+    {'q', "quiet", NULL, "say nothing but errors", SETS(quiet)},
+    {0, "no-verdict", NULL, "do not say what happened in the trace", SETS(no_verdict)},
     {.help = "In the background:"},
-    {'d', "background", NULL,
-     "record in another process, print its pid and return; kill -TERM PID ends the recording",
+    {'d', "background", NULL, "record in another process, print its pid and return",
      SETS(background)},
-    {'D', "background-wait", NULL,
-     "the same, but return when all data sources have started; fail if one is left out (the rest "
-     "is recorded), or after 30s",
+    {'D', "background-wait", NULL, "the same, but return when all sources have started",
      SETS(background_wait)},
-    {0, "notify-fd", "FD",
-     "write the byte 0 to FD when all data sources have started; another byte says that this "
-     "failed",
-     .take = take_notify_fd},
     {.help = "With a tracing service (mmtrace daemon, traced):"},
     {0, "detach", "KEY",
-     "leave the session to the service, and return; needs write_into_file (or -s)",
+     "leave the session to the service, and return; needs -s or a config "
+     "with write_into_file",
      .take = take_key, .id = RECORD_ACTION_RECORD},
     {0, "attach", "KEY", "wait for the end of a detached session", .take = take_action,
      .id = RECORD_ACTION_ATTACH},
     {0, "stop", NULL, "with --attach: end the session", SETS(stop)},
-    {0, "is_detached", "KEY",
-     "exit with 0 if there is a session of this key, 2 if not, 1 on errors", .take = take_action,
+    {0, "is_detached", "KEY", "exit with 0 if the session exists, 2 if not", .take = take_action,
      .id = RECORD_ACTION_IS_DETACHED},
-    {0, "clone", "ID", "as mmtrace clone ID", .take = take_clone, .id = RECORD_ACTION_CLONE},
-    {0, "clone-by-name", "NAME", "as mmtrace clone --name NAME", .take = take_clone_by_name,
-     .id = RECORD_ACTION_CLONE},
-    {0, "clone-for-bugreport", NULL, "with --clone or --clone-by-name: no trace filter",
-     SETS(clone_for_bugreport)},
-    {0, "save-for-bugreport", NULL, "as mmtrace clone --bugreport", .take = take_save_for_bugreport,
-     .id = RECORD_ACTION_CLONE},
-    {0, "query", NULL, "as mmtrace status", .take = take_action, .id = RECORD_ACTION_QUERY},
-    {0, "query-raw", NULL, "as mmtrace status --raw", .take = take_action,
-     .id = RECORD_ACTION_QUERY_RAW},
-    {0, "long"},
     {0, "no-daemon", NULL, "record in this process, even if a service runs", SETS(no_daemon)},
     REMOTE_SOCKET_OPTION,
-    {.help = "Other:"},
-    {0, "check", NULL, "check the config, print it as mmtrace understands it, record nothing",
-     SETS(check)},
-    {0, "dry-run", NULL, "the same", SETS(check)},
-    {'q', "quiet", NULL, "say nothing but errors", SETS(quiet)},
-    {0, "no-verdict", NULL, "do not say what happened in the trace", SETS(no_verdict)},
-    {0, "no-guardrails", NULL, "accepted, without effect"},
+
+    {0, "txt", NULL, "the config is text (this is recognised without it)", SETS(text),
+     .is_named_only = true},
+    {0, "notify-fd", "FD", "write the byte 0 to FD when all data sources have started",
+     .take = take_notify_fd, .is_named_only = true},
+    {0, "clone", "ID", "as mmtrace clone ID", .take = take_clone, .id = RECORD_ACTION_CLONE,
+     .is_named_only = true},
+    {0, "clone-by-name", "NAME", "as mmtrace clone --name NAME", .take = take_clone_by_name,
+     .id = RECORD_ACTION_CLONE, .is_named_only = true},
+    {0, "clone-for-bugreport", NULL, "with --clone or --clone-by-name: no trace filter",
+     SETS(clone_for_bugreport), .is_named_only = true},
+    {0, "save-for-bugreport", NULL, "as mmtrace clone --bugreport", .take = take_save_for_bugreport,
+     .id = RECORD_ACTION_CLONE, .is_named_only = true},
+    {0, "query", NULL, "as mmtrace status", .take = take_action, .id = RECORD_ACTION_QUERY,
+     .is_named_only = true},
+    {0, "query-raw", NULL, "as mmtrace status --raw", .take = take_action,
+     .id = RECORD_ACTION_QUERY_RAW, .is_named_only = true},
+    {0, "dry-run", NULL, "as --check", SETS(check), .is_named_only = true},
+    {0, "no-guardrails", NULL, "accepted, without effect", .is_named_only = true},
+    {0, "long"},
 
     {0, "upload", .refusal = UPLOAD_REFUSAL},
     {0, "dropbox", "TAG", .refusal = UPLOAD_REFUSAL},
@@ -219,17 +217,14 @@ const struct cli_command record_command = {
              "       mmtrace record -o FILE [-t TIME] [-b SIZE] [-s SIZE] GROUP/EVENT...\n"
              "\n"
              "Records until the time is over, the file is full, or you press Ctrl-C. The file\n"
-             "is complete in each case. A second Ctrl-C ends the recording at once; the part\n"
-             "that is in the file stays readable. If a tracing service runs and has the data\n"
-             "sources, the service records; otherwise this process does. The trace is the\n"
-             "same.\n",
+             "is complete in each case. If a tracing service runs and has the data sources,\n"
+             "the service records; otherwise this process does. The trace is the same.\n",
     .more = "\n"
-            "Exit code: 0 recorded, 1 failed, 2 wrong usage, or no such detached session.\n"
-            "If a data source is left out, the exit code is 1 and the trace has the rest.\n"
+            "Exit code: 0 recorded, 1 failed (also if only a data source is left out), 2\n"
+            "wrong usage, or no such detached session.\n"
             "\n"
             "Examples:\n"
             "  mmtrace record -c mm_events.cfg -o trace.pftrace\n"
-            "  mmtrace record -c mm_events.cfg -t 30s -o - | gzip > trace.pftrace.gz\n"
             "  mmtrace record -t 10s -o trace.pftrace 'vmscan/*' kmem/rss_stat\n"
             "  mmtrace record -c mm_events.cfg --check\n",
     .options = options,

@@ -28,7 +28,7 @@ int remote_connect_consumer(struct ipc_client **ret, struct err *err);
 // folder is kept in the environment, so that a process in the background has it too.
 #define REMOTE_SOCKET_OPTION                                                                       \
     {                                                                                              \
-        0, "socket", "DIR", "the daemon whose --run-dir is DIR, and no other service",             \
+        0, "socket", "DIR", "the daemon whose --run-dir is DIR, no other service",                 \
             .take = remote_take_socket                                                             \
     }
 int remote_take_socket(void *userdata, const struct cli_option *option, const char *folder,

@@ -128,8 +128,8 @@ const struct cli_command faults_command = {
              "       mmtrace faults [OPTION...] [--pid PIDS | --name NAMES]\n"
              "\n"
              "Records which functions touch memory for the first time (minor page faults),\n"
-             "wait for the disk to have it (major faults), and make the kernel reclaim or\n"
-             "compact memory. Tables of these functions are printed at the end.\n"
+             "wait for the disk (major faults), and make the kernel reclaim or compact memory.\n"
+             "Tables of these functions are printed at the end.\n"
              "\n",
     .more = MORE "Examples:\n"
                  "  mmtrace faults -d 10000\n"

@@ -69,7 +69,7 @@ struct recorder {
     pid_t pid; // 0: none
 };
 
-// A path as the config takes one: what a glob would mean has a backslash in front.
+// Adds a path as a string of the config. Characters with a meaning in globs get a backslash.
 static void add_path(struct strbuf *out, const char *text)
 {
     strbuf_add_char(out, '"');
@@ -124,7 +124,7 @@ static int recorder_start(struct recorder *recorder, const struct command_line *
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    // A session of its own: Ctrl-C on the terminal reaches this program, which ends the child.
+    // In its own session the child gets no Ctrl-C of the terminal. This program ends the child.
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     int r = -posix_spawn(&recorder->pid, "/proc/self/exe", &actions, &attributes, argv, environ);
@@ -261,7 +261,7 @@ static const struct cli_option options[] = {
      CLI_SETS(struct command_line, by_growth)},
     {0, "batch", NULL, "print lines, without keys and colours, for files and pipes",
      CLI_SETS(struct command_line, batch)},
-    {0, "record", "FILE", "keep what is seen in a trace, too",
+    {0, "record", "FILE", "also record what is shown, into the trace FILE",
      CLI_SETS(struct command_line, record), .min = 1},
     {0, "no-reclaim", NULL, "do not watch the kernel's events of reclaim",
      CLI_SETS(struct command_line, no_reclaim)},
@@ -274,9 +274,9 @@ static const struct cli_command command = {
     .usage = "usage: mmtrace top [OPTION...] [FILE...]\n"
              "\n"
              "Shows what memory does at this moment: how long tasks stall, rates of the\n"
-             "kernel, which tasks reclaim (needs root), the biggest and the growing processes,\n"
-             "cgroups, and how much of each FILE is in the page cache. Keys: q ends, s sorts,\n"
-             "h helps. NO_COLOR=1 goes without colours.\n"
+             "kernel's counters, which tasks reclaim (needs root), the biggest and the growing\n"
+             "processes, cgroups, and how much of each FILE is in the page cache. Keys: q\n"
+             "quits, s changes the order, h shows help. NO_COLOR=1 turns colours off.\n"
              "\n",
     .more = "\n"
             "Examples:\n"

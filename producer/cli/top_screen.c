@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ncurses draws: it sends what changed alone. The screen goes back to what it was at each end that
-// the program sees.
+// ncurses draws, and sends only what changed. At every end that the program sees, the terminal gets
+// its former content back.
 #include <curses.h>
 #include <errno.h>
 #include <stdlib.h>

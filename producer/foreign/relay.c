@@ -451,9 +451,9 @@ static bool close_socket(struct relays *relays, int fd, uid_t uid)
     return true;
 }
 
-// Gives the sockets that still wait to a closer beyond the limits. The end of the service would
-// close them, and one that blocks would keep the service from ending. If no process can be started,
-// they stay open.
+// Passes the unclosed sockets to a closer, whatever the limits say. Otherwise the service would
+// close them at its end, and one close that blocks would keep the service from ending. If no closer
+// can be started, the sockets stay open.
 static void close_rest(struct relays *relays)
 {
     for (size_t i = 0; i < relays->n_unclosed; i++) {

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/program.h"
 #include "common/str.h"
 
@@ -254,11 +255,26 @@ void cli_print_wrapped(const char *text, size_t start, FILE *out)
     fputc('\n', out);
 }
 
+// Prints the options that --help only names.
+static void print_named(const struct cli_option *table, FILE *out)
+{
+    struct strbuf text CLEANUP(strbuf_done) = {0};
+    for (const struct cli_option *o = table; !is_end(o); o++)
+        if (o->is_named_only)
+            strbuf_addf(&text, "%s--%s%s%s", text.size ? ", " : "The manual page explains ",
+                        o->long_name, o->argument ? " " : "", o->argument ? o->argument : "");
+    if (text.failed || !text.size)
+        return;
+    fputc('\n', out);
+    strbuf_add_char(&text, '.');
+    cli_print_wrapped(text.text, 0, out);
+}
+
 void cli_options_print(const struct cli_option *table, FILE *out)
 {
     const struct cli_option *o;
     for (size_t i = 0; (o = option_at(table, i)); i++) {
-        if (!o->help)
+        if (!o->help || o->is_named_only)
             continue;
         if (!o->long_name && !o->short_name) {
             fprintf(out, "\n%s\n", o->help);
@@ -278,6 +294,7 @@ void cli_options_print(const struct cli_option *table, FILE *out)
             fprintf(out, "%-*s", HELP_COLUMN, names);
         cli_print_wrapped(o->help, HELP_COLUMN, out);
     }
+    print_named(table, out);
 }
 
 int cli_command_wrong(const struct cli_command *command, int r, struct err *err)

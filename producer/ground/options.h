@@ -27,12 +27,13 @@ struct cli_option {
     struct cli_place {
         enum { CLI_NOWHERE, CLI_FLAG, CLI_TEXT, CLI_TIME, CLI_SIZE, CLI_NUMBER } kind;
         size_t offset;
-    } sets;            // CLI_SETS(): member of the userdata that gets the value
-    uint64_t min, max; // bounds of the value; max 0: no limit. min 1: a text must not be empty
-    const char *like;  // description of a valid value, for messages; NULL: the usual one of the
-                       // kind
-    cli_take_fn take;  // instead of `sets`. An option with neither is accepted without effect
-    int id;            // for `take`
+    } sets;             // CLI_SETS(): member of the userdata that gets the value
+    uint64_t min, max;  // bounds of the value; max 0: no limit. min 1: a text must not be empty
+    const char *like;   // description of a valid value, for messages; NULL: the usual one of the
+                        // kind
+    cli_take_fn take;   // instead of `sets`. An option with neither is accepted without effect
+    int id;             // for `take`
+    bool is_named_only; // --help only names the option; the manual page explains it
     // Reason why a known option does not work here, and the alternative. NULL for all other
     // options.
     const char *refusal;

@@ -47,7 +47,7 @@ static int take_text(void *userdata, const struct cli_option *option, const char
 static const struct cli_option options[] = {
     {0, "file", "FILE", "the file whose pages are to be pinned", .take = take_text, .id = THE_FILE},
     {0, "quota", "BYTES", "pin at most BYTES, as in 40MB", SETS(quota_bytes), .min = 1},
-    {'o', NULL, "PINLIST", "the pinlist.meta to write; an empty list replaces no other one",
+    {'o', NULL, "PINLIST", "the pinlist.meta to write; an empty list does not replace another list",
      .take = take_text, .id = OUTPUT},
     {0, "allow-empty", NULL, "with -o: let an empty list replace another one", SETS(allow_empty)},
     {0, "emit-pinconfig", "FILE",

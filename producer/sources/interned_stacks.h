@@ -39,14 +39,14 @@ uint64_t interned_stacks_retainable(const struct packet_writer *writer);
 // Starts a state: texts are written anew. Clears the incremental state of the sequence.
 void interned_stacks_begin(struct interned_stacks *interned);
 // Texts are written again, with other ids; the state stays. For rings that have lost the packets of
-// the first time. The caller's ids must go on, too.
+// the first time. The caller must choose new ids, too.
 void interned_stacks_renew(struct interned_stacks *interned);
 // Returns whether readers have everything that was written since interned_stacks_begin().
 bool interned_stacks_is_whole(const struct interned_stacks *interned);
 
 uint64_t interned_iid_of_text(struct interned_stacks *interned, enum interned_text kind,
                               const char *text, size_t size);
-// `iid` is the caller's, as in the next functions. An empty build id is one, too.
+// The caller chooses `iid`, as in the next functions. An empty build id is interned like any other.
 void interned_mapping(struct interned_stacks *interned, uint64_t iid,
                       const struct interned_mapping *mapping, const char *path,
                       const char *build_id, size_t build_id_size);

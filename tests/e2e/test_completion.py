@@ -44,6 +44,8 @@ class Tables(unittest.TestCase):
                         start = re.match(r" {2,6}(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
                         if start and not line.strip().startswith("-- "):
                             shown |= {word for word in start.groups() if word}
+                    for left in re.findall(r"(?m)^The manual page explains ([^.]*)\.$", text):
+                        shown |= set(re.findall(r"--[\w-]+", left))
                     rows = options_of(program, verb)
                     self.assertTrue(all(len(row) == 4 for row in rows), rows)
                     offered = {f"-{row[0]}" for row in rows if row[0]} | {

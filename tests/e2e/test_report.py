@@ -277,7 +277,7 @@ class Storm(Report):
         done = lib.run(lib.MMSQL, "report", "--text", self.trace)
         self.assertEqual(done.returncode, 0, done.stderr)
         titles = re.findall(r"\n\n(.*)\n", done.stdout)
-        self.assertLessEqual({"Key figures", "Reclaim and compaction", "Killed for want of memory",
+        self.assertLessEqual({"Key figures", "Reclaim and compaction", "Killed for lack of memory",
                               "Largest processes", "Page cache of files",
                               "Memory that functions kept", "Machine"}, set(titles))
         self.assertRegex(done.stdout, r"\n[0-9.]+ s +exporter ")

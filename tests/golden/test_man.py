@@ -18,7 +18,8 @@ EVERYWHERE = {"-h", "--help", "--version"}
 
 
 def options_of_help(program, *verb):
-    """The options in the help text's own lists: lines that begin with one, indented."""
+    """The options in the help text's own lists: lines that begin with one, indented; and those
+    that it leaves to the page."""
     text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE, check=True,
                           text=True).stdout
     found = set()
@@ -26,6 +27,8 @@ def options_of_help(program, *verb):
         start = re.match(r" {2,6}(-\w)?(?:, )?\s*(--[\w-]+)?(?=[\s\[=]|$)", line)
         if start and (start.group(1) or start.group(2)) and not line.strip().startswith("-- "):
             found |= {option for option in start.groups() if option}
+    for sentence in re.findall(r"(?m)^The manual page explains ([^.]*)\.$", text):
+        found |= set(re.findall(r"--[\w-]+", sentence))
     return found - EVERYWHERE
 
 
@@ -54,12 +57,14 @@ class ManPages(unittest.TestCase):
                     self.assertEqual(options, options_of_help(program, *verb.split(" or ")[:1]))
 
     def test_help_fits_a_terminal(self):
+        """80 columns, and for a verb 50 lines."""
         for program in PROGRAMS:
             page = (FOLDER / f"{pathlib.Path(program).name}.1").read_text()
             for verb in [[], *(name.split(" or ")[:1] for name in verbs_of_page(page))]:
                 text = subprocess.run([program, *verb, "--help"], stdout=subprocess.PIPE,
                                       check=True, text=True).stdout
                 self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+                self.assertLessEqual(text.count("\n"), 50, verb)
 
     def test_verbs_are_those_of_help(self):
         for program in PROGRAMS:

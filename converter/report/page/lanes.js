@@ -135,7 +135,7 @@ function killsPanel(shown) {
     row[2], row[0], row[3] && shortName(row[3])]));
   if (!rows.length) return null;
   return make("div", {class: "panel", id: "chart-kills"},
-    make("h3", {}, "Killed for want of memory"),
+    make("h3", {}, "Killed for lack of memory"),
     make("div", {class: "wrap"}, table([{title: "process"}, {title: "pid", kind: "n"},
       {title: "at", kind: "n", show: (us) => moment(us / 1e6, 0.001)},
       {title: "memory was wanted by"}], rows)));

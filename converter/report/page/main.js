@@ -72,7 +72,7 @@ function show(shown) {
     group("Who waited, who was killed, who grew", null, [
       lanesPanel(shown) || emptyPanel("Who reclaimed",
         "ftrace_events: \"vmscan/*\" and \"compaction/*\" (needs root)"),
-      killsPanel(shown) || emptyPanel("Killed for want of memory",
+      killsPanel(shown) || emptyPanel("Killed for lack of memory",
         "ftrace_events: \"oom/mark_victim\" (needs root); or nobody was killed"),
       ...chartsOf("tasks", shown)]),
     group("Page cache of files", null, [

@@ -40,7 +40,7 @@ FROM (SELECT *, task AS task_id,
 GROUP BY task_id, kind ORDER BY total_ns DESC LIMIT 40;
 
 -- @kills
--- Processes that were killed for want of memory.
+-- Processes that were killed because memory ran out.
 WITH killed AS (
   SELECT e.ts, e.name, e.utid,
     (SELECT int_value FROM args a WHERE a.arg_set_id = e.arg_set_id AND a.key = 'pid') AS pid

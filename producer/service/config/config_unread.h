@@ -12,6 +12,6 @@
 const struct config_unread *config_unread_find(const ProtobufCMessageDescriptor *message,
                                                const ProtobufCFieldDescriptor *field);
 
-// Warns of fields that have a value and no effect, once per field. `runs` is a RUNS_... bit. With 0
-// each field gets a warning that has no effect in some sessions.
+// Warns of fields that have a value and no effect, once per field. `runs` is a RUNS_... bit; with
+// 0, each field that has no effect in some sessions causes a warning.
 void config_unread_warn(const Pb__TraceConfig *trace, unsigned runs, const struct log *log);

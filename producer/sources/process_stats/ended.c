@@ -123,7 +123,7 @@ void ended_note_free(struct process_stats *ps, const struct task_end *end)
         ps->freed[ps->n_freed++] = freed;
 }
 
-// `key` is the one of the task's name.
+// Writes the kernel's event of the free. `key` is the key of the task's name.
 static void write_freed(struct process_stats *ps, const struct freed_task *task, uint64_t key)
 {
     struct wire_writer *w =
@@ -145,7 +145,7 @@ static void write_freed(struct process_stats *ps, const struct freed_task *task,
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
 }
 
-// Takes the task out of the first `*n` ones.
+// Removes the task from the first `*n` ended tasks.
 static bool take_ended(struct process_stats *ps, int32_t tid, size_t *n)
 {
     for (size_t i = 0; i < *n; i++) {
