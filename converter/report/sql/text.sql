@@ -17,7 +17,7 @@ SELECT replace(task, rtrim(task, replace(task, '/', '')), '') AS task, kind,
   printf('%,.1f MiB', reclaimed_bytes / 1048576.0) AS freed
 FROM ({{reclaim_by_task}}) LIMIT 15;
 
--- @text_Killed_for_want_of_memory
+-- @text_Killed_for_lack_of_memory
 SELECT printf('%.2f s', t / 1e6) AS at,
   coalesce(replace(process, rtrim(process, replace(process, '/', '')), ''), '') AS process, pid,
   coalesce(wanted_by, '') AS "memory was wanted by"
