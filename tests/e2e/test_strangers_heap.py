@@ -257,6 +257,44 @@ class Attaches(Strangers):
         self.assertEqual(recorder.wait(ATTACH_S), 0, (self.dir / "log").read_text())
 
 
+    def test_many_programs_that_never_allocate(self):
+        """Dormant programs of one user that were woken and do not ask leave room for those of
+        others."""
+        for name, program in (("strange_sh", "/bin/sh"), ("honest_truth", TRUTH)):
+            shutil.copy(program, self.dir / name)
+        # Without its helper, which would be beside the library, the recorder cannot attach.
+        library = self.dir / LIBRARY.name
+        shutil.copy(LIBRARY, library)
+        dormant = {**self.env, "LD_PRELOAD": str(library)}
+        os.mkfifo(self.dir / "fifo", 0o644)
+        strange = self.start(
+            self.dir / "strange_sh", "-c",
+            f"for i in $(seq 80); do (read x < {self.dir}/fifo) & done; echo ready; wait",
+            stdout=subprocess.PIPE, user=UID, group=UID, extra_groups=[], env=dormant,
+            start_new_session=True)
+        self.addCleanup(os.killpg, strange.pid, signal.SIGKILL)
+        self.assertEqual(strange.stdout.readline(), "ready\n")
+        wait_for(lambda: sum(states.proc_text(pid, "stat").rpartition(")")[2][1:2] == "S"
+                             for pid in children(strange.pid)) == 80, "readers that wait")
+        (self.dir / "config").write_text(HEAP.replace("stranger", "strange_sh").replace(
+            "heap_truth", "honest_truth").replace("no_running: true", ""))
+        with open(self.dir / "log", "wb") as log:
+            recorder = self.start(MMTRACE, "record", "--no-verdict", "-c", self.dir / "config",
+                                  "-o", self.trace, stderr=log,
+                                  env={**self.env, "MMTRACE_HEAP_LIBRARY": str(library)})
+        def said():
+            return (self.dir / "log").read_text()
+
+        wait_for(lambda: said().count("is profiled from its next allocation on") >= 16, said)
+        honest = self.start(self.dir / "honest_truth", "1", "2000000000", user=UID + 1,
+                            group=UID + 1, extra_groups=[],
+                            env={**dormant, "MMTRACE_HEAP_SOCKET": str(self.dir / "nobody")})
+        wait_for(lambda: f"process {honest.pid}: woken" in said(), said)
+        recorder.send_signal(signal.SIGINT)
+        self.assertEqual(recorder.wait(60), 0, said())
+        self.assertLessEqual(said().count("is profiled from its next allocation on"), 16)
+
+
 class Clients(Strangers):
     def profile(self):
         """A recorder that profiles programs which ask for it themselves."""

@@ -18,6 +18,7 @@
 #define ATTACHES_MAX  6                  // at a time
 #define ATTACHES_EACH 4                  // the same, to processes of one user who is not root
 #define WAKES_MAX     64
+#define WAKES_EACH    16 // of processes of one user who is not root
 
 static void forget_wake(struct heap_source *heap, int32_t pid)
 {
@@ -181,6 +182,16 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         attach_or_wait(heap, pid);
 }
 
+// A process that was woken and never allocates keeps its place as long as the recording.
+static bool has_room_for_wake(const struct heap_source *heap, int32_t pid)
+{
+    uint64_t payer = foreign_payer(heap->env.roots->proc, pid, geteuid());
+    size_t n = 0;
+    vec_foreach(&heap->wakes, wake)
+        n += heap_wake_payer(*wake) == payer;
+    return heap->wakes.n < WAKES_MAX && (payer == 0 || n < WAKES_EACH);
+}
+
 static void wake_begin(struct heap_source *heap, int32_t pid)
 {
     const struct heap_wake_env env = {heap->env.loop, heap->env.helper, heap->env.roots->proc};
@@ -202,7 +213,7 @@ static bool target_found(void *userdata, int32_t pid)
     if (heap->passing_over || !heap->settings.native || heap_clients_know(heap, pid, false) ||
         !heap_arrivals_may_profile(heap, pid))
         return true;
-    if (heap->wakes.n >= WAKES_MAX || heap_host_is_detaching(heap->host, pid))
+    if (!has_room_for_wake(heap, pid) || heap_host_is_detaching(heap->host, pid))
         return false;
     wake_begin(heap, pid);
     return true;

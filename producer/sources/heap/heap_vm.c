@@ -43,6 +43,11 @@ int32_t heap_vm_pid(const struct heap_vm *vm)
     return vm->pid;
 }
 
+uint64_t heap_vm_payer(const struct heap_vm *vm)
+{
+    return vm->summons.payer;
+}
+
 static void time_passed(void *userdata)
 {
     struct heap_vm *vm = userdata;

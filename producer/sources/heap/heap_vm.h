@@ -34,6 +34,7 @@ int heap_vm_begin(const struct heap_vm_env *env, int32_t pid, heap_vm_fn done, v
                   struct heap_vm **ret, struct err *err);
 
 int32_t heap_vm_pid(const struct heap_vm *vm);
+uint64_t heap_vm_payer(const struct heap_vm *vm); // as foreign_payer()
 
 // Frees the request. A VM that has not asked goes on without a profile.
 struct heap_vm *heap_vm_free(struct heap_vm *vm);

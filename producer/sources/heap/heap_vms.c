@@ -17,8 +17,9 @@
 #include "producer/foreign/payer.h"
 #include "producer/heap/vm_process.h"
 
-#define VMS_MAX 64 // at a time
-#define YOUNG   (10 * NSEC_PER_SEC)
+#define VMS_MAX  64 // at a time
+#define VMS_EACH 16 // of one user who is not root
+#define YOUNG    (10 * NSEC_PER_SEC)
 
 void heap_vms_forget(struct heap_source *heap, int32_t pid)
 {
@@ -49,6 +50,16 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
         heap_vms_forget(heap, pid);
 }
 
+// A VM whose agent never asks keeps its place as long as the recording.
+static bool has_room_for_vm(const struct heap_source *heap, int32_t pid)
+{
+    uint64_t payer = foreign_payer(heap->env.roots->proc, pid, geteuid());
+    size_t n = 0;
+    vec_foreach(&heap->vms.vms, vm)
+        n += heap_vm_payer(*vm) == payer;
+    return heap->vms.vms.n < VMS_MAX && (payer == 0 || n < VMS_EACH);
+}
+
 // Returns false if the caller must try again later.
 static bool vm_begin(struct heap_source *heap, int32_t pid)
 {
@@ -57,7 +68,7 @@ static bool vm_begin(struct heap_source *heap, int32_t pid)
                                     roots->proc};
     struct heap_vm *vm;
     struct err err = {0};
-    if (heap->vms.vms.n >= VMS_MAX || heap_vm_vec_reserve(&heap->vms.vms, heap->vms.vms.n + 1) < 0)
+    if (!has_room_for_vm(heap, pid) || heap_vm_vec_reserve(&heap->vms.vms, heap->vms.vms.n + 1) < 0)
         return false;
     int r = heap_vm_begin(&env, pid, vm_done, heap, &vm, &err);
     if (r == 0)

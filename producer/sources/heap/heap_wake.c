@@ -44,6 +44,11 @@ int32_t heap_wake_pid(const struct heap_wake *wake)
     return wake->pid;
 }
 
+uint64_t heap_wake_payer(const struct heap_wake *wake)
+{
+    return wake->summons.payer;
+}
+
 static int ask(struct heap_wake *wake, enum foreign_job_id job, const void *bytes, size_t size,
                foreign_done_fn done, struct err *err)
 {

@@ -32,6 +32,7 @@ int heap_wake_begin(const struct heap_wake_env *env, int32_t pid, heap_wake_fn d
                     struct heap_wake **ret, struct err *err);
 
 int32_t heap_wake_pid(const struct heap_wake *wake);
+uint64_t heap_wake_payer(const struct heap_wake *wake); // as foreign_payer()
 
 // Frees the request. A process that has not asked goes on without a profile.
 struct heap_wake *heap_wake_free(struct heap_wake *wake);
