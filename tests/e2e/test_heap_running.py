@@ -591,8 +591,8 @@ class Held(Heap):
         self.check("in_its_malloc")
 
     def attach_while_it_executes(self, program):
-        """Returns the words of the recorder about a process that is held until a helper looks at it,
-        and then executes another program."""
+        """Returns the words of the recorder about a process that is held until a helper looks at
+        it, and then executes another program."""
         process = subprocess.Popen([program, "/bin/sleep", "60"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
