@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,6 +26,7 @@
 #include "producer/ground/loop.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/wake_job.h"
+#include "tests/unit/temp_folder.h"
 #include "tests/unit/unit.h"
 
 static void take_nothing(int number)
@@ -281,6 +283,58 @@ static void a_signal_that_is_sent_late_has_its_time(void **state)
     teardown(&r);
 }
 
+// Copies a file of the process below `folder`. `uid_line` replaces the file's own; NULL: none does.
+static void put_copy(const char *folder, pid_t pid, const char *file, const char *uid_line)
+{
+    static char text[1 << 18];
+    char path[64], name[64];
+    size_t size = uid_line ? strlen(uid_line) : 0;
+    ssize_t n;
+    if (uid_line)
+        memcpy(text, uid_line, size);
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    snprintf(name, sizeof(name), "%d/%s", (int)pid, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while ((n = read(fd, text + size, sizeof(text) - 1 - size)) > 0)
+        size += (size_t)n;
+    close(fd);
+    text[size] = 0;
+    char *line = uid_line ? strstr(text + 1, "\nUid:\t") : NULL;
+    if (line)
+        line[1] = 'u'; // a line that nobody reads
+    temp_file_write(folder, name, text, size);
+}
+
+// Sends the signal by a copy of the process's files: they are about a moment that has passed.
+static int send_to(pid_t pid, const char *uid_line)
+{
+    char folder[TEMP_FOLDER_MAX], task[64];
+    void *places = NULL;
+    struct foreign_worker worker = {.proc = folder, .state = &places};
+    const struct wake_signal asked = {pid, HEAP_SIGNAL_DEFAULT, 4};
+    struct foreign_request request = {.bytes = &asked, .size = sizeof(asked), .fd = -1};
+    struct foreign_answer answer = {.fd = -1};
+    temp_folder_make(folder);
+    put_copy(folder, pid, "maps", NULL);
+    snprintf(task, sizeof(task), "task/%d/status", (int)pid);
+    put_copy(folder, pid, task, uid_line);
+    wake_send_job(&worker, &request, &answer);
+    temp_folder_remove(folder);
+    return answer.result;
+}
+
+static void a_program_of_another_user_meanwhile_gets_no_signal(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip_because("only root sends signals to the processes of others");
+    pid_t pid = start_dormant_now(false);
+    assert_int_equal(send_to(pid, NULL), 0);
+    assert_int_equal(send_to(pid, "Uid:\t61234\t61234\t61234\t61234\n"), -EPERM);
+    assert_int_equal(geteuid(), 0);
+    end(pid);
+}
+
 static int come_fds[2]; // what the child says, and hears
 
 // A handler that does as the library: connects to the socket that the signal's value names.
@@ -359,6 +413,7 @@ int main(void)
         cmocka_unit_test(one_with_a_thread_in_a_jail_is_left_alone),
         cmocka_unit_test(nothing_is_left_of_one_that_is_freed),
         cmocka_unit_test(a_signal_that_is_sent_late_has_its_time),
+        cmocka_unit_test(a_program_of_another_user_meanwhile_gets_no_signal),
         cmocka_unit_test(one_that_comes_while_descriptors_lack_is_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,10 @@
 // kernel shows that the thread does not block the signal. A running thread is preferred, because a
 // thread that waits in poll() or a similar call gets EINTR.
 //
+// Between the checks and the signal, a process of another user may execute a set-uid program of
+// root's, which the user may not signal. The checks of a process with many threads take
+// milliseconds. Therefore the signal is sent with the rights of the process's user.
+//
 // A program in a seccomp jail of its own is left alone: its jail may forbid the system calls of a
 // profile. The filter that a container puts around all its processes is no jail of this kind: the
 // container's first process has the same filter. The container controls its own /proc, but false
@@ -35,12 +39,14 @@
 
 #define STATUS_MAX  8192
 #define THREADS_MAX 512 // maximum number of threads to examine
+#define NOBODY      65534
 
 // The kernel's description of a thread.
 struct thread_status {
     char state;
     uint64_t tracer, seccomp, filters, blocked, caught;
     uint32_t uid, gid; // ids for opening files
+    uint32_t real_uid;
 };
 
 static uint64_t take_hex(struct span span)
@@ -53,10 +59,10 @@ static uint64_t take_hex(struct span span)
     return strtoull(text, NULL, 16);
 }
 
-static uint32_t fourth_number(struct span span)
+static uint32_t nth_number(int n, struct span span)
 {
     uint64_t number = 0;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < n; i++)
         span_take_u64(&span, &number);
     return (uint32_t)number;
 }
@@ -73,8 +79,9 @@ static int parse_status(struct span text, struct thread_status *ret)
         .filters = span_number_of(text, "Seccomp_filters:"),
         .blocked = take_hex(span_value_of(text, "SigBlk:")),
         .caught = take_hex(span_value_of(text, "SigCgt:")),
-        .uid = fourth_number(span_value_of(text, "Uid:")),
-        .gid = fourth_number(span_value_of(text, "Gid:")),
+        .uid = nth_number(4, span_value_of(text, "Uid:")),
+        .gid = nth_number(4, span_value_of(text, "Gid:")),
+        .real_uid = nth_number(1, span_value_of(text, "Uid:")),
     };
     return 0;
 }
@@ -144,9 +151,9 @@ static bool takes_signal(const struct thread_status *status, int number)
            strchr("RSDI", status->state);
 }
 
-// Returns a thread that takes the signal, or 0. Any thread may be the next to allocate: if one
-// thread has entered a jail, no thread is suitable.
-static int32_t find_thread(const char *proc, const struct wake_signal *wake)
+// Returns a thread that takes the signal, or 0; *ret_uid is its user. Any thread may be the next to
+// allocate: if one thread has entered a jail, no thread is suitable.
+static int32_t find_thread(const char *proc, const struct wake_signal *wake, uint32_t *ret_uid)
 {
     char path[64], below[64];
     struct thread_status status;
@@ -162,14 +169,31 @@ static int32_t find_thread(const char *proc, const struct wake_signal *wake)
         jailed = is_jailed(proc, wake->pid, &status);
         if (takes_signal(&status, wake->signal) && !runs && (!found || status.state == 'R')) {
             found = tid;
+            *ret_uid = status.real_uid;
             runs = status.state == 'R';
         }
     }
     return jailed ? 0 : found;
 }
 
+// Sends the signal with the rights of the user. The kernel looks at the sender's real and effective
+// user; with NOBODY as its real user the helper gets no signals from the user meanwhile. The helper
+// has one thread.
+static int send_as(uint32_t uid, const struct wake_signal *wake, int32_t tid, siginfo_t *info)
+{
+    uid_t own = geteuid();
+    bool changes = own == 0 && uid != own;
+    if (changes && setresuid(NOBODY, uid, own) < 0)
+        return -errno;
+    int r = syscall(SYS_rt_tgsigqueueinfo, wake->pid, tid, wake->signal, info) < 0 ? -errno : 0;
+    if (changes && setresuid(own, own, own) < 0)
+        _exit(1);
+    return r;
+}
+
 static int send_signal(const char *proc, const struct wake_signal *wake)
 {
+    uint32_t uid = 0;
     siginfo_t info = {.si_code = SI_QUEUE};
     info.si_pid = getpid();
     info.si_uid = getuid();
@@ -177,10 +201,8 @@ static int send_signal(const char *proc, const struct wake_signal *wake)
     int version;
     if (marked_signal(proc, wake->pid, &version) != wake->signal)
         return -ENOENT;
-    int32_t tid = find_thread(proc, wake);
-    if (tid == 0)
-        return -ENOENT;
-    return syscall(SYS_rt_tgsigqueueinfo, wake->pid, tid, wake->signal, &info) < 0 ? -errno : 0;
+    int32_t tid = find_thread(proc, wake, &uid);
+    return tid == 0 ? -ENOENT : send_as(uid, wake, tid, &info);
 }
 
 void wake_send_job(struct foreign_worker *worker, struct foreign_request *request,
