@@ -179,6 +179,7 @@ JAIL = r"""
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -230,10 +231,10 @@ int main(int argc, char **argv)
 {
     pthread_t thread;
     int status, threads = strcmp(argv[2], "threads") == 0;
-    char go;
-    work(20000);
-    if (argc > 3 && read(STDIN_FILENO, &go, 1) != 1)
-        return 7;
+    struct pollfd told = {STDIN_FILENO, POLLIN, 0};
+    do
+        work(20000);
+    while (argc > 3 && poll(&told, 1, 10) == 0);
     work(20000);
     if (threads && pthread_create(&thread, NULL, work_on, NULL) != 0)
         return 5;
@@ -279,6 +280,7 @@ class Jail(Programs):
                 recorder = self.start(MMTRACE, "heap", "-i", "64", "-o", self.trace, "-p",
                                       process.pid)
                 self.until_said(recorder, "attached")
+                states.wait_for_text(process.pid, "maps", "/memfd:mmheap")
                 process.stdin.write("\n")
                 process.stdin.flush()
                 self.assertEqual(process.stdout.read(), "as ever\n")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs that are attached to again and again while they work: their output is the same as
 without a profile, and only the library of the profiler stays in them."""
+import contextlib
 import itertools
 import lzma
 import os
@@ -105,9 +106,16 @@ SQL = (
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Running(Heap):
     def open_things(self, pid):
+        """How many files of a profile, threads, libraries and rings there are. A profile opens
+        sockets, memory and the library; a runtime opens files of its own at any time."""
         proc = pathlib.Path(f"/proc/{pid}")
         lines = (proc / "maps").read_text().splitlines()
-        return (len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir())),
+        files = []
+        for path in (proc / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                files.append(os.readlink(path))
+        return (sum(file.startswith("socket:") or "mmheap" in file for file in files),
+                len(list((proc / "task").iterdir())),
                 sum("libmmheap" in line for line in lines),
                 sum("memfd:mmheap " in line for line in lines))
 

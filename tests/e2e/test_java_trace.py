@@ -45,9 +45,9 @@ class JavaTrace(unittest.TestCase):
         self.trace = self.dir / "t.pftrace"
         self.environment = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
 
-    def start(self, *args):
+    def start(self, *args, **options):
         process = subprocess.Popen([str(arg) for arg in args], env=self.environment,
-                                   stdout=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, text=True, **options)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         return process
@@ -62,7 +62,8 @@ class JavaTrace(unittest.TestCase):
     def record(self, who, ms, source="linux.heap"):
         config = self.dir / "config"
         config.write_text(CONFIG.format(source, who, ms))
-        return self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
+        with open(self.dir / "said", "w", encoding="utf-8") as said:
+            return self.start(MMTRACE, "record", "-c", config, "-o", self.trace, stderr=said)
 
     def named(self):
         """A java with a name of its own, which no other VM of the machine has."""
@@ -227,10 +228,11 @@ class JavaTrace(unittest.TestCase):
                     states.wait_for_cpu(vm.pid, 0.3)
                 recorder.send_signal(signal.SIGINT)
                 self.assertEqual(recorder.wait(60), 0)
-                self.assertEqual(set(self.allocated()), expected)
+                stack.callback((self.dir / "t.db").unlink, missing_ok=True)
+                self.assertEqual(set(self.allocated()), expected,
+                                 (self.dir / "said").read_text())
                 for vm in before + later:
                     end_vm(vm)
-                (self.dir / "t.db").unlink()
 
     def test_collectors(self):
         """Each collector tells of garbage in its own way. One never collects, so all objects are in
