@@ -87,7 +87,7 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
 }
 
 // Pops the slices that are over at `ts`. A slice includes its begin and excludes its end; instants
-// nest in each other. Returns the slice that the new slice begins in and would end after, or NULL.
+// nest in each other. Returns the slice in which the new slice would begin but not end, or NULL.
 static const struct open_slice *stack_close(struct slices *slices, struct slice_stack *stack,
                                             int64_t ts, int64_t dur)
 {
@@ -103,7 +103,7 @@ static const struct open_slice *stack_close(struct slices *slices, struct slice_
         if (pending_above) {
             if (ts <= end)
                 continue;
-            // Open slices in a slice that is over end with it.
+            // The slice is over. Open slices in the slice end with the slice.
             stats_add(slices->stats, STAT_misplaced_end_event, 1);
             while (stack->open.n > i + 1) {
                 struct open_slice *inner = &stack->open.items[stack->open.n - 1];

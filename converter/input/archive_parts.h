@@ -63,7 +63,7 @@ bool archive_leaves_out(const struct archive *archive, const char *name);
 // with text if nothing is read yet.
 int archive_ends(struct archive *archive, const char *name, struct err *err);
 
-// The error if all useful entries were left out: `r`, with text.
+// Returns `r` with text: the error if all useful entries were left out.
 int archive_nothing_taken(const struct archive *archive, int r, struct err *err);
 
 // False if the user ended the work.

@@ -10,12 +10,13 @@
 struct sql_packages;
 struct sqlite3;
 
-// Checks that each of `n` patterns means a module. Returns 0 or -ENOENT with text.
+// Checks that each of `n` patterns matches a module. Returns 0 or -ENOENT with text.
 int modules_check(const struct sql_packages *packages, const char *const *patterns, size_t n,
                   struct err *err);
 
 // Includes the modules, and copies their public tables and views into tables of the database that
 // any SQLite reads. Tables of an earlier call are replaced; the other tables of the database stay.
-// The table `stored_module_table` has their names. Returns 0 or a negative errno with text.
+// The table `stored_module_table` has the names of the copies. Returns 0 or a negative errno with
+// text.
 int modules_store(struct sqlite3 *handle, struct sql_packages *packages,
                   const char *const *patterns, size_t n, struct err *err);

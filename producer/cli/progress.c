@@ -59,8 +59,8 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
         0)
         strbuf_add_str(out, ", nothing lost");
     add_part(out, counts->events_lost, " events lost");
-    if (counts->events_lost == 0) // otherwise the sources count refused packets among the lost
-                                  // events
+    // Sources count the events of refused packets as lost.
+    if (counts->events_lost == 0)
         add_part(out, counts->packets_discarded, " packets refused by full buffers");
     add_part(out, counts->packets_overwritten, " old packets overwritten");
     add_part(out, counts->readings_missed, " readings left out because they were late");

@@ -20,7 +20,7 @@ int pintool_preload(int argc, char **argv);
 // standard output did not take everything, as on a full disk.
 int pintool_close_stdout(void);
 
-// Returns whether the path is "-", which stands for a standard stream. NULL is not.
+// Returns whether the path is "-", which stands for a standard stream. False for NULL.
 static inline bool path_is_stream(const char *path)
 {
     return path && path[0] == '-' && !path[1];

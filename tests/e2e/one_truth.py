@@ -130,7 +130,7 @@ class Comparison:
                   for line in sorted(lines)[:SHOWN])]
 
     def compare(self, recording, trace, folder, converted=None, filled=(), losses=()):
-        """Differences that are not listed, errors in the stats but for `losses`, and tables in
+        """Differences that are not listed, errors in the stats except `losses`, and tables in
         `filled` that are empty."""
         database = pathlib.Path(folder, f"{recording}.db")
         done = lib.run(lib.MMSQL, "convert", "-q", converted or trace, "-o", database)

@@ -2,8 +2,7 @@
 """Files of other tools that mmsql reads as traces: ftrace text, systrace, text of perf, perf.data,
 simpleperf's reports.
 
-The answers are those of trace_processor_shell for the same files, where it reads them and unless a
-comment says why not.
+The answers are those of trace_processor_shell for the same files. Comments give the exceptions.
 """
 import contextlib
 import gzip
@@ -512,7 +511,7 @@ class PerfData(Case):
 
     def test_texts_of_many_events(self):
         """Each event has the name and the command line, which the file has once. A small file
-        becomes no large database."""
+        does not become a large database."""
         events = [(ff.attr(), "", [n + 1]) for n in range(1000)]
         name = b"n" * (1 << 20)
         names = ff.struct.pack("<IIII", 1, 0, len(events), len(name)) + name + ff.struct.pack(
@@ -526,8 +525,8 @@ class PerfData(Case):
                 "FROM _profiler_session"), [(1000, 67108, 67108)])
 
     def test_ids_that_all_events_share(self):
-        """Each event names the same bytes as its ids. The time does not grow with the number of
-        events times that of ids."""
+        """Each event names the same bytes as its ids. The time does not grow with the product of
+        the numbers of events and ids."""
         events = [(ff.attr(), "", [1] * (1 << 19 if n == 0 else 0)) for n in range(20000)]
         content = bytearray(ff.perf_data(events, whole_perf_data()[1]))
         size = ff.ATTR_SIZE + 16

@@ -181,7 +181,7 @@ packet { timestamp: 9 trusted_packet_sequence_id: 1 sequence_flags: 1 track_even
                 "SELECT substr(name, 12), value FROM stats WHERE name LIKE 'mmsql\\_text\\_%' "
                 "ESCAPE '\\' AND value"))
 
-    def test_what_is_wrong_is_told_with_its_line(self):
+    def test_an_error_is_reported_with_its_line(self):
         good = "packet { timestamp: 5 sys_stats { vmstat { key: 1 value: 7 } } }\n"
         for bad, code, said, stats in (
             ("packet { timestamp: 1\n wow: 7 foo { bar: [1, 2] baz { a: 'x' } } [my.ext]: 5 }", 0,

@@ -540,7 +540,7 @@ class Recording(FtraceCase):
                 stats = stats_of(packets, "END_OF_TRACE")
                 self.assertEqual(stats.get("ftrace_parse_errors", []), [])
 
-    def test_another_clock_is_told_with_a_snapshot(self):
+    def test_another_clock_is_reported_with_a_snapshot(self):
         load = self.load()
         process = self.start(config(events("kmem/rss_stat") + " use_monotonic_raw_clock: true"))
         lib.wait_for(lambda: instances_of(process), "the instance")

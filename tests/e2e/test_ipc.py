@@ -528,7 +528,7 @@ class PerfettoClient(unittest.TestCase):
         self.perfetto(*self.config(text), "-o", self.inside("large"))
         self.assertGreaterEqual(len(self.stats_of("large")), 10)
 
-    def test_refusal_is_told(self):
+    def test_refusal_is_reported(self):
         done = self.perfetto(*self.config("duration_ms: 100"), "-o", self.inside("refused"))
         self.assertIn("buffers", done.stderr)
 

@@ -266,12 +266,12 @@ class Attach(JavaTest):
         self.assertEqual(recorder.returncode, 0)
         self.assertGreater(self.count(self.samples(), 416), 10)
 
-    def test_stop_without_start_is_told(self):
+    def test_stop_without_start_is_reported(self):
         result = self.attach(self.start(), "--stop")
         self.assertEqual(result.returncode, 1)
         self.assertIn("refuses", result.stderr)
 
-    def test_a_log_that_cannot_be_written_is_told(self):
+    def test_a_log_that_cannot_be_written_is_reported(self):
         vm = self.start()
         result = self.attach(vm, "-o", "/nonexistent/log")
         self.assertEqual(result.returncode, 1)

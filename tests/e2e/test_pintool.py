@@ -244,7 +244,7 @@ class Unknown(Case):
         done = self.as_nobody("file", "a.apk", "--zip", "--gen-probe", "--dump", code=1)
         self.assertIn("entry size(B)=100 resident(B)=unknown", done.stdout)
 
-    def test_owner_and_writer_are_told(self):
+    def test_owner_and_writer_are_reported(self):
         for change in (lambda: os.chown(self.path, NOBODY, NOBODY), lambda: self.path.chmod(0o666)):
             os.chown(self.path, 0, 0)
             self.path.chmod(0o644)

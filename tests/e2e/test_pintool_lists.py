@@ -127,7 +127,7 @@ class NothingGetsLost(ListCase):
         self.assertIn("new.apk: not written: a zip is there", done.stderr)
         self.assertEqual((self.dir / "new.apk").read_bytes(), other)
 
-    def test_what_a_list_is_replaced_by_is_told(self):
+    def test_the_difference_to_a_replaced_list_is_reported(self):
         self.good()
         keep(self.dir / "app.apk", [1])
         done = self.pintool("file", "app.apk", "--zip", "--gen-probe", "-o", "good.meta")

@@ -166,7 +166,7 @@ class Checks:
         self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
         self.assertIn("head", {row[3] for row in rows})
 
-    def test_the_loss_is_told_everywhere(self):
+    def test_the_loss_is_reported_everywhere(self):
         self.assertGreater(self.lost(), self.n_events_min // 4)
         columns, session = (re.split(r"  +", line)
                             for line in self.capture.status.splitlines()[-2:])

@@ -105,7 +105,7 @@ class Files(unittest.TestCase):
         self.assertEqual(trace.parent.stat().st_mode & 0o777, 0o700)
 
     @lib.needs_program("strace")
-    def test_on_the_disk_before_the_name(self):
+    def test_data_are_on_the_disk_before_the_name(self):
         """After a reset no name may lead to an empty file."""
         armed = self.dir / "armed"
         armed.mkdir()
@@ -294,7 +294,7 @@ class Watchdog(unittest.TestCase):
         daemon.process.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.process.wait(30), -signal.SIGKILL)
 
-    def test_it_holds_up_no_end(self):
+    def test_the_watchdog_does_not_delay_the_end(self):
         os.environ["MMTRACE_WATCHDOG_MS"] = "60000"
         daemon = Daemon(self).ready()
         daemon.status()

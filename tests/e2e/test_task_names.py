@@ -114,7 +114,7 @@ class OneId(FtraceCase):
             'data_sources { config { name: "linux.process_stats" target_buffer: 1\n'
             "process_stats_config { record_thread_names: true } } }\n"))
 
-    def test_only_tasks_of_the_trace_are_told(self):
+    def test_only_tasks_of_the_trace_are_reported(self):
         tid = self.record()
         done = lib.run(lib.MMSQL, "query", "--csv", self.trace,
                        "SELECT count(*) FROM ftrace_event e JOIN args a USING (arg_set_id) "

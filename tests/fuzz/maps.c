@@ -36,7 +36,7 @@ static size_t parse_lines(const char *text, size_t size)
         struct mapping mapping;
         if (mapping_parse(text, line, &mapping)) {
             check_mapping(&mapping);
-            n += line < MAPS_BUFFER_SIZE / 2; // what surely fits the reader
+            n += line < MAPS_BUFFER_SIZE / 2; // such lines fit the reader's buffer
         }
         text += line + (newline != NULL);
     }

@@ -53,7 +53,8 @@ static void everything_try(void)
         tell("write", open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
 }
 
-// The head of a file is only compared, with the mark of a database.
+// Reads of so few bytes are not parsed: they compare the head of a file with the mark of a
+// database.
 #define HEAD_BYTES 16
 
 static void once(size_t size)

@@ -41,7 +41,7 @@ static void test_armed_again_and_again(void **state)
 
 // A trace that lacks something says so where it is written; of a source that does not count its
 // events, packets are counted.
-static void test_losses_are_told(void **state)
+static void test_losses_are_reported(void **state)
 {
     struct fixture *f = *state;
     put(f->configs, "one.cfg", CONFIG);
@@ -90,7 +90,7 @@ static void test_back_off(void **state)
     assert_int_equal(n_live(), 1);
 }
 
-static void test_failures_are_told_once(void **state)
+static void test_failures_are_reported_once(void **state)
 {
     struct fixture *f = *state;
     put(f->configs, "one.cfg", CONFIG);
@@ -316,9 +316,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_armed_again_and_again),
-        TEST(test_losses_are_told),
+        TEST(test_losses_are_reported),
         TEST(test_back_off),
-        TEST(test_failures_are_told_once),
+        TEST(test_failures_are_reported_once),
         TEST(test_wrong_config_is_left_alone),
         TEST(test_configs_change_and_go),
         TEST(test_end),

@@ -181,7 +181,7 @@ static void moments_have_bounds(void **state)
     assert_int_equal(convert(&clocks, readings[CLOCK_READINGS_MAX - 1].clock, 7), 7);
     readings[0].unit_ns = 2; // the trace's clock counts nanoseconds
     assert_int_equal(clocks_add(&clocks, readings, 1, &id), -EINVAL);
-    readings[1].incremental = true; // which it was not
+    readings[1].incremental = true; // the clock was not incremental before
     assert_int_equal(clocks_add(&clocks, readings + 1, 1, &id), -EINVAL);
     clocks_done(&clocks);
 }

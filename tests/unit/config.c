@@ -18,7 +18,7 @@ static int load(const char *bytes, size_t size, enum config_format format, struc
     return config_load("t", bytes, size, format, ret, err);
 }
 
-static void text_and_binary_are_told_apart(void **state)
+static void text_and_binary_are_distinguished(void **state)
 {
     (void)state;
     static const char text[] = "buffers { size_kb: 10 }\n";
@@ -202,7 +202,7 @@ static void this_machine_has_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_and_binary_are_told_apart),
+        cmocka_unit_test(text_and_binary_are_distinguished),
         cmocka_unit_test(unknown_fields_of_a_binary_config_are_kept),
         cmocka_unit_test(texts_of_the_recorded_config_are_utf8),
         cmocka_unit_test(what_is_no_config),

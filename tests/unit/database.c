@@ -132,7 +132,7 @@ static void only_own_files_are_replaced(void **state)
     }
 }
 
-static void a_missing_folder_is_told(void **state)
+static void a_missing_folder_is_reported(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(batches_lose_nothing),         TEST(texts_keep_their_bytes),
         TEST(ids_may_be_taken_before_rows), TEST(a_file_appears_only_when_finished),
-        TEST(only_own_files_are_replaced),  TEST(a_missing_folder_is_told),
+        TEST(only_own_files_are_replaced),  TEST(a_missing_folder_is_reported),
         TEST(equal_sets_of_args_are_one),
     };
     return cmocka_run_group_tests_name("database", tests, NULL, NULL);

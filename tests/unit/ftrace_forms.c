@@ -70,7 +70,7 @@ static void rows_are_bound_to_the_slots_of_their_fields(void **state)
     assert_memory_equal(fix.forms.choices.items[2].text, "none", 4);
 }
 
-static void each_mistake_in_a_row_is_told(void **state)
+static void each_mistake_in_a_row_is_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -109,7 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_are_bound_to_the_slots_of_their_fields, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(each_mistake_in_a_row_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_mistake_in_a_row_is_reported, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

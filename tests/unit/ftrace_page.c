@@ -68,7 +68,7 @@ static void small_records_carry_their_length_in_words(void **state)
     assert_int_equal(page.status, PAGE_OK);
 }
 
-static void big_records_carry_their_length_in_front(void **state)
+static void big_records_carry_their_length_before_their_data(void **state)
 {
     (void)state;
     static const uint8_t records[] = {
@@ -146,7 +146,7 @@ static void padding_is_passed_over(void **state)
     assert_int_equal(record.timestamp, 0x1003);
 }
 
-static void losses_are_told(void **state)
+static void losses_are_reported(void **state)
 {
     (void)state;
     static const uint8_t records[] = {
@@ -247,10 +247,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_records_carry_their_length_in_words),
-        cmocka_unit_test(big_records_carry_their_length_in_front),
+        cmocka_unit_test(big_records_carry_their_length_before_their_data),
         cmocka_unit_test(times_are_extended_and_set),
         cmocka_unit_test(padding_is_passed_over),
-        cmocka_unit_test(losses_are_told),
+        cmocka_unit_test(losses_are_reported),
         cmocka_unit_test(damage_ends_the_page),
         cmocka_unit_test(headers_are_judged),
         cmocka_unit_test(layouts_of_other_kernels),

@@ -326,7 +326,7 @@ static void refused_events_are_counted(void **state)
     assert_int_equal(f->reader.counts.events + f->reader.counts.refused, n);
 }
 
-static void damage_is_told_and_the_rest_is_read(void **state)
+static void damage_is_reported_and_the_rest_is_read(void **state)
 {
     struct fixture *f = *state;
     make(f, 65536, PACKET_BUFFER_DISCARD, NULL);
@@ -631,7 +631,7 @@ int main(void)
         TEST(no_event_is_lost_between_packets),
         TEST(each_bundle_says_where_the_last_ended),
         TEST(refused_events_are_counted),
-        TEST(damage_is_told_and_the_rest_is_read),
+        TEST(damage_is_reported_and_the_rest_is_read),
         TEST(columns_hold_many_switches),
         cmocka_unit_test(columns_want_the_known_layout),
         TEST(a_round_ends_where_the_writer_is),

@@ -94,7 +94,7 @@ static void many_large_groups_take_bounded_memory(void **state)
     group_log_done(&log);
 }
 
-static void a_full_budget_is_told(void **state)
+static void a_full_budget_is_reported(void **state)
 {
     (void)state;
     struct budget budget = {.memory_max = UINT64_MAX, .output_max = 1 << 20, .statm = -1};
@@ -116,7 +116,7 @@ int main(void)
         cmocka_unit_test(rows_come_back),
         cmocka_unit_test(few_rows_need_no_file),
         cmocka_unit_test(many_large_groups_take_bounded_memory),
-        cmocka_unit_test(a_full_budget_is_told),
+        cmocka_unit_test(a_full_budget_is_reported),
     };
     return cmocka_run_group_tests_name("group_log", tests, NULL, NULL);
 }

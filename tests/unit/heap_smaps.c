@@ -81,7 +81,7 @@ static void arenas_and_stacks_are_known_by_their_shape(void **state)
     smaps_done(&smaps);
 }
 
-static void the_profiler_is_told_apart(void **state)
+static void the_profiler_is_distinguished(void **state)
 {
     (void)state;
     const uint64_t at = UINT64_C(0x7e0000010000), mib = 1 << 20;
@@ -130,7 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_added_up),
         cmocka_unit_test(arenas_and_stacks_are_known_by_their_shape),
-        cmocka_unit_test(the_profiler_is_told_apart),
+        cmocka_unit_test(the_profiler_is_distinguished),
         cmocka_unit_test(names_are_bounded),
         cmocka_unit_test(what_is_no_smaps_does_no_harm),
     };

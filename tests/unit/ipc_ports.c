@@ -245,7 +245,7 @@ static void a_session_lives_and_ends(void **state)
     ipc_client_free(client);
 }
 
-static void bad_ends_and_snapshots_are_told(void **state)
+static void bad_ends_and_snapshots_are_reported(void **state)
 {
     (void)state;
     struct ipc_client *client = consumer();
@@ -651,7 +651,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_PORTS(what_cannot_begin_ends_with_its_reason),
         WITH_PORTS(a_session_lives_and_ends),
-        WITH_PORTS(bad_ends_and_snapshots_are_told),
+        WITH_PORTS(bad_ends_and_snapshots_are_reported),
         WITH_PORTS(deferred_sessions_start_when_told),
         WITH_PORTS(files_must_be_open_for_writing),
         WITH_PORTS(packets_of_any_size_come_through),

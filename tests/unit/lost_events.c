@@ -172,7 +172,7 @@ static void ends_before_the_first_begin_are_kept(void **state)
     packet_buffer_free(output.buffer);
 }
 
-static void sums_of_more_tasks_than_are_told_apart(void **state)
+static void sums_of_more_tasks_than_are_counted_separately(void **state)
 {
     (void)state;
     enum { N = 1000 };
@@ -262,7 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_before_the_first_begin_are_kept),
-        cmocka_unit_test(sums_of_more_tasks_than_are_told_apart),
+        cmocka_unit_test(sums_of_more_tasks_than_are_counted_separately),
         cmocka_unit_test(a_small_buffer_keeps_the_largest_sums),
         cmocka_unit_test(the_idle_task_has_a_track_of_its_own),
         cmocka_unit_test(nothing_lost_nothing_said),

@@ -106,7 +106,7 @@ static void all_extremes_fit_the_room_set_aside(void **state)
     packet_buffer_free(buffer);
 }
 
-static void losses_are_told_in_the_next_packet(void **state)
+static void losses_are_reported_in_the_next_packet(void **state)
 {
     (void)state;
     struct packet_buffer *buffer = make_buffer(PACKET_BUFFER_RING);
@@ -215,7 +215,7 @@ int main(void)
         cmocka_unit_test(first_packet_introduces_the_sequence),
         cmocka_unit_test(prefix_is_short),
         cmocka_unit_test(all_extremes_fit_the_room_set_aside),
-        cmocka_unit_test(losses_are_told_in_the_next_packet),
+        cmocka_unit_test(losses_are_reported_in_the_next_packet),
         cmocka_unit_test(cancelled_packets_leave_their_flags),
         cmocka_unit_test(beginning_of_the_state_is_never_lost),
         cmocka_unit_test(retained_packets_outlive_the_ring),

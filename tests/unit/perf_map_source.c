@@ -425,7 +425,7 @@ static void a_last_line_is_read_after_the_end(void **state)
     fixture_done(&f);
 }
 
-static void a_process_that_may_not_be_looked_at_is_told(void **state)
+static void a_process_that_may_not_be_looked_at_is_reported(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -448,7 +448,7 @@ static void a_process_that_may_not_be_looked_at_is_told(void **state)
 }
 
 // A user who may not trace the process does not get its map, and hears so.
-static void a_requester_who_may_not_trace_is_told(void **state)
+static void a_requester_who_may_not_trace_is_reported(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -485,8 +485,8 @@ int main(void)
         cmocka_unit_test(an_end_that_is_not_read_is_counted),
         cmocka_unit_test(what_was_read_whole_lacks_nothing),
         cmocka_unit_test(a_last_line_is_read_after_the_end),
-        cmocka_unit_test(a_process_that_may_not_be_looked_at_is_told),
-        cmocka_unit_test(a_requester_who_may_not_trace_is_told),
+        cmocka_unit_test(a_process_that_may_not_be_looked_at_is_reported),
+        cmocka_unit_test(a_requester_who_may_not_trace_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,7 +140,7 @@ static void a_mapping_has_its_file(void **state)
     assert_int_equal(record.mapped.build_id[1], 1);
 }
 
-static void tasks_and_losses_are_told(void **state)
+static void tasks_and_losses_are_reported(void **state)
 {
     (void)state;
     struct made made;
@@ -269,7 +269,7 @@ int main(void)
         cmocka_unit_test(a_sample_has_its_parts),
         cmocka_unit_test(a_copied_stack_has_its_used_part),
         cmocka_unit_test(a_mapping_has_its_file),
-        cmocka_unit_test(tasks_and_losses_are_told),
+        cmocka_unit_test(tasks_and_losses_are_reported),
         cmocka_unit_test(short_records_are_refused),
         cmocka_unit_test(rings_are_read_in_the_order_of_time),
         cmocka_unit_test(damage_ends_the_round),

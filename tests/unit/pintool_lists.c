@@ -308,7 +308,7 @@ static void names_that_cannot_be_said_are_counted(void **state)
                      -ENODATA);
 }
 
-static void stale_parts_are_told(void **state)
+static void stale_parts_are_reported(void **state)
 {
     (void)state;
     CLEANUP(zipindex_done) struct zipindex zip = {0};
@@ -347,7 +347,7 @@ int main(void)
         cmocka_unit_test(lists_inside_are_whole_or_refused),
         cmocka_unit_test(emitted_pinconfigs_pick_the_same),
         cmocka_unit_test(names_that_cannot_be_said_are_counted),
-        cmocka_unit_test(stale_parts_are_told),
+        cmocka_unit_test(stale_parts_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

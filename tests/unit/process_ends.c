@@ -228,7 +228,7 @@ static void assert_lives(const struct source_fixture *f, int id, const char *exp
 
 // Tasks that are gone before they are looked up, one after another with the same id. The end of an
 // id may be read before the id is seen, or later.
-static void owners_of_an_id_are_told_apart(void **state)
+static void owners_of_an_id_are_distinguished(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -294,7 +294,7 @@ static void late_ends_leave_no_task_without_a_name(void **state)
 }
 
 // The same for processes and threads that are looked up while they live.
-static void owners_of_a_living_id_are_told_apart(void **state)
+static void owners_of_a_living_id_are_distinguished(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -343,7 +343,7 @@ static void owners_of_a_living_id_are_told_apart(void **state)
 }
 
 // A poll may notice the next owner before the end of the last one is read.
-static void polled_owners_are_told_apart(void **state)
+static void polled_owners_are_distinguished(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -422,10 +422,10 @@ int main(void)
         cmocka_unit_test(each_task_waits_for_its_own_exit),
         cmocka_unit_test(many_tasks_may_end_at_once),
         cmocka_unit_test(a_task_without_a_name_replaces_no_name),
-        cmocka_unit_test(owners_of_an_id_are_told_apart),
+        cmocka_unit_test(owners_of_an_id_are_distinguished),
         cmocka_unit_test(late_ends_leave_no_task_without_a_name),
-        cmocka_unit_test(owners_of_a_living_id_are_told_apart),
-        cmocka_unit_test(polled_owners_are_told_apart),
+        cmocka_unit_test(owners_of_a_living_id_are_distinguished),
+        cmocka_unit_test(polled_owners_are_distinguished),
         cmocka_unit_test(names_of_all_owners_outlive_the_ring),
     };
     return cmocka_run_group_tests_name("process_ends", tests, NULL, NULL);

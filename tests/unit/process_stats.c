@@ -204,7 +204,7 @@ static void reused_pid_is_another_process(void **state)
 }
 
 // A process whose counters are in the trace has an end there, once.
-static void ends_are_told(void **state)
+static void ends_are_reported(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -432,7 +432,7 @@ int main(void)
         cmocka_unit_test(counters_are_written_when_they_change),
         cmocka_unit_test(without_a_cache_every_poll_is_written),
         cmocka_unit_test(reused_pid_is_another_process),
-        cmocka_unit_test(ends_are_told),
+        cmocka_unit_test(ends_are_reported),
         cmocka_unit_test(names_outlive_the_ring),
         cmocka_unit_test(state_is_written_again),
         cmocka_unit_test(file_descriptors),

@@ -209,7 +209,7 @@ static void reading_done(struct reading *reading)
     page_ranges_done(&reading->list);
 }
 
-static char stage_path[64]; // to be removed, should a test fail
+static char stage_path[64]; // is removed if a test fails
 
 // One source that watches one file.
 struct stage {
@@ -285,7 +285,8 @@ static void drop_pages(const struct stage *stage, uint64_t first, uint64_t n)
                      0);
 }
 
-// A sample now must lead a reader to mincore's answer; again if pages moved by themselves.
+// Takes a sample, which must lead a reader to mincore's answer. Repeats this if pages moved by
+// themselves.
 static void sample_and_compare(struct stage *stage, struct reading *reading)
 {
     for (int attempt = 0;; attempt++) {

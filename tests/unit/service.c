@@ -384,7 +384,7 @@ static void output_path_is_made_and_unmade(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void state_is_told(void **state)
+static void state_is_reported(void **state)
 {
     (void)state;
     uint64_t id = enable(SOURCE "duration_ms: 1000 unique_session_name: 'n' bugreport_score: 3");
@@ -553,7 +553,7 @@ int main(void)
         TEST(file_gets_everything_at_the_end),
         TEST(file_outlives_its_consumer),
         TEST(output_path_is_made_and_unmade),
-        TEST(state_is_told),
+        TEST(state_is_reported),
         TEST(only_filters_change),
         TEST(wider_filter_starts_a_source),
         TEST(detached_session_goes_with_its_end),

@@ -214,7 +214,7 @@ static void assert_problem(const struct test *t, const char *text)
 }
 
 // A changed filter has it tried again.
-static void problem_is_told_once(void **state)
+static void problem_is_reported_once(void **state)
 {
     (void)state;
     struct test t;
@@ -559,7 +559,7 @@ int main(void)
         cmocka_unit_test(clocks_are_taken_again_when_they_drift),
         cmocka_unit_test(source_has_its_own_duration),
         cmocka_unit_test(what_fails_is_left_out),
-        cmocka_unit_test(problem_is_told_once),
+        cmocka_unit_test(problem_is_reported_once),
         cmocka_unit_test(nothing_left_is_an_error),
         cmocka_unit_test(producer_filters_select),
         cmocka_unit_test(full_file_ends_the_session),

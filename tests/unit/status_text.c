@@ -108,7 +108,7 @@ static void an_empty_service(void **state)
 }
 
 // The part of the service's memory that the kernel can reclaim.
-static void locked_memory_is_told(void **state)
+static void locked_memory_is_reported(void **state)
 {
     (void)state;
     Pb__TracingServiceState message = PB__TRACING_SERVICE_STATE__INIT;
@@ -133,7 +133,7 @@ int main(void)
         cmocka_unit_test(columns_are_aligned),
         cmocka_unit_test(json_is_escaped),
         cmocka_unit_test(an_empty_service),
-        cmocka_unit_test(locked_memory_is_told),
+        cmocka_unit_test(locked_memory_is_reported),
     };
     return cmocka_run_group_tests_name("status_text", tests, NULL, NULL);
 }

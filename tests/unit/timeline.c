@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "common/elements.h"
+#include "common/wire.h"
+#include "protos/fields.h"
 #include "tests/unit/unit.h"
 
 static struct timeline_item packet_at(int64_t ts, uint16_t queue)
@@ -63,7 +65,52 @@ static void many_items_come_back_in_order(void **state)
     }
 }
 
-static void a_missing_folder_is_told(void **state)
+static bool keep_time(void *userdata, const struct timeline_item *item, int64_t ts, int64_t *ret)
+{
+    (void)userdata, (void)item;
+    *ret = ts;
+    return true;
+}
+
+// Many processors have several runs each, whose times overlap.
+static void runs_of_many_processors_are_merged(void **state)
+{
+    (void)state;
+    enum { N_CPUS = 60, N_RUNS = 8, N_EVENTS = 5, RUN_BYTES = 128 };
+    static uint8_t bytes[N_CPUS * N_RUNS][RUN_BYTES];
+    struct timeline timeline = {.convert = keep_time};
+    uint64_t seed = 1;
+    for (uint32_t i = 0; i < N_CPUS * N_RUNS; i++) {
+        struct timeline_item item = {.data = bytes[i], .kind = RUN_EVENTS, .sorted = 1};
+        struct wire_writer w = wire_writer_over(bytes[i], RUN_BYTES);
+        int64_t ts = 0;
+        for (int n = 0; n < N_EVENTS; n++) {
+            seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+            ts += (int64_t)(seed >> 33) % 1000 + (n == 0);
+            item.ts = n == 0 ? ts : item.ts;
+            size_t mark = wire_begin(&w, PB_FtraceEventBundle_event);
+            wire_uint(&w, PB_FtraceEvent_timestamp, (uint64_t)ts);
+            wire_end(&w, mark);
+        }
+        item.size = (uint32_t)wire_size(&w);
+        assert_int_equal(timeline_queue(&timeline, RUN_EVENTS, i % N_CPUS, &item.queue), 0);
+        assert_int_equal(timeline_add(&timeline, item), 0);
+    }
+    assert_int_equal(timeline_sort(&timeline), 0);
+    const struct timeline_item *item;
+    const struct run_record *record;
+    int64_t ts, last = 0;
+    size_t n_seen = 0;
+    for (; timeline_next(&timeline, &item, &record, &ts) > 0; n_seen++) {
+        assert_int_equal(record->ts, ts);
+        assert_true(ts >= last);
+        last = ts;
+    }
+    assert_int_equal(n_seen, N_CPUS * N_RUNS * N_EVENTS);
+    timeline_done(&timeline);
+}
+
+static void a_missing_folder_is_reported(void **state)
 {
     (void)state;
     struct timeline timeline = {.folder = "/nonexistent"};
@@ -79,7 +126,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_items_stay_in_memory),
         cmocka_unit_test(many_items_come_back_in_order),
-        cmocka_unit_test(a_missing_folder_is_told),
+        cmocka_unit_test(runs_of_many_processors_are_merged),
+        cmocka_unit_test(a_missing_folder_is_reported),
     };
     return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
 }

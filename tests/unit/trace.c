@@ -201,7 +201,7 @@ static void a_field_may_be_wanted_twice(void **state)
 }
 
 // The first of several damaged packets is reported, with the field if a message is damaged.
-static void the_first_damage_is_told(void **state)
+static void the_first_damage_is_reported(void **state)
 {
     (void)state;
     struct trace_writer writer;
@@ -366,7 +366,7 @@ int main(void)
         cmocka_unit_test(every_cut_is_found),
         cmocka_unit_test(fields_that_are_left_out_are_named),
         cmocka_unit_test(a_field_may_be_wanted_twice),
-        cmocka_unit_test(the_first_damage_is_told),
+        cmocka_unit_test(the_first_damage_is_reported),
         cmocka_unit_test(compressed_packets_are_not_nested),
         cmocka_unit_test(failures_of_handlers_end_the_reading),
         cmocka_unit_test(progress_may_end_the_reading),

@@ -394,7 +394,7 @@ static void deleted_file_is_noticed(void **state)
 }
 
 // Before anything was written, and even before trace_file_new().
-static void deleted_file_is_told_from_one_without_a_name(void **state)
+static void deleted_file_is_distinguished_from_one_without_a_name(void **state)
 {
     (void)state;
     char path[80], link[40];
@@ -609,7 +609,7 @@ int main(void)
         cmocka_unit_test(no_room_is_waited_for),
         cmocka_unit_test(device_without_space),
         cmocka_unit_test(deleted_file_is_noticed),
-        cmocka_unit_test(deleted_file_is_told_from_one_without_a_name),
+        cmocka_unit_test(deleted_file_is_distinguished_from_one_without_a_name),
         cmocka_unit_test(descriptor_in_the_middle_of_a_file),
         cmocka_unit_test(slow_pipe),
         cmocka_unit_test(reader_that_went_away),

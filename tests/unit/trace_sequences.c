@@ -179,7 +179,7 @@ static void write_remote(struct wire_writer *w, uint32_t machine, uint64_t ts)
     wire_end(w, packet);
 }
 
-static void machines_are_told_apart(void **state)
+static void machines_are_distinguished(void **state)
 {
     (void)state;
     struct trace_writer writer;
@@ -450,7 +450,7 @@ static void threads_have_clocks_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(machines_are_told_apart),
+        cmocka_unit_test(machines_are_distinguished),
         cmocka_unit_test(machines_have_a_limit),
         cmocka_unit_test(a_packet_waits_for_its_clock),
         cmocka_unit_test(interned_data_holds_for_a_generation),

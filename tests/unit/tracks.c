@@ -54,7 +54,7 @@ static struct track_dimension text(const char *value)
 }
 
 // Whatever tells two tracks apart; each is asked for twice.
-static void tracks_are_told_apart_by_type_and_dimensions(void **state)
+static void tracks_are_distinguished_by_type_and_dimensions(void **state)
 {
     (void)state;
     for (int round = 0; round < 2; round++) {
@@ -79,7 +79,7 @@ static void tracks_are_told_apart_by_type_and_dimensions(void **state)
     assert_int_equal(fix.failure.code, 0);
 }
 
-static void a_name_does_not_tell_tracks_apart(void **state)
+static void a_name_does_not_distinguish_tracks(void **state)
 {
     (void)state;
     uint32_t id = named("first", 5);
@@ -161,8 +161,8 @@ static void a_track_that_was_replaced_has_no_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(tracks_are_told_apart_by_type_and_dimensions),
-        T(a_name_does_not_tell_tracks_apart),
+        T(tracks_are_distinguished_by_type_and_dimensions),
+        T(a_name_does_not_distinguish_tracks),
         T(long_texts_are_cut),
         T(some_dimensions_are_columns),
         T(a_track_is_described_once),

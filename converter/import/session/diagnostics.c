@@ -19,8 +19,8 @@
 
 #define SURE        0.9
 #define AFTER_BOOT  (5 * 60 * NSEC_PER_SEC)
-#define SMALL_KB    1024 // a buffer from here on is large enough
-#define TINY_KB     64   // and one up to here surely too small
+#define SMALL_KB    1024 // a smaller buffer may be too small
+#define TINY_KB     64   // a buffer up to this size is certainly too small
 #define SMALL_MB_S  5.0
 #define TINY_MB_S   1.0
 #define DRAIN_MS    100

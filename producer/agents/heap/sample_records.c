@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way from an allocation that a hook did not let pass to its record in the ring, and from the
-// free of a possible sample to its record.
+// Writes the records of samples: allocations that take the slow path come here, and frees of
+// addresses that may be samples.
 //
 // Nothing here calls the allocator that it watches. Nothing is touched before the thread is counted
 // among the users of the ring (client_enter()).
@@ -93,7 +93,7 @@ static void begin_thread(struct thread_state *thread, uint32_t epoch, uint64_t i
     thread->left = 0;
 }
 
-// The point was drawn with the interval of that time, and stands for that interval.
+// Takes the points that were passed. A point stands for the interval with which it was drawn.
 static uint64_t take_points(struct thread_state *thread, uint64_t interval)
 {
     uint64_t weight = sampler_take(&thread->sampler, thread->interval);
@@ -274,7 +274,7 @@ void client_report_free_range(unsigned heap, uint64_t start, uint64_t size)
     errno = saved;
 }
 
-// With the weight that a sample of its size most likely had.
+// Adds the sample again, with the weight that a sample of this size most likely had.
 void client_kept(void *p, size_t size)
 {
     struct thread_state *thread = &client_thread;

@@ -6,7 +6,7 @@
 //
 // If the tables take too much memory, all entries are dropped, and get new keys when they come
 // again. The log keeps its meaning, and a VM with endless stacks, classes or threads does not grow.
-// The number of a text alone tells its holder that the text was dropped.
+// The number of a text shows whether the text was dropped.
 #include "producer/agents/jvm/sample_log.h"
 
 #include <errno.h>

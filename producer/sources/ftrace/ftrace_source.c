@@ -3,8 +3,8 @@
 // Pages are read on a timer, not when the kernel reports them: events come in bursts of thousands,
 // and a wake-up for each would disturb the recorded system. But the fastest bursts fill a buffer
 // within the timer's period. A kernel that can report a fill level therefore wakes the reader too.
-// One round reads at most ROUND_BYTES of each CPU. The rest is read next, after all other work
-// of the process that is due.
+// One round reads at most ROUND_BYTES of each CPU. Before the rest is read, the process does all
+// other work that is due.
 //
 // Before start(), the kernel has at most a new instance of our own. stop() restores everything.
 #include "producer/sources/source.h"

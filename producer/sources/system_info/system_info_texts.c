@@ -114,15 +114,15 @@ static bool take_irq_name(struct span line, unsigned n_cpus, struct span *ret)
 {
     struct span word;
     const char *end = span_trim(line).end;
-    const char *behind_trigger = NULL, *last = NULL;
+    const char *after_trigger = NULL, *last = NULL;
     for (unsigned i = 0; span_take_word(&line, &word); i++) {
         if (i < n_cpus)
             continue; // counts
         if (is_trigger(word))
-            behind_trigger = word.end;
+            after_trigger = word.end;
         last = i > n_cpus ? word.pos : NULL; // a single word is the chip
     }
-    const char *start = behind_trigger ? behind_trigger : last;
+    const char *start = after_trigger ? after_trigger : last;
     if (!start)
         return false;
     *ret = span_trim((struct span){start, end});

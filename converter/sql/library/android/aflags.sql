@@ -2,7 +2,7 @@
 --
 -- Flags of Android's features (aconfig).
 
--- Flags that Android's features hang on (module android.aflags).
+-- Flags that Android's features depend on (module android.aflags).
 CREATE PERFETTO VIEW android_aflags(
     -- When (ns).
     ts TIMESTAMP,
