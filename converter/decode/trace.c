@@ -702,14 +702,14 @@ static int timeline_walk(struct reader *reader)
     int r = timeline_sort(timeline);
     if (r < 0)
         return r;
-    const uint8_t *behind = NULL; // end of the packet or run begun last
+    const uint8_t *after = NULL; // end of the packet or run begun last
     size_t n_begun = 0;
     while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
         if (timeline->n_begun != n_begun) {
             // Scattered reads map more memory than the bytes that are read.
-            if (item->data < behind || (size_t)(item->data - behind) > FAULT_BYTES)
+            if (item->data < after || (size_t)(item->data - after) > FAULT_BYTES)
                 fault_note(reader, item->data);
-            behind = item->data + item->size;
+            after = item->data + item->size;
             n_begun = timeline->n_begun;
         }
         r = reader_enter(reader,

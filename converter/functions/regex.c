@@ -47,8 +47,8 @@ struct place {
 static bool word_edge(const struct place *place)
 {
     bool before = place->at > place->text && is_word((unsigned char)place->at[-1]);
-    bool behind = place->at < place->end && is_word((unsigned char)*place->at);
-    return before != behind;
+    bool after = place->at < place->end && is_word((unsigned char)*place->at);
+    return before != after;
 }
 
 static bool place_fits(enum operation operation, const struct place *place)

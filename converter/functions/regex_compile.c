@@ -241,13 +241,13 @@ static bool named_class(struct compiler *compiler, struct set *set)
     if (compiler->end - at < 2 || *at != ':')
         return false;
     bool is_negative = at[1] == '^';
-    const char *name = at + 1 + is_negative, *behind = name;
-    while (behind < compiler->end && is_letter((unsigned char)*behind))
-        behind++;
-    if (compiler->end - behind < 2 || behind[0] != ':' || behind[1] != ']')
+    const char *name = at + 1 + is_negative, *after = name;
+    while (after < compiler->end && is_letter((unsigned char)*after))
+        after++;
+    if (compiler->end - after < 2 || after[0] != ':' || after[1] != ']')
         return false;
-    compiler->at = behind + 2;
-    return class_add(compiler, set, name, (size_t)(behind - name), is_negative);
+    compiler->at = after + 2;
+    return class_add(compiler, set, name, (size_t)(after - name), is_negative);
 }
 
 // One end of a range in a set. `is_class`: a class was added instead.
@@ -399,10 +399,10 @@ static bool group_compile(struct compiler *compiler)
         left > 3 && (follows(compiler, "?P<") ||
                      (follows(compiler, "?<") && compiler->at[2] != '=' && compiler->at[2] != '!'));
     if (has_name) {
-        const char *behind = memchr(compiler->at, '>', left);
-        if (!behind)
+        const char *after = memchr(compiler->at, '>', left);
+        if (!after)
             return fail(compiler, "the name of a group does not end");
-        compiler->at = behind + 1;
+        compiler->at = after + 1;
     } else if (left > 0 && *compiler->at == '?') {
         compiler->at++;
         return flags_read(compiler);
@@ -492,9 +492,9 @@ static bool repetition_compile(struct compiler *compiler, bool *ret)
 {
     char c = *compiler->at;
     int least = c == '+', most = c == '?' ? 1 : -1;
-    const char *behind = compiler->at + 1;
+    const char *after = compiler->at + 1;
     *ret = c == '*' || c == '+' || c == '?' ||
-           (c == '{' && counts_read(&behind, compiler->end, &least, &most));
+           (c == '{' && counts_read(&after, compiler->end, &least, &most));
     if (!*ret)
         return true;
     if (compiler->atom < 0)
@@ -502,8 +502,8 @@ static bool repetition_compile(struct compiler *compiler, bool *ret)
     if (least > REPEAT_MAX || most > REPEAT_MAX || (most >= 0 && most < least))
         return fail(compiler, "the numbers of a repetition are too large, or in the wrong order");
     bool is_lazy = compiler->flags & IS_UNGREEDY;
-    compiler->at = behind;
-    if (behind < compiler->end && *behind == '?') {
+    compiler->at = after;
+    if (after < compiler->end && *after == '?') {
         is_lazy = !is_lazy;
         compiler->at++;
     }

@@ -53,7 +53,7 @@ static void reverse(sqlite3_context *context, int argc, sqlite3_value **argv)
     char *out = text ? sqlite3_malloc64((uint64_t)n + 1) : NULL;
     if (!out)
         return;
-    // Characters are reversed, not bytes: continuation bytes stay behind their first byte.
+    // Characters are reversed, not bytes: continuation bytes stay after their first byte.
     for (int end = n, at = n; end > 0; end = at) {
         for (at = end - 1; at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80; at--)
             ;

@@ -255,9 +255,9 @@ static struct text text_behind(struct text *text, char character)
     const char *at = memchr(text->at, character, text->size);
     if (!at)
         return (struct text){0};
-    struct text behind = {at + 1, text->size - (size_t)(at + 1 - text->at)};
+    struct text after = {at + 1, text->size - (size_t)(at + 1 - text->at)};
     text->size = (size_t)(at - text->at);
-    return behind;
+    return after;
 }
 
 // `place`: what is between the brackets.

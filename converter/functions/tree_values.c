@@ -202,7 +202,7 @@ static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **ar
 
 enum dominated { DOMINATED_SIZE, DOMINATED_NATIVE, DOMINATED_COUNT, N_DOMINATED };
 
-// The columns behind id and parent_id. NULL counts as 0; false: a value is no integer.
+// The columns after id and parent_id. NULL counts as 0; false: a value is no integer.
 static bool dominated_read(const struct tree *tree, int64_t (*sums)[N_DOMINATED])
 {
     for (uint32_t i = 0; i < tree->n; i++)

@@ -223,13 +223,13 @@ void json_text_add(const struct json_token *token, struct strbuf *text)
         if (!escape)
             return;
         const char *letter = end - escape > 1 && escape[1] ? strchr(letters, escape[1]) : NULL;
-        const char *behind =
+        const char *after =
             end - escape > 1 && escape[1] == 'u' ? unicode_add(escape, end, text) : NULL;
         if (letter)
             strbuf_add_char(text, meanings[letter - letters]);
-        else if (!behind)
+        else if (!after)
             strbuf_add_char(text, '\\');
-        at = behind ? behind : escape + (letter ? 2 : 1);
+        at = after ? after : escape + (letter ? 2 : 1);
     }
 }
 

@@ -290,16 +290,16 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
         return r;
     while (*(begin = sql_blanks_skip(begin, end)) == ';')
         begin++;
-    const char *behind = sql_statement_end(begin, end);
-    *at = (size_t)(behind - text->sql) + (behind < end);
+    const char *after = sql_statement_end(begin, end);
+    *at = (size_t)(after - text->sql) + (after < end);
     *ret = NULL;
-    if (begin == behind)
+    if (begin == after)
         return 0;
-    r = macro_statement(engine, text, begin, behind);
+    r = macro_statement(engine, text, begin, after);
     if (r != 0)
         return r;
     r = macros_expand(&engine->macros, text, (size_t)(begin - text->sql),
-                      (size_t)(behind - text->sql), &rope, &why, &place);
+                      (size_t)(after - text->sql), &rope, &why, &place);
     if (r == 0 && !rope.sql.size) // an empty list of calls
         return 1;
     if (r == 0)

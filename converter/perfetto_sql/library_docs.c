@@ -255,9 +255,9 @@ static void objects_visit(const struct sql_package_module *module, object_take *
 {
     const char *at = module->sql, *end = at + strlen(at);
     while (at < end) {
-        const char *begin = sql_blanks_skip(at, end), *behind = sql_statement_end(begin, end);
-        statement_visit(module, begin, behind, take, userdata);
-        at = behind + 1;
+        const char *begin = sql_blanks_skip(at, end), *after = sql_statement_end(begin, end);
+        statement_visit(module, begin, after, take, userdata);
+        at = after + 1;
     }
 }
 

@@ -66,16 +66,16 @@ static int fails(struct expansion *expansion, const struct sql_rope *rope, const
 // Without the blanks and comments at both ends.
 static struct range trimmed(struct range range)
 {
-    const char *at = range.begin, *behind = NULL;
+    const char *at = range.begin, *after = NULL;
     struct sql_token token;
     for (bool first = true; (token = sql_token_next(&at, range.end)).kind != SQL_END;
          first = false) {
         if (first)
             range.begin = token.text;
-        behind = at;
+        after = at;
     }
-    if (behind)
-        range.end = behind;
+    if (after)
+        range.end = after;
     else
         range.begin = range.end;
     return range;
@@ -296,9 +296,9 @@ static int expand(struct expansion *expansion, struct range in, const struct sco
     while (r == 0 && at < in.end) {
         struct sql_token token = sql_token_read(at, in.end);
         const struct sql_rope *value = value_find(scope, token);
-        const char *behind = token.text + token.size;
-        bool calls = token.kind == SQL_WORD && is_call(behind, in.end, &behind);
-        at = calls ? behind : token.text + token.size;
+        const char *after = token.text + token.size;
+        bool calls = token.kind == SQL_WORD && is_call(after, in.end, &after);
+        at = calls ? after : token.text + token.size;
         if (!value && !calls)
             continue;
         part_add(ret, in.rope, copied, token.text);

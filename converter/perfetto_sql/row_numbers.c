@@ -21,11 +21,11 @@ struct column {
     bool is_result; // it is a column of a SELECT by itself, which has its name from it
 };
 
-static bool is_result(struct sql_token before, const char *behind, const char *end)
+static bool is_result(struct sql_token before, const char *after, const char *end)
 {
     bool is_first = sql_token_is(before, "SELECT") || sql_token_is(before, "DISTINCT");
     return (is_first || sql_token_is(before, ",")) &&
-           (sql_word_take(&behind, end, "FROM") || (is_first && sql_word_take(&behind, end, ",")));
+           (sql_word_take(&after, end, "FROM") || (is_first && sql_word_take(&after, end, ",")));
 }
 
 // Returns the next column after `at`. A new name after AS is not a column.

@@ -65,32 +65,32 @@ static const char *number_end(const char *at, const char *end)
 struct sql_token sql_token_read(const char *at, const char *end)
 {
     struct sql_token token = {SQL_END, at, 0};
-    const char *behind = at;
+    const char *after = at;
     if (at >= end)
         return token;
     if (is_blank(at, end)) {
         token.kind = SQL_BLANK;
-        behind = blank_end(at, end);
+        after = blank_end(at, end);
     } else if (is_name_start(*at)) {
         token.kind = SQL_WORD;
-        behind = name_end(at, end);
+        after = name_end(at, end);
     } else if (*at == '\'') {
         token.kind = SQL_STRING;
-        behind = quoted_end(at + 1, end, '\'');
+        after = quoted_end(at + 1, end, '\'');
     } else if (*at == '"' || *at == '`' || *at == '[') {
         token.kind = SQL_QUOTED;
-        behind = quoted_end(at + 1, end, *at == '[' ? ']' : *at);
+        after = quoted_end(at + 1, end, *at == '[' ? ']' : *at);
     } else if (isdigit((unsigned char)*at)) {
         token.kind = SQL_NUMBER;
-        behind = number_end(at + 1, end);
+        after = number_end(at + 1, end);
     } else if (memchr("$?:@", *at, 4) && name_end(at + 1, end) > at + 1) {
         token.kind = SQL_VARIABLE;
-        behind = name_end(at + 1, end);
+        after = name_end(at + 1, end);
     } else {
         token.kind = SQL_SYMBOL;
-        behind = at + 1;
+        after = at + 1;
     }
-    token.size = (size_t)(behind - at);
+    token.size = (size_t)(after - at);
     return token;
 }
 

@@ -20,11 +20,11 @@ static size_t begun_at(const struct intervals *intervals, int64_t ts)
 
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap)
 {
-    size_t behind = begun_at(intervals, end + gap); // the first span after the new span
-    size_t first = behind;                          // the first span to merge
+    size_t after = begun_at(intervals, end + gap); // the first span after the new span
+    size_t first = after;                          // the first span to merge
     while (first > 0 && intervals->items[first - 1].end + gap >= ts)
         first--;
-    if (first == behind) {
+    if (first == after) {
         int r = intervals_push(intervals, (struct interval){0});
         if (r < 0)
             return r;
@@ -34,12 +34,11 @@ int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t 
         return 0;
     }
     struct interval *merged = &intervals->items[first];
-    int64_t last = intervals->items[behind - 1].end;
+    int64_t last = intervals->items[after - 1].end;
     merged->ts = merged->ts < ts ? merged->ts : ts;
     merged->end = last > end ? last : end;
-    memmove(merged + 1, intervals->items + behind,
-            (intervals->n - behind) * sizeof(struct interval));
-    intervals->n -= behind - first - 1;
+    memmove(merged + 1, intervals->items + after, (intervals->n - after) * sizeof(struct interval));
+    intervals->n -= after - first - 1;
     return 0;
 }
 

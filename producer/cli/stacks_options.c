@@ -38,7 +38,7 @@ static int refuse_operand(void *userdata, const struct cli_option *option, const
     (void)userdata;
     (void)option;
     err_set(err, -EINVAL, "\"%s\": not an option", value);
-    return err_hint(err, -EINVAL, "a program to run comes behind --");
+    return err_hint(err, -EINVAL, "a program to run comes after --");
 }
 
 static int check(void *userdata, struct err *err)

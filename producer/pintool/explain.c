@@ -63,8 +63,8 @@ static const char *entry_of(const struct entry_order *entries, uint64_t start, u
     for (uint64_t most = 0; low < entries->n && entries->items[low]->offset < end; low++) {
         const struct zipindex_entry *entry = entries->items[low];
         uint64_t from = entry->offset > start ? entry->offset : start;
-        uint64_t behind = entry->offset + entry->size_bytes;
-        uint64_t n = (behind < end ? behind : end) - from;
+        uint64_t after = entry->offset + entry->size_bytes;
+        uint64_t n = (after < end ? after : end) - from;
         if (n > most) {
             most = n;
             best = entry->name;

@@ -50,7 +50,8 @@ static int start(const struct mmsql *mmsql, const char *const *args, int out, pi
     if (r == 0)
         return 0;
     err_errno(err, -r, "%s", program);
-    return err_hint(err, -r, "mmsql reads the recording; --mmsql names it where it is not in PATH");
+    return err_hint(err, -r,
+                    "mmsql reads the recording; name it with --mmsql if it is not in PATH");
 }
 
 static int finish(pid_t pid, struct err *err)

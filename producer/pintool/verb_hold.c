@@ -106,8 +106,8 @@ static int clip(const struct page_ranges *bytes, struct listed_file *file)
         }
         if (start >= end)
             continue;
-        uint64_t behind = (end - 1) / file->page_size + 1;
-        int r = page_ranges_append(&file->pages, start / file->page_size, behind);
+        uint64_t after = (end - 1) / file->page_size + 1;
+        int r = page_ranges_append(&file->pages, start / file->page_size, after);
         if (r < 0)
             return r;
     }

@@ -48,9 +48,9 @@ class Verb:
         # the name of the executable that the fault is for, where it is not the first
         self.program = program
         self.leaves = leaves  # folders that belong to the verb
-        # of an output that may be begun by a command that fails: raises if it is damaged
+        # a command that fails may leave a part of the output: raises if the part is damaged
         self.readable = readable
-        # what it prints before it fails may lack something: it looks at several things
+        # the command looks at several things: before a failure, its output may lack some
         self.partial = partial
         self.every_stack = every_stack  # a long run tries those of SQLite, too
 

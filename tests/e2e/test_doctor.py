@@ -130,7 +130,7 @@ class Doctor(unittest.TestCase):
             self.assertFalse(found["is_lack"])
 
     def test_a_service_that_does_not_answer(self):
-        """The checks behind go on."""
+        """The checks after the hanging one go on."""
         with socket.socket(socket.AF_UNIX) as silent:
             silent.bind(str(self.dir / "consumer.sock"))
             silent.listen()

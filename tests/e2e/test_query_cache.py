@@ -181,7 +181,7 @@ class Answers(Case):
         self.assertEqual(self.answer(env={**self.env, "MMTRACE_CACHE_SIZE": "0"}), CONVERTED)
         self.assertEqual(self.answer(), CACHED)
 
-    def test_a_size_that_is_none(self):
+    def test_a_size_that_is_not_valid(self):
         done = self.ask(env={**self.env, "MMTRACE_CACHE_SIZE": "much"})
         self.assertIn("MMTRACE_CACHE_SIZE=much: not a size", done.stderr)
         self.assertEqual(done.stdout.splitlines()[-1], CONVERTED)
@@ -322,7 +322,7 @@ class Damage(Case):
     def test_no_database(self):
         self.damaged(lambda entry: (entry / "database").unlink())
 
-    def test_a_database_that_is_none(self):
+    def test_a_file_that_is_not_a_database(self):
         self.damaged(lambda entry: (entry / "database").write_bytes(
             b"x" * (entry / "database").stat().st_size))
 

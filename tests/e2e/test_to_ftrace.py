@@ -127,7 +127,7 @@ class Lines(test_functions.Case):
                 "field { name: 'b' int_value: -2 } field { name: 'c' uint_value: 3 } }")
         self.assertEqual(self.args(text), ("vendor", " a=x b=-2 c=3"))
 
-    def test_what_is_no_event(self):
+    def test_rows_that_are_not_events(self):
         trace = self.made("lines", event("print { buf: 'x' }"))
         self.assertEqual(
             self.rows("SELECT to_ftrace(NULL) AS a, to_ftrace(99999) AS b, to_ftrace(-1) AS c",

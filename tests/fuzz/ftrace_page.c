@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A page of the kernel's ring buffer, and records through a plan with every kind of field. Each
-// record is copied to memory of its own size, so that a read beyond it is seen. Then the page as a
-// whole through the reader, with scheduling events in columns, into small packets.
+// The input is a page of the kernel's ring buffer. Each record goes through a plan with every kind
+// of field, in memory of the record's size, so that a read beyond the record is seen. Then the
+// whole page goes through the reader, with scheduling events in columns, into small packets.
 #include <stdlib.h>
 #include <string.h>
 

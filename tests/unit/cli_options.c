@@ -70,7 +70,7 @@ struct values {
     uint64_t size;
     uint32_t number;
     int32_t last;
-    int behind;
+    int after;
 };
 
 #define SETS(member) CLI_SETS(struct values, member)
@@ -95,7 +95,7 @@ static const struct cli_command valued = {
 static void values_reach_their_members(void **state)
 {
     (void)state;
-    struct values values = {.before = 7, .last = -1, .behind = 8};
+    struct values values = {.before = 7, .last = -1, .after = 8};
     struct err err;
     char *argv[] = {"verb",   "-w",       "-t", "x",      "--time", "1s",        "--size", "4k",
                     "--last", "--number", "9",  "--last", "5",      "--nothing", "2",      NULL};
@@ -109,7 +109,7 @@ static void values_reach_their_members(void **state)
     assert_int_equal(values.size, 4096);
     assert_int_equal(values.number, 9);
     assert_int_equal(values.last, 5);
-    assert_int_equal(values.behind, 8);
+    assert_int_equal(values.after, 8);
 }
 
 static void wrong_values_are_refused(void **state)

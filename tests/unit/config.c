@@ -75,7 +75,7 @@ static void texts_of_the_recorded_config_are_utf8(void **state)
     assert_int_equal(damaged[5], 0xff);
 }
 
-static void what_is_no_config(void **state)
+static void other_bytes_are_not_a_config(void **state)
 {
     (void)state;
     struct config untouched = {.size = 77};
@@ -205,7 +205,7 @@ int main(void)
         cmocka_unit_test(text_and_binary_are_distinguished),
         cmocka_unit_test(unknown_fields_of_a_binary_config_are_kept),
         cmocka_unit_test(texts_of_the_recorded_config_are_utf8),
-        cmocka_unit_test(what_is_no_config),
+        cmocka_unit_test(other_bytes_are_not_a_config),
         cmocka_unit_test(damaged_text_is_still_text),
         cmocka_unit_test(write_periods),
         cmocka_unit_test(buffers_by_name_and_number),

@@ -65,13 +65,13 @@ static void arenas_and_stacks_are_known_by_their_shape(void **state)
     add_mapping(&smaps, arena + 128 * mib, arena + 129 * mib, "rw-p", "", 10);
     // A full arena.
     add_mapping(&smaps, arena + 192 * mib, arena + 256 * mib, "rw-p", "", 100);
-    // Two stacks side by side, each behind its guard, and a mapping that only touches the second.
+    // Two stacks side by side, each after its guard, and a mapping that only touches the second.
     add_mapping(&smaps, arena + 300 * mib, arena + 300 * mib + 4096, "---p", "", 0);
     add_mapping(&smaps, arena + 300 * mib + 4096, arena + 308 * mib, "rw-p", "", 1000);
     add_mapping(&smaps, arena + 308 * mib, arena + 308 * mib + 4096, "---p", "", 0);
     add_mapping(&smaps, arena + 308 * mib + 4096, arena + 316 * mib, "rw-p", "", 2000);
     add_mapping(&smaps, arena + 316 * mib, arena + 317 * mib, "r--p", "", 20);
-    // Behind a guard that belongs to a file.
+    // After a guard that belongs to a file.
     add_mapping(&smaps, arena + 400 * mib, arena + 400 * mib + 4096, "---p", "/lib/x.so", 0);
     add_mapping(&smaps, arena + 400 * mib + 4096, arena + 401 * mib, "rw-p", "", 40);
     smaps_finish(&smaps);
@@ -112,7 +112,7 @@ static void names_are_bounded(void **state)
     smaps_done(&smaps);
 }
 
-static void what_is_no_smaps_does_no_harm(void **state)
+static void other_texts_do_no_harm(void **state)
 {
     (void)state;
     struct smaps smaps = {0};
@@ -132,7 +132,7 @@ int main(void)
         cmocka_unit_test(arenas_and_stacks_are_known_by_their_shape),
         cmocka_unit_test(the_profiler_is_distinguished),
         cmocka_unit_test(names_are_bounded),
-        cmocka_unit_test(what_is_no_smaps_does_no_harm),
+        cmocka_unit_test(other_texts_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ static void one_of_another_version_is_not_woken(void **state)
     }
 }
 
-static void one_that_shows_no_mark_is_none(void **state)
+static void a_process_without_the_mark_is_left_alone(void **state)
 {
     (void)state;
     struct recorder r;
@@ -409,7 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_ends_is_not_waited_for),
         cmocka_unit_test(one_of_another_version_is_not_woken),
-        cmocka_unit_test(one_that_shows_no_mark_is_none),
+        cmocka_unit_test(a_process_without_the_mark_is_left_alone),
         cmocka_unit_test(one_with_a_thread_in_a_jail_is_left_alone),
         cmocka_unit_test(nothing_is_left_of_one_that_is_freed),
         cmocka_unit_test(a_signal_that_is_sent_late_has_its_time),

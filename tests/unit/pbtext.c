@@ -134,7 +134,7 @@ static void whole_numbers_out_of_range(void **state)
           "         ^");
 }
 
-static void what_is_no_whole_number(void **state)
+static void values_that_are_not_whole_numbers(void **state)
 {
     (void)state;
     FAILS("u32: 1.5", "t:1:6: \"u32\" takes a whole number, found \"1.5\"\n"
@@ -253,7 +253,7 @@ static void strings_and_escapes(void **state)
     PRINTS("raw: 'a\0b'", "raw: \"a\\000b\"\n");
 }
 
-static void what_is_no_string(void **state)
+static void values_that_are_not_strings(void **state)
 {
     (void)state;
     FAILS("text: abc", "t:1:7: \"text\" takes a string in quotes, found \"abc\"\n"
@@ -573,12 +573,12 @@ int main(void)
         cmocka_unit_test(separators_and_blanks),
         cmocka_unit_test(whole_numbers_in_every_notation),
         cmocka_unit_test(whole_numbers_out_of_range),
-        cmocka_unit_test(what_is_no_whole_number),
+        cmocka_unit_test(values_that_are_not_whole_numbers),
         cmocka_unit_test(real_numbers),
         cmocka_unit_test(truth),
         cmocka_unit_test(enums_by_name_and_number),
         cmocka_unit_test(strings_and_escapes),
-        cmocka_unit_test(what_is_no_string),
+        cmocka_unit_test(values_that_are_not_strings),
         cmocka_unit_test(lists),
         cmocka_unit_test(braces_must_match),
         cmocka_unit_test(unknown_fields),

@@ -144,10 +144,10 @@ int address_map_put(struct address_map *map, uint64_t start, uint64_t size, int6
     bool has_end = !__builtin_add_overflow(start, size, &end);
     if (!size)
         return 0;
-    int64_t behind = has_end ? address_map_find(map, end) : ADDRESS_NONE;
+    int64_t after = has_end ? address_map_find(map, end) : ADDRESS_NONE;
     entries_remove(map, start, has_end, end);
     int r = entry_put(map, start, value);
-    return r == 0 && has_end ? entry_put(map, end, behind) : r;
+    return r == 0 && has_end ? entry_put(map, end, after) : r;
 }
 
 void address_map_done(struct address_map *map)

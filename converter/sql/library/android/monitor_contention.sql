@@ -12,10 +12,10 @@ CREATE PERFETTO MACRO _contention_part(
   text Expr,
   -- The text before.
   before Expr,
-  -- The text behind.
-  behind Expr
+  -- The text after.
+  after Expr
 )
-RETURNS Expr AS str_split(str_split($text, $before, 1), $behind, 0);
+RETURNS Expr AS str_split(str_split($text, $before, 1), $after, 0);
 
 -- The method after a text, up to its second bracket.
 CREATE PERFETTO MACRO _contention_method(
