@@ -17,8 +17,8 @@ import tempfile
 
 
 def check_lists(source_root, texts, protos):
-    """A file that a file with structs imports has structs too, or a header names one that does not
-    exist."""
+    """If a file has structs, each file that it imports must have structs, too. Otherwise a header
+    includes a header that does not exist."""
     for proto in protos:
         if proto not in texts:
             sys.exit(f"{proto}, which {pathlib.Path(proto).parent}/meson.build lists, does not "

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A search runs the program at all of its places at once: the threads, in the order of preference.
-// There is at most one thread for each step, so each character takes limited time.
+// A search follows all ways through the program at the same time, character by character. Each way
+// is a thread; preferred threads come first. At most one thread is at each step, so each character
+// takes limited time.
 #include "converter/functions/regex.h"
 #include "converter/functions/regex_program.h"
 
@@ -70,8 +71,8 @@ static bool place_fits(enum operation operation, const struct place *place)
     }
 }
 
-// Adds the threads that the thread leads to without a character, the preferred ones first. A step
-// that another thread has reached is left out: that thread is preferred.
+// Adds the threads that `thread` becomes before it needs a character, preferred threads first. A
+// step that another thread has reached is left out: the other thread is preferred.
 static void thread_add(struct regex *regex, struct threads *to, struct thread thread,
                        const struct place *place)
 {

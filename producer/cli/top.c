@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace top`: what memory does at this moment. Nothing is kept, unless --record starts a
-// recording beside it: `mmtrace record` as a child, with the sources of what is shown. The child
-// reads its config from a pipe, and ends when this program ends.
+// `mmtrace top`: what memory does at this moment. Nothing is kept without --record. --record starts
+// `mmtrace record` as a child, which records what the view shows. The child reads its config from a
+// pipe, and ends when this program ends.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -14,10 +14,10 @@
 // Maps HEAP_MEMORY_BYTES(ring_bytes) of the memfd `fd`, shared. Returns MAP_FAILED with errno if
 // the memory cannot be mapped.
 //
-// `*ret_is_noted`: the header's `recorder` has the thread, unless the word had a value already, and
-// the death of this process sets HEAP_STOPPED in it. There is no note for more than LAST_WILL_MAX
-// maps, for other threads than the first, and where the kernel has no robust futexes; `recorder`
-// stays as it is.
+// If *ret_is_noted is true, the death of this process sets HEAP_STOPPED in the header's `recorder`,
+// which has the thread's number unless it had a value already. *ret_is_noted is false, and
+// `recorder` unchanged, for more than LAST_WILL_MAX maps, for other threads than the first, and if
+// the kernel has no robust futexes.
 struct heap_header *last_will_map(int fd, uint64_t ring_bytes, bool *ret_is_noted);
 
 // Unmaps the memory, in which nothing is noted any more.

@@ -2,7 +2,8 @@
 --
 -- Facts about the trace, one for each name.
 
--- Each fact of the table metadata once: that of the first trace and machine, else of the whole.
+-- Each name of the table metadata once, with the value of the first trace and machine; values of no
+-- single trace come last.
 CREATE PERFETTO TABLE _metadata_for_primary_scope(
     -- Name of the fact.
     name STRING,
