@@ -159,14 +159,15 @@ static int shift_find(struct run *run, sqlite3 *handle, const char *part, const 
     if (failure < 0)
         return err_errno(run->err, failure, "%s", name);
     if (own == none || base == none) {
-        err_set(run->err, -EINVAL, "%s: nothing tells its clock from the first trace's", name);
+        err_set(run->err, -EINVAL, "%s: its clock cannot be compared with that of the first trace",
+                name);
         return err_hint(run->err, -EINVAL,
                         "%s has no reading of the real-time clock; leave out --merge-clocks",
                         own == none ? "it" : "the first trace");
     }
     int64_t shift;
     if (__builtin_sub_overflow(own, base, &shift))
-        return err_set(run->err, -ERANGE, "%s: its clock cannot be", name);
+        return err_set(run->err, -ERANGE, "%s: its clock is out of range", name);
     *ret = shift > -SAME_BOOT_NS && shift < SAME_BOOT_NS ? 0 : shift;
     return 0;
 }

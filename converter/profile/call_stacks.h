@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The call stacks of a database, of heap profiles and of profilers that sample, as stacks of a
+// Reads the call stacks of a database, those of heap profiles and of sampling profilers, into a
 // flame graph.
 #pragma once
 
@@ -25,7 +25,7 @@ struct call_stacks {
     int64_t before;       // heap: the weight before is the state up to this time; INT64_MIN: none
     int64_t at;           // heap: the weight is the state up to this time
     bool total;           // heap: all allocations, freed or not
-    bool is_before;       // the weights are those before, of a difference of two reads
+    bool is_before;       // the stacks are the earlier ones of a comparison
     bool without_pid;     // processes are told apart by name alone
     bool reverse;         // innermost frames first
     uint32_t depth_limit; // number of frames

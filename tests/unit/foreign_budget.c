@@ -30,7 +30,7 @@ static void what_is_held_is_bounded_by_payer_and_in_all(void **state)
     budget_done(&budget);
 }
 
-static void others_cannot_use_up_what_is_roots(void **state)
+static void others_cannot_use_up_the_share_of_root(void **state)
 {
     (void)state;
     struct budget budget;
@@ -129,7 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_held_is_bounded_by_payer_and_in_all),
-        cmocka_unit_test(others_cannot_use_up_what_is_roots),
+        cmocka_unit_test(others_cannot_use_up_the_share_of_root),
         cmocka_unit_test(a_rate_comes_back_with_time),
         cmocka_unit_test(what_was_spent_already_makes_a_debt),
         cmocka_unit_test(payers_beyond_the_table_share_an_account),
