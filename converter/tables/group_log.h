@@ -13,17 +13,18 @@
 #define GROUP_LOG_COLUMNS_MAX 5
 
 struct log_group {
-    uint8_t *open;        // owned: the last chunk
-    uint32_t n_open;      // bytes
-    uint32_t capacity;    // of `open`
-    uint64_t chunk;       // offset + 1 of the chunk before, in the file; 0: none
-    uint64_t n_chunks, n; // in the file; rows
+    uint8_t *open;     // owned: the last chunk
+    uint32_t n_open;   // bytes
+    uint32_t capacity; // of `open`
+    uint64_t chunk;    // offset + 1 of the chunk before, in the file; 0: none
+    uint64_t n_chunks; // in the file
+    uint64_t n;        // rows
     int64_t last[GROUP_LOG_COLUMNS_MAX];
     bool unsorted;  // for the user: set if rows of the group did not come in order
     uint32_t place; // for the user
 };
 
-// All zero but n_columns is empty.
+// A log with only n_columns set is empty.
 struct group_log {
     size_t n_columns;
     struct log_group *groups; // owned, by number

@@ -126,7 +126,7 @@ static void times_are_extended_and_set(void **state)
     assert_int_equal(record.timestamp, (UINT64_C(0x10) << 56) + (UINT64_C(5) << 27) + 3);
 }
 
-static void padding_is_passed_over(void **state)
+static void padding_is_skipped(void **state)
 {
     (void)state;
     static const uint8_t records[] = {
@@ -152,7 +152,7 @@ static void losses_are_reported(void **state)
     static const uint8_t records[] = {
         0x21, 0x00, 0x00, 0x00, // type_len 1, delta 1
         0x01, 0x00, 0,    0,    // id 1
-        0x2a, 0,    0,    0,    // after what is committed: 42 events
+        0x2a, 0,    0,    0,    // after the committed records: 42 lost events
         0,    0,    0,    0,    //
     };
     struct page_reader page;
@@ -200,7 +200,7 @@ static void damage_ends_the_page(void **state)
     }
 }
 
-static void headers_are_judged(void **state)
+static void broken_headers_are_refused(void **state)
 {
     (void)state;
     struct page_reader page;
@@ -249,10 +249,10 @@ int main(void)
         cmocka_unit_test(small_records_carry_their_length_in_words),
         cmocka_unit_test(big_records_carry_their_length_before_their_data),
         cmocka_unit_test(times_are_extended_and_set),
-        cmocka_unit_test(padding_is_passed_over),
+        cmocka_unit_test(padding_is_skipped),
         cmocka_unit_test(losses_are_reported),
         cmocka_unit_test(damage_ends_the_page),
-        cmocka_unit_test(headers_are_judged),
+        cmocka_unit_test(broken_headers_are_refused),
         cmocka_unit_test(layouts_of_other_kernels),
     };
     return cmocka_run_group_tests_name("ftrace_page", tests, NULL, NULL);

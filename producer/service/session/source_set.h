@@ -55,8 +55,8 @@ struct source_set_env {
 
 // Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. A
 // source that cannot be opened is logged, left out, and reported as the problem of
-// source_set_counts(). Returns 0 or a negative errno with text. Fails only if none of the config's
-// sources, or not the required source, can be opened.
+// source_set_counts(). Returns 0 or a negative errno with text. Fails only if the required source,
+// or none of the config's sources, can be opened.
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
