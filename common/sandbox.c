@@ -321,11 +321,12 @@ int sandbox_opens(void)
 
 // Calls that move bytes between open descriptors, or that a sanitizer needs for this.
 static const int shuffles[] = {
-    SYS_read,      SYS_write,      SYS_sendmsg,      SYS_recvmsg,
-    SYS_recvfrom,  SYS_ppoll,      SYS_pipe2,        SYS_close,
-    SYS_fcntl,     SYS_fstat,      SYS_newfstatat,   SYS_shutdown,
-    SYS_setitimer, SYS_exit_group, SYS_rt_sigreturn, SYS_restart_syscall,
-    SYS_mmap,      SYS_munmap,     SYS_madvise,      SYS_futex,
+    SYS_read,      SYS_write,         SYS_sendmsg,        SYS_recvmsg,
+    SYS_recvfrom,  SYS_ppoll,         SYS_pipe2,          SYS_close,
+    SYS_fcntl,     SYS_fstat,         SYS_newfstatat,     SYS_shutdown,
+    SYS_setitimer, SYS_exit_group,    SYS_rt_sigreturn,   SYS_restart_syscall,
+    SYS_mmap,      SYS_munmap,        SYS_madvise,        SYS_futex,
+    SYS_brk,       SYS_clock_gettime, SYS_rt_sigprocmask,
 #ifdef SYS_poll
     SYS_poll,      SYS_alarm,
 #endif

@@ -39,8 +39,8 @@ int sandbox_opens(void);
 // namespaces, modules, other parts of the kernel, and clocks.
 int sandbox_service(void);
 
-// From now on the process can only move bytes between open descriptors, close descriptors, and
-// exit. All other system calls fail with EPERM. Returns as sandbox_calls().
+// From now on the process can only compute, move bytes between open descriptors, close descriptors,
+// and exit. All other system calls fail with EPERM. Returns as sandbox_calls().
 int sandbox_shuffles(void);
 
 // Limits the process's memory without a file (RLIMIT_DATA, a soft limit that the process may raise

@@ -32,6 +32,17 @@ static int take_names(void *userdata, const struct cli_option *option, const cha
     return list_names_take(&((struct stacks_options *)userdata)->names, value, err);
 }
 
+static int take_call_graph(void *userdata, const struct cli_option *option, const char *value,
+                           struct err *err)
+{
+    struct stacks_options *o = userdata;
+    (void)option;
+    o->is_dwarf = str_eq(value, "dwarf");
+    return o->is_dwarf || str_eq(value, "fp")
+               ? 0
+               : err_set(err, -EINVAL, "--call-graph %s: neither fp nor dwarf", value);
+}
+
 static int refuse_operand(void *userdata, const struct cli_option *option, const char *value,
                           struct err *err)
 {
@@ -64,6 +75,10 @@ static int check(void *userdata, struct err *err)
         {'d', "duration", "MS",                                                                    \
          "stop after MS milliseconds; default: when the program ends, or at Ctrl-C",               \
          SETS(duration_ms)},                                                                       \
+        {0, "call-graph", "HOW",                                                                   \
+         "fp: follow frame pointers (default); dwarf: follow copied stacks by "                    \
+         "unwind tables, for programs without frame pointers, at a higher cost",                   \
+         .take = take_call_graph},                                                                 \
     {                                                                                              \
         0, "no-kernel", NULL, "leave out the functions of the kernel", SETS(no_kernel)             \
     }
@@ -82,7 +97,8 @@ static int check(void *userdata, struct err *err)
 #define MORE                                                                                       \
     "\n"                                                                                           \
     "Without a program, --pid and --name, all processes are sampled. This needs root\n"            \
-    "or CAP_PERFMON. Programs without frame pointers have short stacks.\n"                         \
+    "or CAP_PERFMON. Programs without frame pointers have short stacks, unless\n"                  \
+    "--call-graph dwarf is given.\n"                                                               \
     "\n"
 
 static const struct cli_option cpu_options[] = {
@@ -113,6 +129,7 @@ const struct cli_command cpu_command = {
     .more = MORE "Examples:\n"
                  "  mmtrace cpu -d 10000\n"
                  "  mmtrace cpu -F 500 -o build.pftrace -- make\n"
+                 "  mmtrace cpu --call-graph dwarf -- ./server\n"
                  "  mmsql flamegraph --of cpu cpu_profile.pftrace -o cpu.svg\n"
                  "\n"
                  "Exit code: 0 recorded, 1 failed, 2 wrong usage.\n",
@@ -187,8 +204,9 @@ add_source(struct strbuf *text, const struct stacks_options *o, pid_t child, con
     va_end(arguments);
     strbuf_addf(text,
                 "data_sources { config { name: \"linux.perf\" perf_event_config { timebase { %s }"
-                " callstack_sampling { kernel_frames: %s user_frames: UNWIND_FRAME_POINTER",
-                timebase, o->no_kernel ? "false" : "true");
+                " callstack_sampling { kernel_frames: %s user_frames: %s",
+                timebase, o->no_kernel ? "false" : "true",
+                o->is_dwarf ? "UNWIND_DWARF" : "UNWIND_FRAME_POINTER");
     add_scope(text, o, child);
     strbuf_add_str(text, " } } } }\n");
 }

@@ -18,6 +18,7 @@ struct stacks_options {
     uint64_t frequency; // of samples of CPU time
     uint64_t period;    // one sample for so many minor faults
     uint32_t duration_ms;
+    bool is_dwarf; // stacks of programs are followed by unwind tables
     bool no_kernel, no_reclaim, print_config, quiet;
     const char *out_path;
     char **command; // borrowed, NULL-terminated; NULL: no program

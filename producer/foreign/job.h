@@ -50,6 +50,7 @@ enum foreign_job_id {
     FOREIGN_PERF_MAP_FORGET,
     FOREIGN_NAMES_HOLD,
     FOREIGN_NAMES_FIND,
+    FOREIGN_NAMES_TABLES,
 };
 
 struct foreign_job {

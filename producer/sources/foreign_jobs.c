@@ -19,4 +19,5 @@ const struct foreign_job foreign_jobs[FOREIGN_JOBS_MAX] = {
     [FOREIGN_PERF_MAP_FORGET] = {"a perf map", perf_map_forget_job, FOREIGN_GROUP_PERF_MAP, NULL},
     [FOREIGN_NAMES_HOLD] = {"a root", names_hold_job, FOREIGN_GROUP_NAMES, NULL},
     [FOREIGN_NAMES_FIND] = {"symbols", names_find_job, FOREIGN_GROUP_NAMES, NULL},
+    [FOREIGN_NAMES_TABLES] = {"unwind tables", names_tables_job, FOREIGN_GROUP_NAMES, NULL},
 };

@@ -103,6 +103,7 @@ ALLOWED = {
     "producer/sources/perf/perf_settings.c": ("text_file_span", KERNEL),
     "producer/sources/perf/perf_source.c": ("text_file_span", OWN_PROC),
     "producer/sources/perf/perf_tasks.c": ("text_file_span", PROC),
+    "producer/sources/perf/perf_unwind.c": ("access", "a program that was installed with this one"),
     "producer/heap/heap_program.c": ("access open", COMMAND),
     "producer/sources/heap/heap_arrivals.c": ("text_file_span", PROC),
     "producer/sources/heap/heap_running.c": ("text_file_span", PROC),

@@ -18,6 +18,32 @@ from lib import BUILD, MMSQL, MMTRACE, needs_root, needs_tracefs, run
 
 TRUTH = BUILD / "tests" / "tools" / "stack_truth"
 
+UNWINDER = BUILD / "producer" / "agents" / "heap" / "mmunwind"
+DEEP = r"""
+#include <time.h>
+static volatile unsigned sum;
+#define KEPT __attribute__((noinline)) static unsigned
+KEPT deep_12(void)
+{
+    for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 2;)
+        for (unsigned i = 0; i < 1000000; i++)
+            sum += i;
+    return sum;
+}
+#define CALL(name, next, size)                                                                     \
+    KEPT name(void)                                                                                \
+    {                                                                                              \
+        volatile char room[size];                                                                  \
+        room[0] = 1;                                                                               \
+        return next() + (unsigned)room[0];                                                         \
+    }
+%s
+int main(void)
+{
+    return deep_01() == 1;
+}
+"""
+
 BY_LEAF = """
 select f.name, count(*) from perf_sample s
 join stack_profile_callsite c on c.id = s.callsite_id
@@ -94,6 +120,48 @@ class Stacks(unittest.TestCase):
         self.assertEqual(rows(self.trace, "select distinct p.name like '%stack_truth' from "
                                           "perf_sample join thread using (utid) join process p "
                                           "using (upid)"), [[1]])
+
+    def build_deep(self):
+        """A program without frame pointers, whose work is done 12 calls deep."""
+        source, program = pathlib.Path(self.folder, "deep.c"), pathlib.Path(self.folder, "deep")
+        calls = "\n".join(
+            f"CALL(deep_{i:02}, deep_{i + 1:02}, {8 * i})" for i in range(11, 0, -1))
+        source.write_text(DEEP % calls)
+        built = run("cc", "-O2", "-fomit-frame-pointer", "-o", program, source)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        return program
+
+    @lib.needs_program("cc")
+    @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
+    def test_stacks_without_frame_pointers(self):
+        program = self.build_deep()
+        chain = ";".join(f"deep_{i:02}" for i in range(1, 13))
+        for how, is_whole in (("dwarf", True), ("fp", False)):
+            self.record("cpu", "--call-graph", how, "-F", "200", "--", program)
+            stacks = folded(self.trace, "--of", "cpu")
+            self.assertGreater(with_function(stacks, "deep_12"), 0, stacks)
+            self.assertEqual(any(f"main;{chain}" in stack for stack in stacks), is_whole, stacks)
+
+    @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
+    def test_an_unwinder_that_ends(self):
+        with lib.Popen([TRUTH, "burn", "30"]) as program, lib.Popen(
+                [MMTRACE, "cpu", "--call-graph", "dwarf", "-p", str(program.pid), "-o", self.trace],
+                stderr=subprocess.PIPE, text=True) as recorder:
+            def unwinder():
+                children = " ".join(states.texts_of_tasks(recorder.pid, "children")).split()
+                return [int(child) for child in children
+                        if states.proc_text(child, "comm") == "mmunwind\n"]
+            lib.wait_for(lambda: has_events(recorder.pid) and unwinder(), "the unwinder runs")
+            child, = unwinder()
+            lib.wait_for(lambda: "Seccomp:\t2" in states.proc_text(child, "status"), "its sandbox")
+            os.kill(child, signal.SIGKILL)
+            states.wait_for_cpu(program.pid, 0.3)
+            recorder.send_signal(signal.SIGINT)
+            said = recorder.communicate(timeout=60)[1]
+            program.kill()
+        self.assertEqual(recorder.returncode, 0, said)
+        self.assertIn("the unwinder has failed", said)
+        self.assertGreater(with_function(folded(self.trace), "burn_hot"), 0)
 
     def test_a_running_process_is_sampled_alone(self):
         with lib.Popen([TRUTH, "burn", "30"]) as program, lib.Popen([TRUTH, "burn", "30"]) as other:

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "producer/heap/elf_symbols.h"
+#include "producer/heap/elf_unwind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,6 +26,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         elf_symbols_find(&symbols, UINT64_MAX);
         elf_symbols_done(&symbols);
     }
+    struct elf_unwind tables;
+    int to_fd = memfd_create("tables", MFD_CLOEXEC);
+    if (elf_unwind_copy(fd, to_fd, &tables) == 0 &&
+        (tables.size > size || tables.index < tables.start ||
+         tables.index_size > tables.size - (tables.index - tables.start)))
+        abort();
+    close(to_fd);
     close(fd);
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "common/elements.h"
 #include "producer/sources/perf/perf_kernel.h"
+#include "producer/sources/perf/perf_open.h"
 #include "producer/sources/perf/perf_settings.h"
 #include "producer/sources/perf/perf_tasks.h"
 #include "producer/sources/requester.h"
@@ -78,6 +79,12 @@ static void a_config_without_fields_samples_the_cpu(void **state)
     p.config.sampling_frequency = 50;
     assert_int_equal(read_settings(&p, &err), 0);
     assert_int_equal(p.settings.interval, 50);
+    assert_int_equal(p.settings.user_frames, PERF_USER_COPY);
+    struct perf_layout layout = perf_events_layout(&p.settings);
+    assert_true(layout.has_chain && layout.n_registers > 0);
+    p.config.callstack_sampling = &p.stacks;
+    p.stacks.user_frames = PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_FRAME_POINTER;
+    assert_int_equal(read_settings(&p, &err), 0);
     assert_int_equal(p.settings.user_frames, PERF_USER_CHAIN);
     parts_done(&p);
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 #include "producer/foreign/path.h"
 #include "producer/ground/ids.h"
 #include "producer/heap/elf_symbols.h"
+#include "producer/heap/elf_unwind.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id/"
 #define ROOTS_MAX    1024
@@ -207,24 +209,33 @@ static bool is_of_build(const struct symbol_file *file, const struct names_quest
             memcmp(symbols->build_id, q->id, q->ask->id_size) == 0);
 }
 
-// Opens a file below `root_fd`. `as_process`: with the ids of the process's user.
-static int file_open(struct names_state *state, const struct names_question *q, int root_fd,
-                     const char *path, bool as_process, struct symbol_file **ret)
+// Opens a file below `root_fd`. `as_process`: with the ids of the process's user. Returns the
+// descriptor or a negative errno.
+static int file_hold(const struct names_question *q, int root_fd, const char *path, bool as_process,
+                     struct stat *ret_st)
 {
     static const struct foreign_want regular = {.type = S_IFREG};
     struct foreign_ids own;
-    struct stat st;
     bool is_other = as_process && geteuid() == 0 && q->ask->uid != 0;
     if (path[0] != '/' || root_fd < 0)
         return -ENOENT;
-    int r = is_other ? foreign_ids_take(q->ask->uid, q->ask->gid, &own) : 0;
-    if (r < 0)
+    if (is_other && foreign_ids_take(q->ask->uid, q->ask->gid, &own) < 0)
         return NAMES_REFUSED;
-    int fd CLEANUP(close_fdp) = foreign_open(root_fd, path + 1, 0, &regular, &st);
+    int fd = foreign_open(root_fd, path + 1, 0, &regular, ret_st);
     if (is_other)
         foreign_ids_return(&own);
+    return fd;
+}
+
+// Reads the symbols of a file, unless they are known.
+static int file_open(struct names_state *state, const struct names_question *q, int root_fd,
+                     const char *path, bool as_process, struct symbol_file **ret)
+{
+    struct stat st;
+    int fd CLEANUP(close_fdp) = file_hold(q, root_fd, path, as_process, &st);
     if (fd < 0)
         return fd;
+    int r = 0;
     *ret = file_by_stat(state, &st);
     if (!*ret)
         r = file_read(state, q->ask->payer, fd, &st, ret);
@@ -382,4 +393,48 @@ bool names_reader_next(struct names_reader *reader, struct text *ret)
     reader->next = name + ret->size;
     reader->answer.n--;
     return true;
+}
+
+// Copies the tables of the file that the process has mapped.
+static int tables_copy(struct names_state *state, const struct names_question *q,
+                       struct elf_unwind *ret, int *ret_fd)
+{
+    struct stat st;
+    struct elf_code code;
+    int root_fd = root_of(state, q->ask->root);
+    if (root_fd < 0)
+        return -ESTALE;
+    int fd CLEANUP(close_fdp) = file_hold(q, root_fd, q->path, true, &st);
+    int r = fd < 0 ? fd : elf_code_read(fd, &code);
+    if (r < 0)
+        return r;
+    bool has_id = code.build_id_size > 0 || q->ask->needs_id;
+    if (q->ask->id_size > 0 && has_id &&
+        (code.build_id_size != q->ask->id_size ||
+         memcmp(code.build_id, q->id, q->ask->id_size) != 0))
+        return -ENOENT;
+    int copy_fd CLEANUP(close_fdp) =
+        memfd_create("mmtrace-tables", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    r = copy_fd < 0 ? -errno : elf_unwind_copy(fd, copy_fd, ret);
+    if (r == 0 && fcntl(copy_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        r = -errno;
+    if (r == 0)
+        *ret_fd = steal_fd(&copy_fd);
+    return r;
+}
+
+void names_tables_job(struct foreign_worker *worker, struct foreign_request *request,
+                      struct foreign_answer *ret)
+{
+    struct names_state *state = state_of(worker);
+    struct names_question question;
+    struct elf_unwind tables;
+    int r = state ? take_apart(request, &question) : -ENOMEM;
+    if (r == 0)
+        r = tables_copy(state, &question, &tables, &ret->fd);
+    if (r == 0) {
+        memcpy(ret->bytes, &tables, sizeof(tables));
+        ret->size = sizeof(tables);
+    }
+    ret->result = r;
 }

@@ -62,3 +62,8 @@ void names_hold_job(struct foreign_worker *worker, struct foreign_request *reque
 // symbols.
 void names_find_job(struct foreign_worker *worker, struct foreign_request *request,
                     struct foreign_answer *ret);
+
+// Request: a names_ask without addresses. Answer: an elf_unwind, with a memfd that has the tables
+// and cannot be changed any more; or a failure as of names_find_job(), or of elf_unwind_copy().
+void names_tables_job(struct foreign_worker *worker, struct foreign_request *request,
+                      struct foreign_answer *ret);

@@ -93,7 +93,7 @@ static struct perf_event_attr timebase_attr(const struct perf_settings *settings
         return attr;
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attr.exclude_callchain_kernel = !settings->kernel_frames;
-    attr.exclude_callchain_user = settings->user_frames != PERF_USER_CHAIN;
+    attr.exclude_callchain_user = settings->user_frames == PERF_USER_NONE;
     attr.mmap = attr.mmap2 = attr.build_id = 1;
     attr.comm = attr.comm_exec = attr.task = 1;
     if (copies) {

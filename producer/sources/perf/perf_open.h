@@ -25,7 +25,7 @@ struct perf_opened {
     bool is_user_only; // this program may not see the kernel's part
 };
 
-#define PERF_STACK_BYTES 32768 // copied of a stack
+#define PERF_STACK_BYTES 16384 // copied of a stack
 
 // Opens the events, which do not count yet. *ret is all zero. Returns 0 or a negative errno with
 // text; call perf_events_close() in each case.

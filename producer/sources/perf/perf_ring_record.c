@@ -89,6 +89,7 @@ static void take_user_stack(const struct perf_layout *layout, struct cursor *cur
     uint64_t abi = take_u64(cursor);
     if (abi != PERF_SAMPLE_REGS_ABI_NONE)
         ret->sample.registers = take(cursor, layout->n_registers * sizeof(uint64_t));
+    ret->sample.n_registers = layout->n_registers;
     uint64_t size = take_u64(cursor);
     if (size == 0)
         return;

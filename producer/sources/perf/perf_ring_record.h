@@ -43,6 +43,7 @@ struct perf_record {
             const uint64_t *chain; // addresses and PERF_CONTEXT_... marks, innermost first
             size_t n_chain;
             const uint64_t *registers; // NULL: none
+            size_t n_registers;
             const uint8_t *stack;
             size_t stack_size;
         } sample;

@@ -18,7 +18,7 @@
 #define READ_PERIOD_MS     250
 #define READ_PERIOD_MIN_MS 10
 #define PAGES_DEFAULT      64  // of a ring without copied stacks
-#define PAGES_OF_COPIES    256 // of a ring with copied stacks
+#define PAGES_OF_COPIES    512 // of a ring with copied stacks
 #define PAGES_MAX          (1u << 14)
 #define WAITING_KB         8192
 #define POLL_PERIOD_MIN_MS 10
@@ -258,7 +258,7 @@ static int read_stacks(struct perf_settings *ret, struct err *err)
         return 0;
     case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_UNKNOWN:
     case PB__PERF_EVENT_CONFIG__UNWIND_MODE__UNWIND_DWARF:
-        ret->user_frames = PERF_USER_CHAIN;
+        ret->user_frames = PERF_USER_COPY;
         return 0;
     default:
         return err_set(err, -EINVAL, "there is no user_frames %d", (int)stacks->user_frames);

@@ -25,7 +25,7 @@ struct perf_event {
 enum perf_user_frames {
     PERF_USER_NONE,
     PERF_USER_CHAIN, // the kernel follows frame pointers
-    PERF_USER_COPY,  // the stack is copied, and unwound here
+    PERF_USER_COPY,  // the stack is copied, too, and followed by unwind tables
 };
 
 struct perf_settings {

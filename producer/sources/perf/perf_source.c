@@ -6,6 +6,10 @@
 // process perhaps still lives. It is written when the frames have their names, which a helper reads
 // from the files; until then it waits, and not longer than WAIT_MAX.
 //
+// A copied stack goes to the unwinder. The kernel's chain by frame pointers is the sample's stack
+// until the answer comes, and stays if the answer knows less, or if the unwinder has reached its
+// limits.
+//
 // If the user who asked may not trace all processes, a process is judged when its first sample is
 // read, a moment after the sample was taken. Another program may run in the process by then: a
 // set-uid program may have executed a program of the user's. Such a sample therefore waits until
@@ -29,6 +33,7 @@
 #include "producer/sources/perf/perf_ring.h"
 #include "producer/sources/perf/perf_settings.h"
 #include "producer/sources/perf/perf_tasks.h"
+#include "producer/sources/perf/perf_unwind.h"
 #include "producer/sources/perf/perf_writer.h"
 #include "producer/sources/source.h"
 #include "protos/fields.h"
@@ -60,6 +65,7 @@ struct perf_source {
     struct perf_code code;
     struct perf_tasks tasks;
     struct perf_writer writer;
+    struct perf_unwinder *unwinder; // owned; NULL: stacks are not copied
     // Waiting samples, one after the other.
     uint8_t *waiting;
     size_t waiting_size, waiting_capacity, sample_size;
@@ -69,6 +75,7 @@ struct perf_source {
     uint64_t hz_taken;   // of `frequencies`
     uint64_t n_unknown;  // samples that are left out because a ring was full
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
+    uint64_t last_unwind, n_not_unwound;
     char problem[ERR_MAX];
 };
 
@@ -88,6 +95,14 @@ static void written(struct perf_source *perf, bool is_written)
 {
     perf->n_samples += is_written;
     perf->n_refused += !is_written;
+}
+
+// The stack stays as the frame pointers tell it.
+static void not_unwound(struct perf_source *perf, struct perf_waiting *sample)
+{
+    perf->n_not_unwound++;
+    sample->unwind_error = PB_UNWIND_ERROR_THREAD_TIMEOUT;
+    sample->unwind = 0;
 }
 
 // Returns room for a sample, or NULL: there are too many.
@@ -110,13 +125,16 @@ static void waiting_write(struct perf_source *perf, bool all)
     all |= perf_code_is_large(&perf->code);
     for (size_t at = 0; at < perf->waiting_size; at += perf->sample_size) {
         struct perf_waiting *sample = waiting_at(perf, at);
-        bool is_ready = all || now >= sample->deadline || sample->stack == CODE_STACK_NONE ||
-                        perf_code_is_ready(&perf->code, sample->stack);
+        bool is_ready = all || now >= sample->deadline ||
+                        (!sample->unwind && (sample->stack == CODE_STACK_NONE ||
+                                             perf_code_is_ready(&perf->code, sample->stack)));
         if (sample->is_doubtful) {
             perf->n_left_out++;
             continue;
         }
         if (is_ready && sample->sure_from <= perf->read_until) {
+            if (sample->unwind)
+                not_unwound(perf, sample);
             written(perf, perf_write_sample(&perf->writer, sample));
             continue;
         }
@@ -191,9 +209,50 @@ static void kernel_read(struct perf_source *perf)
                                    "/proc/kallsyms cannot be read");
 }
 
-// Adds the frames of the kernel's call chain, innermost first.
+static uint32_t error_of(enum unwind_end end)
+{
+    switch (end) {
+    case UNWIND_NO_TABLE:
+        return PB_UNWIND_ERROR_UNWIND_INFO;
+    case UNWIND_NO_MEMORY:
+        return PB_UNWIND_ERROR_MEMORY_INVALID;
+    case UNWIND_TOO_LONG:
+        return PB_UNWIND_ERROR_MAX_FRAMES_EXCEEDED;
+    default:
+        return 0;
+    }
+}
+
+static void unwound(void *userdata, uint64_t number, const uint32_t *frames, size_t n,
+                    enum unwind_end end)
+{
+    struct perf_source *perf = userdata;
+    struct perf_waiting *sample = NULL;
+    for (size_t at = 0; at < perf->waiting_size && !sample; at += perf->sample_size)
+        if (waiting_at(perf, at)->unwind == number)
+            sample = waiting_at(perf, at);
+    if (!sample) // was late
+        return;
+    uint32_t whole[PERF_FRAMES_MAX];
+    const struct code_stack *chain =
+        sample->stack == CODE_STACK_NONE ? NULL : &perf->code.stacks.items[sample->stack];
+    size_t n_kernel = chain ? sample->n_kernel : 0, n_chain = chain ? chain->n - n_kernel : 0;
+    sample->unwind = 0;
+    sample->unwind_error = error_of(end);
+    if (n == 0 || (end != UNWIND_WHOLE && n < n_chain))
+        return;
+    if (n > PERF_FRAMES_MAX - n_kernel)
+        n = PERF_FRAMES_MAX - n_kernel;
+    if (n_kernel)
+        memcpy(whole, perf->code.stack_frames.items + chain->first, n_kernel * sizeof(whole[0]));
+    memcpy(whole + n_kernel, frames, n * sizeof(whole[0]));
+    sample->stack = perf_code_stack(&perf->code, whole, n_kernel + n);
+}
+
+// Adds the frames of the kernel's call chain, innermost first. *ret_kernel is the number of those
+// of the kernel.
 static size_t frames_of_chain(struct perf_source *perf, const struct perf_record *record,
-                              struct perf_task *task, uint32_t *frames)
+                              struct perf_task *task, uint32_t *frames, uint32_t *ret_kernel)
 {
     uint64_t context = PERF_CONTEXT_USER;
     bool is_first = true;
@@ -219,6 +278,7 @@ static size_t frames_of_chain(struct perf_source *perf, const struct perf_record
             const char *name =
                 function == KERNEL_NONE ? NULL : perf_kernel_name(&perf->kernel, function);
             frame = perf_code_kernel_frame(&perf->code, function, name);
+            *ret_kernel += frame != CODE_STACK_NONE;
         }
         if (frame != CODE_STACK_NONE)
             frames[n++] = frame;
@@ -258,9 +318,14 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
         return;
     }
     bool had_made_code = task->has_made_code;
-    size_t n = frames_of_chain(perf, record, task, frames);
+    size_t n = frames_of_chain(perf, record, task, frames, &to->n_kernel);
     if (n > 0)
         to->stack = perf_code_stack(&perf->code, frames, n);
+    if (perf->unwinder && record->sample.registers && task->pid != 0) {
+        to->unwind = ++perf->last_unwind;
+        if (!perf_unwinder_ask(perf->unwinder, record, task, to->unwind))
+            not_unwound(perf, to);
+    }
     pid_feed_publish(perf->env.pids, (int32_t)record->pid);
     pid_feed_publish(perf->env.pids, (int32_t)record->tid);
     if (task->has_made_code && !had_made_code) // a perf map has the names of such code
@@ -387,6 +452,7 @@ static struct source *perf_close(struct source *source)
         perf_ring_unmap(ring);
     perf_ring_vec_done(&perf->rings);
     perf_events_close(&perf->opened);
+    perf_unwinder_free(perf->unwinder);
     perf_kernel_done(&perf->kernel);
     perf_tasks_done(&perf->tasks);
     perf_writer_done(&perf->writer);
@@ -475,11 +541,31 @@ static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *c
     return 0;
 }
 
+// Without an unwinder, frame pointers are followed.
+static void unwinder_open(struct perf_source *perf)
+{
+    const struct perf_unwinder_env env = {.loop = perf->env.loop,
+                                          .helper = perf->env.helper,
+                                          .log = perf->env.log,
+                                          .code = &perf->code,
+                                          .done = unwound,
+                                          .userdata = perf,
+                                          .waiting_max = perf->settings.waiting_max};
+    struct err err = {0};
+    if (perf->settings.user_frames != PERF_USER_COPY ||
+        perf_unwinder_new(&env, &perf->unwinder, &err) == 0)
+        return;
+    log_warning(perf->env.log, "linux.perf: stacks are followed by frame pointers: %s", err.text);
+    perf->settings.user_frames = PERF_USER_CHAIN;
+    perf->layout = perf_events_layout(&perf->settings);
+}
+
 static int perf_prepare(struct source *source, struct err *err)
 {
     struct perf_source *perf = (struct perf_source *)source;
     if (perf->opened.events.n > 0)
         return 0;
+    unwinder_open(perf);
     int r = perf_events_open(&perf->settings, perf->env.roots, &perf->opened, err);
     if (r < 0)
         perf_events_close(&perf->opened);
@@ -550,6 +636,7 @@ static void settle(struct perf_source *perf, nsec_t time)
     if (perf->is_limited && perf->is_started) // a second round decides the doubtful samples
         rings_read(perf);
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + time;
+    perf_unwinder_settle(perf->unwinder, deadline);
     while (perf->waiting_size > 0 && perf->code.n_calls > 0 &&
            nsec_now(CLOCK_MONOTONIC) < deadline &&
            foreign_helper_settle(perf->env.helper, deadline))
@@ -588,6 +675,12 @@ static void perf_stop(struct source *source)
                     "their processes are not known for sure (raise ring_buffer_pages, or lower the "
                     "frequency)",
                     (unsigned long long)perf->n_unknown);
+    if (perf->n_not_unwound)
+        log_warning(perf->env.log,
+                    "linux.perf: %llu of %llu stacks are followed by frame pointers only: the "
+                    "unwinder had used its share of a processor, or too many stacks waited (lower "
+                    "the frequency, or raise max_enqueued_footprint_kb)",
+                    (unsigned long long)perf->n_not_unwound, (unsigned long long)perf->n_samples);
     if (perf->n_too_many)
         log_warning(perf->env.log,
                     "linux.perf: %llu samples have no stack: too many waited for their names "

@@ -19,7 +19,9 @@ struct perf_waiting {
     uint32_t cpu, pid, tid;
     uint32_t mode;         // a PERF_RECORD_MISC_CPUMODE
     uint32_t stack;        // CODE_STACK_NONE: none
-    uint32_t unwind_error; // a Profiling.StackUnwindError
+    uint32_t unwind_error; // a Profiling.StackUnwindError; 0: none
+    uint32_t n_kernel;     // frames of the kernel in front
+    uint64_t unwind;       // waits for the unwinder's answer with this number; 0: for none
     bool is_doubtful;      // perhaps of a program that the recording's user may not trace
     uint64_t ring_time;    // by the records' clock
     uint64_t sure_from;    // is written when all records up to this time are read; 0: at once
