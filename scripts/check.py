@@ -7,8 +7,8 @@ Without arguments every step runs. NAME picks steps (see --list), or single test
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
 --fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
 Several files of end-to-end tests run at a time, --jobs N of them (default: one more than there are
-processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are taken
-up again. The last line is 'N passed, N failed', with ', N skipped' where something was; the exit
+processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are used
+again. The last line is 'N passed, N failed', with ', N skipped' where something was; the exit
 code is 1 when something failed.
 """
 import collections
@@ -278,7 +278,7 @@ def python_tests(step, directory, only, options):
 
 
 def golden(step, directory):
-    """check.py's own counts, for the traces that the converter is to know."""
+    """Compare traces with their expected rows, by tests/golden/check.py, which counts itself."""
     mmsql = directory / "converter" / "mmsql"
     names = [f.stem for t in GOLDEN_TRACES
              for f in sorted((ROOT / "tests/golden/expected").glob(f"{t}.*.csv"))]
@@ -545,8 +545,8 @@ def is_mountable():
 def run_in_own_root():
     """In a plain chroot, as root: the same suite in a mount namespace whose / is a mount point.
 
-    Returns the exit code. Where the machine shares its mounts, it sees this one as well, at a
-    folder of its own, until the suite ends.
+    Returns the exit code. On a machine that shares its mounts, the namespace's root is visible
+    until the suite ends, in a temporary folder.
     """
     root = tempfile.mkdtemp(prefix="mmtrace-check-root-")
     script = (

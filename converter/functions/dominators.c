@@ -37,7 +37,8 @@ struct dominators {
 };
 
 struct met {
-    uint32_t node, parent; // an index; a number
+    uint32_t node;   // an index
+    uint32_t parent; // a number
 };
 VEC_DEFINE(met_vec, struct met);
 

@@ -58,8 +58,9 @@ struct profile {
     struct int64_vec values;             // by sample, then by value
     struct map64 functions;              // id by name << 32 | file
     struct map64 mappings;               // id by the table's id
-    struct map64 frames, names;          // id of the location, by frame; by text
-    struct map64 callsites;              // where its locations begin in `found`; first their number
+    struct map64 frames;                 // id of the location by frame
+    struct map64 names;                  // id of the location by text
+    struct map64 callsites; // where the locations begin in `found`; the first entry is their number
     struct location_vec found;
     uint32_t n_locations;
     struct location_vec stack; // of the current sample

@@ -39,7 +39,8 @@ struct json_reader {
     const char *at, *end;
     uint64_t objects; // a bit for each open container: 1 is an object
     unsigned depth;
-    bool has_key, has_value; // the value of a key follows; the outermost value is read
+    bool has_key;   // the value of a key follows
+    bool has_value; // the outermost value is read
 };
 
 static inline struct json_reader json_reader_over(const void *text, size_t size)

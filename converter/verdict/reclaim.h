@@ -23,9 +23,10 @@ struct work_sum {
 
 // The waits of one process, or of one thread whose process is unknown.
 struct waiter {
-    int64_t upid, utid; // upid -1: unknown; utid: thread of the longest wait
-    int64_t n[N_WORK];  // by kind of work; kswapd's is 0
-    int64_t dur;        // sum of all waits
+    int64_t upid;      // -1: unknown
+    int64_t utid;      // thread of the longest wait
+    int64_t n[N_WORK]; // by kind of work; kswapd's is 0
+    int64_t dur;       // sum of all waits
     int64_t longest, longest_ts;
     enum work longest_work;
 };

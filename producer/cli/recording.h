@@ -17,9 +17,10 @@ struct heap_host_options;
 
 // The first end signal ends a command in order, the second at once.
 struct signals {
-    int fd;                // owned; a signalfd; -1: signals are not watched
-    sigset_t ends, former; // end signals; signals that were blocked before
-    nsec_t first;          // time of the first end signal, by CLOCK_MONOTONIC; 0: none yet
+    int fd;          // owned; a signalfd; -1: signals are not watched
+    sigset_t ends;   // end signals
+    sigset_t former; // signals that were blocked before
+    nsec_t first;    // time of the first end signal, by CLOCK_MONOTONIC; 0: none yet
 };
 
 // Blocks `ends`, the signals that end the command, and `others` (0 ends each list). Opens the

@@ -40,7 +40,7 @@ struct verdict_queue {
     size_t n; // jobs[0] is in work while `runs`
     bool runs;
     pthread_t thread;
-    int ended_fd, cancel_fd; // owned; eventfds
+    int ended_fd, cancel_fd; // owned eventfds
     struct loop_io *ended_io;
 };
 

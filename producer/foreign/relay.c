@@ -62,9 +62,10 @@ struct way {
 };
 
 struct relay_work {
-    struct way in, out;   // from the client to the service, and back
-    int pipe_fd, file_fd; // client's file and our end of its pipe; -1: none
-    int passed_fd;        // service's end of the pipe, sent with the next bytes; or -1
+    struct way in, out; // from the client to the service, and back
+    int pipe_fd;        // our end of the pipe; -1: none
+    int file_fd;        // client's file, into which the pipe is copied; -1: none
+    int passed_fd;      // service's end of the pipe, sent with the next bytes; or -1
     bool file_is_regular;
     bool client_has_ended; // the client sends nothing more
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protects a recorder of memory pressure from this pressure, and other processes from the recorder.
+// Keeps a recorder going under the memory pressure that it records, without harm to other
+// processes.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +12,10 @@
 
 // Keeps this process going while memory is short, as far as its rights permit. Its memory is locked
 // (memory_lock.h). Heap and stack get a reserve. The OOM killer takes other processes first. The
-// process gets the processor even under load. A priority or score of the user's choice stays.
+// process gets the processor even under load. A priority or score that the user chose stays.
 // Called by daemon and record at the end of their setup.
 void self_guard_take(void);
 
 // Resets oom_score_adj of a helper of this process to 0, because the helper may work for other
-// users and allocate their memory. The priority is not inherited.
+// users and allocate memory for them. The priority is not inherited.
 void self_guard_release(pid_t child);

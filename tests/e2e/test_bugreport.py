@@ -116,7 +116,7 @@ class WithoutDaemon(Case):
         for value in ("--history-files=41", "--history-age=x", "--history-bytes=-1"):
             self.mmtrace("bugreport", "-o", self.zip, value, code=2)
 
-    def test_no_trace_is_said(self):
+    def test_a_missing_trace_is_reported(self):
         """The message says why, and what to do; the report is written all the same, and mmsql loads
         it."""
         said = self.report("--traces", self.folder)

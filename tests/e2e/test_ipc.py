@@ -422,7 +422,7 @@ class Sockets(unittest.TestCase):
         self.assertGreater(sizes[1], 0)
 
     @lib.needs_root
-    def test_sessions_of_others_are_not_told(self):
+    def test_sessions_of_others_are_not_reported(self):
         self.start("--consumer-group", "12345")
         self.wait_for_sockets()
         os.chmod(self.dir, 0o755)

@@ -87,7 +87,7 @@ class HoldTest(FileTest):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertGreaterEqual(time.monotonic() - start, 0.3)
 
-    def test_ranges_behind_the_end_are_said(self):
+    def test_ranges_after_the_end_are_reported(self):
         self.write_list((399 * PAGE, 3 * PAGE), (800 * PAGE, PAGE))
         done = lib.run(PINTOOL, "preload", self.list, self.file)
         self.assertEqual(done.returncode, 0)

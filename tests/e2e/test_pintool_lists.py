@@ -179,7 +179,7 @@ class OtherBuilds(ListCase):
         self.assertIn("another build of new.apk", held.stderr)
         self.assertEqual(self.pintool("preload", "good.meta", "app.apk").stderr, "")
 
-    def test_entry_with_other_data_or_gone(self):
+    def test_changed_and_missing_entries_are_reported(self):
         self.probed()
         write_zip(self.dir / "new.apk", ("lib/libapp.so", b"ELF!" * 7500), *self.entries[1:])
         self.assertIn("lib/libapp.so has other data",

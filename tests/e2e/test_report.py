@@ -173,7 +173,7 @@ class InBrowser(Report):
         self.assertGreater(end, mark["to"])
         self.assertLess(end - begin, page.run("time.span"))
 
-    def test_tables_stand_behind_charts(self):
+    def test_charts_have_tables(self):
         page = self.open(self.page)
         n = page.run("""[...document.querySelectorAll('#charts .plot')].map(plot => {
             const panel = plot.closest('.panel');

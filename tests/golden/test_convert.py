@@ -121,7 +121,7 @@ class Damage(Case):
                     self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
                     self.assertTrue(self.query("SELECT * FROM clock_snapshot"))
 
-    def test_packets_behind_a_damaged_one_are_kept(self):
+    def test_packets_after_a_damaged_one_are_kept(self):
         self.convert(HERE / "fail/packet.pftrace", code=1)
         damaged = "SELECT value FROM stats WHERE name = 'mmsql_packets_damaged'"
         self.assertEqual(self.query(damaged), [(2,)])
@@ -182,7 +182,7 @@ class Inputs(Case):
                       self.convert("-", input=packed[:15], code=1))
         self.assertFalse(self.db.exists())
 
-    def test_packed_and_plain_one_behind_the_other(self):
+    def test_packed_and_plain_one_after_the_other(self):
         data = self.trace.read_bytes()
         packed = gzip.compress(data)
         said = self.convert("-", input=packed + data, code=1)
@@ -200,7 +200,7 @@ class Inputs(Case):
         self.convert("-", input=gzip.compress(data[:5000]) + gzip.compress(data[5000:]))
         self.assertEqual(self.dump(), self.want)
 
-    def test_traces_one_behind_the_other(self):
+    def test_traces_one_after_the_other(self):
         n = self.query("SELECT count(*) FROM ftrace_event")[0][0]
         self.convert("-", input=self.trace.read_bytes() * 2)
         # Each compact waking needs a switch before; in the doubled trace it has one.

@@ -109,7 +109,7 @@ static void filter_that_is_not_there(void **state)
     assert_non_null(strstr(look(doctor_seccomp, NULL).found, "no filter"));
 }
 
-static void armed_configs_are_judged(void **state)
+static void armed_configs_are_checked(void **state)
 {
     (void)state;
     struct doctor_finding finding = look(doctor_armed, NULL);
@@ -147,7 +147,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(limits_of_perf, make, unmake),
         cmocka_unit_test_setup_teardown(addresses_of_the_kernel, make, unmake),
         cmocka_unit_test_setup_teardown(filter_that_is_not_there, make, unmake),
-        cmocka_unit_test_setup_teardown(armed_configs_are_judged, make, unmake),
+        cmocka_unit_test_setup_teardown(armed_configs_are_checked, make, unmake),
         cmocka_unit_test_setup_teardown(disk_of_a_folder_that_is_not_there_yet, make, unmake),
     };
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);

@@ -224,7 +224,7 @@ static void a_helper_that_dies_is_replaced(void **state)
     teardown(&f);
 }
 
-static void what_is_cancelled_is_not_told(void **state)
+static void cancelled_calls_are_not_reported(void **state)
 {
     (void)state;
     struct fixture f;
@@ -364,7 +364,7 @@ int main(void)
         cmocka_unit_test(a_late_job_costs_its_payer_alone),
         cmocka_unit_test(a_bounded_wait_ends_in_time),
         cmocka_unit_test(a_helper_that_dies_is_replaced),
-        cmocka_unit_test(what_is_cancelled_is_not_told),
+        cmocka_unit_test(cancelled_calls_are_not_reported),
         cmocka_unit_test(the_end_of_a_call_may_free_the_helper),
         cmocka_unit_test(waiting_for_a_processor_costs_nothing),
         cmocka_unit_test(waiting_for_a_processor_makes_nobody_late),

@@ -68,7 +68,7 @@ static void only_what_was_wanted_is_opened(void **state)
     folder_done(&f);
 }
 
-static void size_owner_and_age_are_judged(void **state)
+static void size_owner_and_age_are_checked(void **state)
 {
     (void)state;
     struct folder f;
@@ -140,7 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_was_wanted_is_opened),
-        cmocka_unit_test(size_owner_and_age_are_judged),
+        cmocka_unit_test(size_owner_and_age_are_checked),
         cmocka_unit_test(nothing_leads_out_of_the_root),
         cmocka_unit_test(what_another_user_makes_is_that_users),
         cmocka_unit_test(a_process_of_this_namespace_pays_for_itself),

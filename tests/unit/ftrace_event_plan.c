@@ -400,7 +400,7 @@ static void pids_are_published_and_forgotten(void **state)
     assert_int_equal(f->plan->pid_changes, 8);
 }
 
-static void formats_are_judged(void **state)
+static void broken_formats_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -438,7 +438,7 @@ int main(void)
         TEST(unknown_events_can_carry_their_names),
         TEST(long_texts_take_longer_lengths),
         TEST(pids_are_published_and_forgotten),
-        TEST(formats_are_judged),
+        TEST(broken_formats_are_refused),
     };
     return cmocka_run_group_tests_name("ftrace_event_plan", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "producer/ground/process_life.h"
 #include "tests/unit/unit.h"
 
-static void who_is_there_is_not_gone(void **state)
+static void a_running_owner_is_not_gone(void **state)
 {
     (void)state;
     struct heap_owner self = heap_owner_self();
@@ -18,8 +18,8 @@ static void who_is_there_is_not_gone(void **state)
     assert_true(heap_owner_is_gone("/proc", &self));
 }
 
-// As where /proc shows nobody the processes of others (hidepid).
-static void who_cannot_be_seen_is_not_gone(void **state)
+// With hidepid, /proc does not show the processes of other users.
+static void an_invisible_owner_is_not_gone(void **state)
 {
     (void)state;
     char nothing[] = "/tmp/heap_owner.XXXXXX";
@@ -29,7 +29,7 @@ static void who_cannot_be_seen_is_not_gone(void **state)
     rmdir(nothing);
 }
 
-static void who_has_ended_is_gone(void **state)
+static void an_ended_owner_is_gone(void **state)
 {
     (void)state;
     struct heap_owner owner = heap_owner_self();
@@ -51,9 +51,9 @@ static void who_has_ended_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_there_is_not_gone),
-        cmocka_unit_test(who_cannot_be_seen_is_not_gone),
-        cmocka_unit_test(who_has_ended_is_gone),
+        cmocka_unit_test(a_running_owner_is_not_gone),
+        cmocka_unit_test(an_invisible_owner_is_not_gone),
+        cmocka_unit_test(an_ended_owner_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static void but_not_for_ever(void **state)
     assert_int_equal(reader.n_skipped, 1);
 }
 
-static void nor_for_a_process_that_is_gone(void **state)
+static void records_of_an_ended_process_are_not_waited_for(void **state)
 {
     (void)state;
     struct ring_record record;
@@ -710,7 +710,7 @@ int main(void)
         TEST(room_is_kept_for_what_must_not_be_lost),
         TEST(an_unfinished_record_is_waited_for),
         TEST(but_not_for_ever),
-        TEST(nor_for_a_process_that_is_gone),
+        TEST(records_of_an_ended_process_are_not_waited_for),
         TEST(a_hole_cannot_be_passed),
         TEST(heaps_have_names),
         TEST(nonsense_is_seen),

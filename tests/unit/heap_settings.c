@@ -82,7 +82,7 @@ static void heaps_are_chosen(void **state)
     assert_int_equal(s.ring.wanted[0].interval_bytes, 0);
 }
 
-static void the_java_heap_is_nothing_for_native_programs(void **state)
+static void only_vms_have_the_java_heap(void **state)
 {
     (void)state;
     struct heap_settings s;
@@ -104,7 +104,7 @@ static void the_java_heap_is_nothing_for_native_programs(void **state)
     assert_true(s.native && s.java_named);
     assert_int_equal(s.ring.n_wanted, 1);
     assert_string_equal(s.ring.wanted[0].name, "a");
-    // All heaps: of VMs that come by themselves.
+    // "All heaps" includes the Java heap of VMs that ask by themselves.
     assert_int_equal(
         read_settings("sampling_interval_bytes: 9 all_heaps: true all: true", &s, &err), 0);
     assert_true(s.native && !s.java_named);
@@ -116,7 +116,7 @@ static void the_java_heap_is_nothing_for_native_programs(void **state)
     assert_int_equal(s.java_interval_bytes, 0);
 }
 
-static void what_cannot_be_followed_is_refused(void **state)
+static void settings_without_effect_are_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -183,8 +183,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_taken),
         cmocka_unit_test(heaps_are_chosen),
-        cmocka_unit_test(the_java_heap_is_nothing_for_native_programs),
-        cmocka_unit_test(what_cannot_be_followed_is_refused),
+        cmocka_unit_test(only_vms_have_the_java_heap),
+        cmocka_unit_test(settings_without_effect_are_refused),
         cmocka_unit_test(programs_are_matched),
     };
     return cmocka_run_group_tests(tests, NULL, done);

@@ -34,7 +34,7 @@ static const struct smaps_row *row_of(const struct smaps *smaps, const char *nam
     return id == STRSET_NONE || id >= smaps->rows.n ? &none : &smaps->rows.items[id];
 }
 
-static void names_are_added_up(void **state)
+static void mappings_of_one_name_are_added_up(void **state)
 {
     (void)state;
     struct smaps smaps = {0};
@@ -128,7 +128,7 @@ static void other_texts_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_added_up),
+        cmocka_unit_test(mappings_of_one_name_are_added_up),
         cmocka_unit_test(arenas_and_stacks_are_known_by_their_shape),
         cmocka_unit_test(the_profiler_is_distinguished),
         cmocka_unit_test(names_are_bounded),

@@ -244,7 +244,7 @@ static void the_idle_task_has_a_track_of_its_own(void **state)
     packet_buffer_free(output.buffer);
 }
 
-static void nothing_lost_nothing_said(void **state)
+static void without_losses_nothing_is_written(void **state)
 {
     (void)state;
     struct lost_events *lost = make();
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(sums_of_more_tasks_than_are_counted_separately),
         cmocka_unit_test(a_small_buffer_keeps_the_largest_sums),
         cmocka_unit_test(the_idle_task_has_a_track_of_its_own),
-        cmocka_unit_test(nothing_lost_nothing_said),
+        cmocka_unit_test(without_losses_nothing_is_written),
     };
     return cmocka_run_group_tests_name("lost_events", tests, NULL, NULL);
 }

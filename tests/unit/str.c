@@ -107,7 +107,7 @@ static void signed_numbers(void **state)
     assert_int_equal(value, -16);
 }
 
-static void scanning_stops_behind_the_digits(void **state)
+static void scanning_stops_after_the_digits(void **state)
 {
     (void)state;
     const char text[] = " \t12 345x";
@@ -331,7 +331,7 @@ int main(void)
         cmocka_unit_test(a_failed_strbuf_stays_failed),
         cmocka_unit_test(whole_numbers),
         cmocka_unit_test(signed_numbers),
-        cmocka_unit_test(scanning_stops_behind_the_digits),
+        cmocka_unit_test(scanning_stops_after_the_digits),
         cmocka_unit_test(scanning_knows_hexadecimal),
         cmocka_unit_test(durations),
         cmocka_unit_test(lines_are_made_printable),

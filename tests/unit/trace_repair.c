@@ -111,7 +111,7 @@ static void test_windows(void **state)
     check(bytes, n - 1, 0, 0);
 }
 
-static void test_behind_other_data(void **state)
+static void test_after_other_data(void **state)
 {
     (void)state;
     struct trace_repair repair;
@@ -153,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_behind_other_data),
+        cmocka_unit_test(test_after_other_data),
         cmocka_unit_test(test_no_room_for_the_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

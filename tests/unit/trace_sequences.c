@@ -155,7 +155,7 @@ static void a_gap_invalidates_state(void **state)
     seen_free(seen);
 }
 
-static void packets_without_time_stay_behind_the_latest(void **state)
+static void packets_without_time_come_after_the_latest(void **state)
 {
     (void)state;
     struct trace_writer writer;
@@ -245,7 +245,7 @@ static void state_without_a_sequence_is_a_problem(void **state)
     }
 }
 
-static void interned_data_behind_a_gap_is_ignored(void **state)
+static void interned_data_after_a_gap_are_ignored(void **state)
 {
     (void)state;
     struct trace_writer writer;
@@ -320,7 +320,7 @@ static void packets_without_time_come_after_events(void **state)
     seen_free(seen);
 }
 
-// An event at the time of the latest packet does not make what follows wait for it.
+// Packets after an event at the time of the latest packet do not wait for the event.
 static void packets_without_time_stay_with_the_packet_before(void **state)
 {
     (void)state;
@@ -457,9 +457,9 @@ int main(void)
         cmocka_unit_test(entries_are_found_in_tables_of_any_size),
         cmocka_unit_test(long_entries_are_withheld_after_many_bytes),
         cmocka_unit_test(a_gap_invalidates_state),
-        cmocka_unit_test(packets_without_time_stay_behind_the_latest),
+        cmocka_unit_test(packets_without_time_come_after_the_latest),
         cmocka_unit_test(state_without_a_sequence_is_a_problem),
-        cmocka_unit_test(interned_data_behind_a_gap_is_ignored),
+        cmocka_unit_test(interned_data_after_a_gap_are_ignored),
         cmocka_unit_test(defaults_have_a_largest_size),
         cmocka_unit_test(times_before_the_clock_began_are_left_out),
         cmocka_unit_test(packets_without_time_come_after_events),

@@ -22,7 +22,8 @@ struct file {
     unsigned extra_bytes; // of the local header only, as alignment makes them
     bool zip64;
     bool has_lie;
-    uint32_t lie_offset, lie_size; // of the local header; of the data
+    uint32_t lie_offset; // of the local header
+    uint32_t lie_size;   // of the data
 };
 
 struct zip {
@@ -131,7 +132,7 @@ static int zip_index(struct zip *zip, struct zipindex *index, struct err *err)
     return zipindex_read(&source, "t.zip", index, err);
 }
 
-static void data_begin_behind_headers(void **state)
+static void data_begin_after_headers(void **state)
 {
     (void)state;
     static const struct file files[] = {
@@ -301,7 +302,7 @@ static void failures_to_read_are_passed_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_begin_behind_headers),
+        cmocka_unit_test(data_begin_after_headers),
         cmocka_unit_test(entries_that_lie_are_left_out),
         cmocka_unit_test(data_beyond_the_directory_are_left_out),
         cmocka_unit_test(overlapping_entries_are_left_out),

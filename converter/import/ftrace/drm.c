@@ -10,7 +10,8 @@
 
 struct job {
     bool is_fence;
-    uint64_t context, number; // of the fence; !is_fence: address of the fence, number on the ring
+    uint64_t context; // of the fence; !is_fence: address of the fence
+    uint64_t number;  // of the fence; !is_fence: number on the ring
 };
 VEC_DEFINE(job_vec, struct job);
 

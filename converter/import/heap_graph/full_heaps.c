@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. It gets
-// a row of heap_graph, that of the dump if there is one. The failed allocation and its thread have
-// tables of their own.
+// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. The
+// heap gets a row of heap_graph, the same row as its dump if it was dumped. The failed allocation
+// and its thread have tables of their own.
 #include <errno.h>
 
 #include "common/cleanup.h"

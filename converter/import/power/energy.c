@@ -8,7 +8,8 @@
 #include "protos/fields.h"
 
 struct described {
-    struct wire_field name, type; // of a consumer; or the names of an entity and its state
+    struct wire_field name; // of a consumer or an entity
+    struct wire_field type; // of a consumer, or the name of the state of an entity
     int32_t ordinal;
 };
 VEC_DEFINE(described_vec, struct described);

@@ -19,7 +19,8 @@ struct wire_field;
 #define STACK_NONE (-1)
 
 struct stack_mapping {
-    uint32_t name, build_id; // in strings; the build id as hex digits
+    uint32_t name;     // in strings
+    uint32_t build_id; // in strings, as hex digits
     int64_t exact_offset, start;
 };
 VEC_DEFINE(stack_mapping_vec, struct stack_mapping);

@@ -20,9 +20,10 @@ enum track_merge { MERGE_BY_NAME, MERGE_NEVER, MERGE_BY_KEY };
 
 struct described_track {
     uint64_t uuid, parent_uuid;
-    uint32_t pid, named_pid; // of the host, if known; as the descriptor has them
-    int64_t tid, named_tid;
-    uint32_t trusted_pid; // host's pid of the describing process; 0: not known
+    uint32_t pid;           // of the host, if known
+    uint32_t named_pid;     // as in the descriptor
+    int64_t tid, named_tid; // likewise
+    uint32_t trusted_pid;   // host's pid of the describing process; 0: not known
     // In strings; STRSET_NONE: none.
     uint32_t name, description, category, share_key, merge_key;
     bool has_pid, has_tid, is_counter, is_incremental, is_separate, is_state;

@@ -52,7 +52,7 @@ static void settle(struct armed_closing *closing)
         log_error(armed->options.log, "%s: %s%s: %s (the next start of the daemon tries again)",
                   closing->title, closing->file.path,
                   closing->file.is_part ? ARMED_PART_SUFFIX " is complete, but cannot be renamed"
-                                        : " is complete, but not surely on the disk",
+                                        : " is complete, but may not be on the disk",
                   strerror(-closing->result));
     armed_file_close(&closing->file);
     struct armed_folder folder = {

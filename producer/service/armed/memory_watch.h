@@ -28,7 +28,9 @@ struct memory_watch_options {
     bool events_are_default;
     const char *const *psi; // as in kmem_watch.h, NULL-terminated
     bool psi_is_default;
-    nsec_t rest, rest_max; // of each group; kmem_activity fires at most once per `rest`
+    // How long a group rests after a hit. All groups together fire kmem_activity at most once per
+    // `rest`.
+    nsec_t rest, rest_max;
     // Called on a hit. Must not free the watch.
     void (*hit)(void *userdata, const char *trigger, const struct kmem_watch_hit *hit);
     void *userdata;

@@ -47,8 +47,9 @@ struct event_set {
     struct compact_format compact;
     struct exit_format exits;
     struct free_format frees;
-    uint16_t print_id, print_text; // id of ftrace/print and offset of its text; 0: not selected
-    size_t long_size;              // of the kernel
+    uint16_t print_id;   // id of ftrace/print; 0: not selected
+    uint16_t print_text; // offset of its text
+    size_t long_size;    // of the kernel
     struct arena arena;
 };
 

@@ -42,7 +42,8 @@ struct heap_client {
     struct heap_book book;                     // of malloc
     struct client_heap *heaps[HEAP_HEAPS_MAX]; // owned; by number, without malloc
     nsec_t start_coarse;
-    uint64_t n_samples, n_failed;   // received samples; records lost for lack of memory
+    uint64_t n_samples;             // received samples
+    uint64_t n_failed;              // records lost for lack of memory
     struct malloc_info malloc_info; // the last one received
     uint64_t n_lost_frees;          // lost frees whose samples have been read
     uint64_t n_settled;             // lost frees at the last comparison with the table

@@ -61,7 +61,7 @@ struct heap_host {
     struct heap_host_options options;
     struct heap_door native_door, java_door;
     struct departure_vec departures; // owned
-    struct orphan_vec orphans;       // owned
+    struct orphan_vec orphans;       // owned; adopted by heap_host_adopt()
 };
 
 const char *heap_host_socket_name(void)

@@ -58,8 +58,7 @@ void ended_note_unfreed(struct process_stats *ps, int32_t tid, nsec_t named)
 }
 
 // Forgets the task, which was freed at `time`. Returns whether the trace has its name before that
-// time, under the key *ret_key. If another task has the id already, the free is that of the task
-// before.
+// time, under the key *ret_key. If another task has the id already, the earlier task was freed.
 static bool take_named(struct process_stats *ps, int32_t tid, nsec_t time, uint64_t *ret_key)
 {
     struct unfreed_task *unfreed = unfreed_at(ps, tid);
@@ -101,7 +100,7 @@ static bool take_seen(struct process_stats *ps, int32_t tid)
 void ended_note_free(struct process_stats *ps, const struct task_end *end)
 {
     struct exited_task *exited = exited_at(ps, end->tid);
-    // An exit after the free is that of the next task.
+    // An exit after the free belongs to the next task.
     bool is_exit_of = exited->tid == end->tid && exited->time <= end->time;
     struct freed_entry freed = {
         .task = {end->tid, end->cpu, end->time},
