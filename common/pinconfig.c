@@ -2,9 +2,9 @@
 //
 // A config is used whole or not at all, because half of a config would pin other pages than its
 // author meant. Therefore an unknown word is an error. The file is a stream of words, as in the
-// format's first reader. Quotes and comments are additions. An older file does not contain them by
-// chance, because a name is always the word after `file`. Only a name that begins with a quote is
-// read differently.
+// first program that read the format. Quotes and comments are additions. An older file does not
+// contain them by chance, because a name is always the word after `file`. Only a name that begins
+// with a quote is read differently.
 #include "common/pinconfig.h"
 
 #include <inttypes.h>

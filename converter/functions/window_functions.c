@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of a window, and aggregates of rows in an order: LAST_NON_NULL, INTERNAL_LAYOUT,
+// Window functions, and aggregates over sorted rows: LAST_NON_NULL, INTERNAL_LAYOUT,
 // VALUE_AT_MAX_TS.
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,10 +4,11 @@
 // network and no other file.
 //
 // The page is a frame with slots (page/), which embed.py fills with style and scripts at build
-// time. This room fills the other slots: the verdict as HTML, which can be read without a script,
-// and the data as JSON. The SQL of the data stands in sql/; SQL reduces the data, so that the size
-// of the page does not depend on the size of the trace. All texts come from untrusted traces: they
-// are escaped, and the page's policy allows the scripts of this room alone.
+// time. The code of this folder fills the other slots: the verdict as HTML, which can be read
+// without a script, and the data as JSON. The SQL of the data stands in sql/; SQL reduces the data,
+// so that the size of the page does not depend on the size of the trace. All texts come from
+// untrusted traces: they are escaped, and the page's policy allows no other scripts than those of
+// this folder.
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of this room that embed.py makes part of the program.
+// The files of this folder that embed.py makes part of the program.
 #pragma once
 
 // A slot of the page, filled for each report.

@@ -2,7 +2,7 @@
 //
 // The statistics are many, and each is a detail of the recorder or of an importer. A user needs to
 // know which answers are wrong now, and what to do. Therefore one line groups several statistics. A
-// statistic that the table below lacks still shows, because of its severity.
+// statistic that the table below lacks gets a line because of its severity.
 //
 // Nobody reads a line that comes with every trace. Statistics of sound recordings are left out:
 // packets that a ring buffer overwrote, and lines of trace_marker in an unknown format.

@@ -25,7 +25,7 @@ static struct process_life life_of(const char *stat)
     return life;
 }
 
-static void what_the_kernel_says(void **state)
+static void stat_is_parsed(void **state)
 {
     (void)state;
     char path[64];
@@ -36,7 +36,7 @@ static void what_the_kernel_says(void **state)
         life_of("7 (a) Z 1 (b) S 1 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 777 0");
     assert_int_equal(life.start_ticks, 777);
     assert_false(life.ended);
-    // Not reaped; on its way there, with files that are still open.
+    // A zombie, and a process that still closes its files before it becomes one.
     assert_true(life_of("7 (b) Z 1 1 1 0 -1 4194308 0 0 0 0 0 0 0 0 20 0 1 0 777 0").ended);
     assert_true(life_of("7 (b) R 1 1 1 0 -1 4194308 0 0 0 0 0 0 0 0 20 0 0 0 777 0").ended);
     // The main thread has ended, two others have not.
@@ -53,7 +53,7 @@ static void what_the_kernel_says(void **state)
     rmdir(root);
 }
 
-static void a_process_of_today(void **state)
+static void a_real_process_is_read(void **state)
 {
     (void)state;
     struct process_life life, child;
@@ -75,8 +75,8 @@ static void a_process_of_today(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_kernel_says),
-        cmocka_unit_test(a_process_of_today),
+        cmocka_unit_test(stat_is_parsed),
+        cmocka_unit_test(a_real_process_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ void trace_writer_start(struct trace_writer *writer)
     writer->w = wire_writer_over(writer->bytes, sizeof(writer->bytes));
 }
 
-// trace_uuid and sys_stats stand for packets that are wanted at once and in order.
+// trace_uuid stands for packets that are handled at once, sys_stats for those handled in order.
 static enum field_interest interest(void *userdata, uint32_t field)
 {
     (void)userdata;
