@@ -20,6 +20,7 @@
 #include "common/str.h"
 #include "producer/cli/doctor.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -126,6 +127,12 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
             word_add(missing, sizeof(missing), missing[0] ? " " : "", wanted[i].name);
             word_add(cost, sizeof(cost), between, wanted[i].cost);
         }
+    if (!missing[0] && !process_ids_are_of_kernel(machine->proc)) {
+        doctor_found(ret, "root in a PID namespace of its own");
+        doctor_lacks(ret, "tasks of kernel events have no names, or those of others",
+                     "record in the PID namespace of the machine (containers: --pid=host)");
+        return;
+    }
     if (!missing[0]) {
         doctor_found(ret, "root%s", has >> SYS_ADMIN & 1 ? "" : ", without SYS_ADMIN");
         return;

@@ -6,14 +6,17 @@
 #include "producer/ground/process_life.h"
 
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 
 #define TASK_IS_EXITING 0x4 // PF_EXITING
 #define CMDLINE_MAX     4096
+#define FIRST_NAMESPACE 0xeffffffc // PROC_PID_INIT_INO of the kernel
 
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
 {
@@ -35,6 +38,20 @@ bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
         .ended = (strchr("ZXx", state) || (flags & TASK_IS_EXITING)) && n_threads <= 1,
     };
     return true;
+}
+
+uint64_t process_namespace(const char *proc)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int n = snprintf(path, sizeof(path), "%s/self/ns/pid", proc);
+    return n > 0 && (size_t)n < sizeof(path) && stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+bool process_ids_are_of_kernel(const char *proc)
+{
+    uint64_t namespace = process_namespace(proc);
+    return !namespace || namespace == FIRST_NAMESPACE;
 }
 
 int32_t process_next(DIR *dir)

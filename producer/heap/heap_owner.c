@@ -6,23 +6,16 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "producer/ground/process_life.h"
-
-static uint64_t pid_namespace(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-}
 
 struct heap_owner heap_owner_self(void)
 {
     struct process_life self = {0};
     process_life_read("/proc", getpid(), &self);
     return (struct heap_owner){
-        .pid_namespace = pid_namespace(),
+        .pid_namespace = process_namespace("/proc"),
         .start_ticks = self.start_ticks,
         .pid = getpid(),
     };
@@ -31,7 +24,7 @@ struct heap_owner heap_owner_self(void)
 bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner)
 {
     if (owner->pid <= 0 || !owner->start_ticks || !owner->pid_namespace ||
-        owner->pid_namespace != pid_namespace())
+        owner->pid_namespace != process_namespace("/proc"))
         return false;
     struct process_life life;
     if (!process_life_read(proc, owner->pid,

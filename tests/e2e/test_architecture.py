@@ -86,7 +86,7 @@ ALLOWED = {
     "producer/sources/process_stats/process_stats_source.c": (
         "opendir text_file_open text_file_read_once", PROC),
     "producer/sources/process_stats/": (None, PROC),
-    "producer/ground/process_life.c": ("text_file_span", PROC),
+    "producer/ground/process_life.c": ("stat text_file_span", PROC),
     "producer/ground/proc_text.c": ("open text_file_open text_file_read_once text_file_span", PROC),
     "producer/sources/perf_map/perf_map_source.c": ("opendir", PROC),
     "producer/sources/requester.c": ("getxattr readlink stat text_file_span",
@@ -98,7 +98,6 @@ ALLOWED = {
     "producer/sources/heap/heap_library.c": ("access readlink",
                                              "files that were installed with this program"),
     "producer/sources/heap/names_roots.c": ("readlink text_file_span", OWN_PROC),
-    "producer/heap/heap_owner.c": ("stat", OWN_PROC),
     "producer/sources/perf/perf_open.c": ("opendir text_file_span", KERNEL + "; " + PROC),
     "producer/sources/perf/perf_settings.c": ("text_file_span", KERNEL),
     "producer/sources/perf/perf_source.c": ("text_file_span", OWN_PROC),

@@ -122,5 +122,34 @@ class OneId(FtraceCase):
         self.assertEqual(done.stdout.split()[-1], "0", done.stderr)
 
 
+@lib.needs_root
+@lib.needs_tracefs
+@lib.needs_namespaces
+class OtherNumbers(FtraceCase):
+    """In a PID namespace, /proc has other numbers than the kernel's events."""
+    # Many processes, so that tasks of the kernel have the same numbers elsewhere.
+    INSIDE = 'for i in $(seq 1 60); do sleep 60 & done; "$@"'
+
+    def inside(self, *argv):
+        return lib.run("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child",
+                       "sh", "-c", self.INSIDE, "sh", lib.MMTRACE, *argv)
+
+    def test_no_task_has_the_name_of_another(self):
+        file = self.dir / "switches.cfg"
+        file.write_text(config(events("sched/sched_switch"), duration_ms=1000))
+        done = self.inside("record", "--no-verdict", "-c", file, "-o", self.trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--pid=host", done.stderr)
+        done = lib.run(lib.MMSQL, "query", "--csv", self.trace,
+                       "SELECT count(*), count(iif(p.name = 'sleep', 1, NULL)) FROM ftrace_event "
+                       "LEFT JOIN thread USING (utid) LEFT JOIN process p USING (upid)")
+        n, of_others = done.stdout.split()[-1].split(",")
+        self.assertGreater(int(n), 10, done.stderr)
+        self.assertEqual(of_others, "0")
+
+    def test_doctor_tells(self):
+        self.assertRegex(self.inside("doctor").stdout, "PID namespace|root without")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -24,6 +24,7 @@
 #include "common/memory.h"
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 #include "producer/sources/ftrace/cpu_stats.h"
 #include "producer/sources/ftrace/event_set.h"
 #include "producer/sources/ftrace/lost_events.h"
@@ -47,6 +48,8 @@
 
 struct ftrace_source {
     struct source_env env;
+    struct pid_feed
+        unheard; // takes the place of env.pids where pids of events are not those of /proc
     const Pb__FtraceConfig *config; // borrowed
     struct event_set events;
     struct kernel_symbols symbols;
@@ -150,6 +153,13 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     ftrace->setup.fs.journal_fd = -1;
     ftrace->config = config->ftrace_config ? config->ftrace_config : &no_config;
     setup_warn(ftrace->config, env->log);
+    if (!process_ids_are_of_kernel(env->roots->proc)) {
+        log_warning(env->log,
+                    "ftrace: events number tasks as the machine does, and /proc as this PID "
+                    "namespace does: tasks of events have no names, or those of others; "
+                    "record in the PID namespace of the machine (containers: --pid=host)");
+        ftrace->env.pids = &ftrace->unheard;
+    }
     r = event_set_build(env->roots->tracefs, ftrace->config, kernel_long_size(env->roots->tracefs),
                         env->log, &ftrace->events, err);
     if (r == 0 && ftrace->events.chosen.n == 0 && ftrace->config->n_ftrace_events > 0 &&
