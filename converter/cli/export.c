@@ -162,7 +162,9 @@ static int rows_fill(void *userdata, FILE *out, struct err *err)
     return 0;
 }
 
-static int one_write(struct export *export, const char *word, const char *output)
+typedef int (*write_fn)(const char *path, output_fill_fn fill, void *userdata);
+
+static int one_write(struct export *export, const char *word, write_fn write, const char *output)
 {
     CLEANUP(sql_freep) char *sql = sql_of(export, word);
     if (!sql) {
@@ -170,7 +172,17 @@ static int one_write(struct export *export, const char *word, const char *output
         return EXIT_FAILED;
     }
     struct filling filling = {.export = export, .sql = sql};
-    return output_file_write(output, rows_fill, &filling);
+    return write(output, rows_fill, &filling);
+}
+
+// A database can come from anybody, with any names: a name may lead elsewhere, be taken for an
+// option or a hidden file, or change the terminal that shows the folder.
+static bool is_file_name(const char *name)
+{
+    for (const char *at = name; *at; at++)
+        if (*at == '/' || (unsigned char)*at < ' ' || *at == 0x7f)
+            return false;
+    return *name && *name != '-' && *name != '.';
 }
 
 static int folder_write(struct export *export, const struct name_vec *names)
@@ -189,11 +201,11 @@ static int folder_write(struct export *export, const struct name_vec *names)
             say("%s: no such table ('mmsql tables' lists them)", *name);
             return EXIT_FAILED;
         }
-        if (strchr(*name, '/')) { // a database can come from anybody
+        if (!is_file_name(*name)) {
             say("%s: a table of this name has no file in the folder", *name);
             return EXIT_FAILED;
         }
-        code = one_write(export, *name, path);
+        code = one_write(export, *name, output_file_write_here, path);
         if (code != EXIT_DONE)
             return code;
     }
@@ -239,7 +251,7 @@ static int export_run(const struct options *options, char **words, size_t n)
     if (options->folder && n == 0 && tables_list(export.handle, &names) < 0)
         return EXIT_FAILED;
     int code = options->folder ? folder_write(&export, &names)
-                               : one_write(&export, words[0], options->output);
+                               : one_write(&export, words[0], output_file_write, options->output);
     return is_cut ? EXIT_FAILED : code;
 }
 

@@ -13,6 +13,18 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 
+// Makes the working file for `target`.
+static int open_beside(struct output_file *file, const char *target, struct err *err)
+{
+    int r = working_folder_make(target, err, &file->folder);
+    if (r == 0)
+        r = working_file_make(&file->folder, "output", err, &file->working);
+    if (r < 0)
+        return r;
+    file->fd = open(file->working, O_WRONLY | O_CLOEXEC);
+    return file->fd < 0 ? err_errno(err, -errno, "%s", file->path) : 0;
+}
+
 int output_file_open(struct output_file *file, const char *path, struct err *err)
 {
     struct stat st;
@@ -27,13 +39,17 @@ int output_file_open(struct output_file *file, const char *path, struct err *err
         return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
     }
     file->target = realpath(path, NULL); // a link stays a link
-    int r = working_folder_make(file->target ? file->target : path, err, &file->folder);
-    if (r == 0)
-        r = working_file_make(&file->folder, "output", err, &file->working);
-    if (r < 0)
-        return r;
-    file->fd = open(file->working, O_WRONLY | O_CLOEXEC);
-    return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
+    return open_beside(file, file->target ? file->target : path, err);
+}
+
+// rename() replaces a link. A file that comes in between is replaced, too.
+static int output_file_open_here(struct output_file *file, const char *path, struct err *err)
+{
+    struct stat st;
+    *file = (struct output_file){.path = path, .fd = -1, .folder = {.fd = -1}};
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+        return err_set(err, -EEXIST, "%s: not a regular file (remove it)", path);
+    return open_beside(file, path, err);
 }
 
 int output_file_publish(struct output_file *file, struct err *err)
@@ -42,11 +58,13 @@ int output_file_publish(struct output_file *file, struct err *err)
     return file->working ? working_file_publish(file->working, target, false, err) : 0;
 }
 
-int output_file_write(const char *path, output_fill_fn fill, void *userdata)
+typedef int (*open_fn)(struct output_file *file, const char *path, struct err *err);
+
+static int write_by(open_fn open_output, const char *path, output_fill_fn fill, void *userdata)
 {
     CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
     struct err err = {0};
-    int r = output_file_open(&file, path, &err);
+    int r = open_output(&file, path, &err);
     CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
     if (out)
         r = fill(userdata, out, &err);
@@ -57,6 +75,16 @@ int output_file_write(const char *path, output_fill_fn fill, void *userdata)
     if (r < 0 && err.text[0])
         err_print(&err, "mmsql");
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int output_file_write(const char *path, output_fill_fn fill, void *userdata)
+{
+    return write_by(output_file_open, path, fill, userdata);
+}
+
+int output_file_write_here(const char *path, output_fill_fn fill, void *userdata)
+{
+    return write_by(output_file_open_here, path, fill, userdata);
 }
 
 void output_file_done(struct output_file *file)

@@ -28,6 +28,10 @@ typedef int (*output_fill_fn)(void *userdata, FILE *out, struct err *err);
 // failure. Returns EXIT_DONE or EXIT_FAILED.
 int output_file_write(const char *path, output_fill_fn fill, void *userdata);
 
+// As output_file_write(), for a name that the user has not chosen: writes a regular file of this
+// name alone. A link of this name is replaced, and anything else that is no regular file refused.
+int output_file_write_here(const char *path, output_fill_fn fill, void *userdata);
+
 // Gives the complete file its name. Returns 0 or a negative errno with text.
 int output_file_publish(struct output_file *file, struct err *err);
 

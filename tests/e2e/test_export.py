@@ -2,6 +2,7 @@
 """mmsql export: what is written is what a query says, files are whole, names lead nowhere else."""
 import csv
 import json
+import os
 import pathlib
 import shutil
 import sqlite3
@@ -112,6 +113,30 @@ class Export(unittest.TestCase):
         done = self.export(self.dir / "evil.db", "--folder", inner, code=1)
         self.assertIn("has no file in the folder", done.stderr)
         self.assertEqual(sorted(path.name for path in self.dir.rglob("*")), ["evil.db", "inner"])
+
+    def test_names_of_a_stranger_are_plain(self):
+        for name in ("-rf", ".hidden", "a\x1b[2J"):
+            evil = self.dir / "evil.db"
+            evil.unlink(missing_ok=True)
+            with sqlite3.connect(evil) as handle:
+                handle.execute(f'CREATE TABLE "{name}" AS SELECT 1 AS a')
+            done = self.export(evil, "--folder", self.dir / "inner", code=1)
+            self.assertIn("has no file in the folder", done.stderr)
+            self.assertEqual(list((self.dir / "inner").iterdir()), [], name)
+
+    def test_links_in_the_folder_lead_nowhere(self):
+        """Who owns the folder may have made links and FIFOs of the names that are written."""
+        inner, mine = self.dir / "inner", self.dir / "mine"
+        inner.mkdir()
+        mine.write_text("mine")
+        (inner / "process.csv").symlink_to("../mine")
+        self.export(self.db, "process", "--folder", inner)
+        self.assertEqual(mine.read_text(), "mine")
+        self.assertFalse((inner / "process.csv").is_symlink())
+        (inner / "process.csv").unlink()
+        os.mkfifo(inner / "process.csv")
+        done = self.export(self.db, "process", "--folder", inner, code=1)
+        self.assertIn("process.csv: not a regular file", done.stderr)
 
     def test_values_of_all_kinds(self):
         sql = "SELECT NULL AS a, '' AS b, 'x,\"y\"\n' AS c, 1e300*1e10 AS d, x'00ff' AS e, 1.0 AS f"
