@@ -121,12 +121,10 @@ class Stacks(unittest.TestCase):
                                           "perf_sample join thread using (utid) join process p "
                                           "using (upid)"), [[1]])
 
-    def build_deep(self):
-        """A program without frame pointers, whose work is done 12 calls deep."""
+    def build(self, text):
+        """Builds a program without frame pointers."""
         source, program = pathlib.Path(self.folder, "deep.c"), pathlib.Path(self.folder, "deep")
-        calls = "\n".join(
-            f"CALL(deep_{i:02}, deep_{i + 1:02}, {8 * i})" for i in range(11, 0, -1))
-        source.write_text(DEEP % calls)
+        source.write_text(text)
         built = run("cc", "-O2", "-fomit-frame-pointer", "-o", program, source)
         self.assertEqual(built.returncode, 0, built.stderr)
         return program
@@ -134,13 +132,26 @@ class Stacks(unittest.TestCase):
     @lib.needs_program("cc")
     @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
     def test_stacks_without_frame_pointers(self):
-        program = self.build_deep()
+        calls = "\n".join(
+            f"CALL(deep_{i:02}, deep_{i + 1:02}, {8 * i})" for i in range(11, 0, -1))
+        program = self.build(DEEP % calls)
         chain = ";".join(f"deep_{i:02}" for i in range(1, 13))
         for how, is_whole in (("dwarf", True), ("fp", False)):
             self.record("cpu", "--call-graph", how, "-F", "200", "--", program)
             stacks = folded(self.trace, "--of", "cpu")
             self.assertGreater(with_function(stacks, "deep_12"), 0, stacks)
             self.assertEqual(any(f"main;{chain}" in stack for stack in stacks), is_whole, stacks)
+
+    @lib.needs_program("cc")
+    @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
+    def test_tables_without_end(self):
+        """The rule of a frame is an expression that jumps back to its beginning."""
+        program = self.build(DEEP.replace("CLOCKS_PER_SEC / 2", "CLOCKS_PER_SEC").replace(
+            "    for (clock_t", '    __asm__ volatile(".cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff");\n'
+            "    for (clock_t").replace("deep_01()", "deep_12()") % "")
+        answer = self.record("cpu", "--call-graph", "dwarf", "--", program)
+        self.assertIn("the unwinder has failed at a stack of user 0", answer.stderr)
+        self.assertGreater(with_function(folded(self.trace, "--of", "cpu"), "deep_12"), 0)
 
     @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
     def test_an_unwinder_that_ends(self):

@@ -5,7 +5,9 @@
 // reads them with the rights of the process, and gives copies, which the recorder passes on and
 // does not read. Two stacks are on their way at a time, so that the socket never blocks.
 //
-// The unwinder's answers are checked like a stranger's: it works on data of strangers.
+// The unwinder's answers are checked like a stranger's: it works on data of strangers. If it ends,
+// a stack was the cause, because nothing else was done at the time: the user of that stack is
+// blamed.
 #include "producer/sources/perf/perf_unwind.h"
 
 #include <errno.h>
@@ -22,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -44,6 +47,8 @@
 #define ANSWER_MAX  NSEC_PER_SEC
 #define TABLES_EACH (UINT64_C(64) << 20) // bytes of one user's files
 #define TABLES_ALL  (UINT64_C(256) << 20)
+#define PAUSE_NS    1000000
+#define STARTS_MAX  8
 #define VDSO_PAGES  8
 #define PATH_BYTES  4096
 
@@ -52,6 +57,7 @@ enum tables_state { TABLES_UNKNOWN, TABLES_ASKED, TABLES_SETTLED };
 struct place {
     uint64_t number;
     nsec_t deadline; // for its tables
+    uint64_t payer;
     size_t size;
     uint8_t message[UNWIND_MESSAGE_MAX] __attribute__((aligned(8)));
 };
@@ -76,6 +82,8 @@ struct perf_unwinder {
     struct tables_call *calls[CALLS_MAX];
     size_t n_calls;
     struct budget tables;
+    uint64_t blamed[STARTS_MAX]; // payers
+    size_t n_blamed, n_starts;
     int64_t left; // nanoseconds of CPU time
     nsec_t filled;
 };
@@ -134,10 +142,26 @@ static int spawn(int fd, pid_t *ret)
 
 static void answer_ready(void *userdata);
 
+static int start_program(struct perf_unwinder *u)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
+        return -errno;
+    u->fd = fds[0];
+    u->n_starts++;
+    budget_done(&u->tables);
+    budget_init(&u->tables, &(struct budget_limits){.what = "bytes of unwind tables",
+                                                    .each_max = TABLES_EACH,
+                                                    .all_max = TABLES_ALL});
+    int flags = fcntl(fds[1], F_GETFL); // the unwinder waits for messages
+    int r = fcntl(fds[1], F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : spawn(fds[1], &u->pid);
+    close_fd(fds[1]);
+    return r < 0 ? r : loop_add_io(u->env.loop, u->fd, EPOLLIN, answer_ready, u, &u->io);
+}
+
 int perf_unwinder_new(const struct perf_unwinder_env *env, struct perf_unwinder **ret,
                       struct err *err)
 {
-    int fds[2];
     struct perf_unwinder *u = calloc(1, sizeof(*u));
     if (!u)
         return -ENOMEM;
@@ -149,21 +173,7 @@ int perf_unwinder_new(const struct perf_unwinder_env *env, struct perf_unwinder 
     u->places = calloc(u->n_places, sizeof(*u->places)); // pages that are not used take no memory
     u->left = BURST;
     u->filled = nsec_now(CLOCK_MONOTONIC);
-    budget_init(&u->tables, &(struct budget_limits){.what = "bytes of unwind tables",
-                                                    .each_max = TABLES_EACH,
-                                                    .all_max = TABLES_ALL});
-    int r = !u->places ? -ENOMEM
-            : socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0
-                ? -errno
-                : 0;
-    if (r == 0) {
-        u->fd = fds[0];
-        int flags = fcntl(fds[1], F_GETFL); // the unwinder waits for messages
-        r = fcntl(fds[1], F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : spawn(fds[1], &u->pid);
-        close_fd(fds[1]);
-    }
-    if (r == 0)
-        r = loop_add_io(env->loop, u->fd, EPOLLIN, answer_ready, u, &u->io);
+    int r = u->places ? start_program(u) : -ENOMEM;
     if (r < 0) {
         perf_unwinder_free(u);
         return err_errno(err, r, PROGRAM);
@@ -353,14 +363,40 @@ static void send_next(struct perf_unwinder *u)
             nsec_now(CLOCK_MONOTONIC) < place->deadline)
             return;
         int r = unix_socket_send(u->fd, place->message, place->size, -1, MSG_NOSIGNAL);
-        if (r == -EAGAIN && u->flying > u->first)
-            return; // after the next answer
-        if (r < 0) {
-            end_program(u);
-            return;
-        }
+        if (r < 0)
+            return; // full: after the next answer; otherwise its end is read
         u->flying++;
     }
+}
+
+static bool is_blamed(const struct perf_unwinder *u, uint64_t payer)
+{
+    for (size_t i = 0; i < u->n_blamed; i++)
+        if (u->blamed[i] == payer)
+            return true;
+    return false;
+}
+
+// The unwinder has ended, or does not do as it should.
+static void begin_anew(struct perf_unwinder *u)
+{
+    bool has_stack = u->first < u->flying;
+    uint64_t payer = has_stack ? place_of(u, u->first)->payer : 0;
+    end_program(u);
+    if (has_stack && !is_blamed(u, payer) && u->n_blamed < STARTS_MAX)
+        u->blamed[u->n_blamed++] = payer;
+    for (size_t i = 0; i < u->n_states; i++)
+        u->states[i] = u->states[i] == TABLES_ASKED ? TABLES_ASKED : TABLES_UNKNOWN;
+    if (u->n_starts < STARTS_MAX && start_program(u) < 0)
+        end_program(u);
+    if (has_stack)
+        log_warning(u->env.log,
+                    "linux.perf: the unwinder has failed at a stack of user %llu: that user's "
+                    "stacks are followed by frame pointers from now on",
+                    (unsigned long long)payer);
+    else
+        log_warning(u->env.log, "linux.perf: the unwinder has failed, and %s",
+                    u->fd >= 0 ? "is started anew" : "is not started again");
 }
 
 static void take_answer(struct perf_unwinder *u, const struct unwind_answer *answer)
@@ -402,10 +438,7 @@ static bool receive_answer(struct perf_unwinder *u)
                     size == (int64_t)(head + answer.n * sizeof(answer.frames[0])) &&
                     answer.number == place_of(u, u->first)->number;
     if (!is_right) {
-        log_warning(u->env.log,
-                    "linux.perf: the unwinder has failed: the other stacks are followed "
-                    "by frame pointers");
-        end_program(u);
+        begin_anew(u);
         return false;
     }
     take_answer(u, &answer);
@@ -464,8 +497,9 @@ bool perf_unwinder_ask(struct perf_unwinder *u, const struct perf_record *record
     size_t n_mappings = task->code.ranges.n, n_registers = record->sample.n_registers;
     size_t before = sizeof(struct unwind_sample) + n_mappings * sizeof(struct unwind_mapping);
     if (u->fd < 0 || !record->sample.registers || n_registers > UNWIND_REGISTERS_MAX ||
-        n_mappings == 0 || n_mappings > UNWIND_MAPPINGS_MAX || u->end - u->first >= u->n_places ||
-        !has_cpu_time(u) || !has_states(u, u->env.code->files.n))
+        is_blamed(u, task->owner.payer) || n_mappings == 0 || n_mappings > UNWIND_MAPPINGS_MAX ||
+        u->end - u->first >= u->n_places || !has_cpu_time(u) ||
+        !has_states(u, u->env.code->files.n))
         return false;
     struct place *place = place_of(u, u->end);
     struct unwind_sample *sample = (struct unwind_sample *)place->message;
@@ -479,6 +513,7 @@ bool perf_unwinder_ask(struct perf_unwinder *u, const struct perf_record *record
         sample->stack_size = UNWIND_MESSAGE_MAX - before;
     memcpy(place->message + before, record->sample.stack, sample->stack_size);
     place->number = number;
+    place->payer = task->owner.payer;
     place->size = before + sample->stack_size;
     place->deadline = nsec_now(CLOCK_MONOTONIC) + TABLES_WAIT;
     u->end++;
@@ -499,8 +534,10 @@ void perf_unwinder_settle(struct perf_unwinder *u, nsec_t deadline)
         if (left <= 0)
             return;
         send_next(u);
-        if (u->flying == u->first) { // waits for tables
-            foreign_helper_settle(u->env.helper, deadline);
+        if (u->flying == u->first) { // waits for tables, unless the unwinder has ended
+            bool is_idle = foreign_helper_settle(u->env.helper, deadline) && !receive_answer(u);
+            if (is_idle && u->flying == u->first)
+                nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
             continue;
         }
         if (poll(&poll_fd, 1, (int)(left / NSEC_PER_MSEC) + 1) > 0)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Follows copied stacks of programs through mmunwind, a process of its own. Its share of a
-// processor and the number of stacks that wait are limited.
+// processor and the number of stacks that wait are limited. A user whose stack ends mmunwind has no
+// stacks followed any more.
 #pragma once
 
 #include <stdbool.h>

@@ -9,6 +9,9 @@
 // libunwind reads some words of it, such as the pointers to the routines of exceptions, and does
 // not need their values: they are read as zero.
 //
+// Tables of strangers can keep libunwind busy for ever. A timer ends the process then, and the
+// recorder starts another one.
+//
 // libunwind keeps the rules that it found, by address. Each set of mappings has a space of its own,
 // and the space that was not used for the longest time makes room for a new one.
 #include <errno.h>
@@ -20,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,10 +34,11 @@
 #include "producer/heap/unwind_abi.h"
 
 #define SPACES_MAX 64
-#define RULES      1024                // of one space; a power of two
-#define FILES_SIZE (UINT64_C(1) << 30) // bytes of tables of all files
-#define INDEX_HEAD 12                  // bytes in front of the entries of an index
-#define INDEX_PART 8                   // bytes of an entry
+#define STACK_TIME (200 * NSEC_PER_MSEC) // CPU time for one stack
+#define RULES      1024                  // of one space; a power of two
+#define FILES_SIZE (UINT64_C(1) << 30)   // bytes of tables of all files
+#define INDEX_HEAD 12                    // bytes in front of the entries of an index
+#define INDEX_PART 8                     // bytes of an entry
 
 // libunwind exports the search in an index, and does not declare it.
 extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t space, unw_word_t ip,
@@ -283,6 +288,13 @@ static nsec_t cpu_now(void)
     return nsec_now(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+// SIGPROF ends the process.
+static void limit_time(nsec_t time)
+{
+    const struct itimerval timer = {.it_value.tv_usec = (suseconds_t)(time / NSEC_PER_USEC)};
+    setitimer(ITIMER_PROF, &timer, NULL);
+}
+
 static bool take_sample(struct unwinder *u, const uint8_t *bytes, size_t size,
                         struct unwind_answer *ret)
 {
@@ -299,8 +311,10 @@ static bool take_sample(struct unwinder *u, const uint8_t *bytes, size_t size,
     u->n_samples++;
     *ret = (struct unwind_answer){.number = sample->number, .end = UNWIND_NO_TABLE};
     unw_addr_space_t space = space_of(u, sample->space);
+    limit_time(STACK_TIME);
     if (space)
         follow(u, space, ret);
+    limit_time(0);
     ret->cpu_ns = (uint64_t)(cpu_now() - begin);
     return true;
 }
