@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the pictures of the documents: the report of a storm that is recorded for them.
+"""Make the pictures of the documents: the report of a storm that is recorded for them, and the live
+view of the same storm.
 
 usage: sudo python3 -B scripts/pictures.py [--build DIR] [--trace TRACE] [--output DIR]
 
-Needs Chromium. Without --trace the storm of tests/e2e/recorded_storm.py is recorded first. The
-default of --output is docs/pictures. test_report makes the pictures, too, in a folder of its own.
+Needs root, Chromium, tmux and aha. Without --trace the storm of tests/e2e/recorded_storm.py is
+recorded first. The default of --output is docs/pictures. test_report makes the pictures, too, in a
+folder of its own.
 """
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDTH = 1120
@@ -22,6 +26,40 @@ PICTURES = {
     "report-files.png": ("#charts .group:nth-of-type(3)", 640, True),
     "report-heap.png": ("#others .group", 520, False),
 }
+
+LIVE = "top.png"
+COLUMNS, ROWS = 104, 26
+LIVE_DEADLINE_S = 60
+# The size of a character makes the picture as wide as the others.
+STYLE = ("<style>html { background: #000 } pre { margin: 14px; color: #d8dee6; "
+         "font: 17.4px/1.25 'DejaVu Sans Mono', monospace } @page { margin: 0 }</style>")
+
+
+def live_view(mmtrace, folder):
+    """The screen of mmtrace top, as HTML, while tasks reclaim."""
+    import recorded_storm  # noqa: PLC0415
+    def tmux(*argv):
+        return subprocess.run(["tmux", "-f", "/dev/null", "-S", folder / "socket",
+                               *map(str, argv)], check=True, capture_output=True, text=True).stdout
+    with recorded_storm.story() as story, story.exporter():
+        files = " ".join(str(path) for path in sorted(story.files.iterdir()))
+        tmux("new-session", "-d", "-x", COLUMNS, "-y", ROWS, f"{mmtrace} top -d 500ms {files}")
+        try:
+            deadline = time.monotonic() + LIVE_DEADLINE_S
+            while not re.search(r"\d  (viewer|exporter)$", tmux("capture-pane", "-p"), re.M):
+                if time.monotonic() > deadline:
+                    sys.exit("pictures: no task reclaims:\n" + tmux("capture-pane", "-p"))
+                time.sleep(0.5)
+            time.sleep(1)
+            screen = tmux("capture-pane", "-e", "-p")
+        finally:
+            tmux("kill-server")
+    screen = screen.replace(f"{story.files}/", "gallery/")
+    screen = "".join(line for line in screen[:screen.index("Cgroup")].splitlines(True)
+                     if line.endswith("\n"))  # groups belong to the machine
+    html = subprocess.run(["aha", "--black", "--title", "mmtrace top"], input=screen, check=True,
+                          capture_output=True, text=True).stdout
+    return html.replace("<html", '<html data-ready="yes"', 1).replace("</head>", f"{STYLE}</head>")
 
 
 def main():
@@ -40,6 +78,9 @@ def main():
         subprocess.run([options.build.resolve() / "converter" / "mmsql", "report", trace,
                         "-o", page], check=True)
         options.output.mkdir(parents=True, exist_ok=True)
+        live = pathlib.Path(folder) / "top.html"
+        live.write_text(live_view(options.build.resolve() / "producer" / "mmtrace",
+                                  pathlib.Path(folder)))
         with browser.Browser() as window:
             for name, (begin, height, dark) in PICTURES.items():
                 window.look(WIDTH, height, dark)
@@ -49,7 +90,14 @@ def main():
                 window.run(f"document.querySelector('{begin}').scrollIntoView()")
                 window.settle()
                 window.picture(options.output / name)
-                print(options.output / name, (options.output / name).stat().st_size, "bytes")
+            window.open(live)
+            height = window.run("Math.ceil(document.querySelector('pre').getBoundingClientRect()"
+                                ".bottom) + 14")
+            window.look(WIDTH, height, True)
+            window.settle()
+            window.picture(options.output / LIVE)
+        for name in (*PICTURES, LIVE):
+            print(options.output / name, (options.output / name).stat().st_size, "bytes")
 
 
 if __name__ == "__main__":

@@ -115,8 +115,18 @@ def files_make(folder):
             load.drop_pages(folder / name, 0, size * MIB)
 
 
-def record(trace, limit_s=60):
-    """Records until the kernel has killed the exporter and the files are back."""
+class Story:
+    """The viewer reads its files, and the cache grows. The exporter comes later."""
+
+    def __init__(self, files, cache, enter):
+        self.files, self.cache, self.enter = files, cache, enter
+
+    def exporter(self):
+        return program("exporter", GROWER, 0.12, enter=self.enter)
+
+
+@contextlib.contextmanager
+def story():
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(
             tempfile.TemporaryDirectory(prefix="storm-", dir="/var/tmp")))
@@ -127,14 +137,21 @@ def record(trace, limit_s=60):
         cache = stack.enter_context(program("cache", GROWER, 0.3))
         stack.enter_context(program("viewer", VIEWER, 0.1, *(files / name for name in HOT),
                                     enter=enter))
-        config = folder / "storm.cfg"
-        config.write_text(CONFIG.format(files=files, pid=cache.pid))
+        yield Story(files, cache, enter)
+
+
+def record(trace, limit_s=60):
+    """Records until the kernel has killed the exporter and the files are back."""
+    with contextlib.ExitStack() as stack:
+        told = stack.enter_context(story())
+        config = told.files.parent / "storm.cfg"
+        config.write_text(CONFIG.format(files=told.files, pid=told.cache.pid))
         recorder = subprocess.Popen([lib.MMTRACE, "record", "-c", config, "-t", f"{limit_s}s",
                                      "-o", trace, "--no-verdict"])
         stack.callback(recorder.wait)
         stack.callback(recorder.terminate)
         time.sleep(2.5)  # what is usual comes first
-        exporter = stack.enter_context(program("exporter", GROWER, 0.12, enter=enter))
+        exporter = stack.enter_context(told.exporter())
         killed = exporter.wait(limit_s)
         time.sleep(2.5)
         recorder.terminate()

@@ -326,6 +326,9 @@ class Storm(Report):
                       .stdout)
 
     @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
+    @lib.needs_tracefs
+    @lib.needs_program("tmux")
+    @lib.needs_program("aha")
     def test_pictures(self):
         done = lib.run(sys.executable, "-B", lib.ROOT / "scripts" / "pictures.py", "--build",
                        lib.BUILD, "--trace", self.trace, "--output", self.dir / "pictures",
