@@ -125,7 +125,7 @@ class Export(unittest.TestCase):
             self.assertEqual(list((self.dir / "inner").iterdir()), [], name)
 
     def test_links_in_the_folder_lead_nowhere(self):
-        """Who owns the folder may have made links and FIFOs of the names that are written."""
+        """The owner of the folder may have made links and FIFOs of the names that are written."""
         inner, mine = self.dir / "inner", self.dir / "mine"
         inner.mkdir()
         mine.write_text("mine")
