@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -40,6 +41,7 @@
 #define PORT        9001
 #define ORIGIN      "https://ui.perfetto.dev"
 #define REQUEST_MAX 16384
+#define GUESTS_MAX  32                  // connections without a complete request
 #define PATIENCE    (5 * NSEC_PER_SEC)  // for a request
 #define STALL       (60 * NSEC_PER_SEC) // for a reader that takes nothing
 
@@ -78,6 +80,18 @@ struct request {
     size_t size;
 };
 
+// A connection whose request is not complete.
+struct guest {
+    int fd;       // owned
+    nsec_t until; // when its time ends
+    struct request request;
+};
+
+struct guests {
+    struct guest *all[GUESTS_MAX]; // owned; the oldest first
+    size_t n;
+};
+
 static bool wait_for(int fd, short events, nsec_t until)
 {
     for (;;) {
@@ -89,26 +103,27 @@ static bool wait_for(int fd, short events, nsec_t until)
     }
 }
 
-// Reads up to the empty line that ends the headers.
-static bool request_read(int client, struct request *request)
+// Takes what has come of the request, up to the empty line that ends the headers. Returns 1 if the
+// request is complete, 0 if more is to come, or a negative errno.
+static int request_take(int client, struct request *request)
 {
-    nsec_t until = nsec_now(CLOCK_MONOTONIC) + PATIENCE;
-    request->size = 0;
-    while (request->size < REQUEST_MAX && wait_for(client, POLLIN, until)) {
+    while (request->size < REQUEST_MAX) {
         ssize_t n =
             recv(client, request->text + request->size, REQUEST_MAX - request->size, MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
         if (n <= 0)
-            return false;
+            return n < 0 ? -errno : -EPIPE;
         request->size += (size_t)n;
         request->text[request->size] = 0;
         if (memchr(request->text, 0, request->size))
-            return false;
+            return -EPROTO;
         if (strstr(request->text, "\r\n\r\n"))
-            return true;
+            return 1;
     }
-    return false;
+    return -EMSGSIZE;
 }
 
 // Copies the value of a header; false if it is not there, or too long.
@@ -187,15 +202,12 @@ static bool file_send(const struct served *served, int client)
 }
 
 // Returns true if the client has the whole file.
-static bool client_serve(const struct served *served, int client)
+static bool client_serve(const struct served *served, const struct request *request, int client)
 {
-    struct request request;
     char line[160], head[512];
-    if (!request_read(client, &request))
-        return false;
-    size_t n = strcspn(request.text, "\r");
+    size_t n = strcspn(request->text, "\r");
     snprintf(line, sizeof(line), "%.*s", (int)(n < sizeof(line) ? n : sizeof(line) - 1),
-             request.text);
+             request->text);
     char *blank = strchr(line, ' '), *path = blank ? blank + 1 : NULL;
     char *end = path ? strchr(path, ' ') : NULL;
     if (!end || !str_starts_with(end + 1, "HTTP/1.")) {
@@ -204,7 +216,7 @@ static bool client_serve(const struct served *served, int client)
     }
     *blank = *end = 0;
     bool asks = str_eq(line, "OPTIONS"), heads = str_eq(line, "HEAD"), gets = str_eq(line, "GET");
-    if (!host_fits(served, &request) || !origin_fits(served, &request)) {
+    if (!host_fits(served, request) || !origin_fits(served, request)) {
         refuse(client, "403 Forbidden");
         return false;
     }
@@ -236,12 +248,88 @@ static bool client_serve(const struct served *served, int client)
     return true;
 }
 
+static void guest_remove(struct guests *guests, size_t at)
+{
+    close_fd(guests->all[at]->fd);
+    free(guests->all[at]);
+    memmove(&guests->all[at], &guests->all[at + 1], (--guests->n - at) * sizeof(guests->all[0]));
+}
+
+static void guests_done(struct guests *guests)
+{
+    while (guests->n)
+        guest_remove(guests, guests->n - 1);
+}
+
+// Accepts a connection. The oldest one goes if there are too many. Returns 0 or a negative errno.
+static int guest_accept(struct guests *guests, int listener)
+{
+    CLEANUP(close_fdp) int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return errno == EINTR || errno == ECONNABORTED || errno == EAGAIN ? 0 : -errno;
+    struct guest *guest = malloc(sizeof(*guest));
+    if (!guest)
+        return -ENOMEM;
+    guest->fd = steal_fd(&fd);
+    guest->until = nsec_now(CLOCK_MONOTONIC) + PATIENCE;
+    guest->request.size = 0;
+    if (guests->n == GUESTS_MAX)
+        guest_remove(guests, 0);
+    guests->all[guests->n++] = guest;
+    return 0;
+}
+
+// Waits until somebody connects or says something, or until the time of the oldest guest ends.
+static int guests_wait(const struct guests *guests, int listener)
+{
+    struct pollfd polls[GUESTS_MAX + 1] = {{.fd = listener, .events = POLLIN}};
+    int wait_ms = -1;
+    for (size_t i = 0; i < guests->n; i++)
+        polls[i + 1] = (struct pollfd){.fd = guests->all[i]->fd, .events = POLLIN};
+    if (guests->n) {
+        nsec_t left = guests->all[0]->until - nsec_now(CLOCK_MONOTONIC);
+        wait_ms = left > 0 ? (int)(left / NSEC_PER_MSEC) + 1 : 0;
+    }
+    int n = poll(polls, guests->n + 1, wait_ms);
+    return n < 0 && errno != EINTR ? -errno : 0;
+}
+
+// Answers complete requests, and ends connections that are broken or late. Returns true if somebody
+// has the whole file.
+static bool guests_serve(struct guests *guests, const struct served *served)
+{
+    for (size_t i = guests->n; i-- > 0;) {
+        struct guest *guest = guests->all[i];
+        int r = request_take(guest->fd, &guest->request);
+        if (r > 0 && client_serve(served, &guest->request, guest->fd))
+            return true;
+        if (r != 0 || nsec_now(CLOCK_MONOTONIC) >= guest->until)
+            guest_remove(guests, i);
+    }
+    return false;
+}
+
+// Serves until somebody has the file. Other users of the machine may connect and say nothing.
+static int serve(const struct served *served, int listener)
+{
+    CLEANUP(guests_done) struct guests guests = {.n = 0};
+    int r = 0;
+    while (r == 0) {
+        r = guests_wait(&guests, listener);
+        if (r == 0)
+            r = guest_accept(&guests, listener);
+        if (r == 0 && guests_serve(&guests, served))
+            return 0;
+    }
+    return r;
+}
+
 static int listener_open(int port, struct err *err)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
@@ -337,14 +425,10 @@ static int open_run(const char *path, int port, bool is_report)
     }
     say("open the link in a browser on this machine; the file is served until it was fetched "
         "(Ctrl-C ends)");
-    for (bool is_fetched = false; !is_fetched;) {
-        CLEANUP(close_fdp) int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (client >= 0)
-            is_fetched = client_serve(&served, client);
-        else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
-            say("127.0.0.1:%d: %s", port, strerror(errno));
-            return EXIT_FAILED;
-        }
+    r = serve(&served, listener);
+    if (r < 0) {
+        say("127.0.0.1:%d: %s", port, strerror(-r));
+        return EXIT_FAILED;
     }
     return EXIT_DONE;
 }

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import re
 import socket
+import time
 import unittest
 
 import lib
@@ -79,6 +80,18 @@ class Open(unittest.TestCase):
                 self.assertNotIn(b"200", client.recv(1000))
         self.assertIsNone(self.server.poll())
         self.assertEqual(self.ask()[0].status, 200)
+
+    def test_silent_connections_keep_nobody_waiting(self):
+        """Other users of the machine can connect, and need not say anything."""
+        with contextlib.ExitStack() as stack:
+            for _ in range(12):
+                client = stack.enter_context(
+                    socket.create_connection(("127.0.0.1", self.port), timeout=60))
+                client.sendall(b"GET ")
+            began = time.monotonic()
+            self.assertEqual(self.ask()[0].status, 200)
+            # Each of them has 5 s.
+            self.assertLess(time.monotonic() - began, 30)
 
     def test_a_port_that_is_taken(self):
         done = lib.run(lib.MMSQL, "open", "--port", self.port, TRACE)
