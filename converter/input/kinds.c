@@ -23,7 +23,7 @@
 #define PPROF_UNIT        2
 #define TAR_SUM_AT        148
 #define TAR_SUM_BYTES     8
-#define CONVERT_IT        "a trace, a bugreport or an archive of traces is wanted"
+#define TRACE_WANTED        "a trace, a bugreport or an archive of traces is wanted"
 
 static bool starts_with(const uint8_t *bytes, size_t size, struct text start)
 {
@@ -93,18 +93,18 @@ static bool chrome_json_recognise(const uint8_t *bytes, size_t size)
 // The sum of the header's bytes, with blanks in place of the sum, stands in the header.
 bool kind_is_tar_header(const uint8_t *bytes)
 {
-    uint32_t sum = 0, told = 0;
+    uint32_t sum = 0, stated = 0;
     if (!*bytes)
         return false;
     for (size_t i = 0; i < TAR_BLOCK; i++)
         sum += i - TAR_SUM_AT < TAR_SUM_BYTES ? ' ' : bytes[i];
     for (size_t i = TAR_SUM_AT; i < TAR_SUM_AT + TAR_SUM_BYTES; i++) {
         if (bytes[i] >= '0' && bytes[i] <= '7')
-            told = told << 3 | (bytes[i] - '0');
+            stated = stated << 3 | (bytes[i] - '0');
         else if (bytes[i] != ' ' && bytes[i])
             return false;
     }
-    return told == sum;
+    return stated == sum;
 }
 
 static bool tar_recognise(const uint8_t *bytes, size_t size)
@@ -188,7 +188,7 @@ static const struct kind kinds[] = {
     {KIND_SIMPLEPERF, ROLE_TRANSLATED, "a simpleperf report", MAGIC("SIMPLEPERF")},
     {FOREIGN, "a Java heap dump (hprof)", MAGIC("JAVA PROFILE 1.0."),
      .advice = "record the heap with the data source android.java_hprof for mmsql"},
-    {FOREIGN, "a Java Flight Recorder file", MAGIC("FLR\0"), .advice = CONVERT_IT},
+    {FOREIGN, "a Java Flight Recorder file", MAGIC("FLR\0"), .advice = TRACE_WANTED},
     {FOREIGN, "a pprof profile", .recognise = pprof_recognise,
      .advice = "'pprof' reads it; mmsql writes such profiles, and reads traces"},
     {FOREIGN, "a trace of trace-cmd (trace.dat)", MAGIC("\x17\x08\x44tracing"),
@@ -199,13 +199,13 @@ static const struct kind kinds[] = {
      .advice = "'babeltrace2' reads it"},
     {FOREIGN, "a Fuchsia trace", MAGIC("\x10\x00\x04\x46\x78\x54\x16\x00"),
      .advice = "'trace_processor_shell' reads it"},
-    {FOREIGN, "a network capture (pcap)", MAGIC("\xd4\xc3\xb2\xa1"), .advice = CONVERT_IT},
-    {FOREIGN, "a network capture (pcapng)", MAGIC("\x0a\x0d\x0d\x0a"), .advice = CONVERT_IT},
-    {FOREIGN, "a PNG picture", MAGIC("\x89PNG\r\n\x1a\n"), .advice = CONVERT_IT},
-    {FOREIGN, "a JPEG picture", MAGIC("\xff\xd8\xff"), .advice = CONVERT_IT},
-    {FOREIGN, "a GIF picture", MAGIC("GIF8"), .advice = CONVERT_IT},
-    {FOREIGN, "a PDF document", MAGIC("%PDF-"), .advice = CONVERT_IT},
-    {FOREIGN, "an Android app or dex file", MAGIC("dex\n"), .advice = CONVERT_IT},
+    {FOREIGN, "a network capture (pcap)", MAGIC("\xd4\xc3\xb2\xa1"), .advice = TRACE_WANTED},
+    {FOREIGN, "a network capture (pcapng)", MAGIC("\x0a\x0d\x0d\x0a"), .advice = TRACE_WANTED},
+    {FOREIGN, "a PNG picture", MAGIC("\x89PNG\r\n\x1a\n"), .advice = TRACE_WANTED},
+    {FOREIGN, "a JPEG picture", MAGIC("\xff\xd8\xff"), .advice = TRACE_WANTED},
+    {FOREIGN, "a GIF picture", MAGIC("GIF8"), .advice = TRACE_WANTED},
+    {FOREIGN, "a PDF document", MAGIC("%PDF-"), .advice = TRACE_WANTED},
+    {FOREIGN, "an Android app or dex file", MAGIC("dex\n"), .advice = TRACE_WANTED},
     {FOREIGN, "bzip2 data", MAGIC("BZh"), .advice = "unpack it first, with bunzip2"},
     {FOREIGN, "lz4 data", MAGIC("\x04\x22\x4d\x18"), .advice = "unpack it first, with lz4 -d"},
     {FOREIGN, "a 7z archive", MAGIC("7z\xbc\xaf\x27\x1c"), .advice = "unpack it first, with 7z"},
@@ -213,7 +213,7 @@ static const struct kind kinds[] = {
     {FOREIGN, "an ar archive or a Debian package", MAGIC("!<arch>\n"), .advice = "unpack it first"},
     {FOREIGN, "compress data (.Z)", MAGIC("\x1f\x9d"), .advice = "unpack it first, with gzip -d"},
     {KIND_FTRACE_TEXT, ROLE_TRANSLATED, "a page of systrace", .recognise = systrace_recognise},
-    {FOREIGN, "an HTML page", .recognise = html_recognise, .advice = CONVERT_IT},
+    {FOREIGN, "an HTML page", .recognise = html_recognise, .advice = TRACE_WANTED},
     {KIND_TEXT_PROTO, ROLE_TRANSLATED, "a trace as text", .recognise = text_proto_recognise},
     {KIND_JSON, ROLE_TRANSLATED, "a Chrome trace (JSON)", .recognise = chrome_json_recognise},
     {KIND_JSON, ROLE_TRANSLATED, "JSON", .recognise = json_recognise, .is_weak = true},
@@ -239,7 +239,7 @@ const struct kind *kind_recognise(const uint8_t *bytes, size_t size)
 
 const struct kind *kind_of_rest(const uint8_t *bytes, size_t size)
 {
-    static const struct kind text = {.name = "text of an unknown form", .advice = CONVERT_IT},
+    static const struct kind text = {.name = "text of an unknown form", .advice = TRACE_WANTED},
                              zeros = {.name = "zeros",
                                       .advice = "the recording or the copy of it failed"},
                              binary = {.name = "binary data of an unknown form",

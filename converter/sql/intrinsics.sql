@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Tables of trace_processor's own that its library takes and that the database has under another
--- name or with other columns. The engine runs this file before the prelude of a library that was
--- given, and before the first statement that asks for such a table; by then each table
--- __intrinsic_NAME of this file for which the database has a NAME or _NAME is there.
--- A statement that asks for what the database does not have is left out.
+-- trace_processor's internal tables, which its library uses. The database has them under another
+-- name or with other columns. The engine runs this file before the prelude of a given library, and
+-- before the first statement that uses such a table. Before that, the engine makes each table
+-- __intrinsic_NAME of this file for which the database has NAME or _NAME.
+-- A statement about a table that the database lacks is left out.
 
 -- Ids are columns of their own here.
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_aflags AS SELECT * FROM main._android_aflag;
@@ -20,7 +20,7 @@ CREATE OR REPLACE PERFETTO VIEW __intrinsic_heap_graph_java_oome_details AS
 SELECT * FROM main.android_heap_graph_java_oome_details;
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_jit_code AS
 SELECT jit_code_id AS id, * FROM main.jit_code;
--- The library takes each frame to be of one code.
+-- The library assumes that a frame belongs to one piece of code.
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_jit_frame AS
 SELECT min(p.rowid) AS id, min(s.jit_code_id) AS jit_code_id, p.frame_id
 FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id
@@ -55,8 +55,8 @@ SELECT * FROM main.linux_interrupt_mapping;
 -- The prelude of the library makes this table, and trace_processor fills it in later.
 CREATE OR REPLACE PERFETTO VIEW _trace_bounds AS SELECT start_ts, end_ts FROM main.trace_bounds;
 
--- The tables below are of things that mmsql does not read. Modules that mention them beside others
--- answer without these.
+-- mmsql does not read the data of the tables below. They are empty, so that modules that also use
+-- other tables can answer.
 CREATE TABLE IF NOT EXISTS __intrinsic_android_dumpstate(id, section, service, line);
 CREATE TABLE IF NOT EXISTS __intrinsic_android_input_event_dispatch(
   id, event_id, arg_set_id, vsync_id, window_id, base64_proto_id

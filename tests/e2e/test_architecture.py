@@ -158,8 +158,8 @@ class LookUps(unittest.TestCase):
         self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})
 
 
-# The rooms of each program from the lowest up, each with those that it may include.
-ROOMS = {
+# The folders of each program from the lowest up, each with those that it may include.
+LAYERS = {
     "producer": {
         "ground": "",
         "heap": "ground",
@@ -207,21 +207,20 @@ class Includes(unittest.TestCase):
         self.assertEqual([i for i in self.includes("common")
                           if i[1].startswith(("producer/", "converter/"))], [])
 
-    def test_rooms_include_those_below_them(self):
-        for program, rooms in ROOMS.items():
+    def test_folders_include_lower_ones(self):
+        for program, layers in LAYERS.items():
             folders = {f.name for f in (ROOT / program).iterdir() if f.is_dir()
                        and any(f.glob("**/*.[ch]"))}
-            self.assertEqual(folders, set(rooms), "each room has its row in ROOMS")
+            self.assertEqual(folders, set(layers), "each folder has its row in LAYERS")
             for path, name in self.includes(program):
-                room, other = path.split("/")[1], name.split("/")
-                if other[0] == program and other[1] != room:
-                    self.assertIn(other[1], rooms[room].split(),
+                folder, other = path.split("/")[1], name.split("/")
+                if other[0] == program and other[1] != folder:
+                    self.assertIn(other[1], layers[folder].split(),
                                   f"{path} includes {name}: move what both need down, to ground/ "
                                   "for example")
-            below = [room for room, others in rooms.items() for other in others.split()
-                     if list(rooms).index(other) >= list(rooms).index(room)]
-            self.assertEqual(below, [], "a room stands below those that include it")
-
+            below = [folder for folder, others in layers.items() for other in others.split()
+                     if list(layers).index(other) >= list(layers).index(folder)]
+            self.assertEqual(below, [], "a folder stands below those that include it")
 
 
 class Import(unittest.TestCase):

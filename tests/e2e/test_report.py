@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql report: the page in a real browser, its data, and the files of others in it."""
+"""mmsql report: the page in a real browser, its data, and the vendored files in it."""
 import contextlib
 import hashlib
 import html
@@ -22,8 +22,8 @@ import cookbook  # noqa: E402
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
 HEAP = GOLDEN / "heap_continuous.pftrace"
-ROOM = lib.ROOT / "converter" / "report"
-VENDORED = ROOM / "vendor"
+FOLDER = lib.ROOT / "converter" / "report"
+VENDORED = FOLDER / "vendor"
 
 
 class Report(unittest.TestCase):
@@ -80,7 +80,7 @@ class Page(Report):
                 self.assertIn(title, [flame["title"] for flame in flames])
                 self.assertEqual(flames[0]["names"][:2], ["all", "app (10)"])
 
-    def test_the_files_of_others_are_as_they_were_taken(self):
+    def test_vendored_files_are_unchanged(self):
         folders = [path.parent for path in VENDORED.glob("*/SHA256SUMS")]
         self.assertTrue(folders)
         for folder in folders:

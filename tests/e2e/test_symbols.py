@@ -213,7 +213,7 @@ class Symbols(unittest.TestCase):
                          [(0,)])
 
     def test_nobody_waits_at_a_fifo(self):
-        """A trace names the first, the file at that path the second and third."""
+        """The trace names the first FIFO, and the mapped file names the second."""
         named = self.dir / "named"
         os.mkfifo(named)
         self.convert("--symbols", path=str(named)[1:])
