@@ -120,4 +120,4 @@ SHARED_STATES(DECLARED)
 const struct importer *const importers[] = {PACKET_KINDS(ROW) SHARED_STATES(ROW)};
 const size_t n_importers = ELEMENTS(importers);
 _Static_assert(ELEMENTS(importers) <= UINT8_MAX,
-               "importer_of of struct import holds a number and 1");
+               "importer_of in struct import holds the number plus 1");

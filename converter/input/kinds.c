@@ -23,7 +23,7 @@
 #define PPROF_UNIT        2
 #define TAR_SUM_AT        148
 #define TAR_SUM_BYTES     8
-#define TRACE_WANTED        "a trace, a bugreport or an archive of traces is wanted"
+#define TRACE_WANTED      "a trace, a bugreport or an archive of traces is wanted"
 
 static bool starts_with(const uint8_t *bytes, size_t size, struct text start)
 {

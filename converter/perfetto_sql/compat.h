@@ -9,14 +9,14 @@
 
 struct sqlite3;
 
-// Hides the tables and views that have another answer in trace_processor behind temporary views
-// with that answer. Tables that the database does not have are left out. 0, -ENOMEM, or -EINVAL:
-// sqlite3_errmsg() says why.
+// Makes temporary views with trace_processor's rows for the tables and views whose rows differ in
+// mmsql. The views have the same names, and hide the tables. Tables that the database does not have
+// are left out. Returns 0, -ENOMEM, or -EINVAL: sqlite3_errmsg() says why.
 int compat_views_make(struct sqlite3 *handle);
 
 // True if compat_store() changed the database.
 bool compat_is_stored(struct sqlite3 *handle);
 
-// Gives these tables and views trace_processor's answer in the database itself. A second call
+// Gives these tables and views trace_processor's rows in the database itself. A second call
 // changes the rows that came since. Returns 0 or a negative errno with text.
 int compat_store(struct sqlite3 *handle, struct err *err);

@@ -40,8 +40,8 @@ struct flame_look {
 int flame_add(struct flame *flame, const char *const *frames, size_t n, int64_t before,
               int64_t after);
 
-// Adds all stacks of another tree with the weights that they have after (`after` of flame_add()):
-// as weights before, or after. Returns 0 or -ENOMEM.
+// Adds all stacks of another tree. Their weights `after` (of flame_add()) become `before` here if
+// `is_before` is set, otherwise `after`. Returns 0 or -ENOMEM.
 int flame_add_tree(struct flame *flame, const struct flame *other, bool is_before);
 
 // Sums up the weights. Called after the last flame_add().

@@ -5,8 +5,8 @@
 // A check can hang: a daemon that does not answer, a folder on a server that is gone, which not
 // even SIGKILL ends. The checks therefore run in a child, which writes its findings into a pipe.
 // The parent waits for each finding for a limited time. A check that is late, or that ends the
-// child (a filter of system calls can kill), is itself a finding, and the next child goes on with
-// the check after. Nobody waits for a child.
+// child (a filter of system calls can kill), is itself a finding, and another child goes on with
+// the next check. Nobody waits for a child.
 //
 // Nothing of the machine is changed; what is not mounted stays unmounted.
 #include <errno.h>

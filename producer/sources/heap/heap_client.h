@@ -27,7 +27,7 @@ struct client_heap {
     struct heap_book book;
 };
 
-// Why a process is not profiled that a recording has found just before its end.
+// The reason for a process that was found just before the recording ended.
 #define HEAP_ENDED_EARLY "the recording ended before its profile began (record for longer)"
 
 struct heap_client {

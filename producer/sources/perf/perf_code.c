@@ -115,7 +115,8 @@ void perf_code_owner(struct perf_code *code, int32_t pid, const struct code_owne
     }
 }
 
-// Anonymous memory and files of memory alone hold code that was made at run time.
+// Returns whether the path may lead to symbols. Anonymous memory and memfds hold code that was made
+// at run time.
 static bool is_file(const char *path)
 {
     return (path[0] == '/' && path[1] != '/' && !str_starts_with(path, "/memfd:") &&

@@ -37,5 +37,5 @@ void perf_rings_begin(struct perf_ring_vec *rings, const struct perf_layout *lay
 // next call.
 struct perf_ring *perf_rings_next(struct perf_ring_vec *rings, const struct perf_layout *layout,
                                   uint64_t time_max);
-// Gives the room of all records that were returned back to the kernel, and sets was_full.
+// Lets the kernel write over the records of this round, and sets was_full.
 void perf_rings_end(struct perf_ring_vec *rings);
