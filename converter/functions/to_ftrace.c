@@ -250,7 +250,7 @@ static void arg_add(const struct line *line, int field, struct text name, char c
 }
 
 // Cuts *text before the character, and returns the part after the character.
-static struct text text_behind(struct text *text, char character)
+static struct text text_after(struct text *text, char character)
 {
     const char *at = memchr(text->at, character, text->size);
     if (!at)
@@ -263,10 +263,10 @@ static struct text text_behind(struct text *text, char character)
 // `place`: what is between the brackets.
 static void place_add(const struct line *line, struct text place, bool has_name)
 {
-    struct text absent = text_behind(&place, '|');
-    struct text conversion = text_behind(&place, ':');
+    struct text absent = text_after(&place, '|');
+    struct text conversion = text_after(&place, ':');
     struct text name = place;
-    struct text key = text_behind(&name, '=');
+    struct text key = text_after(&name, '=');
     int field = field_find(line, key.at ? key : name);
     char letter = conversion.at ? *conversion.at : '\0';
     if (field >= 0 && has_name)

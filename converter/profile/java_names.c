@@ -64,7 +64,7 @@ static bool parameters_put(struct writer *w, const char *at)
 }
 
 // Returns the text after the return type, for example a source line.
-static const char *behind_return(const char *parenthesis)
+static const char *after_return(const char *parenthesis)
 {
     struct writer nowhere = {0};
     return type_put(&nowhere, parenthesis + 1);
@@ -75,7 +75,7 @@ static bool method_put(struct writer *w, const char *name)
     const char *colons = strstr(name, ";::");
     const char *method = name[0] == 'L' && colons ? colons + 3 : name;
     const char *open = strchr(method, '('), *close = open ? strchr(open, ')') : NULL;
-    const char *rest = close ? behind_return(close) : NULL;
+    const char *rest = close ? after_return(close) : NULL;
     if (!rest)
         return false;
     if (method != name) {

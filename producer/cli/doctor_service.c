@@ -126,7 +126,7 @@ void doctor_armed(const struct doctor_machine *machine, struct doctor_finding *r
         snprintf(line, sizeof(line), "%.*s", (int)strcspn(first.text, "\n"), first.text);
         doctor_found(ret, "%zu armed, %zu wrong: %s", n_good, n_bad, line);
         snprintf(mend, sizeof(mend), "mmtrace record --check -c %s/...", machine->armed_folder);
-        doctor_lacks(ret, "the daemon leaves the wrong configs alone", mend);
+        doctor_lacks(ret, "the daemon ignores the wrong configs", mend);
         return;
     }
     doctor_found(ret, "%zu in %s", n_good, machine->armed_folder);

@@ -142,7 +142,7 @@ static const struct cli_command command = {
              "\n"
              "Tells the tracing services, mmtrace daemon and traced, that something has\n"
              "happened: the sessions whose config has a trigger of that name start, stop, or\n"
-             "are snapshot. If no session of the daemon waits for a trigger, mmtrace names the\n"
+             "save a snapshot. If no session of the daemon waits for a trigger, mmtrace names the\n"
              "trigger and fails; traced does not tell whether one waits.\n"
              "\n",
     .more = "\n"

@@ -64,7 +64,7 @@ static struct entry *entry_at(const struct retained_store *store, size_t offset)
     return (struct entry *)(store->memory + offset);
 }
 
-static size_t offset_behind(size_t offset, const struct entry *entry)
+static size_t offset_after(size_t offset, const struct entry *entry)
 {
     return offset + entry_bytes(entry->size);
 }
@@ -134,7 +134,7 @@ static void kill_entry(struct retained_store *store, struct entry *entry)
 static void skip_dead(struct retained_store *store)
 {
     while (store->first < store->end && entry_at(store, store->first)->dead)
-        store->first = offset_behind(store->first, entry_at(store, store->first));
+        store->first = offset_after(store->first, entry_at(store, store->first));
 }
 
 static void forget_links(struct retained_store *store)
@@ -157,7 +157,7 @@ static void compact(struct retained_store *store)
     size_t to = 0, next;
     for (size_t from = store->first; from < store->end; from = next) {
         struct entry *entry = entry_at(store, from);
-        next = offset_behind(from, entry);
+        next = offset_after(from, entry);
         if (entry->dead)
             continue;
         if (to != from)
@@ -176,7 +176,7 @@ static bool give_way(struct retained_store *store, size_t bytes)
     size_t at = store->first;
     while (store->live + bytes > store->limit / 4 * 3) {
         while (at < store->end && (entry_at(store, at)->dead || entry_at(store, at)->always))
-            at = offset_behind(at, entry_at(store, at));
+            at = offset_after(at, entry_at(store, at));
         if (at == store->end)
             return false;
         kill_entry(store, entry_at(store, at));
@@ -246,7 +246,7 @@ bool retained_store_take(struct retained_store *store, const struct packet_meta 
     };
     memcpy(entry + 1, data, size);
     link_entry(store, offset);
-    store->end = offset_behind(offset, entry);
+    store->end = offset_after(offset, entry);
     store->live += entry_bytes(size);
     store->n_packets++;
     store->n_bytes += size;
@@ -285,7 +285,7 @@ bool retained_store_next(const struct retained_store *store, struct packet_curso
     bool moved = cursor->store_epoch != store->epoch;
     size_t offset =
         moved || cursor->store_offset < store->first ? store->first : cursor->store_offset;
-    for (; offset < store->end; offset = offset_behind(offset, entry_at(store, offset))) {
+    for (; offset < store->end; offset = offset_after(offset, entry_at(store, offset))) {
         const struct entry *entry = entry_at(store, offset);
         if (!entry->dead && entry->position >= cursor->position)
             break;
@@ -296,7 +296,7 @@ bool retained_store_next(const struct retained_store *store, struct packet_curso
         return false;
     *ret = view_of(entry_at(store, offset));
     cursor->position = entry_at(store, offset)->position + 1;
-    cursor->store_offset = offset_behind(offset, entry_at(store, offset));
+    cursor->store_offset = offset_after(offset, entry_at(store, offset));
     return true;
 }
 

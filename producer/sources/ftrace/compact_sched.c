@@ -100,7 +100,7 @@ static inline void put(struct compact_sched *compact, struct compact_column *col
 
 // Returns `word` with all bytes after its first zero byte cleared. *ret_ended: true if the word
 // has a zero byte.
-static inline uint64_t clear_behind_zero(uint64_t word, bool *ret_ended)
+static inline uint64_t clear_after_zero(uint64_t word, bool *ret_ended)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);
     uint64_t zeros = (word - ones) & ~word & highs;
@@ -111,8 +111,8 @@ static inline uint64_t clear_behind_zero(uint64_t word, bool *ret_ended)
 static uint32_t intern(struct compact_sched *compact, const uint8_t *comm)
 {
     bool ended, ignored;
-    uint64_t low = clear_behind_zero(LOAD(uint64_t, comm), &ended);
-    uint64_t high = ended ? 0 : clear_behind_zero(LOAD(uint64_t, comm + 8), &ignored);
+    uint64_t low = clear_after_zero(LOAD(uint64_t, comm), &ended);
+    uint64_t high = ended ? 0 : clear_after_zero(LOAD(uint64_t, comm + 8), &ignored);
     uint64_t hash = (low ^ high * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
     size_t slot = hash >> 32;
     for (;; slot++) {

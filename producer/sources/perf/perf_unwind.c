@@ -76,7 +76,7 @@ struct perf_unwinder {
     struct loop_io *io;
     struct place *places; // owned
     size_t n_places;
-    uint64_t first, flying, end; // the oldest stack, the first that is not sent, the next new one
+    uint64_t first, flying, end; // the oldest stack, the first unsent stack, the next new stack
     uint8_t *states;             // owned; of files
     size_t n_states;
     struct tables_call *calls[CALLS_MAX];
@@ -188,7 +188,7 @@ static void end_program(struct perf_unwinder *u)
     u->fd = close_fd(u->fd);
     u->first = u->flying = u->end;
     if (u->pid > 0) {
-        kill(u->pid, SIGKILL); // it holds nothing of anybody
+        kill(u->pid, SIGKILL); // it owns nothing that could be left behind
         waitpid(u->pid, NULL, 0);
     }
     u->pid = 0;
