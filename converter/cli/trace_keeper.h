@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that puts new databases into the cache of traces (trace_cache.h). A trace may take
-// over the process that converts it. Therefore this process may only write in a folder of its own,
-// the place, and its keeper, which reads no trace, moves the database from there into the cache,
-// under the key that the keeper itself made of the command line. So a trace cannot change the
+// The keeper: the process that puts new databases into the cache of traces (trace_cache.h). A trace
+// may take over the process that converts it. Therefore the converting process may write in one
+// folder only, the place. The keeper reads no trace. It moves a database from the place into the
+// cache, under the key that it has made of the command line itself. So a trace cannot change the
 // answers about other traces.
 #pragma once
 

@@ -142,8 +142,8 @@ static const struct cli_command command = {
              "\n"
              "Tells the tracing services, mmtrace daemon and traced, that something has\n"
              "happened: the sessions whose config has a trigger of that name start, stop, or\n"
-             "save a snapshot. If no session of the daemon waits for a trigger, mmtrace names the\n"
-             "trigger and fails; traced does not tell whether one waits.\n"
+             "save a snapshot. If no session of the daemon waits for a trigger, mmtrace names\n"
+             "the trigger and fails; traced does not tell whether one waits.\n"
              "\n",
     .more = "\n"
             "Exit code: 0 heard, or told to traced; 1 failed, or no session waits for one of\n"
