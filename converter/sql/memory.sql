@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The story of memory, as questions are asked: who reclaimed and what it cost, rates, pressure,
--- pins, heaps. mmtrace's own, not Perfetto's. docs/views.md has an example of each.
+-- Views that answer questions about memory: who reclaimed and what it cost, rates, pressure, pins,
+-- heaps. The views are mmtrace's own, not Perfetto's. docs/views.md has an example of each.
 
 -- First and last moment of each machine's recording. Rows that are open at the end of the machine's
 -- trace end there, whatever other traces are in the database.
@@ -289,8 +289,8 @@ SELECT p.pinlist_id, p.file_id, p.path, c.sample_id, c.ts,
 FROM pin_range p JOIN page_residency_change c ON c.file_id = p.file_id
 WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
 
--- Pages outside of the pinlists of a file and how much of the time they were in the page cache all
--- the same. Those at 100 percent, and those that were read back often, are candidates for the list.
+-- Pages of a file that its pinlists lack, and for how much of the time they were in the page cache.
+-- Pages at 100 percent, and pages that were read back often, are candidates for a pinlist.
 --   file_id: File, see page_residency_file.
 --   path: File.
 --   start_page: First page.

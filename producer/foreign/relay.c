@@ -216,8 +216,8 @@ static void relay_round(void)
         send_rest(&work.out, NULL);
 }
 
-// Closes all descriptors except *a and *b: a relay must not hold the service's files. Who reads the
-// service's messages would wait for the end of a relay that keeps the standard streams.
+// Closes all descriptors except *a and *b: a relay must not hold the service's files. If a relay
+// kept the standard streams, a reader of the service's messages would wait for the relay's end.
 static void keep_only(int *a, int *b)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
