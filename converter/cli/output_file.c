@@ -21,7 +21,7 @@ static int open_beside(struct output_file *file, const char *target, struct err 
         r = working_file_make(&file->folder, "output", err, &file->working);
     if (r < 0)
         return r;
-    file->fd = open(file->working, O_WRONLY | O_CLOEXEC);
+    file->fd = open(file->working, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     return file->fd < 0 ? err_errno(err, -errno, "%s", file->path) : 0;
 }
 

@@ -110,7 +110,7 @@ int working_folder_make(const char *output, struct err *err, struct working_fold
             free(folder.path);
             return r;
         }
-        folder.fd = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        folder.fd = open(folder.path, BELOW_FLAGS);
         if (folder.fd >= 0)
             flock(folder.fd, LOCK_EX | LOCK_NB);
     } while (folder.fd < 0 ? errno == ENOENT : fstat(folder.fd, &st) == 0 && st.st_nlink == 0);
@@ -140,7 +140,8 @@ int working_file_make(const struct working_folder *folder, const char *name, str
     char *path;
     if (asprintf(&path, "%s/%s", folder->path, name) < 0)
         return err_errno(err, -ENOMEM, "%s", name);
-    CLEANUP(close_fdp) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CLEANUP(close_fdp)
+    int fd = openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         int r = err_errno(err, -errno, "%s", path);
         free(path);
@@ -197,6 +198,19 @@ static int rewrite(const char *working, const char *output, struct err *err)
     return 0;
 }
 
+// Opens a complete working file. The owner of the output's folder can put another file, or a link,
+// in its place. Returns a descriptor or a negative errno.
+static int open_own(const char *working)
+{
+    struct stat st;
+    CLEANUP(close_fdp) int fd = open(working, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+        return -EPERM;
+    return steal_fd(&fd);
+}
+
 int working_file_publish(const char *working, const char *output, bool sync, struct err *err)
 {
     if (memory_was_refused()) // an allocation failed: the file may be incomplete
@@ -211,8 +225,10 @@ int working_file_publish(const char *working, const char *output, bool sync, str
             unlink(working);
         return r;
     }
-    CLEANUP(close_fdp) int fd = open(working, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || fchmod(fd, replaces ? st.st_mode & 0777 : 0666 & ~mask) < 0 ||
+    CLEANUP(close_fdp) int fd = open_own(working);
+    if (fd < 0)
+        return err_errno(err, fd, "%s", output);
+    if (fchmod(fd, replaces ? st.st_mode & 0777 : 0666 & ~mask) < 0 ||
         (sync && fdatasync(fd) < 0) || rename(working, output) < 0)
         return err_errno(err, -errno, "%s", output);
     return 0;

@@ -15,6 +15,7 @@ import unittest
 import faults
 import faults_verbs
 import lib
+import strangers
 
 FAULTS = (("pwrite64", "EIO"), ("pwrite64", "ENOSPC"), ("write", "EIO"), ("write", "ENOSPC"),
           ("read", "EIO"),
@@ -50,6 +51,7 @@ class Calls(unittest.TestCase):
                         stage.restore()
                     else:
                         outcomes[stage.outcome(done)] += 1
+        strangers.figure(self, f"{name}: {dict(outcomes)}")
         self.assertGreater(outcomes["error"], 0, name)
         self.assertGreater(outcomes["done"], 0, name)
 

@@ -5,14 +5,19 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
+import subprocess
 import tempfile
 import unittest
 
 import lib
+import strangers
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 TRACE = GOLDEN / "mm_pressure.pftrace"
+SLOW = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500000) "
+        "SELECT count(*) FROM n")
 
 
 class Export(unittest.TestCase):
@@ -137,6 +142,34 @@ class Export(unittest.TestCase):
         os.mkfifo(inner / "process.csv")
         done = self.export(self.db, "process", "--folder", inner, code=1)
         self.assertIn("process.csv: not a regular file", done.stderr)
+
+    @lib.needs_root
+    def test_the_owner_of_the_folder_changes_it_meanwhile(self):
+        """A link in the place of the working file gives away no file of root's."""
+        theirs, secret = self.dir / "theirs", self.dir / "secret"
+        theirs.mkdir()
+        secret.write_text("root's")
+        secret.chmod(0o600)
+        out = theirs / "out"
+        out.write_text("old")
+        for path in (theirs, out):
+            os.chown(path, strangers.UID, strangers.UID)
+        out.chmod(0o777)
+        done = lib.Popen([lib.MMSQL, "export", self.db, SLOW, "-o", out], stderr=subprocess.PIPE)
+        with done:
+            self.addCleanup(done.kill)
+            lib.wait_for(lambda: done.poll() is not None or list(theirs.glob("out.*/output")),
+                         "the working file")
+            done.send_signal(signal.SIGSTOP)
+            working = next(theirs.glob("out.*"), None)
+            if working and done.poll() is None:
+                # the stranger may do this: the folder above is the stranger's
+                working.rename(theirs / "gone")
+                working.mkdir()
+                (working / "output").symlink_to(secret)
+            done.send_signal(signal.SIGCONT)
+            done.wait(60)
+        self.assertEqual((secret.read_text(), secret.stat().st_mode & 0o777), ("root's", 0o600))
 
     def test_values_of_all_kinds(self):
         sql = "SELECT NULL AS a, '' AS b, 'x,\"y\"\n' AS c, 1e300*1e10 AS d, x'00ff' AS e, 1.0 AS f"
