@@ -107,8 +107,8 @@ static int publish(struct stacks_run *stacks, struct err *err)
     run->session = session_free(run->session); // the file is complete
     if (profile_run_pour(run, err) < 0)
         return PROGRAM_FAILED;
-    int r =
-        stacks_summary_print(profile_run_trace(run), run->quiet ? NULL : stderr, &n_samples, err);
+    int r = stacks_summary_print(profile_run_trace(run), stacks->options.is_dwarf,
+                                 run->quiet ? NULL : stderr, &n_samples, err);
     struct err unused = {0}; // the first error counts
     if (profile_run_publish(run, r < 0 || n_samples > 0, r < 0 ? &unused : err) < 0 || r < 0)
         return PROGRAM_FAILED;

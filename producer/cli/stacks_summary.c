@@ -15,7 +15,8 @@
 #include "producer/cli/trace_stacks.h"
 #include "protos/fields.h"
 
-#define ROWS 20
+#define CUT_PART 20 // of the samples, to be told
+#define ROWS     20
 
 struct stacks_row {
     uint32_t name;
@@ -30,7 +31,7 @@ struct stacks_event {
     struct strset names;
     struct stacks_row_vec rows; // by name
     struct map64 name_of;       // frame -> name
-    uint64_t n_samples, n_whole, n_lost;
+    uint64_t n_samples, n_whole, n_lost, n_cut;
 };
 VEC_DEFINE(stacks_event_vec, struct stacks_event *);
 
@@ -98,16 +99,18 @@ static int take_frame(void *userdata, uint64_t frame_id, bool is_leaf)
 
 static int read_sample(struct stacks_event *event, const struct wire_field *message)
 {
-    uint64_t callstack = 0, n_lost = 0;
+    uint64_t callstack = 0, n_lost = 0, error = 0;
     const struct text text = {(const char *)message->data, message->size};
     message_numbers(text, (struct wanted[]){{PB_PerfSample_callstack_iid, &callstack},
                                             {PB_PerfSample_kernel_records_lost, &n_lost},
+                                            {PB_PerfSample_unwind_error, &error},
                                             {0}});
     event->n_lost += n_lost;
     if (n_lost)
         return 0;
     event->n_samples++;
     event->n_whole += callstack != 0;
+    event->n_cut += error == PB_UNWIND_ERROR_UNWIND_INFO;
     return callstack ? trace_stacks_walk(&event->stacks, callstack, take_frame, event) : 0;
 }
 
@@ -194,8 +197,24 @@ static int by_self(const void *left, const void *right)
     return a->name < b->name ? -1 : a->name > b->name;
 }
 
+// Some stacks of each program are cut, at its start for example: these are not worth a line.
+static void print_cut(const struct stacks_event *event, bool is_dwarf, FILE *out)
+{
+    if (event->n_cut * CUT_PART < event->n_samples || event->n_cut == 0)
+        return;
+    fprintf(out, "%" PRIu64 " stacks (%.0f %%) are cut: ", event->n_cut,
+            100.0 * (double)event->n_cut / (double)event->n_samples);
+    if (trace_stacks_has_file(&event->stacks, "libjvm.so"))
+        fprintf(out, "run the JVM with -XX:+PreserveFramePointer\n");
+    else if (is_dwarf)
+        fprintf(out, "their code has neither unwind tables nor frame pointers\n");
+    else
+        fprintf(out, "their code has no frame pointers (--call-graph dwarf needs none)\n");
+}
+
 // Functions that begin a stack and do nothing themselves are at the end, and are cut.
-static void print_event(struct stacks_event *event, struct demangler *demangler, FILE *out)
+static void print_event(struct stacks_event *event, struct demangler *demangler, bool is_dwarf,
+                        FILE *out)
 {
     fprintf(out, "%s: %" PRIu64 " samples", event->name.text, event->n_samples);
     if (event->n_lost)
@@ -203,6 +222,7 @@ static void print_event(struct stacks_event *event, struct demangler *demangler,
     fprintf(out, "\n");
     if (event->n_whole == 0)
         return;
+    print_cut(event, is_dwarf, out);
     if (event->rows.n > 0)
         qsort(event->rows.items, event->rows.n, sizeof(event->rows.items[0]), by_self);
     fprintf(out, "%8s %12s  function\n", "self %", "with called");
@@ -216,7 +236,8 @@ static void print_event(struct stacks_event *event, struct demangler *demangler,
     }
 }
 
-int stacks_summary_print(const char *path, FILE *out, uint64_t *ret_samples, struct err *err)
+int stacks_summary_print(const char *path, bool is_dwarf, FILE *out, uint64_t *ret_samples,
+                         struct err *err)
 {
     struct strbuf trace CLEANUP(strbuf_done) = {0};
     struct stacks_event_vec events CLEANUP(events_done) = {0};
@@ -228,7 +249,7 @@ int stacks_summary_print(const char *path, FILE *out, uint64_t *ret_samples, str
     vec_foreach(&events, event) {
         *ret_samples += (*event)->n_samples;
         if (out && (*event)->name.size)
-            print_event(*event, &demangler, out);
+            print_event(*event, &demangler, is_dwarf, out);
     }
     return 0;
 }

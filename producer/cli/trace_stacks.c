@@ -106,6 +106,17 @@ static struct text string_of(const struct trace_stacks *s, unsigned kind, uint64
     return text;
 }
 
+bool trace_stacks_has_file(const struct trace_stacks *s, const char *name)
+{
+    size_t cursor = 0, size = strlen(name);
+    for (const struct map64_slot *slot; (slot = map64_next(&s->index[STACKS_PATHS], &cursor));) {
+        struct text path = string_of(s, STACKS_PATHS, slot->key);
+        if (path.size >= size && memcmp(path.at + path.size - size, name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool trace_stacks_name(const struct trace_stacks *s, uint64_t frame_id, struct strbuf *ret)
 {
     struct text frame = message_of(s, STACKS_FRAMES, frame_id);

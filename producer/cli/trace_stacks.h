@@ -59,6 +59,9 @@ void trace_stacks_done(struct trace_stacks *stacks);
 // is missing.
 bool trace_stacks_name(const struct trace_stacks *stacks, uint64_t frame_id, struct strbuf *ret);
 
+// Returns whether code of a file of this name was used.
+bool trace_stacks_has_file(const struct trace_stacks *stacks, const char *name);
+
 // Calls `take` for each frame of a stack, outermost first. Returns 0 or a result of `take` that is
 // negative.
 int trace_stacks_walk(const struct trace_stacks *stacks, uint64_t callstack,

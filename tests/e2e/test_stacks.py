@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pathlib
+import platform
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,27 @@ KEPT deep_12(void)
 int main(void)
 {
     return deep_01() == 1;
+}
+"""
+
+# push rbp; xor ebp,ebp; loop: dec rdi; jnz loop; pop rbp; ret
+MADE = r"""
+#include <string.h>
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x31, 0xed, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3};
+#ifdef JVM
+void jvm(void);
+#else
+static void jvm(void) {}
+#endif
+int main(void)
+{
+    void *made = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0);
+    memcpy(made, code, sizeof(code));
+    jvm();
+    ((void (*)(unsigned long))made)(1000000000);
+    return 0;
 }
 """
 
@@ -121,11 +143,11 @@ class Stacks(unittest.TestCase):
                                           "perf_sample join thread using (utid) join process p "
                                           "using (upid)"), [[1]])
 
-    def build(self, text):
+    def build(self, text, *options):
         """Builds a program without frame pointers."""
         source, program = pathlib.Path(self.folder, "deep.c"), pathlib.Path(self.folder, "deep")
         source.write_text(text)
-        built = run("cc", "-O2", "-fomit-frame-pointer", "-o", program, source)
+        built = run("cc", "-O2", "-fomit-frame-pointer", "-o", program, source, *options)
         self.assertEqual(built.returncode, 0, built.stderr)
         return program
 
@@ -141,6 +163,25 @@ class Stacks(unittest.TestCase):
             stacks = folded(self.trace, "--of", "cpu")
             self.assertGreater(with_function(stacks, "deep_12"), 0, stacks)
             self.assertEqual(any(f"main;{chain}" in stack for stack in stacks), is_whole, stacks)
+
+    @lib.needs_program("cc")
+    @unittest.skipUnless(platform.machine() == "x86_64", "the code is of x86-64")
+    def test_stacks_that_are_cut(self):
+        """Code that is made at run time, without frame pointers, in a program that has a JVM or
+        not."""
+        library = pathlib.Path(self.folder, "libjvm.so")
+        built = run("cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-",
+                    input="static volatile unsigned n;\nvoid jvm(void)\n"
+                          "{ for (unsigned i = 0; i < 100000000; i++) n += i; }\n")
+        self.assertEqual(built.returncode, 0, built.stderr)
+        for options, flag in (((), "--call-graph dwarf needs none"),
+                              (("-DJVM", library), "-XX:+PreserveFramePointer")):
+            answer = self.record("cpu", "-F", "500", "--", self.build(MADE, *options))
+            self.assertIn(" are cut: ", answer.stderr)
+            self.assertIn(flag, answer.stderr)
+            errors = dict(rows(self.trace, "select coalesce(unwind_error, ''), count(*) from "
+                                           "perf_sample group by 1"))
+            self.assertGreater(errors.get("unwind_info", 0), 0, errors)
 
     @lib.needs_program("cc")
     @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")

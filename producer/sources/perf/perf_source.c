@@ -237,9 +237,11 @@ static void unwound(void *userdata, uint64_t number, const uint32_t *frames, siz
     const struct code_stack *chain =
         sample->stack == CODE_STACK_NONE ? NULL : &perf->code.stacks.items[sample->stack];
     size_t n_kernel = chain ? sample->n_kernel : 0, n_chain = chain ? chain->n - n_kernel : 0;
+    bool is_better = n > 0 && (end == UNWIND_WHOLE || n >= n_chain);
     sample->unwind = 0;
-    sample->unwind_error = error_of(end);
-    if (n == 0 || (end != UNWIND_WHOLE && n < n_chain))
+    if (is_better || n_chain == 0)
+        sample->unwind_error = error_of(end);
+    if (!is_better)
         return;
     if (n > PERF_FRAMES_MAX - n_kernel)
         n = PERF_FRAMES_MAX - n_kernel;
@@ -321,7 +323,10 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
     size_t n = frames_of_chain(perf, record, task, frames, &to->n_kernel);
     if (n > 0)
         to->stack = perf_code_stack(&perf->code, frames, n);
-    if (perf->unwinder && record->sample.registers && task->pid != 0) {
+    // Code without a file begins no stack: the way led into compiled code, or astray.
+    if (n > to->n_kernel && perf->code.frames.items[frames[n - 1]].file == CODE_NOWHERE)
+        to->unwind_error = PB_UNWIND_ERROR_UNWIND_INFO;
+    if (perf->unwinder && record->sample.registers && task->code.ranges.n > 0) {
         to->unwind = ++perf->last_unwind;
         if (!perf_unwinder_ask(perf->unwinder, record, task, to->unwind))
             not_unwound(perf, to);

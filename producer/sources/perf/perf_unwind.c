@@ -511,7 +511,8 @@ bool perf_unwinder_ask(struct perf_unwinder *u, const struct perf_record *record
     sample->stack_size = record->sample.stack_size;
     if (sample->stack_size > UNWIND_MESSAGE_MAX - before)
         sample->stack_size = UNWIND_MESSAGE_MAX - before;
-    memcpy(place->message + before, record->sample.stack, sample->stack_size);
+    if (sample->stack_size > 0)
+        memcpy(place->message + before, record->sample.stack, sample->stack_size);
     place->number = number;
     place->payer = task->owner.payer;
     place->size = before + sample->stack_size;

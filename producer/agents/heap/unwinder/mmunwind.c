@@ -278,8 +278,9 @@ static void follow(struct unwinder *u, unw_addr_space_t space, struct unwind_ans
             break;
     }
     ret->end = r > 0 && ret->n == UNWIND_FRAMES_MAX ? UNWIND_TOO_LONG
+               : u->no_table                        ? UNWIND_NO_TABLE
                : u->no_memory                       ? UNWIND_NO_MEMORY
-               : r < 0 || u->no_table               ? UNWIND_NO_TABLE
+               : r < 0                              ? UNWIND_NO_TABLE
                                                     : UNWIND_WHOLE;
 }
 
