@@ -111,7 +111,7 @@ static void a_full_ring_refuses_and_recovers(void **state)
     }
 }
 
-static void room_is_kept_for_what_must_not_be_lost(void **state)
+static void room_is_reserved_for_records_that_must_not_be_lost(void **state)
 {
     (void)state;
     size_t n = 0;
@@ -136,7 +136,7 @@ static void an_unfinished_record_is_waited_for(void **state)
     assert_int_equal(record.address, 2);
 }
 
-static void but_not_for_ever(void **state)
+static void an_unfinished_record_is_given_up_after_a_while(void **state)
 {
     (void)state;
     struct ring_record record;
@@ -298,7 +298,7 @@ static void methods_are_judged_by_their_bounds(void **state)
     check_method(0, 8, false);
 }
 
-static void no_arenas_and_no_mappings_are_records_too(void **state)
+static void empty_lists_of_arenas_and_mappings_are_records(void **state)
 {
     (void)state;
     const struct heap_arenas none = {.head = {.kind = HEAP_ARENAS}};
@@ -514,7 +514,7 @@ static void put_objects(size_t size)
     ring_commit(record);
 }
 
-// A part of 32 of the ring at a time, and everything when there is nothing more to read.
+// Room is given back in 32nds of the ring, and all of it when there is nothing more to read.
 static void room_is_given_back_in_parts(void **state)
 {
     (void)state;
@@ -707,9 +707,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(records_come_out_as_they_went_in),
         TEST(a_full_ring_refuses_and_recovers),
-        TEST(room_is_kept_for_what_must_not_be_lost),
+        TEST(room_is_reserved_for_records_that_must_not_be_lost),
         TEST(an_unfinished_record_is_waited_for),
-        TEST(but_not_for_ever),
+        TEST(an_unfinished_record_is_given_up_after_a_while),
         TEST(records_of_an_ended_process_are_not_waited_for),
         TEST(a_hole_cannot_be_passed),
         TEST(heaps_have_names),
@@ -717,7 +717,7 @@ int main(void)
         TEST(allocations_are_judged_by_their_bounds),
         TEST(mappings_are_judged_by_their_bounds),
         TEST(methods_are_judged_by_their_bounds),
-        TEST(no_arenas_and_no_mappings_are_records_too),
+        TEST(empty_lists_of_arenas_and_mappings_are_records),
         TEST(patience_begins_with_the_first_look),
         TEST(arenas_are_judged_by_their_number),
         TEST(a_question_stands_until_it_is_answered),
