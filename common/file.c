@@ -153,3 +153,15 @@ int open_regular(const char *path, uint64_t max_bytes)
         close_fd(fd);
     return r < 0 ? r : fd;
 }
+
+bool path_is_strangers(const char *path, const struct stat *st)
+{
+    struct stat folder;
+    if (st->st_uid == geteuid())
+        return false;
+    const char *slash = strrchr(path, '/');
+    CLEANUP(freep)
+    char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    return !name || stat(name, &folder) < 0 ||
+           ((folder.st_mode & S_IWOTH) && folder.st_uid != st->st_uid);
+}

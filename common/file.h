@@ -10,6 +10,8 @@
 
 #include "common/str.h"
 
+struct stat;
+
 // Reads `fd` from its present position to the end and appends the bytes to *ret. On success
 // ret->text is not NULL, even if nothing was read. Returns 0; -EFBIG if the rest has more than
 // `max_bytes` (*ret then holds a little more); -ENOMEM; or the negative errno of read(2).
@@ -37,3 +39,8 @@ int open_in_root(int root_fd, const char *path, int flags);
 // which has no effect on a regular file. Returns the descriptor; -EINVAL if the path is not a
 // regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of opening.
 int open_regular(const char *path, uint64_t max_bytes);
+
+// Returns whether another user may have put the name `path` there: a folder that everybody may
+// write to (/tmp) has names that other users chose. This is the kernel's own rule for protected
+// links. `st` is from lstat(), or from fstat() of the open file.
+bool path_is_strangers(const char *path, const struct stat *st);

@@ -50,28 +50,6 @@ static int write_in_place(const char *path, const void *bytes, size_t size)
     return S_ISREG(st.st_mode) ? -EAGAIN : fd_write_all(fd, bytes, size);
 }
 
-static int folder_stat(const char *path, struct stat *ret)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    int n = slash ? (int)(slash - path) + 1 : 1;
-    if (n >= PATH_MAX)
-        return -ENAMETOOLONG;
-    snprintf(folder, sizeof(folder), "%.*s", n, slash ? path : ".");
-    return stat(folder, ret) < 0 ? -errno : 0;
-}
-
-// Returns whether another user may have put this name there: the kernel's own rule for protected
-// links.
-static bool is_strangers(const char *path, const struct stat *st)
-{
-    struct stat folder;
-    if (st->st_uid == geteuid())
-        return false;
-    return folder_stat(path, &folder) < 0 ||
-           ((folder.st_mode & S_IWOTH) && folder.st_uid != st->st_uid);
-}
-
 // Reads the path behind the link that `fd` is opened on, relative to the folder of `path`.
 static int link_read(int fd, char path[PATH_MAX])
 {
@@ -98,7 +76,7 @@ static int links_follow(char path[PATH_MAX], struct stat *ret)
             return -errno;
         if (!S_ISLNK(ret->st_mode))
             return S_ISREG(ret->st_mode) ? 0 : -EAGAIN;
-        int r = is_strangers(path, ret) ? -EACCES : link_read(fd, path);
+        int r = path_is_strangers(path, ret) ? -EACCES : link_read(fd, path);
         if (r < 0)
             return r;
     }
@@ -163,7 +141,8 @@ int whole_file_write(const char *path, const void *bytes, size_t size, struct er
         return err_hint(err, r, "name the file that it leads to, or remove the link");
     }
     if (r == 0)
-        r = write_beside(target, exists && !is_strangers(target, &st) ? &st : NULL, bytes, size);
+        r = write_beside(target, exists && !path_is_strangers(target, &st) ? &st : NULL, bytes,
+                         size);
     return r < 0 ? err_errno(err, r, "%s", path) : 0;
 }
 

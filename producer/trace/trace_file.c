@@ -30,6 +30,7 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/memory.h"
 #include "common/page_release.h"
 #include "common/str.h"
@@ -85,9 +86,8 @@ struct trace_file {
 
 DEFINE_CLEANUP(trace_file_freep, struct trace_file, trace_file_free);
 
-static int open_error(struct err *err, const char *path)
+static int open_error(struct err *err, const char *path, int r)
 {
-    int r = -errno;
     if (r == -EEXIST) {
         err_set(err, r, "%s: exists already", path);
         return err_hint(err, r, "remove it or choose another name");
@@ -103,6 +103,38 @@ static int open_error(struct err *err, const char *path)
     return err_hint(err, r, "create %.*s", (int)(slash - path), path);
 }
 
+// Opens an existing name. In a folder that everybody may write to, a link of another user would
+// lead root anywhere, and a file of another user would tell this user the trace.
+static int open_existing(const char *path, bool *ret_strange)
+{
+    struct stat st;
+    int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+    if (lstat(path, &st) < 0)
+        return -errno;
+    if ((*ret_strange = path_is_strangers(path, &st)))
+        return -EPERM;
+    flags |= S_ISLNK(st.st_mode) ? O_CREAT : O_NOFOLLOW;
+    CLEANUP(close_fdp) int fd = open(path, flags, TRACE_FILE_MODE);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if ((flags & O_NOFOLLOW) && (*ret_strange = path_is_strangers(path, &st)))
+        return -EPERM;
+    return S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0 ? -errno : steal_fd(&fd);
+}
+
+static int open_by_name(const char *path, bool no_clobber, bool *ret_strange)
+{
+    int fd;
+    do {
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, TRACE_FILE_MODE);
+        if (fd < 0 && errno == EEXIST && !no_clobber)
+            fd = open_existing(path, ret_strange);
+        else if (fd < 0)
+            fd = -errno;
+    } while (fd == -EINTR);
+    return fd;
+}
+
 int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err)
 {
     if (str_eq(path, "-")) {
@@ -116,13 +148,14 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
         *ret_fd = fd;
         return 0;
     }
-    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (no_clobber ? O_EXCL : O_TRUNC);
-    int fd;
-    do
-        fd = open(path, flags, TRACE_FILE_MODE);
-    while (fd < 0 && errno == EINTR);
+    bool is_strange = false;
+    int fd = open_by_name(path, no_clobber, &is_strange);
+    if (is_strange) {
+        err_set(err, fd, "%s: is another user's, and everybody can write to its folder", path);
+        return err_hint(err, fd, "remove it or choose another name");
+    }
     if (fd < 0)
-        return open_error(err, path);
+        return open_error(err, path, fd);
     *ret_fd = fd;
     return 0;
 }

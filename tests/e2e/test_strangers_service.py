@@ -35,6 +35,24 @@ class Files(unittest.TestCase):
         self.addCleanup(os.umask, before)
         (self.dir / "config").write_text(CONFIG + "duration_ms: 200\n")
 
+    def test_names_that_a_stranger_has_taken(self):
+        """In a folder like /tmp, a file of a stranger does not get root's trace, and a link leads
+        root nowhere. The kernel may refuse both by itself (fs.protected_regular)."""
+        everybodys, mine = self.dir / "tmp", self.dir / "mine"
+        everybodys.mkdir()
+        everybodys.chmod(0o1777)
+        mine.write_text("mine")
+        taken, link = everybodys / "taken", everybodys / "link"
+        taken.write_text("theirs")
+        taken.chmod(0o666)
+        link.symlink_to(mine)
+        for path in (taken, link):
+            os.chown(path, strangers.UID, strangers.UID, follow_symlinks=False)
+            done = lib.run(lib.MMTRACE, "record", "--no-daemon", "-c", self.dir / "config", "-o",
+                           path)
+            self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual((taken.read_text(), mine.read_text()), ("theirs", "mine"))
+
     def test_lock_of_the_daemon(self):
         """H5: a user who can open the lock file can keep the daemon from starting."""
         daemon = Daemon(self).ready()
