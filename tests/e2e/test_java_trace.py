@@ -196,16 +196,21 @@ class JavaTrace(unittest.TestCase):
         built = run(os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-I{include}",
                     f"-I{include}/linux", source, "-o", agent)
         self.assertEqual(built.returncode, 0, built.stderr)
-        vm = self.start("java", f"-agentpath:{agent}", "-Xmx256m", "-Xmn8m", "-cp", self.classes,
-                        "Allocations", "forever", "1")
-        self.addCleanup(end_vm, vm)
-        self.assertEqual(vm.stdout.readline(), "starting\n")
-        recorder = self.record(f"pid: {vm.pid}", 120000, "android.heapprofd")
-        self.assertEqual(vm.stdout.readline(), "ready\n")
-        self.wait_sampled(vm)
-        recorder.send_signal(signal.SIGINT)
-        self.assertEqual(recorder.wait(60), 0)
-        self.assertEqual(set(self.allocated()), {vm.pid})
+        # A VM that has mmtrace's agent, too, asks by itself when it has started.
+        for more in ([], [f"-agentpath:{AGENT}=trace"]):
+            with self.subTest(more):
+                vm = self.start("java", *more, f"-agentpath:{agent}", "-Xmx256m", "-Xmn8m", "-cp",
+                                self.classes, "Allocations", "forever", "1")
+                self.addCleanup(end_vm, vm)
+                self.assertEqual(vm.stdout.readline(), "starting\n")
+                recorder = self.record(f"pid: {vm.pid}", 120000, "android.heapprofd")
+                self.assertEqual(vm.stdout.readline(), "ready\n")
+                self.wait_sampled(vm)
+                recorder.send_signal(signal.SIGINT)
+                self.assertEqual(recorder.wait(60), 0)
+                self.assertEqual(set(self.allocated()), {vm.pid})
+                (self.dir / "t.db").unlink()
+                end_vm(vm)
 
     def test_only_those_that_run_or_only_those_that_start(self):
         """VMs with the agent connect by themselves at any time; other VMs are asked."""
@@ -219,6 +224,8 @@ class JavaTrace(unittest.TestCase):
                 wait_for((self.dir / "heap.sock.java").exists, "the recorder waits for programs")
                 states.wait_for_reads(recorder.pid, 30)  # has seen those that run
                 later = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
+                for vm in before + later:
+                    stack.callback(end_vm, vm)
                 expected = {vm.pid
                             for vm in (before if of_before else []) + (later if of_later else [])}
                 for vm in before + later:
@@ -231,8 +238,6 @@ class JavaTrace(unittest.TestCase):
                 stack.callback((self.dir / "t.db").unlink, missing_ok=True)
                 self.assertEqual(set(self.allocated()), expected,
                                  (self.dir / "said").read_text())
-                for vm in before + later:
-                    end_vm(vm)
 
     def test_collectors(self):
         """Each collector tells of garbage in its own way. One never collects, so all objects are in

@@ -57,6 +57,10 @@ _Static_assert(AGENT_DEPTH_MAX <= SAMPLE_FRAMES_MAX, "a stack fits a sample");
 #define SMALLEST_BYTES              16 // size of the smallest object in nearly all HotSpot VMs
 #define CAN_SUPPORT_VIRTUAL_THREADS 44 // bit among the capabilities; newer than some jvmti.h
 
+// An agent that the VM loads at its start waits for the end of that start. Meanwhile a request may
+// load the agent again.
+enum agent_state { AGENT_WAITS, AGENT_RUNS, AGENT_ENDED };
+
 struct agent {
     struct agent_options options;
     JavaVM *vm;
@@ -70,7 +74,7 @@ struct agent {
     bool collects_beside;      // see collects_beside()
     bool loss_told;            // the message that the log can no longer be written was printed
     bool perf_map_told;        // the message that the perf map has ended was printed
-    atomic_bool running;
+    _Atomic(enum agent_state) state;
     pthread_mutex_t lock; // for start and stop
     pthread_cond_t stopped;
 };
@@ -253,12 +257,12 @@ static void *flush_run(void *userdata)
     struct agent *agent = userdata;
     bool log_open = agent->log, map_open = agent->perf_map;
     pthread_mutex_lock(&agent->lock);
-    while ((log_open || map_open) && atomic_load(&agent->running)) {
+    while ((log_open || map_open) && atomic_load(&agent->state) == AGENT_RUNS) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += FLUSH_PERIOD_S;
         pthread_cond_timedwait(&agent->stopped, &agent->lock, &until);
-        if (!atomic_load(&agent->running))
+        if (atomic_load(&agent->state) != AGENT_RUNS)
             break;
         if (log_open)
             log_open = log_flush(agent);
@@ -312,9 +316,12 @@ static void capabilities_give(const struct agent *agent)
 // these VMs keep an environment as long as a callback runs.
 static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
 {
-    if (!atomic_exchange(&agent->running, false))
-        return;
+    enum agent_state state = atomic_exchange(&agent->state, AGENT_ENDED);
     jvmtiEnv *jvmti = agent->jvmti;
+    if (state == AGENT_WAITS)
+        capabilities_give(agent);
+    if (state != AGENT_RUNS)
+        return;
     allocations_end(jvmti);
     event_set(jvmti, JVMTI_DISABLE, JVMTI_EVENT_OBJECT_FREE);
     code_events_set(jvmti, JVMTI_DISABLE);
@@ -358,7 +365,9 @@ static void agent_begin(struct agent *agent, bool at_start)
 {
     jvmtiEnv *jvmti = agent->jvmti;
     jvmtiCapabilities have;
-    atomic_store(&agent->running, true);
+    enum agent_state state = AGENT_WAITS;
+    if (!atomic_compare_exchange_strong(&agent->state, &state, AGENT_RUNS))
+        return;
     if (agent->log || agent->perf_map) {
         // Without this thread, lines are written when the buffer is full and at the end.
         (void)quiet_thread_start(flush_run, agent);
@@ -685,7 +694,8 @@ JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM *vm, char *text, void *reserved)
         return JNI_EDETACHED;
     if (!options_take(text, &options))
         return JNI_ERR;
-    if (last && atomic_load(&last->running) && (last->link || options.once) && options.trace)
+    if (last && atomic_load(&last->state) != AGENT_ENDED && (last->link || options.once) &&
+        options.trace)
         return agent_turn(last, &options);
     if (last)
         agent_stop(last, jni, false);
