@@ -119,6 +119,26 @@ static void each_task_waits_for_its_own_exit(void **state)
     fixture_done(&f);
 }
 
+// A thread whose process is known is no process, and needs no tracefs.
+static void an_ended_thread_has_its_process(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char name[32], tracefs[128];
+    begin_ended(&f, &setup, tracefs, 1 << 20);
+    f.roots.tracefs = NULL;
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 998);
+    const struct task_end end = {998, 0, nsec_now(CLOCK_BOOTTIME), "worker", 7, .tgid = 990};
+    pid_feed_exit(&f.pids, &end);
+    f.class->flush(f.source);
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 998, name, sizeof(name)), 0);
+    assert_thread(&f, 998, "worker");
+    f.class->stop(f.source);
+    fixture_done(&f);
+}
+
 // More tasks may end at once than can wait for their exits: none is left out.
 static void many_tasks_may_end_at_once(void **state)
 {
@@ -420,6 +440,7 @@ int main(void)
         cmocka_unit_test(ended_tasks_have_the_names_of_their_exits),
         cmocka_unit_test(ended_tasks_have_the_kernels_names),
         cmocka_unit_test(each_task_waits_for_its_own_exit),
+        cmocka_unit_test(an_ended_thread_has_its_process),
         cmocka_unit_test(many_tasks_may_end_at_once),
         cmocka_unit_test(a_task_without_a_name_replaces_no_name),
         cmocka_unit_test(owners_of_an_id_are_distinguished),

@@ -515,6 +515,7 @@ static void tasks_without_a_source_of_names_are_named(void **state)
         {"data_sources { config { name: 'linux.sys_stats' } }", false, false},
         {"data_sources { config { name: 'android.heapprofd' } }", true, true},
         {"data_sources { config { name: 'linux.heap' } }", true, true},
+        {"data_sources { config { name: 'linux.perf' } }", true, true},
         {"data_sources { config { name: 'linux.process_stats' } } "
          "data_sources { config { name: 'linux.heap' } }",
          false, true},

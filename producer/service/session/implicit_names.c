@@ -24,7 +24,7 @@ const Pb__DataSourceConfig implicit_names_config = {
 static bool meets_tasks(const char *name)
 {
     return str_eq(name, "linux.ftrace") || str_eq(name, "android.heapprofd") ||
-           str_eq(name, "linux.heap");
+           str_eq(name, "linux.heap") || str_eq(name, "linux.perf");
 }
 
 bool wants_implicit_names(const Pb__TraceConfig *config)

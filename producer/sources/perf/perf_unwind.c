@@ -104,12 +104,6 @@ static int find_program(char *ret, size_t size)
     return n > 0 && (size_t)n < size && access(ret, X_OK) == 0 ? 0 : -ENOENT;
 }
 
-bool perf_unwinder_is_there(void)
-{
-    char path[PATH_MAX + 16];
-    return find_program(path, sizeof(path)) == 0;
-}
-
 // Starts the unwinder without the recorder's environment and streams.
 static int spawn(int fd, pid_t *ret)
 {

@@ -35,9 +35,6 @@ struct perf_unwinder_env {
     uint64_t waiting_max; // bytes of stacks that wait
 };
 
-// Returns whether mmunwind is installed.
-bool perf_unwinder_is_there(void);
-
 int perf_unwinder_new(const struct perf_unwinder_env *env, struct perf_unwinder **ret,
                       struct err *err);
 struct perf_unwinder *perf_unwinder_free(struct perf_unwinder *unwinder); // returns NULL
