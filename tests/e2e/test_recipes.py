@@ -130,6 +130,7 @@ class Recipes(unittest.TestCase):
     @lib.needs_namespaces
     def test_a_container(self):
         """Mounts, pids and network of its own."""
+        lib.skip_in_chroot(self)
         code = ("import time\nwhile True:\n    kept = [bytes(5000) for _ in range(100)]\n"
                 "    sum(range(200000))\n    time.sleep(0.01)")
         outer = subprocess.Popen(["unshare", "--mount", "--pid", "--net", "--fork",
