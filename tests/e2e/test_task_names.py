@@ -8,6 +8,7 @@ import struct
 import unittest
 
 import lib
+import states
 from test_ftrace import FtraceCase, INSTANCES, config, events
 
 PR_SET_NAME = 15
@@ -146,6 +147,19 @@ class OtherNumbers(FtraceCase):
         n, of_others = done.stdout.split()[-1].split(",")
         self.assertGreater(int(n), 10, done.stderr)
         self.assertEqual(of_others, "0")
+
+    def test_instances_of_other_namespaces_stay(self):
+        """An instance that a recorder has just made, and has not opened yet."""
+        start = states.proc_text(os.getpid(), "stat").rpartition(")")[2].split()[19]
+        made = [INSTANCES / f"mmtrace-{os.getpid()}-{start}-{end}" for end in ("90", "90-1")]
+        for instance in made:
+            instance.mkdir()
+            self.addCleanup(lambda instance: instance.exists() and instance.rmdir(), instance)
+        file = self.dir / "switches.cfg"
+        file.write_text(config(events("sched/sched_switch"), duration_ms=100))
+        done = self.inside("record", "--no-verdict", "-c", file, "-o", self.trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([instance.exists() for instance in made], [True, True])
 
     def test_doctor_tells(self):
         self.assertRegex(self.inside("doctor").stdout, "PID namespace|root without")

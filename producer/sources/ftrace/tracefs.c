@@ -7,19 +7,22 @@
 //
 // Instances of our own also have the process in their name: mmtrace-PID-STARTTIME-N. By this name a
 // sweep finds instances whose journal is in another folder, or was never written, and looks up the
-// process. If the process only seems gone (another pid namespace), its open files prevent the
-// kernel from removing the instance.
+// process. In a PID namespace of its own, the name ends with -NAMESPACE. A sweep cannot look up the
+// process of another namespace: it removes the instance if the instance is old, unless the open
+// files of a process prevent this.
 #include "producer/sources/ftrace/tracefs.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -36,6 +39,7 @@
 #define MEMORY_TRIES    5
 #define CLOSING_TRIES   25
 #define PAUSE           (20 * NSEC_PER_MSEC)
+#define OLD_S           60 // a recorder opens files of its new instance long before
 
 static void undo_release(struct tracefs_undo *entry)
 {
@@ -126,16 +130,32 @@ static int read_restorable(const char *path, struct strbuf *ret)
 
 // -- processes --
 
-// Returns whether `name`, "PID-STARTTIME-N", belongs to a process that has ended, reaped or not.
-// False for names of another form.
-static bool is_of_the_dead(const char *proc, const char *name)
+static uint64_t own_namespace(const char *proc)
 {
-    unsigned long long pid, start;
+    return process_ids_are_of_kernel(proc) ? 0 : process_namespace(proc);
+}
+
+static bool is_old(const char *path)
+{
+    struct stat st;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return lstat(path, &st) == 0 && now.tv_sec - st.st_mtime > OLD_S;
+}
+
+// Returns whether the instance belongs to a process that has ended, reaped or not. `name` is the
+// part of `path` after the prefix. False for names of another form.
+static bool is_of_the_dead(const char *proc, const char *path, const char *name)
+{
+    unsigned long long pid, start, namespace = 0;
     unsigned n;
     char rest;
     struct process_life life;
-    if (sscanf(name, "%llu-%llu-%u%c", &pid, &start, &n, &rest) != 3)
+    if (sscanf(name, "%llu-%llu-%u%c", &pid, &start, &n, &rest) != 3 &&
+        sscanf(name, "%llu-%llu-%u-%llu%c", &pid, &start, &n, &namespace, &rest) != 4)
         return false;
+    if (namespace != own_namespace(proc))
+        return is_old(path);
     return pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) ||
            life.start_ticks != start || life.ended;
 }
@@ -311,12 +331,16 @@ static int make_instance(const char *path)
     return change_instance(path, true, ENOMEM, MEMORY_TRIES);
 }
 
-static int open_own_instance(struct tracefs *fs, uint64_t start, struct err *err)
+static int open_own_instance(struct tracefs *fs, const char *proc, uint64_t start, struct err *err)
 {
+    char suffix[32] = "";
+    uint64_t namespace = own_namespace(proc);
+    if (namespace)
+        snprintf(suffix, sizeof(suffix), "-%" PRIu64, namespace);
     for (unsigned n = 0; n < INSTANCES_MAX; n++) {
         CLEANUP(freep) char *path = NULL;
-        if (asprintf(&path, "%s/instances/" INSTANCE_PREFIX "%d-%llu-%u", fs->root, getpid(),
-                     (unsigned long long)start, n) < 0)
+        if (asprintf(&path, "%s/instances/" INSTANCE_PREFIX "%d-%llu-%u%s", fs->root, getpid(),
+                     (unsigned long long)start, n, suffix) < 0)
             return -ENOMEM;
         int r = make_instance(path);
         if (r == 0) {
@@ -362,7 +386,7 @@ int tracefs_open(const struct tracefs_options *options, struct tracefs *ret, str
             r = (fs.path = strdup(fs.root)) ? 0 : -ENOMEM;
         else
             r = options->instance ? open_named_instance(&fs, options->instance, err)
-                                  : open_own_instance(&fs, self.start_ticks, err);
+                                  : open_own_instance(&fs, options->proc, self.start_ticks, err);
     }
     if (r < 0) {
         tracefs_close(&fs, NULL);
@@ -504,7 +528,7 @@ static bool sweep_journal(const struct sweep *sweep, const char *path, const cha
 
 static bool sweep_instance(const struct sweep *sweep, const char *path, const char *process)
 {
-    if (!is_of_the_dead(sweep->proc, process) || rmdir(path) < 0)
+    if (!is_of_the_dead(sweep->proc, path, process) || rmdir(path) < 0)
         return false;
     log_info(sweep->log,
              "ftrace: removed instance " INSTANCE_PREFIX "%s, left by a process that is gone",
