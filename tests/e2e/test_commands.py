@@ -527,7 +527,7 @@ class WithDaemon(ServiceTests, Commands):
         """A line tells of the missing part once the session is made; the exit code tells at the
         end. The trace is kept."""
         self.config(LEFT_OUT)
-        lines = rf"^mmtrace: {WHY}\n(.*\n)*mmtrace: trace: .*nothing lost\n(.*\n)*mmtrace: {WHY}\n$"
+        lines = rf"^mmtrace: {WHY}\n(.*\n)*mmtrace: trace: .*(lost|late)\n(.*\n)*mmtrace: {WHY}\n$"
         self.fail_with(1, lines, "record", "-c", "config", "-o", "trace", "-t", "500ms")
         self.assertGreater(self.n_vmstats("trace"), 0)
         self.assertRegex(self.service.log(), rf"mmtrace\[\d+\]: {WHY}\n")

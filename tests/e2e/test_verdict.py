@@ -363,7 +363,7 @@ class Record(Case):
         done = lib.run(lib.MMTRACE, "record", "-c", "config", "-o", "trace", cwd=self.dir,
                        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"lost\n  (Quiet|kswapd|Memory|no verdict yet)")
+        self.assertRegex(done.stderr, r"(lost|late)\n  (Quiet|kswapd|Memory|no verdict yet)")
 
 
 HOG = """
