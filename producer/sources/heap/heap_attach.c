@@ -7,14 +7,13 @@
 // A helper that does not answer in time hangs in a file system of its process's owner. It is
 // killed, and nothing waits for its end: a thread that it may have borrowed goes on by itself.
 #include "producer/sources/heap/heap_attach.h"
-#include "producer/ground/self_guard.h"
+#include "producer/ground/helper_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,34 +70,6 @@ nsec_t heap_attach_first(const struct heap_attach *attach)
     return attach->first;
 }
 
-// Starts the helper in a session of its own, without the priority of the recorder's session.
-static int spawn(const char *file, char *const *argv, int fd, pid_t *ret, struct err *err)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int r = -posix_spawn_file_actions_init(&actions);
-    if (r < 0)
-        return err_errno(err, r, "%s", file);
-    r = -posix_spawnattr_init(&attributes);
-    if (r < 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return err_errno(err, r, "%s", file);
-    }
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    // A hanging helper must not block readers that wait for the end of the recorder's streams.
-    for (int std = 0; std < 3 && r == 0; std++)
-        r = -posix_spawn_file_actions_addopen(&actions, std, "/dev/null", O_RDWR, 0);
-    if (r == 0 && fd >= 0)
-        r = -posix_spawn_file_actions_adddup2(&actions, fd, ATTACH_SOCKET_FD);
-    if (r == 0)
-        r = -posix_spawn(ret, file, &actions, &attributes, argv, environ);
-    if (r == 0)
-        self_guard_release(*ret);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return r < 0 ? err_errno(err, r, "%s", file) : 0;
-}
-
 // `argument`: the options of a VM's agent, or the mode of a native program's helper.
 static int spawn_helper(bool is_java, int32_t pid, const char *argument, int fd, pid_t *ret,
                         struct err *err)
@@ -114,7 +85,8 @@ static int spawn_helper(bool is_java, int32_t pid, const char *argument, int fd,
              is_java ? HEAP_ATTACH_JAVA_HELPER : HEAP_ATTACH_HELPER);
     snprintf(number, sizeof(number), "%d", pid);
     char *const argv[] = {helper, number, library, (char *)(uintptr_t)argument, NULL};
-    return spawn(helper, argv, fd, ret, err);
+    r = helper_program_start(helper, argv, environ, fd, ATTACH_SOCKET_FD, ret);
+    return r < 0 ? err_errno(err, r, "%s", helper) : 0;
 }
 
 static int receive_answer(int fd, int flags, struct attach_answer *ret, int *ret_fd)

@@ -15,7 +15,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,15 +30,15 @@
 #include "common/map.h"
 #include "common/str.h"
 #include "common/unix_socket.h"
+#include "producer/ground/helper_program.h"
 #include "producer/ground/loop.h"
-#include "producer/ground/self_guard.h"
 #include "producer/sources/heap/heap_library.h"
 #include "producer/sources/heap/names_job.h"
 
 #define PROGRAM     "mmunwind"
 #define PLACES_MIN  16
 #define PLACES_MAX  256
-#define FLYING_MAX  2
+#define SENT_MAX    2
 #define CALLS_MAX   64
 #define TABLES_WAIT NSEC_PER_SEC // for the tables of a stack
 #define TABLES_TIME (10 * NSEC_PER_SEC)
@@ -76,7 +75,7 @@ struct perf_unwinder {
     struct loop_io *io;
     struct place *places; // owned
     size_t n_places;
-    uint64_t first, flying, end; // the oldest stack, the first unsent stack, the next new stack
+    uint64_t first, unsent, end; // the oldest stack, the first unsent stack, the next new stack
     uint8_t *states;             // owned; of files
     size_t n_states;
     struct tables_call *calls[CALLS_MAX];
@@ -104,34 +103,14 @@ static int find_program(char *ret, size_t size)
     return n > 0 && (size_t)n < size && access(ret, X_OK) == 0 ? 0 : -ENOENT;
 }
 
-// Starts the unwinder without the recorder's environment and streams.
+// Starts the unwinder without the recorder's environment.
 static int spawn(int fd, pid_t *ret)
 {
     char path[PATH_MAX + 16];
     static char name[] = PROGRAM;
     char *const argv[] = {name, NULL}, *const no_variables[] = {NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     int r = find_program(path, sizeof(path));
-    if (r < 0 || (r = -posix_spawn_file_actions_init(&actions)) < 0)
-        return r;
-    r = -posix_spawnattr_init(&attributes);
-    if (r < 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return r;
-    }
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    for (int std = 0; std < 3 && r == 0; std++)
-        r = -posix_spawn_file_actions_addopen(&actions, std, "/dev/null", O_RDWR, 0);
-    if (r == 0)
-        r = -posix_spawn_file_actions_adddup2(&actions, fd, UNWIND_SOCKET_FD);
-    if (r == 0)
-        r = -posix_spawn(ret, path, &actions, &attributes, argv, no_variables);
-    if (r == 0)
-        self_guard_release(*ret);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return r;
+    return r < 0 ? r : helper_program_start(path, argv, no_variables, fd, UNWIND_SOCKET_FD, ret);
 }
 
 static void answer_ready(void *userdata);
@@ -180,7 +159,7 @@ static void end_program(struct perf_unwinder *u)
 {
     u->io = loop_remove_io(u->io);
     u->fd = close_fd(u->fd);
-    u->first = u->flying = u->end;
+    u->first = u->unsent = u->end;
     if (u->pid > 0) {
         kill(u->pid, SIGKILL); // it owns nothing that could be left behind
         waitpid(u->pid, NULL, 0);
@@ -351,15 +330,15 @@ static bool has_tables(struct perf_unwinder *u, const struct unwind_sample *samp
 
 static void send_next(struct perf_unwinder *u)
 {
-    while (u->fd >= 0 && u->flying < u->end && u->flying - u->first < FLYING_MAX) {
-        struct place *place = place_of(u, u->flying);
+    while (u->fd >= 0 && u->unsent < u->end && u->unsent - u->first < SENT_MAX) {
+        struct place *place = place_of(u, u->unsent);
         if (!has_tables(u, (const struct unwind_sample *)place->message) &&
             nsec_now(CLOCK_MONOTONIC) < place->deadline)
             return;
         int r = unix_socket_send(u->fd, place->message, place->size, -1, MSG_NOSIGNAL);
         if (r < 0)
             return; // full: after the next answer; otherwise its end is read
-        u->flying++;
+        u->unsent++;
     }
 }
 
@@ -374,7 +353,7 @@ static bool is_blamed(const struct perf_unwinder *u, uint64_t payer)
 // The unwinder has ended, or does not do as it should.
 static void begin_anew(struct perf_unwinder *u)
 {
-    bool has_stack = u->first < u->flying;
+    bool has_stack = u->first < u->unsent;
     uint64_t payer = has_stack ? place_of(u, u->first)->payer : 0;
     end_program(u);
     if (has_stack && !is_blamed(u, payer) && u->n_blamed < STARTS_MAX)
@@ -427,7 +406,7 @@ static bool receive_answer(struct perf_unwinder *u)
                   : unix_socket_receive(u->fd, &answer, sizeof(answer), MSG_DONTWAIT, &passed_fd);
     if (size == -EAGAIN || size == -EINTR)
         return false;
-    bool is_right = size >= (int64_t)head && u->first < u->flying &&
+    bool is_right = size >= (int64_t)head && u->first < u->unsent &&
                     answer.n <= UNWIND_FRAMES_MAX &&
                     size == (int64_t)(head + answer.n * sizeof(answer.frames[0])) &&
                     answer.number == place_of(u, u->first)->number;
@@ -529,9 +508,9 @@ void perf_unwinder_settle(struct perf_unwinder *u, nsec_t deadline)
         if (left <= 0)
             return;
         send_next(u);
-        if (u->flying == u->first) { // waits for tables, unless the unwinder has ended
+        if (u->unsent == u->first) { // waits for tables, unless the unwinder has ended
             bool is_idle = foreign_helper_settle(u->env.helper, deadline) && !receive_answer(u);
-            if (is_idle && u->flying == u->first)
+            if (is_idle && u->unsent == u->first)
                 nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
             continue;
         }
