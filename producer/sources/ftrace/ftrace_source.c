@@ -48,8 +48,8 @@
 
 struct ftrace_source {
     struct source_env env;
-    struct pid_feed
-        unheard; // takes the place of env.pids where pids of events are not those of /proc
+    // Takes the place of env.pids where pids of events are not those of /proc: nobody listens.
+    struct pid_feed unheard;
     const Pb__FtraceConfig *config; // borrowed
     struct event_set events;
     struct kernel_symbols symbols;

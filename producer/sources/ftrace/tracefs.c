@@ -130,6 +130,12 @@ static int read_restorable(const char *path, struct strbuf *ret)
 
 // -- processes --
 
+struct sweep {
+    const char *root, *proc;
+    uint64_t namespace; // of `proc`
+    const struct log *log;
+};
+
 static uint64_t own_namespace(const char *proc)
 {
     return process_ids_are_of_kernel(proc) ? 0 : process_namespace(proc);
@@ -145,7 +151,7 @@ static bool is_old(const char *path)
 
 // Returns whether the instance belongs to a process that has ended, reaped or not. `name` is the
 // part of `path` after the prefix. False for names of another form.
-static bool is_of_the_dead(const char *proc, const char *path, const char *name)
+static bool is_of_the_dead(const struct sweep *sweep, const char *path, const char *name)
 {
     unsigned long long pid, start, namespace = 0;
     unsigned n;
@@ -154,9 +160,9 @@ static bool is_of_the_dead(const char *proc, const char *path, const char *name)
     if (sscanf(name, "%llu-%llu-%u%c", &pid, &start, &n, &rest) != 3 &&
         sscanf(name, "%llu-%llu-%u-%llu%c", &pid, &start, &n, &namespace, &rest) != 4)
         return false;
-    if (namespace != own_namespace(proc))
+    if (namespace != sweep->namespace)
         return is_old(path);
-    return pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) ||
+    return pid > INT32_MAX || !process_life_read(sweep->proc, (pid_t)pid, &life) ||
            life.start_ticks != start || life.ended;
 }
 
@@ -501,11 +507,6 @@ static int parse_journal(const struct strbuf *text, struct tracefs_undos *ret)
     return 0;
 }
 
-struct sweep {
-    const char *root, *proc;
-    const struct log *log;
-};
-
 // Returns true if the object of `process` at `path` was removed.
 typedef bool (*sweep_func)(const struct sweep *sweep, const char *path, const char *process);
 
@@ -528,7 +529,7 @@ static bool sweep_journal(const struct sweep *sweep, const char *path, const cha
 
 static bool sweep_instance(const struct sweep *sweep, const char *path, const char *process)
 {
-    if (!is_of_the_dead(sweep->proc, path, process) || rmdir(path) < 0)
+    if (!is_of_the_dead(sweep, path, process) || rmdir(path) < 0)
         return false;
     log_info(sweep->log,
              "ftrace: removed instance " INSTANCE_PREFIX "%s, left by a process that is gone",
@@ -558,7 +559,8 @@ static unsigned sweep_folder(const struct sweep *sweep, const char *folder, cons
 unsigned tracefs_sweep(const char *root, const char *proc, const char *state_dir,
                        const struct log *log)
 {
-    const struct sweep sweep = {.root = root, .proc = proc, .log = log};
+    const struct sweep sweep = {
+        .root = root, .proc = proc, .namespace = own_namespace(proc), .log = log};
     CLEANUP(freep) char *instances = join(root, "instances");
     unsigned n = sweep_folder(&sweep, state_dir ? state_dir : TRACEFS_STATE_DIR, JOURNAL_PREFIX,
                               sweep_journal);
