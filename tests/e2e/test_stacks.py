@@ -20,6 +20,8 @@ from lib import BUILD, MMSQL, MMTRACE, needs_root, needs_tracefs, run
 TRUTH = BUILD / "tests" / "tools" / "stack_truth"
 
 UNWINDER = BUILD / "producer" / "agents" / "heap" / "mmunwind"
+NO_UNWINDER = ("mmunwind is not in this build: needs x86-64 and libunwind, which "
+               "scripts/install-deps installs, and a new configuration")
 DEEP = r"""
 #include <time.h>
 static volatile unsigned sum;
@@ -152,7 +154,7 @@ class Stacks(unittest.TestCase):
         return program
 
     @lib.needs_program("cc")
-    @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
+    @unittest.skipUnless(UNWINDER.exists(), NO_UNWINDER)
     def test_stacks_without_frame_pointers(self):
         calls = "\n".join(
             f"CALL(deep_{i:02}, deep_{i + 1:02}, {8 * i})" for i in range(11, 0, -1))
@@ -184,7 +186,7 @@ class Stacks(unittest.TestCase):
             self.assertGreater(errors.get("unwind_info", 0), 0, errors)
 
     @lib.needs_program("cc")
-    @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
+    @unittest.skipUnless(UNWINDER.exists(), NO_UNWINDER)
     def test_tables_without_end(self):
         """The rule of a frame is an expression that jumps back to its beginning."""
         program = self.build(DEEP.replace("CLOCKS_PER_SEC / 2", "CLOCKS_PER_SEC").replace(
@@ -194,7 +196,7 @@ class Stacks(unittest.TestCase):
         self.assertIn("the unwinder has failed at a stack of user 0", answer.stderr)
         self.assertGreater(with_function(folded(self.trace, "--of", "cpu"), "deep_12"), 0)
 
-    @unittest.skipUnless(UNWINDER.exists(), "mmunwind is not in this build")
+    @unittest.skipUnless(UNWINDER.exists(), NO_UNWINDER)
     def test_an_unwinder_that_ends(self):
         with lib.Popen([TRUTH, "burn", "30"]) as program, lib.Popen(
                 [MMTRACE, "cpu", "--call-graph", "dwarf", "-p", str(program.pid), "-o", self.trace],

@@ -18,8 +18,8 @@ import unittest
 import states
 import strangers
 from strangers import UID
-from lib import (BUILD, MMSQL, MMTRACE, decode, hides_tmp, long_test, needs_program, needs_root,
-                 of_kind, run, wait_for)
+from lib import (BUILD, MMSQL, MMTRACE, decode, hides_tmp, needs_program, needs_root, of_kind, run,
+                 wait_for)
 from test_heap import LIBRARY, TRUTH
 
 ALONE = "its recorders profile the program of other tests, heap_truth, too"
@@ -431,7 +431,8 @@ class Clients(Strangers):
     def test_descriptors_that_linger(self):
         self.check_lingering()
 
-    @long_test  # fails at times: docs/threat-model.md has the open case
+    @unittest.skipUnless(os.environ.get("MMTRACE_LONG") == "1",
+                         "an open case of docs/threat-model.md: ./check --long runs it")
     @needs_program("cc")
     def test_descriptors_that_linger_before_linux_6_16(self):
         self.recorder_env = {**self.env, "LD_PRELOAD": str(strangers.old_kernel(self))}
