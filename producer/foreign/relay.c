@@ -15,8 +15,13 @@
 // A relay outlives its client as long as the service writes into the pipe.
 //
 // A refused connection may have unread descriptors, too. A closer receives the connections of one
-// user and closes them. Many refusals cost one process, which counts for the user. The closer ends
-// when it is idle.
+// user and closes them. Many refusals cost one process, which counts for the user. The service ends
+// a closer that is idle, and kills one that hangs.
+//
+// Invariant: the service is never the last holder of a connection: the last close() is the one that
+// blocks. Therefore a closer holds a connection until the service's next message, which the service
+// sends after its own close(). Until then a closer must not end: only the service ends it, which
+// does so at no time between the two. A relay waits for the service's close() before it begins.
 #include "producer/foreign/relay.h"
 
 #include <errno.h>
@@ -26,6 +31,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,7 +52,7 @@
 // Killed closers that have not ended count.
 #define CLOSERS_EACH_MAX 4
 #define CLOSERS_ALL_MAX  32
-#define CLOSER_IDLE_MS   10000
+#define CLOSER_IDLE      (10 * NSEC_PER_SEC)
 #define UNCLOSED_MAX     64
 #define UID_OF_REST      ((uid_t)-1)
 
@@ -236,39 +242,48 @@ static void keep_only(int *a, int *b)
             close(fd);
 }
 
-static void enter(int *a, int *b)
+static void enter_sandbox(void)
 {
-    signal(SIGALRM, SIG_DFL);
-    sigset_t alarms;
-    sigemptyset(&alarms);
-    sigaddset(&alarms, SIGALRM);
-    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // all other signals stay blocked, as in the service
-    keep_only(a, b);
     int r = sandbox_shuffles();
     if (r < 0 && !sandbox_is_unavailable(r))
         _exit(0);
 }
 
+// The kernel kills a closer that hangs when the service has ended. It has no alarm: an alarm could
+// end it between the service's message and the service's close().
 static void closer_main(int fd, int none)
 {
-    enter(&fd, &none);
+    int held_fd = -1;
+    keep_only(&fd, &none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    enter_sandbox();
     for (;;) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         char byte;
         int passed_fd = -1;
-        alarm(0);
-        if (poll(&wait, 1, CLOSER_IDLE_MS) <= 0)
-            _exit(0);
-        alarm(STUCK_S);
+        if (poll(&wait, 1, -1) < 0)
+            continue;
         if (unix_socket_receive(fd, &byte, sizeof(byte), MSG_DONTWAIT, &passed_fd) <= 0)
             _exit(0);
-        close_fd(passed_fd);
+        close_fd(held_fd);
+        held_fd = passed_fd;
     }
 }
 
 static void relay_main(int client_fd, int service_fd)
 {
-    enter(&client_fd, &service_fd);
+    struct pollfd wait = {.fd = service_fd, .events = POLLIN};
+    char byte;
+    poll(&wait, 1, STUCK_S * 1000);
+    if (recv(service_fd, &byte, sizeof(byte), MSG_DONTWAIT) != sizeof(byte))
+        _exit(0);
+    signal(SIGALRM, SIG_DFL);
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL); // all other signals stay blocked, as in the service
+    keep_only(&client_fd, &service_fd);
+    enter_sandbox();
     work.in = (struct way){.from = client_fd, .to = service_fd};
     work.out = (struct way){.from = service_fd, .to = client_fd};
     work.pipe_fd = work.file_fd = work.passed_fd = -1;
@@ -284,7 +299,8 @@ struct relay {
     uid_t uid;
     int pid_fd; // owned; -1: the kernel has no pidfds
     bool is_closer;
-    int closer_fd; // owned: the closer's socket, for connections to close; -1: none
+    int closer_fd;    // owned: the closer's socket, for connections to close; -1: it is to end
+    nsec_t last_used; // a closer; CLOCK_BOOTTIME
     struct loop_io *io;
     struct relays *relays; // borrowed
     struct relay *next;
@@ -296,21 +312,13 @@ struct unclosed {
 };
 
 struct relays {
-    struct loop *loop;                      // borrowed
+    struct loop *loop; // borrowed
+    struct loop_timer *timer;
+    bool timer_runs;                        // while there are closers
     struct relay *first;                    // owned
     struct unclosed unclosed[UNCLOSED_MAX]; // waiting for a closer
     size_t n_unclosed;
 };
-
-int relays_new(struct loop *loop, struct relays **ret)
-{
-    struct relays *relays = calloc(1, sizeof(*relays));
-    if (!relays)
-        return -ENOMEM;
-    relays->loop = loop;
-    *ret = relays;
-    return 0;
-}
 
 static void relay_forget(struct relay **at)
 {
@@ -377,6 +385,41 @@ static int start_process(struct relays *relays, uid_t uid, void (*child)(int a, 
     return 0;
 }
 
+// Ends closers that are idle, and kills those that hang.
+static void look_at_closers(void *userdata)
+{
+    struct relays *relays = userdata;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    size_t n_left = 0;
+    reap(relays);
+    for (struct relay *relay = relays->first; relay; relay = relay->next) {
+        if (!relay->is_closer)
+            continue;
+        n_left++;
+        if (now >= relay->last_used + CLOSER_IDLE)
+            relay->closer_fd = close_fd(relay->closer_fd);
+        if (now >= relay->last_used + CLOSER_IDLE + STUCK_S * NSEC_PER_SEC)
+            kill(relay->pid, SIGKILL);
+    }
+    relays->timer_runs = n_left > 0;
+    if (!relays->timer_runs)
+        loop_set_timer(relays->timer, NSEC_MAX, 0);
+}
+
+int relays_new(struct loop *loop, struct relays **ret)
+{
+    struct relays *relays = calloc(1, sizeof(*relays));
+    if (!relays)
+        return -ENOMEM;
+    relays->loop = loop;
+    int r = loop_add_timer(loop, NSEC_MAX, 0, look_at_closers, relays, &relays->timer);
+    if (r < 0)
+        free(relays);
+    else
+        *ret = relays;
+    return r;
+}
+
 int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
 {
     int ends[2];
@@ -398,22 +441,35 @@ int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
         relays_close_socket(relays, fd, uid);
         return r;
     }
-    close_fd(fd); // the relay holds the socket too
+    close_fd(fd); // the relay holds the socket too, and begins now
+    (void)!send(ends[0], "", 1, MSG_NOSIGNAL);
     *ret_fd = ends[0];
     return 0;
 }
 
-// Passes a socket to the user's closer. A closer that takes no more sockets is killed: its end
-// closes all its sockets.
+// The end of a closer closes all its sockets.
+static void kill_closer(struct relay *closer)
+{
+    kill(closer->pid, SIGKILL);
+    closer->closer_fd = close_fd(closer->closer_fd);
+}
+
+// Passes a socket to the user's closer, and closes it here. A closer that takes no more sockets is
+// killed.
 static bool pass_to_closer(struct relays *relays, int fd, uid_t uid)
 {
     for (struct relay *relay = relays->first; relay; relay = relay->next) {
         if (relay->closer_fd < 0 || relay->uid != uid)
             continue;
-        if (unix_socket_send(relay->closer_fd, "", 1, fd, MSG_DONTWAIT) == 0)
-            return true;
-        kill(relay->pid, SIGKILL);
-        relay->closer_fd = close_fd(relay->closer_fd);
+        relay->last_used = nsec_now(CLOCK_BOOTTIME);
+        if (unix_socket_send(relay->closer_fd, "", 1, fd, MSG_DONTWAIT) < 0) {
+            kill_closer(relay);
+            continue;
+        }
+        close_fd(fd);
+        if (unix_socket_send(relay->closer_fd, "", 1, -1, MSG_DONTWAIT) < 0)
+            kill_closer(relay);
+        return true;
     }
     return false;
 }
@@ -432,6 +488,10 @@ static bool start_closer(struct relays *relays, uid_t uid)
     }
     relay->is_closer = true;
     relay->closer_fd = ends[0];
+    relay->last_used = nsec_now(CLOCK_BOOTTIME);
+    if (!relays->timer_runs)
+        loop_set_timer(relays->timer, relay->last_used + CLOSER_IDLE, CLOSER_IDLE);
+    relays->timer_runs = true;
     return true;
 }
 
@@ -445,11 +505,8 @@ static bool start_closer_within_limits(struct relays *relays, uid_t uid)
 
 static bool close_socket(struct relays *relays, int fd, uid_t uid)
 {
-    if (!pass_to_closer(relays, fd, uid) &&
-        (!start_closer_within_limits(relays, uid) || !pass_to_closer(relays, fd, uid)))
-        return false;
-    close_fd(fd); // the closer holds the socket too
-    return true;
+    return pass_to_closer(relays, fd, uid) ||
+           (start_closer_within_limits(relays, uid) && pass_to_closer(relays, fd, uid));
 }
 
 // Passes the unclosed sockets to a closer, whatever the limits say. Otherwise the service would
@@ -459,9 +516,8 @@ static void close_rest(struct relays *relays)
 {
     for (size_t i = 0; i < relays->n_unclosed; i++) {
         int fd = relays->unclosed[i].fd;
-        if (pass_to_closer(relays, fd, UID_OF_REST) ||
-            (start_closer(relays, UID_OF_REST) && pass_to_closer(relays, fd, UID_OF_REST)))
-            close_fd(fd);
+        if (!pass_to_closer(relays, fd, UID_OF_REST) && start_closer(relays, UID_OF_REST))
+            pass_to_closer(relays, fd, UID_OF_REST);
     }
 }
 
@@ -473,6 +529,7 @@ struct relays *relays_free(struct relays *relays)
     reap(relays);
     while (relays->first)
         relay_forget(&relays->first);
+    loop_remove_timer(relays->timer);
     free(relays);
     return NULL;
 }

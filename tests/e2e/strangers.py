@@ -267,6 +267,7 @@ def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(fie
 
 OLD_KERNEL = """
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -282,12 +283,20 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
         return errno = ENOPROTOOPT, -1;
     return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
 }
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t n = syscall(SYS_sendmsg, fd, message, flags);
+    if (n > 0 && message->msg_controllen > 0)
+        poll(0, 0, 20);
+    return n;
+}
 """
 
 
 def old_kernel(test):
     """A library that is to be preloaded: the kernel then cannot refuse descriptors, as before Linux
-    6.16. The test needs a compiler (lib.needs_program("cc"))."""
+    6.16. A sender of a descriptor gets no processor for a moment: the receiver is done before the
+    sender goes on. The test needs a compiler (lib.needs_program("cc"))."""
     if lib.is_sanitized():
         test.skipTest("a sanitizer wants to be loaded first")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-old-"))

@@ -431,8 +431,6 @@ class Clients(Strangers):
     def test_descriptors_that_linger(self):
         self.check_lingering()
 
-    @unittest.skipUnless(os.environ.get("MMTRACE_LONG") == "1",
-                         "an open case of docs/threat-model.md: ./check --long runs it")
     @needs_program("cc")
     def test_descriptors_that_linger_before_linux_6_16(self):
         self.recorder_env = {**self.env, "LD_PRELOAD": str(strangers.old_kernel(self))}
