@@ -7,9 +7,9 @@ Without arguments every step runs. NAME picks steps (see --list), or single test
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
 --fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
 Several files of end-to-end tests run at a time, --jobs N of them (default: one more than there are
-processors, 4 at most); --times prints how long each took. Builds stay in build-check/ and are used
-again. The last line is 'N passed, N failed', with ', N skipped' where something was; the exit
-code is 1 when something failed.
+processors, 4 at most); --times prints the time and the processor time of each. Builds stay in
+build-check/ and are used again. The last line is 'N passed, N failed', with ', N skipped' where
+something was; the exit code is 1 when something failed.
 """
 import collections
 import concurrent.futures
@@ -210,7 +210,7 @@ def meson_tests(step, directory, suite, only=(), env=None):
 
 def python_file(file, directory, is_long):
     """Run one tests/e2e/test_*.py, as root where that is possible: (exit code, output, rows,
-    seconds)."""
+    seconds, seconds of processor time)."""
     started = time.monotonic()
     env = {"MMTRACE_BUILD": str(directory), "MMTRACE_LONG": str(int(is_long)),
            "AARCH64_ROOT": os.environ.get("AARCH64_ROOT", str(AARCH64_ROOT))}
@@ -222,8 +222,9 @@ def python_file(file, directory, is_long):
             argv = ["sudo", "-n", "env", f"CI={str(CI).lower()}", "PYTHONDONTWRITEBYTECODE=1",
                     *settings, *argv]
         code, output = run(argv, env=env, timeout_s=FILE_TIMEOUT_S[is_long])
-        rows = json.loads(result.read_text()) if result.exists() else []
-    return code, output, rows, time.monotonic() - started
+        found = json.loads(result.read_text()) if result.exists() else {}
+    return (code, output, found.get("tests", []), time.monotonic() - started,
+            found.get("processor_s", 0))
 
 
 def runs_alone(file):
@@ -261,7 +262,7 @@ def python_tests(step, directory, only, options):
     for file in alone:
         results[file] = python_file(file, directory, options.long)
     for file in files:
-        code, output, rows, seconds = results[file]
+        code, output, rows, seconds, processor_s = results[file]
         for name, outcome, text in rows:
             if outcome == "passed":
                 step.ok()
@@ -274,7 +275,7 @@ def python_tests(step, directory, only, options):
         if code not in (0, 1) or not rows or (code == 1 and all(r[1] != "failed" for r in rows)):
             step.fail(f"e2e/{file.name}", tail(output))
         if options.times:
-            print(f"     {seconds:6.1f} s {file.name}")
+            print(f"     {seconds:6.1f} s {processor_s:6.1f} s of processor time {file.name}")
 
 
 def golden(step, directory):

@@ -3,8 +3,9 @@
 
 usage: run_unittests.py TEST_FILE RESULT_JSON
 
-RESULT_JSON is a list of [name, "passed" | "failed" | "skipped", text]. It is rewritten after every
-test, so that a run that is killed leaves the results until then.
+RESULT_JSON has the key tests, a list of [name, "passed" | "failed" | "skipped", text], and the key
+processor_s, the processor time of the tests and of the programs that they waited for. The file is
+rewritten after every test, so that a run that is killed leaves the results until then.
 
 Tests of root run programs of this checkout as other users. In a folder that only root may enter,
 such as /root, other users do not reach the programs: a test that fails for this reason is skipped,
@@ -14,6 +15,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import resource
 import stat
 import sys
 import unittest
@@ -38,7 +40,9 @@ class Recorder(unittest.TestResult):
 
     def add(self, test, outcome, text=""):
         self.rows.append([test.id(), outcome, text])
-        self.path.write_text(json.dumps(self.rows))
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        seconds = sum(times.ru_utime + times.ru_stime for times in used)
+        self.path.write_text(json.dumps({"tests": self.rows, "processor_s": seconds}))
 
     def addSuccess(self, test):
         self.add(test, "passed")
