@@ -13,10 +13,10 @@
 
 // The origin of a subject's `resident`.
 enum probe_origin {
-    PROBE_NONE,    // none: every entry counts as covered as a whole
+    PROBE_NONE,    // no origin: every entry counts as covered as a whole
     PROBE_CACHE,   // the page cache, now
     PROBE_PINLIST, // a pinlist
-    PROBE_UNKNOWN, // the kernel does not tell this user
+    PROBE_UNKNOWN, // the kernel refuses this user the answer
 };
 
 // The plan of an examination. All members are borrowed.
