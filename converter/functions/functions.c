@@ -28,6 +28,10 @@ const struct function_doc function_docs[] = {
     {"EXTRACT_METADATA(name)", "a value of the table metadata; also: EXTRACT_METADATA_FOR_MACHINE, "
                                "_FOR_TRACE(id, name)"},
     {"TO_FTRACE(id)", "a kernel event as the line of text that systrace has"},
+    {"CONCAT(value, ...), CONCAT_WS(separator, value, ...)",
+     "the values, except NULL, as one text; also where SQLite is older than 3.44"},
+    {"OCTET_LENGTH(value), UNISTR(text), UNISTR_QUOTE(value)",
+     "number of bytes; the text of \\uXXXX; a value as SQL without control characters"},
     {"BASE64_ENCODE(bytes), BASE64_DECODE(text)", "base64"},
     {"SLICE_IS_ANCESTOR(a, b)", "1 if slice a is around slice b"},
     {"ANCESTOR_SLICE(id), DESCENDANT_SLICE(id)", "table: the slices around a slice; inside it"},
@@ -90,7 +94,7 @@ int functions_register(sqlite3 *handle)
         text_functions_register,   encoding_functions_register, regexp_functions_register,
         math_functions_register,   clock_functions_register,    query_functions_register,
         window_functions_register, args_functions_register,     package_functions_register,
-        ftrace_functions_register,
+        ftrace_functions_register, newer_functions_register,
     };
     int code = SQLITE_OK;
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)

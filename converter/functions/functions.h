@@ -74,3 +74,4 @@ int window_functions_register(sqlite3 *handle);
 int args_functions_register(sqlite3 *handle);
 int package_functions_register(sqlite3 *handle);
 int table_info_register(sqlite3 *handle);
+int newer_functions_register(sqlite3 *handle);

@@ -275,6 +275,7 @@ int table_functions_register(sqlite3 *handle)
         annotated_stack_register,
         flame_functions_register,
         args_table_register,
+        sorted_aggregate_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)
         code = families[i](handle);

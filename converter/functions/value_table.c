@@ -25,7 +25,8 @@ struct value_table *value_table_new(int n_columns, const char *const *names)
     }
     table->n_columns = n_columns;
     for (int i = 0; i < n_columns; i++)
-        sqlite3_snprintf(sizeof(table->columns[i].name), table->columns[i].name, "%s", names[i]);
+        sqlite3_snprintf(sizeof(table->columns[i].name), table->columns[i].name, "%s",
+                         names ? names[i] : "");
     return table;
 }
 

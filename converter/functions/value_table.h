@@ -42,7 +42,8 @@ struct value_table {
     bool failed;           // memory ran out: nothing was added since
 };
 
-// NULL: out of memory. All columns are NULL until values are added.
+// NULL: out of memory. All columns are NULL until values are added. Without `names` the columns
+// have no names yet.
 struct value_table *value_table_new(int n_columns, const char *const *names);
 void value_table_free(void *table); // a destructor for SQLite
 
@@ -104,6 +105,7 @@ int profile_function_register(sqlite3 *handle);
 int slice_layout_register(sqlite3 *handle);
 int flow_functions_register(sqlite3 *handle);
 int annotated_stack_register(sqlite3 *handle);
+int sorted_aggregate_register(sqlite3 *handle);
 int flame_functions_register(sqlite3 *handle);
 
 // Aggregates pass on a pointer with a type, which only functions of this folder understand.

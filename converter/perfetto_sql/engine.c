@@ -304,6 +304,8 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
         return 1;
     if (r == 0)
         r = row_numbers_replace(&rope);
+    if (r == 0)
+        r = newer_sql_replace(&rope, sqlite3_libversion_number());
     if (r == 0 && sql_blanks_skip(rope.sql.text, rope.sql.text + rope.sql.size) <
                       rope.sql.text + rope.sql.size)
         r = rope_run(engine, &rope, ret);

@@ -109,3 +109,7 @@ bool prelude_has(struct sql_engine *engine, const struct sql_definition *definit
 // row_numbers.c: replaces the column _auto_id, the row's number from 0, by what SQLite has. 0 or
 // -ENOMEM.
 int row_numbers_replace(struct sql_rope *rope);
+
+// newer_sql.c: replaces SQL that only newer versions of SQLite have. `version` is that of SQLite as
+// a number (3.44.0 is 3044000). 0 or -ENOMEM.
+int newer_sql_replace(struct sql_rope *rope, int version);

@@ -150,6 +150,41 @@ class Language(test_query.Case):
                           ("median('x')", "not a finite number")):
             self.assertIn(why, self.ask(f"SELECT {call} {values}", code=1), call)
 
+    def test_sql_of_a_newer_sqlite(self):
+        rows = "FROM (SELECT 'b' x, 1 y UNION ALL SELECT 'a', 3 UNION ALL SELECT 'B', NULL) "
+        for column, want in (
+                ("group_concat(x, '' ORDER BY x)", "Bab"),
+                ("string_agg(x, '-' ORDER BY y DESC)", "a-b-B"),
+                ("group_concat(x, '' ORDER BY y NULLS LAST) FILTER (WHERE x != 'a')", "bB"),
+                ("group_concat(x, '' ORDER BY x COLLATE NOCASE DESC, y)", "Bba"),
+                ("group_concat(DISTINCT upper(x) ORDER BY upper(x) DESC)", '"B,A"'),
+                ("json_group_array(json_array(x) ORDER BY x)", '"[[""B""],[""a""],[""b""]]"'),
+                ("count(x ORDER BY x)", "3"),
+                ("json(jsonb_group_array(y))", '"[1,3,null]"')):
+            self.assertEqual(self.ask(f"SELECT {column} AS v {rows}"), f"v\n{want}\n", column)
+        self.assertEqual(
+            self.ask(f"SELECT json_group_array(x ORDER BY x), 1_000 AS n {rows} WHERE 0"),
+            "json_group_array(x ORDER BY x),n\n[],1000\n")
+        self.assertEqual(
+            self.ask("CREATE PERFETTO FUNCTION f(n LONG) RETURNS STRING AS SELECT group_concat("
+                     f"x, '' ORDER BY y) {rows} WHERE y < $n; SELECT f(9) AS a, f(2) AS b"),
+            "a,b\nba,b\n")
+        self.assertIn("abs", self.ask(f"SELECT abs(y ORDER BY x) {rows}", code=1))
+
+    def test_functions_of_a_newer_sqlite(self):
+        for call, want in (
+                ("concat('a', NULL, 1, 2.5)", "a12.5"), ("concat_ws('-', 1, NULL, 3)", "1-3"),
+                ("concat_ws(NULL, 1, 2)", ""), ("iif(1, 2)", "2"), ("iif(0, 2)", ""),
+                ("if(0, 1, 2)", "2"), ("iif(0, 1, 'x', 2, 5)", "5"),
+                ("octet_length('\u00e4b')", "3"), ("octet_length(x'00')", "1"),
+                ("octet_length(12)", "2"), ("octet_length(NULL)", ""),
+                (r"unistr('a\00e4\u20ac\+01F600\\b')", "a\u00e4\u20ac\U0001f600\\b"),
+                ("unistr_quote(char(10) || '''\\')", r"unistr('\u000a''" + "\\\\')"),
+                ("unistr_quote(x'ab')", "X'AB'"), ("unistr_quote('a')", "'a'"),
+                ("time('01:02:03.456', 'subsec')", "01:02:03.456")):
+            self.assertEqual(self.value(call), want, call)
+        self.assertIn("escape", self.ask(r"SELECT unistr('\12')", code=1))
+
     def test_silent_results(self):
         self.assertEqual(self.ask("SELECT 1 AS suppress_query_output; SELECT 2 AS a"), "a\n2\n")
 
