@@ -23,13 +23,14 @@ static void add_count(struct strbuf *out, uint64_t n)
     }
 }
 
-static void add_part(struct strbuf *out, uint64_t n, const char *what)
+// Adds ", 1,234 NOUNs" and `rest`, or nothing if n is 0.
+static void add_part(struct strbuf *out, uint64_t n, const char *noun, const char *rest)
 {
     if (n == 0)
         return;
     strbuf_add_str(out, ", ");
     add_count(out, n);
-    strbuf_add_str(out, what);
+    strbuf_addf(out, " %s%s%s", noun, n == 1 ? "" : "s", rest);
 }
 
 static void add_size(struct strbuf *out, uint64_t bytes)
@@ -58,12 +59,12 @@ void progress_format(const struct session_counts *counts, uint64_t bytes, struct
             counts->packets_overwritten ==
         0)
         strbuf_add_str(out, ", nothing lost");
-    add_part(out, counts->events_lost, " events lost");
+    add_part(out, counts->events_lost, "event", " lost");
     // Sources count the events of refused packets as lost.
     if (counts->events_lost == 0)
-        add_part(out, counts->packets_discarded, " packets refused by full buffers");
-    add_part(out, counts->packets_overwritten, " old packets overwritten");
-    add_part(out, counts->readings_missed, " readings left out because they were late");
+        add_part(out, counts->packets_discarded, "packet", " refused by full buffers");
+    add_part(out, counts->packets_overwritten, "old packet", " overwritten");
+    add_part(out, counts->readings_missed, "reading", " left out: too late");
 }
 
 void progress_print_end(const char *name, const struct session_counts *counts, uint64_t bytes,

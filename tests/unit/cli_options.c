@@ -263,8 +263,13 @@ static void progress_says_what_was_lost(void **state)
     strbuf_clear(&line);
     counts = (struct session_counts){.elapsed = NSEC_PER_SEC, .events = 1, .readings_missed = 4};
     progress_format(&counts, 900, &line);
-    assert_string_equal(line.text, "1.0 s, 1 event, 900 bytes, "
-                                   "4 readings left out because they were late");
+    assert_string_equal(line.text, "1.0 s, 1 event, 900 bytes, 4 readings left out: too late");
+    strbuf_clear(&line);
+    counts = (struct session_counts){
+        .elapsed = NSEC_PER_SEC, .events_lost = 1, .packets_overwritten = 1, .readings_missed = 1};
+    progress_format(&counts, 900, &line);
+    assert_string_equal(line.text, "1.0 s, 0 events, 900 bytes, 1 event lost, 1 old packet "
+                                   "overwritten, 1 reading left out: too late");
     strbuf_done(&line);
 }
 
