@@ -6,8 +6,8 @@ usage: ./check [--fast | --long] [--jobs N] [--times] [--list] [NAME...]
 Without arguments every step runs. NAME picks steps (see --list), or single tests: a unit test or
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
 --fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
-Several files of end-to-end tests run at a time, --jobs N of them (default: one more than there are
-processors, 4 at most); --times prints the time and the processor time of each. Builds stay in
+Several files of end-to-end tests run at a time, --jobs N of them (default: twice as many as there
+are processors, 6 at most); --times prints the time and the processor time of each. Builds stay in
 build-check/ and are used again. The last line is 'N passed, N failed', with ', N skipped' where
 something was; the exit code is 1 when something failed.
 """
@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -44,6 +45,8 @@ FILE_TIMEOUT_S = {False: 900, True: 5400}  # of one file of Python tests, withou
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE)
 
 CHILDREN = set()  # that run now
+# Held while a child starts. When the suite ends, it keeps the lock: no thread starts another child.
+STARTING = threading.RLock()
 
 Options = collections.namedtuple("Options", "long jobs times")
 
@@ -79,14 +82,15 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
     full_env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", MMTRACE_CACHE_SIZE="0", **(env or {}))
     with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
         try:
-            child = subprocess.Popen(
-                [str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True,
-                preexec_fn=reset_signals)
+            with STARTING:
+                child = subprocess.Popen(
+                    [str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=output,
+                    stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True,
+                    preexec_fn=reset_signals)
+                CHILDREN.add(child)
         except OSError as error:
             return 127, f"{argv[0]}: {error.strerror}"
         note = ""
-        CHILDREN.add(child)
         try:
             code = child.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -101,6 +105,7 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
 
 def end_all(number, _frame):
     """The suite itself is asked to end: so is everything that it has started."""
+    STARTING.acquire()
     for child in list(CHILDREN):
         stop_group(child)
     print(f"check: ended by {signal.Signals(number).name}", file=sys.stderr, flush=True)
@@ -509,7 +514,7 @@ def pick(arguments):
 def parse(arguments):
     """(names, whether --fast, Options) of the command line; exits with 2 where it is wrong."""
     names, fast, is_long, times = [], False, False, False
-    jobs = min(os.cpu_count() + 1, 4)  # tests wait for a third of their time
+    jobs = min(os.cpu_count() * 2, 6)  # tests wait for half of their time
     given = iter(arguments)
     for argument in given:
         if argument == "--fast":

@@ -163,9 +163,14 @@ def run_load(recorder, demo, seconds, pressure):
 
 
 def record(mmtrace, config, trace, demo, seconds, pressure):
-    argv = [mmtrace, "record", "--no-daemon", "--no-verdict", "-c", config, "-o", trace]
-    recorder = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    ready, notify = os.pipe()
+    argv = [mmtrace, "record", "--no-daemon", "--no-verdict", "-c", config, "-o", trace,
+            "--notify-fd", str(notify)]
+    recorder = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[notify])
+    os.close(notify)
     try:
+        with open(ready, "rb") as start:
+            start.read(1)  # one byte when all sources have started; nothing if the recorder ends
         run_load(recorder, demo, seconds, pressure)
     finally:
         if recorder.poll() is None:
