@@ -154,11 +154,27 @@ int open_regular(const char *path, uint64_t max_bytes)
     return r < 0 ? r : fd;
 }
 
+char *path_shown(const char *path)
+{
+    static const char descriptors[] = "/proc/self/fd/";
+    char folder[PATH_MAX], *shown;
+    const char *rest = strchr(path + strnlen(path, sizeof(descriptors) - 1), '/');
+    if (!rest || strncmp(path, descriptors, sizeof(descriptors) - 1) != 0)
+        return strdup(path);
+    CLEANUP(freep) char *link = strndup(path, (size_t)(rest - path));
+    ssize_t n = link ? readlink(link, folder, sizeof(folder)) : -1;
+    if (n < 0)
+        return strdup(path);
+    return asprintf(&shown, "%.*s%s", (int)n, folder, rest) < 0 ? NULL : shown;
+}
+
 bool path_is_strangers(const char *path, const struct stat *st)
 {
     struct stat folder;
     if (st->st_uid == geteuid())
         return false;
+    if (S_ISLNK(st->st_mode) && st->st_uid != 0)
+        return true;
     const char *slash = strrchr(path, '/');
     CLEANUP(freep)
     char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");

@@ -40,7 +40,12 @@ int open_in_root(int root_fd, const char *path, int flags);
 // regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of opening.
 int open_regular(const char *path, uint64_t max_bytes);
 
-// Returns whether another user may have put the name `path` there: a folder that everybody may
-// write to (/tmp) has names that other users chose. This is the kernel's own rule for protected
-// links. `st` is from lstat(), or from fstat() of the open file.
+// Returns the name that a path through a descriptor (/proc/self/fd/N/...) has for persons; a copy
+// of any other path. Freed by the caller; NULL: memory is out.
+char *path_shown(const char *path);
+
+// Returns whether another user may have put the name `path` there: a link of another user (not
+// root) in any folder, or any other file in a folder that everybody may write to (/tmp), which has
+// names that other users chose. The second is the kernel's own rule for protected files. `st` is
+// from lstat(), or from fstat() of the open file.
 bool path_is_strangers(const char *path, const struct stat *st);

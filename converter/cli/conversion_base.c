@@ -24,7 +24,7 @@ int run_settle_journals(struct run *run)
     if (!has_journal(output))
         return 0;
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;
-    if (sqlite3_open_v2(output, &handle, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+    if (handle_open_written(output, SQLITE_OPEN_READWRITE, &handle) == SQLITE_OK &&
         handle_defend_written(handle) == SQLITE_OK)
         sqlite3_exec(handle, "PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE; COMMIT", NULL, NULL,
                      NULL);
@@ -50,11 +50,11 @@ int run_copy_base(struct run *run)
     CLEANUP(run_handle_closep) sqlite3 *to = NULL;
     // Opened for writing: a read-only handle would leave the -wal and -shm files of a database in
     // WAL mode.
-    int code = sqlite3_open_v2(output, &from, SQLITE_OPEN_READWRITE, NULL);
+    int code = handle_open_written(output, SQLITE_OPEN_READWRITE, &from);
     if (code == SQLITE_OK)
         code = handle_defend_written(from);
     if (code == SQLITE_OK)
-        code = sqlite3_open_v2(run->working, &to, SQLITE_OPEN_READWRITE, NULL);
+        code = handle_open_written(run->working, SQLITE_OPEN_READWRITE, &to);
     if (code == SQLITE_OK)
         code =
             sqlite3_exec(to, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", NULL, NULL, NULL);

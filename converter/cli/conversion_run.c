@@ -63,7 +63,7 @@ static int watch_stops(void *userdata)
 int run_handle_open(struct run *run, const char *path, sqlite3 **ret)
 {
     sqlite3 *handle = NULL;
-    int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int code = handle_open_written(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, &handle);
     if (code == SQLITE_OK)
         code = sqlite3_exec(handle,
                             "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA "

@@ -232,8 +232,9 @@ static int convert(struct conversion *conversion, struct conversion_result *ret,
 static int output_resolve(struct conversion *conversion, char **ret, struct err *err)
 {
     struct stat st;
-    if (str_eq(conversion->output, "-") || stat(conversion->output, &st) < 0)
-        return 0;
+    int r = output_link_check(conversion->output, err);
+    if (r < 0 || str_eq(conversion->output, "-") || stat(conversion->output, &st) < 0)
+        return r;
     if (!S_ISREG(st.st_mode)) {
         err_set(err, -EINVAL, "%s: not a regular file", conversion->output);
         return err_hint(err, -EINVAL, "'-o -' writes to standard output");

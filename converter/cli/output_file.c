@@ -33,6 +33,9 @@ int output_file_open(struct output_file *file, const char *path, struct err *err
         return 0;
     file->path = path;
     file->fd = -1;
+    int r = output_link_check(path, err);
+    if (r < 0)
+        return r;
     bool beside = stat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
     if (!beside) {
         file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

@@ -9,6 +9,11 @@
 // A database that another program has opened meanwhile may have a journal beside it. SQLite would
 // apply the journal to any file of that name. The database is therefore not replaced, but rewritten
 // by SQLite in one transaction.
+//
+// The owner of the output's folder can rename the working folder, and put a folder with links in
+// its place. The working folder is therefore held by a descriptor, and its files are named by the
+// descriptor (/proc/self/fd/N/database). Only this user can write in the folder itself. Without
+// /proc, the files are named by the folder's path.
 #include "converter/cli/working_file.h"
 
 #include <dirent.h>
@@ -26,6 +31,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/file.h"
 #include "common/folder.h"
 #include "common/memory.h"
 #include "common/str.h"
@@ -96,6 +102,21 @@ static void left_folders_remove(const char *output)
     }
 }
 
+// Opens the folder that mkdtemp() has made. Another user may have put another folder in its place.
+static int open_own_folder(const char *path)
+{
+    struct stat st;
+    CLEANUP(close_fdp) int fd = open(path, BELOW_FLAGS);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -1;
+    if (st.st_uid != geteuid()) {
+        errno = EPERM;
+        return -1;
+    }
+    fchmod(fd, 0700);
+    return steal_fd(&fd);
+}
+
 int working_folder_make(const char *output, struct err *err, struct working_folder *ret)
 {
     left_folders_remove(output);
@@ -110,7 +131,7 @@ int working_folder_make(const char *output, struct err *err, struct working_fold
             free(folder.path);
             return r;
         }
-        folder.fd = open(folder.path, BELOW_FLAGS);
+        folder.fd = open_own_folder(folder.path);
         if (folder.fd >= 0)
             flock(folder.fd, LOCK_EX | LOCK_NB);
     } while (folder.fd < 0 ? errno == ENOENT : fstat(folder.fd, &st) == 0 && st.st_nlink == 0);
@@ -137,18 +158,26 @@ void working_folder_remove(struct working_folder *folder)
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret)
 {
-    char *path;
-    if (asprintf(&path, "%s/%s", folder->path, name) < 0)
-        return err_errno(err, -ENOMEM, "%s", name);
+    char own[32], *path;
     CLEANUP(close_fdp)
     int fd = openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        int r = err_errno(err, -errno, "%s", path);
-        free(path);
-        return r;
-    }
+    if (fd < 0)
+        return err_errno(err, -errno, "%s/%s", folder->path, name);
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", folder->fd);
+    if (asprintf(&path, "%s/%s", access(own, F_OK) == 0 ? own : folder->path, name) < 0)
+        return err_errno(err, -ENOMEM, "%s", name);
     *ret = path;
     return 0;
+}
+
+int output_link_check(const char *output, struct err *err)
+{
+    struct stat st;
+    if (lstat(output, &st) < 0 || !S_ISLNK(st.st_mode) || !path_is_strangers(output, &st))
+        return 0;
+    err_set(err, -EPERM, "%s: is a link of user %u, who could lead it to any file", output,
+            (unsigned)st.st_uid);
+    return err_hint(err, -EPERM, "name the file itself, or remove the link");
 }
 
 uint64_t file_size(const char *path)
@@ -173,11 +202,11 @@ bool has_journal(const char *output)
 static int rewrite(const char *working, const char *output, struct err *err)
 {
     sqlite3 *from = NULL, *to = NULL;
-    int code = sqlite3_open_v2(working, &from, SQLITE_OPEN_READONLY, NULL);
+    int code = handle_open_written(working, SQLITE_OPEN_READONLY, &from);
     if (code == SQLITE_OK)
         code = handle_defend(from);
     if (code == SQLITE_OK)
-        code = sqlite3_open_v2(output, &to, SQLITE_OPEN_READWRITE, NULL);
+        code = handle_open_written(output, SQLITE_OPEN_READWRITE, &to);
     if (code == SQLITE_OK)
         code = sqlite3_busy_timeout(to, BUSY_TIMEOUT_MS);
     if (code == SQLITE_OK)
@@ -198,8 +227,8 @@ static int rewrite(const char *working, const char *output, struct err *err)
     return 0;
 }
 
-// Opens a complete working file. The owner of the output's folder can put another file, or a link,
-// in its place. Returns a descriptor or a negative errno.
+// Opens a complete working file. Without /proc, the owner of the output's folder can put another
+// file, or a link, in its place. Returns a descriptor or a negative errno.
 static int open_own(const char *working)
 {
     struct stat st;
@@ -218,7 +247,7 @@ int working_file_publish(const char *working, const char *output, bool sync, str
     struct stat st;
     mode_t mask = umask(0);
     umask(mask);
-    bool replaces = stat(output, &st) == 0;
+    bool replaces = lstat(output, &st) == 0 && S_ISREG(st.st_mode);
     if (replaces && has_journal(output)) {
         int r = rewrite(working, output, err);
         if (r == 0)

@@ -27,10 +27,14 @@ bool working_folder_is_name(const char *name, const char *output);
 // Removes the folder with its files, and working folders in the folder.
 void working_folder_remove(struct working_folder *folder);
 
-// Makes an empty file in the folder. The caller frees the path *ret. Returns 0 or a negative errno
+// Makes an empty file in the folder. The path *ret, which the caller frees, leads to the file
+// while the folder is open, whatever happens to the folder's name. Returns 0 or a negative errno
 // with text.
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret);
+
+// Refuses an output that is a link of another user. Returns 0 or a negative errno with text.
+int output_link_check(const char *output, struct err *err);
 
 // Returns the size of a file in bytes; 0 if the file is missing.
 uint64_t file_size(const char *path);

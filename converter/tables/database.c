@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "converter/ground/spill.h"
 #include "converter/sql/sql.h"
@@ -35,6 +36,7 @@ static const struct selection everything;
 struct database {
     sqlite3 *handle;       // owned; NULL until the tables are written
     char *path;            // owned; NULL: a temporary database
+    char *shown;           // owned; the path for messages
     char *temporary;       // owned; NULL after the rename
     int fd;                // owned; of the temporary file
     struct writer *writer; // owned
@@ -53,7 +55,7 @@ struct database {
 
 static const char *place(const struct database *db)
 {
-    return db->path ? err_name(db->path) : "temporary database";
+    return db->path ? err_name(db->shown) : "temporary database";
 }
 
 static int database_failed(struct database *db, int r)
@@ -129,7 +131,7 @@ static int temporary_make(struct database *db, struct err *err)
     }
     db->fd = mkostemp(db->temporary, O_CLOEXEC);
     if (db->fd < 0) {
-        int r = err_errno(err, -errno, "%s", db->path ? db->path : db->temporary);
+        int r = err_errno(err, -errno, "%s", db->path ? db->shown : db->temporary);
         free(STEAL(db->temporary));
         return r;
     }
@@ -186,7 +188,7 @@ int database_create(const char *path, struct err *err, struct database **ret)
     db->fd = -1;
     db->selection = &everything;
     int r = path ? database_target_check(path, err) : 0;
-    if (r == 0 && path && !(db->path = strdup(path)))
+    if (r == 0 && path && (!(db->path = strdup(path)) || !(db->shown = path_shown(path))))
         r = err_errno(err, -ENOMEM, "database");
     if (r == 0)
         r = temporary_make(db, err);
@@ -517,7 +519,7 @@ static int temporary_rename(struct database *db, struct err *err)
     if (stat(db->temporary, &st) == 0)
         db->n_bytes = (uint64_t)st.st_size;
     if (rename(db->temporary, db->path) < 0)
-        return err_errno(err, -errno, "%s", db->path);
+        return err_errno(err, -errno, "%s", db->shown);
     free(STEAL(db->temporary));
     return 0;
 }
@@ -543,7 +545,7 @@ int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *
         return database_error(db, err);
     db->writer = writer_free(db->writer);
     db->fd = close_fd(db->fd);
-    int code = sqlite3_open_v2(db->temporary, &db->handle, SQLITE_OPEN_READWRITE, NULL);
+    int code = handle_open_written(db->temporary, SQLITE_OPEN_READWRITE, &db->handle);
     if (goes_on && code == SQLITE_OK)
         sqlite3_progress_handler(db->handle, WATCH_STEPS, watch_stops, &watch);
     if (code == SQLITE_OK)
@@ -588,6 +590,7 @@ struct database *database_free(struct database *db)
         unlink(db->temporary);
     free(db->temporary);
     free(db->path);
+    free(db->shown);
     free(db);
     errno = saved;
     return NULL;

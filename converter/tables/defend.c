@@ -3,10 +3,62 @@
 // These are SQLite's own precautions against untrusted files
 // (https://www.sqlite.org/security.html). A setting that SQLite does not know is ignored, because
 // this SQLite is built without the feature.
+//
+// SQLite replaces the links in a path by their targets before it opens the file. The folder of
+// working files is held by a descriptor and named by a link (/proc/self/fd/N), which only the
+// kernel follows rightly. Therefore written databases have a file system layer of their own, a copy
+// of SQLite's own that leaves paths as they are. The layer's open() does not follow a link.
+//
+// A journal of an unfinished transaction can name another journal, which SQLite removes. The owner
+// of the folder could have any file removed by this, so the layer does not open such a journal.
 #include "converter/tables/defend.h"
 
 #include <sqlite3.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYER "mmsql"
+
+static int path_as_is(sqlite3_vfs *vfs, const char *path, int size, char *ret)
+{
+    (void)vfs;
+    if (strlen(path) >= (size_t)size)
+        return SQLITE_CANTOPEN;
+    strcpy(ret, path);
+    return SQLITE_OK;
+}
+
+static int file_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags,
+                     int *ret_flags)
+{
+    if (flags & SQLITE_OPEN_SUPER_JOURNAL)
+        return SQLITE_CANTOPEN;
+    return sqlite3_vfs_find(NULL)->xOpen(vfs, path, file, flags, ret_flags);
+}
+
+// SQLite keeps the layer until the end of the process.
+static int layer_register(void)
+{
+    const sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+    if (sqlite3_vfs_find(LAYER))
+        return SQLITE_OK;
+    sqlite3_vfs *layer = usual ? malloc(sizeof(*layer)) : NULL;
+    if (!layer)
+        return SQLITE_NOMEM;
+    *layer = *usual;
+    layer->pNext = NULL;
+    layer->zName = LAYER;
+    layer->xFullPathname = path_as_is;
+    layer->xOpen = file_open;
+    return sqlite3_vfs_register(layer, 0);
+}
+
+int handle_open_written(const char *path, int flags, struct sqlite3 **ret)
+{
+    int code = layer_register();
+    return code == SQLITE_OK ? sqlite3_open_v2(path, ret, flags, LAYER) : code;
+}
 
 int handle_defend(struct sqlite3 *handle)
 {

@@ -11,6 +11,12 @@ struct sqlite3;
 // the first access to the file.
 int handle_defend(struct sqlite3 *handle);
 
+// Opens a file of mmsql's own making, or an output. Another user may own the folder: the last part
+// of the path, and the names of journals, are not followed if they are links, the path is used as
+// it is, and no journal can have another file removed. The caller closes *ret, also after a
+// failure. Returns SQLite's code.
+int handle_open_written(const char *path, int flags, struct sqlite3 **ret);
+
 // Opens a database for reading, protected, and reads its schema, because SQLite opens the file only
 // at the first read. Returns SQLite's code. The caller closes *ret, also after a failure.
 int handle_open_reading(const char *path, struct sqlite3 **ret);

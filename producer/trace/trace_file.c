@@ -103,8 +103,8 @@ static int open_error(struct err *err, const char *path, int r)
     return err_hint(err, r, "create %.*s", (int)(slash - path), path);
 }
 
-// Opens an existing name. In a folder that everybody may write to, a link of another user would
-// lead root anywhere, and a file of another user would tell this user the trace.
+// Opens an existing name. A link of another user would lead root anywhere. In a folder that
+// everybody may write to, a file of another user would tell this user the trace.
 static int open_existing(const char *path, bool *ret_strange)
 {
     struct stat st;
@@ -151,7 +151,10 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
     bool is_strange = false;
     int fd = open_by_name(path, no_clobber, &is_strange);
     if (is_strange) {
-        err_set(err, fd, "%s: is another user's, and everybody can write to its folder", path);
+        err_set(err, fd,
+                "%s: is a link of another user, or a file of another user in a folder that "
+                "everybody can write to",
+                path);
         return err_hint(err, fd, "remove it or choose another name");
     }
     if (fd < 0)

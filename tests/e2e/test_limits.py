@@ -37,8 +37,8 @@ class Limits(unittest.TestCase):
         done = lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", output, **options)
         self.assertIn(done.returncode, (0, 1), done)
         self.assertEqual(done.stderr.count("\n"), done.returncode, done.stderr)
-        self.assertEqual(sorted(os.listdir(folder)), ["out.db"] if done.returncode == 0 else [],
-                         done.stderr)
+        self.assertEqual(os.listdir(folder),
+                         [pathlib.Path(output).name] if done.returncode == 0 else [], done.stderr)
         return done
 
 
@@ -71,7 +71,7 @@ class AddressSpace(Limits):
 
 class Resources(Limits):
     def test_long_paths(self):
-        """The folder of the conversion, and the files in it, have longer names than the output."""
+        """The folder of the conversion has a longer name than the output."""
         folder = self.dir
         while len(str(folder)) < 3900:
             folder /= "d" * 90
@@ -82,13 +82,15 @@ class Resources(Limits):
             os.close(at)
             at = step
         self.addCleanup(os.close, at)
-        for size in (4060, 4065, 4066, 4067, 4068, 4070, 4072, 4078, 4090, 4096, 5000):
+        for size in (4060, 4070, 4082, 4083, 4090, 4096, 5000):
             with self.subTest(size=size):
-                done = self.convert(f"{folder}/{'x' * (size - len(str(folder)) - 1)}",
-                                    folder=f"/proc/self/fd/{at}")
-                self.assertEqual(done.returncode, 1)
-                self.assertRegex(done.stderr,
-                                 ": (File name too long|unable to open database file)$")
+                name = "x" * (size - len(str(folder)) - 1)
+                done = self.convert(f"{folder}/{name}", folder=f"/proc/self/fd/{at}")
+                if size + len(".mmsql-XXXXXX") < 4096:
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    os.unlink(name, dir_fd=at)
+                else:
+                    self.assertRegex(done.stderr, ": File name too long$")
 
     @lib.needs_root
     def test_no_thread(self):

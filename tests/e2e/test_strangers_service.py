@@ -36,17 +36,21 @@ class Files(unittest.TestCase):
         (self.dir / "config").write_text(CONFIG + "duration_ms: 200\n")
 
     def test_names_that_a_stranger_has_taken(self):
-        """In a folder like /tmp, a file of a stranger does not get root's trace, and a link leads
-        root nowhere. The kernel may refuse both by itself (fs.protected_regular)."""
-        everybodys, mine = self.dir / "tmp", self.dir / "mine"
+        """In a folder like /tmp, a file of a stranger does not get root's trace. A link leads root
+        nowhere in any folder. The kernel may refuse files and links in /tmp by itself
+        (fs.protected_regular)."""
+        everybodys, theirs, mine = self.dir / "tmp", self.dir / "theirs", self.dir / "mine"
         everybodys.mkdir()
         everybodys.chmod(0o1777)
+        theirs.mkdir()
+        os.chown(theirs, strangers.UID, strangers.UID)
         mine.write_text("mine")
-        taken, link = everybodys / "taken", everybodys / "link"
+        taken, links = everybodys / "taken", (everybodys / "link", theirs / "link")
         taken.write_text("theirs")
         taken.chmod(0o666)
-        link.symlink_to(mine)
-        for path in (taken, link):
+        for link in links:
+            link.symlink_to(mine)
+        for path in (taken, *links):
             os.chown(path, strangers.UID, strangers.UID, follow_symlinks=False)
             done = lib.run(lib.MMTRACE, "record", "--no-daemon", "-c", self.dir / "config", "-o",
                            path)

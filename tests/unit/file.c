@@ -159,12 +159,37 @@ static void only_regular_files_are_opened(void **state)
     rmdir(top);
 }
 
+static void paths_through_a_descriptor_are_shown_by_name(void **state)
+{
+    (void)state;
+    char top[] = "/tmp/mmtrace-shown-XXXXXX", path[64], wanted[64];
+    assert_non_null(mkdtemp(top));
+    CLEANUP(close_fdp) int fd = open(top, O_PATH | O_CLOEXEC);
+    assert_true(fd >= 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/database", fd);
+    snprintf(wanted, sizeof(wanted), "%s/database", top);
+    const char *const pairs[][2] = {
+        {path, wanted},
+        {top, top},
+        {"x", "x"},
+        {"", ""},
+        {"/proc/self/fd/", "/proc/self/fd/"},
+        {"/proc/self/fd/999999/x", "/proc/self/fd/999999/x"},
+    };
+    for (size_t i = 0; i < ELEMENTS(pairs); i++) {
+        CLEANUP(freep) char *shown = path_shown(pairs[i][0]);
+        assert_string_equal(shown, pairs[i][1]);
+    }
+    rmdir(top);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_read_up_to_the_limit),
         cmocka_unit_test(folders_are_made_with_those_above),
         cmocka_unit_test(only_regular_files_are_opened),
+        cmocka_unit_test(paths_through_a_descriptor_are_shown_by_name),
         cmocka_unit_test(roots_are_not_left), // the last: it takes a call away for good
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
