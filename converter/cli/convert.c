@@ -51,7 +51,7 @@ static const char help[] =
     "      --no-args             no args: neither fields of kernel events nor others\n"
     "      --no-ftrace           no rows of kernel events; keep the slices, counters\n"
     "                            and states that follow from the events\n"
-    "      --no-sched            no sched_slice and no thread_state\n"
+    "      --no-sched            no sched_slice, thread_state, spurious wake-ups\n"
     "      --crop-track-events   leave out track events before the range of interest\n"
     "                            that a trace names\n"
     "      --symbols             names and source lines of frames, from files with\n"

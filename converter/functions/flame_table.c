@@ -236,10 +236,10 @@ static void find(sqlite3_context *context, int argc, sqlite3_value **argv)
 
 // The source.
 
-static int columns_read(struct flame_table *table, sqlite3_stmt *statement, char **ret_error)
+static int columns_read(struct flame_source *source, sqlite3_stmt *statement, char **ret_error)
 {
     static const char *const first[] = {"id", "parent_id", "name", "value"};
-    struct value_rows *rows = &table->source.tree->rows;
+    struct value_rows *rows = &source->tree->rows;
     int n = sqlite3_column_count(statement);
     if (n < (int)ELEMENTS(first) || n > SOURCE_COLUMNS) {
         *ret_error = sqlite3_mprintf("flamegraph: source must contain id, parent_id, name and "
@@ -247,8 +247,8 @@ static int columns_read(struct flame_table *table, sqlite3_stmt *statement, char
         return SQLITE_ERROR;
     }
     rows->names = calloc((size_t)n, sizeof(*rows->names));
-    table->source.kinds = calloc((size_t)n, sizeof(*table->source.kinds));
-    if (!rows->names || !table->source.kinds)
+    source->kinds = calloc((size_t)n, sizeof(*source->kinds));
+    if (!rows->names || !source->kinds)
         return SQLITE_NOMEM;
     rows->n_columns = n;
     for (int i = 0; i < n; i++) {
@@ -305,16 +305,15 @@ static int row_read(struct flame_source *source, sqlite3_stmt *statement, char *
     return SQLITE_OK;
 }
 
-static int source_read(sqlite3 *handle, struct flame_table *table, const char *query,
-                       char **ret_error)
+int flame_source_read(sqlite3 *handle, struct flame_source *source, const char *query,
+                      char **ret_error)
 {
     sqlite3_stmt *statement = NULL;
-    struct flame_source *source = &table->source;
     char *sql = sqlite3_mprintf("SELECT * FROM %s", query);
     int code = sql ? sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     if (code == SQLITE_OK)
-        code = columns_read(table, statement, ret_error);
+        code = columns_read(source, statement, ret_error);
     while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
         code = row_read(source, statement, ret_error);
     if (code != SQLITE_DONE && code != SQLITE_NOMEM && !*ret_error)
@@ -331,6 +330,13 @@ static int source_read(sqlite3 *handle, struct flame_table *table, const char *q
     if (why)
         *ret_error = sqlite3_mprintf("flamegraph: %s", why);
     return why ? SQLITE_ERROR : failed ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+void flame_source_done(struct flame_source *source)
+{
+    tree_free(source->tree);
+    free(source->kinds);
+    *source = (struct flame_source){0};
 }
 
 // The properties, then two columns for each property that is a number.
@@ -363,8 +369,7 @@ static int declare(sqlite3 *handle, struct flame_table *table)
 static int flame_disconnect(sqlite3_vtab *base)
 {
     struct flame_table *table = (struct flame_table *)base;
-    tree_free(table->source.tree);
-    free(table->source.kinds);
+    flame_source_done(&table->source);
     sqlite3_free(table);
     return SQLITE_OK;
 }
@@ -383,7 +388,8 @@ static int flame_connect(sqlite3 *handle, void *userdata, int argc, const char *
     if (!table)
         return SQLITE_NOMEM;
     *table = (struct flame_table){.source.tree = calloc(1, sizeof(struct tree))};
-    int code = table->source.tree ? source_read(handle, table, argv[3], ret_error) : SQLITE_NOMEM;
+    int code = table->source.tree ? flame_source_read(handle, &table->source, argv[3], ret_error)
+                                  : SQLITE_NOMEM;
     if (code == SQLITE_OK)
         code = declare(handle, table);
     if (code == SQLITE_OK)

@@ -104,6 +104,12 @@ static inline const struct cell *flame_cell(const struct flame_source *source, u
                 .items[(size_t)tree->order[row] * (size_t)tree->rows.n_columns + (size_t)column];
 }
 
+// flame_table.c: reads the rows of a query into `source`, which has an empty tree. Returns SQLite's
+// code; *ret_error, a text for sqlite3_free(), may say what is wrong.
+int flame_source_read(sqlite3 *handle, struct flame_source *source, const char *query,
+                      char **ret_error);
+void flame_source_done(struct flame_source *source);
+
 // Returns NULL, or what is wrong; *ret_failed: memory ran out. `flame` is all zero.
 const char *flame_tree_build(struct flame_tree *flame, const struct flame_source *source,
                              struct flame_query *query, bool *ret_failed);

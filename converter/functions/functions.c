@@ -48,6 +48,9 @@ const struct function_doc function_docs[] = {
      "table: lines to draw the slices of several tracks on; the deepest slice at each time"},
     {"EXPERIMENTAL_ANNOTATED_CALLSTACK(id)",
      "table: the call sites up from one, with how Android's runtime ran each"},
+    {"EXPERIMENTAL_FLAMEGRAPH(type, ts, times, upid, upids, focus)",
+     "table: a flame graph of a heap profile ('native'), of CPU samples ('perf', times such as "
+     "'>=5,<9') or of a heap graph ('graph')"},
     {"PERFETTO_TABLE_INFO('table')", "table: the columns of a table with their types"},
     {"CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p)",
      "the times in which rows of both hold, with the columns of both; also SPAN_LEFT_JOIN and "

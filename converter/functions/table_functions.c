@@ -276,6 +276,7 @@ int table_functions_register(sqlite3 *handle)
         flame_functions_register,
         args_table_register,
         sorted_aggregate_register,
+        experimental_flamegraph_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)
         code = families[i](handle);

@@ -106,6 +106,7 @@ int slice_layout_register(sqlite3 *handle);
 int flow_functions_register(sqlite3 *handle);
 int annotated_stack_register(sqlite3 *handle);
 int sorted_aggregate_register(sqlite3 *handle);
+int experimental_flamegraph_register(sqlite3 *handle);
 int flame_functions_register(sqlite3 *handle);
 
 // Aggregates pass on a pointer with a type, which only functions of this folder understand.

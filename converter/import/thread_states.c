@@ -117,12 +117,26 @@ void thread_states_switch(struct thread_states *states, int64_t ts, int64_t ucpu
     state_open(states, next_utid, running);
 }
 
+// The thread was awake already.
+static void spurious_write(struct thread_states *states, int64_t ts, int64_t utid,
+                           int64_t waker_utid, int irq_context)
+{
+    struct cell *row = database_row(states->db, TABLE_spurious_sched_wakeup, NULL);
+    cell_int(row, COL_spurious_sched_wakeup_ts, ts);
+    cell_int(row, COL_spurious_sched_wakeup_thread_state_id, state_last(states, utid)->id);
+    cell_known(row, COL_spurious_sched_wakeup_irq_context, irq_context);
+    cell_int(row, COL_spurious_sched_wakeup_utid, utid);
+    cell_int(row, COL_spurious_sched_wakeup_waker_utid, waker_utid);
+}
+
 void thread_states_wake(struct thread_states *states, int64_t ts, int64_t utid, int64_t waker_utid,
                         int irq_context)
 {
     const struct thread_state *last = state_last(states, utid);
-    if (last && !is_blocked(last)) // it was awake already
+    if (last && !is_blocked(last)) {
+        spurious_write(states, ts, utid, waker_utid, irq_context);
         return;
+    }
     state_close(states, ts, utid);
     struct thread_state runnable = state_make(ts, thread_state_runnable);
     runnable.waker_utid = waker_utid;

@@ -77,9 +77,6 @@ CREATE TABLE IF NOT EXISTS __intrinsic_spe_record(
   data_physical_address, total_latency, issue_latency, translation_latency, events_bitmask,
   data_source
 );
-CREATE TABLE IF NOT EXISTS __intrinsic_spurious_sched_wakeup(
-  id, ts, thread_state_id, irq_context, utid, waker_utid
-);
 CREATE TABLE IF NOT EXISTS experimental_proto_content(id, path, path_id, total_size, size, count);
 CREATE TABLE IF NOT EXISTS experimental_proto_path(
   id, parent_id, field_type, field_name, arg_set_id

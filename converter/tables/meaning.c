@@ -96,6 +96,7 @@ static const struct column_meaning meanings[] = {
     ANY_ROW("utid", thread),
     ANY_ROW("waker_utid", thread),
     ANY_ROW("waker_id", thread_state),
+    ANY_ROW("thread_state_id", thread_state),
     ANY_ROW("track_id", _track),
     ANY_ROW("slice_out", slice),
     ANY_ROW("slice_in", slice),

@@ -42,6 +42,7 @@
     T(process, "Processes; upid is unique in the trace, pid may be reused.")                       \
     T(sched_slice, "Which thread ran on which processor, and why it stopped.")                     \
     T(slice, "Spans of time with a name, nested per track.")                                       \
+    T(spurious_sched_wakeup, "Wake-ups of threads that ran or were runnable already.")             \
     T(state, "States of tracks: each lasts until the next state of the track.")                    \
     T(stats, "How recording and conversion went: sizes, losses, problems.")                        \
     T(thread, "Threads; utid is unique in the trace, tid may be reused.")                          \
@@ -217,6 +218,14 @@
     C(thread, is_idle, INT, "1 if it stands for a processor with nothing to do.")                  \
     C(thread, machine_id, INT, "Machine.")                                                         \
     C(thread, arg_set_id, INT, "Further values, see args.")
+
+#define COLUMNS_spurious_sched_wakeup(K, C, G)                                                     \
+    K(spurious_sched_wakeup, id, "Row.")                                                           \
+    C(spurious_sched_wakeup, ts, INT, "When (ns).")                                                \
+    C(spurious_sched_wakeup, thread_state_id, INT, "State that the thread was in.")                \
+    C(spurious_sched_wakeup, irq_context, INT, "1 if an interrupt woke the thread.")               \
+    C(spurious_sched_wakeup, utid, INT, "Thread.")                                                 \
+    C(spurious_sched_wakeup, waker_utid, INT, "Thread that woke it.")
 
 #define COLUMNS_thread_state(K, C, G)                                                              \
     K(thread_state, id, "Row.")                                                                    \

@@ -144,4 +144,5 @@ void selection_drop_ftrace(struct selection *selection)
 void selection_drop_sched(struct selection *selection)
 {
     selection->dropped[TABLE_sched_slice] = selection->dropped[TABLE_thread_state] = true;
+    selection->dropped[TABLE_spurious_sched_wakeup] = true;
 }

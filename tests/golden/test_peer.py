@@ -215,6 +215,8 @@ def expression(table, column):
     if column.endswith("_node_id"):
         return ("(SELECT n.process_snapshot_id || n.path FROM memory_snapshot_node n "
                 f"WHERE n.id = x.{column})")
+    if column == "thread_state_id":
+        return ("(SELECT s.ts || s.state FROM thread_state s WHERE s.id = x.thread_state_id)")
     if column in ("task_context_id", "execution_context_id", "session_id", "waker_id"):
         return None
     return f"x.{column}"
