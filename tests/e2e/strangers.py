@@ -25,11 +25,27 @@ import lib
 from protowire import bind, field, frame
 
 PROGRAM = lib.BUILD / "tests" / "tools" / "stranger"
-UID = 61234  # no user of the machine has this number
+UIDS_FROM, UIDS_EACH = 58000, 10  # no user of the machine has these numbers
 LIMIT_S = 90
 TCP_LINGER_S = 60
 N_LINGERING = 20
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+
+
+def take_uid():
+    """The first of UIDS_EACH users for this process of tests alone, so that other tests, which
+    count or limit the processes of their users, can run at the same time. A name of a socket, which
+    goes with the process, is the lock."""
+    for uid in range(UIDS_FROM, UIDS_FROM + 100 * UIDS_EACH, UIDS_EACH):
+        lock = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            lock.bind(f"\0mmtrace-tests-user-{uid}")
+            return uid, lock
+        lock.close()
+    raise RuntimeError("too many tests at the same time")
+
+
+UID, UID_LOCK = take_uid()
 
 
 class Stranger:

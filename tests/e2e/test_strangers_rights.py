@@ -35,11 +35,14 @@ class MembersSee(unittest.TestCase):
         """The packets of a recording by a member."""
         path = self.dir / "config"
         path.write_text("buffers { size_kb: 1024 } duration_ms: 1200 " + config)
-        done = lib.run(lib.MMTRACE, "record", "-c", path, "-o", self.dir / "out" / "trace",
-                       env=self.daemon.env, user=strangers.UID,
-                       group=strangers.UID, extra_groups=[])
-        self.assertNotIn("in this process", done.stderr)
         trace = self.dir / "out" / "trace"
+        with lib.Popen([lib.MMTRACE, "record", "-c", path, "-o", trace], env=self.daemon.env,
+                       user=strangers.UID, group=strangers.UID, extra_groups=[],
+                       stderr=subprocess.PIPE, text=True) as client:
+            self.addCleanup(client.kill)
+            done = subprocess.CompletedProcess(client.args, None, "", client.communicate(timeout=60)[1])
+        done.returncode, self.client = client.returncode, client.pid
+        self.assertNotIn("in this process", done.stderr)
         return done, lib.decode(trace) if trace.exists() else []
 
     def record_of_root(self, config):
@@ -130,7 +133,8 @@ class MembersSee(unittest.TestCase):
         done, packets = self.record(self.SAMPLED % "")
         self.assertEqual(done.returncode, 0, done.stderr)
         samples = lib.of_kind(packets, "perf_sample")
-        self.assertEqual({sample.one("perf_sample", "pid") for sample in samples},
+        # The command that records is the member's, too.
+        self.assertEqual({sample.one("perf_sample", "pid") for sample in samples} - {self.client},
                          {pids[strangers.UID]})
         self.assertEqual({sample.one("perf_sample", "cpu_mode") for sample in samples},
                          {"MODE_USER"})
@@ -195,8 +199,9 @@ class MembersSee(unittest.TestCase):
                       "s.callsite_id JOIN stack_profile_frame f ON f.id = c.frame_id "
                       "JOIN stack_profile_mapping m ON m.id = f.mapping")
         self.assertIn([own, str(TRUTH)], leaves)
-        self.assertEqual({pid for pid, _ in leaves} | {process.pid}, {own, process.pid})
-        self.assertEqual([leaf for leaf in leaves if leaf[1] in ("/[anon]", str(program))], [])
+        self.assertEqual({pid for pid, _ in leaves} - {self.client, process.pid}, {own})
+        self.assertEqual([leaf for leaf in leaves if leaf[0] != self.client and
+                          leaf[1] in ("/[anon]", str(program))], [])
 
 
 @lib.needs_root
