@@ -40,8 +40,9 @@ class MembersSee(unittest.TestCase):
                        user=strangers.UID, group=strangers.UID, extra_groups=[],
                        stderr=subprocess.PIPE, text=True) as client:
             self.addCleanup(client.kill)
-            done = subprocess.CompletedProcess(client.args, None, "", client.communicate(timeout=60)[1])
-        done.returncode, self.client = client.returncode, client.pid
+            said = client.communicate(timeout=60)[1]
+        done = subprocess.CompletedProcess(client.args, client.returncode, "", said)
+        self.client = client.pid
         self.assertNotIn("in this process", done.stderr)
         return done, lib.decode(trace) if trace.exists() else []
 
