@@ -12,7 +12,6 @@
 #include <strings.h>
 
 #include "common/cleanup.h"
-#include "common/elements.h"
 #include "common/nsec.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
@@ -43,21 +42,6 @@ static bool is_vacuum(const char *sql)
     return strncasecmp(at, word, strlen(word)) == 0;
 }
 
-// Returns whether people do not want the result: the statement calls a function for its effect, or
-// the name of the column says so.
-static bool is_silent(sqlite3_stmt *statement)
-{
-    static const char *const calls[] = {"create_function(", "create_view_function(",
-                                        "experimental_memoize(", "import("};
-    if (sqlite3_column_count(statement) != 1)
-        return false;
-    const char *name = sqlite3_column_name(statement, 0);
-    bool is = name && strcasecmp(name, "suppress_query_output") == 0;
-    for (size_t i = 0; i < ELEMENTS(calls) && name; i++)
-        is |= strncasecmp(name, calls[i], strlen(calls[i])) == 0;
-    return is;
-}
-
 // The message, and the places on lines of their own.
 static void error_print(const char *text)
 {
@@ -71,9 +55,9 @@ static void error_print(const char *text)
 }
 
 // Runs plain SQL. Returns 0 or -1; an error is printed to stderr.
-static int statement_run(sqlite3_stmt *statement, struct result_sets *sets, bool more)
+static int statement_run(struct sql_engine *engine, sqlite3_stmt *statement,
+                         struct result_sets *sets, bool more)
 {
-    sqlite3 *handle = sqlite3_db_handle(statement);
     int code = SQLITE_ROW;
     if (is_vacuum(sqlite3_sql(statement))) {
         sqlite3_finalize(statement);
@@ -81,12 +65,14 @@ static int statement_run(sqlite3_stmt *statement, struct result_sets *sets, bool
             "copies one)");
         return -1;
     }
-    if (sqlite3_column_count(statement) && !is_silent(statement))
+    if (sqlite3_column_count(statement) && !sql_is_silent(statement))
         code = result_sets_print(sets, statement, more);
     else
         while (code == SQLITE_ROW)
             code = sqlite3_step(statement);
     int why = errno;
+    if (code != SQLITE_DONE && !sets->failed)
+        sql_engine_step_failed(engine);
     sqlite3_finalize(statement);
     if (code == SQLITE_DONE)
         return 0;
@@ -96,7 +82,7 @@ static int statement_run(sqlite3_stmt *statement, struct result_sets *sets, bool
     else if (code == SQLITE_NOMEM)
         say("out of memory");
     else
-        error_print(sqlite3_errmsg(handle));
+        error_print(sql_engine_error(engine));
     return -1;
 }
 
@@ -114,7 +100,7 @@ static int all_run(struct sql_engine *engine, const struct sql_text *text, struc
             return r < 0 ? EXIT_FAILED : EXIT_DONE;
         if (!statement)
             continue;
-        if (statement_run(statement, sets, more_follows(text, at)) < 0)
+        if (statement_run(engine, statement, sets, more_follows(text, at)) < 0)
             return EXIT_FAILED;
         if (timing) {
             fflush(stdout);

@@ -21,6 +21,17 @@ int table_functions_register(sqlite3 *handle);
 // parameters ?1 to ?n of `sql`. Returns SQLite's code.
 int table_function_add(sqlite3 *handle, const char *name, const char *sql, int n_arguments);
 
+// Additions to a table function.
+struct table_function_extra {
+    const char *const *names;           // of the arguments; the hidden columns are in_NAME
+    void (*on_failure)(void *userdata); // called when a call fails
+    void *userdata;                     // owned: free() releases it
+};
+
+// The same with more. The userdata is taken over, also on failure.
+int table_function_add_extra(sqlite3 *handle, const char *name, const char *sql, int n_arguments,
+                             const struct table_function_extra *extra);
+
 // Registers SPAN_JOIN, SPAN_LEFT_JOIN and SPAN_OUTER_JOIN. Returns SQLite's code.
 int span_join_register(sqlite3 *handle);
 

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "common/elements.h"
 #include "converter/functions/arg_sets.h"
@@ -18,6 +19,9 @@ SQLITE_EXTENSION_INIT3
 struct table_function {
     char *sql; // owned
     int n_arguments;
+    char *names[ARGUMENTS_MAX]; // owned; of the arguments; NULL: numbers
+    void (*on_failure)(void *userdata);
+    void *userdata; // owned
 };
 
 struct table {
@@ -66,6 +70,9 @@ static const struct {
 static void function_free(void *userdata)
 {
     struct table_function *function = userdata;
+    for (int i = 0; i < function->n_arguments; i++)
+        sqlite3_free(function->names[i]);
+    free(function->userdata);
     sqlite3_free(function->sql);
     sqlite3_free(function);
 }
@@ -85,7 +92,10 @@ static int declare(sqlite3 *handle, const struct table_function *function, int *
     for (int i = 0; i < n; i++)
         sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", sqlite3_column_name(statement, i));
     for (int i = 0; i < function->n_arguments; i++)
-        sqlite3_str_appendf(sql, ",\"in_%d\" HIDDEN", i + 1);
+        if (function->names[i])
+            sqlite3_str_appendf(sql, ",\"in_%w\" HIDDEN", function->names[i]);
+        else
+            sqlite3_str_appendf(sql, ",\"in_%d\" HIDDEN", i + 1);
     sqlite3_str_appendall(sql, ")");
     char *text = sqlite3_str_finish(sql);
     code = text ? sqlite3_declare_vtab(handle, text) : SQLITE_NOMEM;
@@ -164,17 +174,27 @@ static int cursor_close(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
+// Makes SQLite's last error that of the table.
+static int table_fail(sqlite3_vtab *base, int code)
+{
+    const struct table *table = (const struct table *)base;
+    const struct table_function *function = table->function;
+    sqlite3_free(base->zErrMsg);
+    base->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->handle));
+    if (function->on_failure)
+        function->on_failure(function->userdata);
+    return code;
+}
+
 static int cursor_next(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
-    const struct table *table = (const struct table *)base->pVtab;
     int code = sqlite3_step(cursor->statement);
     cursor->at_end = code != SQLITE_ROW;
     cursor->row++;
     if (code == SQLITE_ROW || code == SQLITE_DONE)
         return SQLITE_OK;
-    base->pVtab->zErrMsg = sqlite3_mprintf("%s", sqlite3_errmsg(table->handle));
-    return code;
+    return table_fail(base->pVtab, code);
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
@@ -189,7 +209,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text
         code =
             sqlite3_prepare_v2(table->handle, table->function->sql, -1, &cursor->statement, NULL);
     if (code != SQLITE_OK)
-        return code;
+        return table_fail(base->pVtab, code);
     sqlite3_reset(cursor->statement);
     for (int i = 0; i < argc; i++)
         sqlite3_bind_value(cursor->statement, i + 1, argv[i]);
@@ -230,19 +250,42 @@ static const sqlite3_module module = {
     .xRowid = cursor_rowid,
 };
 
+static struct table_function *function_new(const char *sql, int n_arguments,
+                                           const struct table_function_extra *extra)
+{
+    struct table_function *function = sqlite3_malloc(sizeof(*function));
+    if (!function)
+        return NULL;
+    *function = (struct table_function){.sql = sqlite3_mprintf("%s", sql),
+                                        .n_arguments = n_arguments,
+                                        .on_failure = extra->on_failure};
+    bool is_whole = function->sql;
+    for (int i = 0; i < n_arguments && extra->names; i++)
+        is_whole &= (function->names[i] = sqlite3_mprintf("%s", extra->names[i])) != NULL;
+    if (!is_whole) {
+        function_free(function);
+        return NULL;
+    }
+    function->userdata = extra->userdata;
+    return function;
+}
+
+int table_function_add_extra(sqlite3 *handle, const char *name, const char *sql, int n_arguments,
+                             const struct table_function_extra *extra)
+{
+    struct table_function *function =
+        n_arguments <= ARGUMENTS_MAX ? function_new(sql, n_arguments, extra) : NULL;
+    if (!function) {
+        free(extra->userdata);
+        return n_arguments > ARGUMENTS_MAX ? SQLITE_RANGE : SQLITE_NOMEM;
+    }
+    return sqlite3_create_module_v2(handle, name, &module, function, function_free);
+}
+
 int table_function_add(sqlite3 *handle, const char *name, const char *sql, int n_arguments)
 {
-    if (n_arguments > ARGUMENTS_MAX)
-        return SQLITE_RANGE;
-    struct table_function *function = sqlite3_malloc(sizeof(*function));
-    char *copy = sqlite3_mprintf("%s", sql);
-    if (!function || !copy) {
-        sqlite3_free(function);
-        sqlite3_free(copy);
-        return SQLITE_NOMEM;
-    }
-    *function = (struct table_function){.sql = copy, .n_arguments = n_arguments};
-    return sqlite3_create_module_v2(handle, name, &module, function, function_free);
+    const struct table_function_extra none = {0};
+    return table_function_add_extra(handle, name, sql, n_arguments, &none);
 }
 
 int table_functions_register(sqlite3 *handle)

@@ -4,100 +4,114 @@
 // hides the same name of the database.
 #include <errno.h>
 #include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/cleanup.h"
-#include "converter/functions/functions.h"
+#include "common/str.h"
+#include "converter/perfetto_sql/create.h"
 #include "converter/perfetto_sql/engine_state.h"
-#include "converter/perfetto_sql/token.h"
+#include "converter/perfetto_sql/packages.h"
 #include "converter/tables/statement.h"
 
-#define PART(part) (int)(part).size, (part).text
+#define SCRATCH "\"#scratch\"" // a table while its columns are checked
 
-static bool part_is(struct sql_part part, const char *word)
+bool part_is(struct sql_part part, const char *word)
 {
     return part.size == strlen(word) && strncasecmp(part.text, word, part.size) == 0;
 }
 
-static void rope_add_part(struct sql_rope *ret, const struct sql_rope *rope, struct sql_part part)
+void rope_add_part(struct sql_rope *ret, const struct sql_rope *rope, struct sql_part part)
 {
     size_t begin = (size_t)(part.text - rope->sql.text);
     rope_add(ret, rope, begin, begin + part.size);
 }
 
-// Compares the columns that the statement declares with those of the relation.
-static int columns_check(struct sql_engine *engine, const struct sql_rope *rope,
-                         const struct sql_definition *definition)
+struct sql_piece here_move(struct sql_engine *engine, const struct sql_rope *rope,
+                           struct sql_part part)
 {
-    CLEANUP(rope_done) struct sql_rope sql = {0};
+    struct sql_piece before = engine->here;
+    struct sql_piece place = rope_origin(rope, (size_t)(part.text - rope->sql.text));
+    if (place.text)
+        engine->here = place;
+    return before;
+}
+
+int types_check(struct sql_engine *engine, const struct sql_rope *rope,
+                const struct sql_field_vec *fields)
+{
+    vec_foreach(fields, field)
+        if (sql_type_read(field->type) == SQL_TYPE_UNKNOWN)
+            return engine_fail(engine, -EINVAL, rope, field->type.text,
+                               "%.*s: there is no type %.*s (there are LONG, DOUBLE, STRING, BOOL, "
+                               "BYTES, ANY, TIMESTAMP, DURATION, ID, JOINID and ARGSETID)",
+                               PART(field->name), PART(field->type));
+    return 0;
+}
+
+int relation_kind(struct sql_engine *engine, struct sql_part name, enum relation *ret)
+{
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
-    rope_add_made(&sql, "SELECT * FROM temp.");
-    rope_add_part(&sql, rope, definition->name);
-    int r = engine_prepare(engine, &sql, &statement);
-    int n = r == 0 ? sqlite3_column_count(statement) : 0;
-    vec_foreach(&definition->columns, field) {
-        bool found = false;
-        for (int i = 0; i < n && !found; i++)
-            found = part_is(field->name, sqlite3_column_name(statement, i));
-        if (r == 0 && !found)
-            r = engine_fail(engine, -EINVAL, rope, field->name.text,
-                            "%.*s: the SQL has no column %.*s, which is declared",
-                            PART(definition->name), PART(field->name));
-    }
-    for (int i = 0; i < n && r == 0 && definition->columns.n; i++) {
-        bool found = false;
-        vec_foreach(&definition->columns, field)
-            found |= part_is(field->name, sqlite3_column_name(statement, i));
-        if (!found)
-            r = engine_fail(engine, -EINVAL, rope, definition->name.text,
-                            "%.*s: the SQL has a column %s, which is not declared",
-                            PART(definition->name), sqlite3_column_name(statement, i));
-    }
+    CLEANUP(freep) char *bare = engine_name(name);
+    static const char sql[] = "SELECT type = 'view' FROM temp.sqlite_schema WHERE name = ?1 "
+                              "COLLATE NOCASE AND type IN ('table', 'view')";
+    *ret = RELATION_NONE;
+    if (!bare)
+        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    if (names_have(&engine->table_functions, bare))
+        *ret = RELATION_FUNCTION;
+    if (sqlite3_prepare_v2(engine->handle, sql, -1, &statement, NULL) != SQLITE_OK)
+        return engine_fail_sqlite(engine, NULL, NULL);
+    sqlite3_bind_text(statement, 1, bare, -1, SQLITE_STATIC);
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        *ret = sqlite3_column_int(statement, 0) ? RELATION_VIEW : RELATION_TABLE;
+    return 0;
+}
+
+int relation_is_other(struct sql_engine *engine, struct sql_part name, enum relation found)
+{
+    static const char *const kinds[] = {
+        [RELATION_TABLE] = "table (DROP TABLE removes it)",
+        [RELATION_VIEW] = "view (DROP VIEW removes it)",
+        [RELATION_FUNCTION] = "function that returns a table",
+    };
+    return engine_fail(engine, -EEXIST, NULL, NULL, "%.*s: the name is that of a %s", PART(name),
+                       kinds[found]);
+}
+
+// OR REPLACE replaces `wanted`, or nothing.
+static int replaced_check(struct sql_engine *engine, const struct sql_definition *definition,
+                          enum relation wanted, bool *ret_exists)
+{
+    enum relation found = RELATION_NONE;
+    int r = 0;
+    if (definition->replaces || engine->table_functions.n)
+        r = relation_kind(engine, definition->name, &found);
+    bool is_wrong = found == RELATION_FUNCTION || (definition->replaces && found != wanted);
+    if (r == 0 && found != RELATION_NONE && is_wrong)
+        return relation_is_other(engine, definition->name, found);
+    *ret_exists = definition->replaces && found == wanted;
     return r;
 }
 
-// Removes what has the name already, whether table or view.
-static int relation_drop(struct sql_engine *engine, struct sql_part name)
+// Whether a SELECT puts rows of several together. The column then has the type of the first one.
+static bool has_union(struct sql_part sql)
 {
-    char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.%.*s", PART(name));
-    if (!sql)
-        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
-    int code = sqlite3_exec(engine->handle, sql, NULL, NULL, NULL);
-    sqlite3_free(sql);
-    // SQLite refuses DROP TABLE for a view.
-    return code == SQLITE_OK ? 0 : engine_run(engine, "DROP VIEW IF EXISTS temp.%.*s", PART(name));
+    static const char word[] = "union";
+    const size_t n = sizeof(word) - 1;
+    for (size_t i = 0; i + n <= sql.size; i++)
+        if ((sql.text[i] | 0x20) == *word && strncasecmp(sql.text + i, word, n) == 0)
+            return true;
+    return false;
 }
 
-#define INDEXED_ROWS_MIN 1000
-
-// Returns whether the table has many rows, and the column id rises from row to row.
-static bool ids_rise(struct sql_engine *engine, struct sql_part name)
-{
-    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
-    char *sql = sqlite3_mprintf("SELECT id FROM temp.%.*s", PART(name));
-    bool rises = sql && sqlite3_prepare_v2(engine->handle, sql, -1, &statement, NULL) == SQLITE_OK;
-    int64_t n = 0, last = 0;
-    sqlite3_free(sql);
-    while (rises && sqlite3_step(statement) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(statement, 0);
-        rises = sqlite3_column_type(statement, 0) == SQLITE_INTEGER && (n == 0 || id > last);
-        last = id;
-        n++;
-    }
-    return rises && n >= INDEXED_ROWS_MIN;
-}
-
-// trace_processor finds an id fast in a table that has its rows in this order, and modules rely on
-// that: a scan of a graph joins such a table at each step. Rows found by the index are in the same
-// order as the rows of the table. Without the index the answers are the same, so a failure to make
-// the index is ignored.
+// Adds the table with an index of its ids. trace_processor finds an id fast in a table that has its
+// rows in this order, and modules rely on that: a scan of a graph joins such a table at each step.
+// Rows found by the index are in the same order as the rows of the table. Without the index the
+// answers are the same, so a failure to make the index is ignored.
 static void ids_index(struct sql_engine *engine, struct sql_part name)
 {
-    if (!ids_rise(engine, name))
-        return;
     char *sql =
         sqlite3_mprintf("CREATE INDEX temp.\"%.*s#id\" ON %.*s(id)", PART(name), PART(name));
     if (sql)
@@ -105,32 +119,122 @@ static void ids_index(struct sql_engine *engine, struct sql_part name)
     sqlite3_free(sql);
 }
 
-static int relation_create(struct sql_engine *engine, const struct sql_rope *rope,
-                           const struct sql_definition *definition)
+static void relation_drop(struct sql_engine *engine, const char *kind, const char *name)
 {
-    const char *kind = definition->kind == DEFINITION_VIEW ? "VIEW" : "TABLE";
-    CLEANUP(rope_done) struct sql_rope sql = {0};
-    int r = definition->replaces ? relation_drop(engine, definition->name) : 0;
-    rope_add_made(&sql, "CREATE TEMP ");
-    rope_add_made(&sql, kind);
-    rope_add_made(&sql, " ");
+    char *drop = sqlite3_mprintf("DROP %s IF EXISTS temp.%s", kind, name);
+    if (drop)
+        sqlite3_exec(engine->handle, drop, NULL, NULL, NULL);
+    sqlite3_free(drop);
+}
+
+// Makes the table `made` of the definition's SQL, and checks its columns.
+static int rows_make(struct sql_engine *engine, const struct sql_rope *rope,
+                     const struct sql_definition *definition, const char *made,
+                     struct column_values *values)
+{
+    CLEANUP(rope_done) struct sql_rope sql = {0}, all = {0};
+    CLEANUP(statement_finalizep) sqlite3_stmt *rows = NULL;
+    rope_add_made(&sql, "CREATE TEMP TABLE ");
+    rope_add_made(&sql, made);
+    rope_add_made(&sql, " AS ");
+    rope_add_part(&sql, rope, definition->body);
+    struct sql_piece here = here_move(engine, rope, definition->body);
+    int r = engine_run_rope(engine, &sql);
+    engine->here = here;
+    if (r < 0 && str_ends_with(sqlite3_errmsg(engine->handle), " already exists"))
+        return engine_fail(engine, -EEXIST, rope, definition->name.text, "%s (CREATE OR REPLACE)",
+                           sqlite3_errmsg(engine->handle));
+    if (r < 0)
+        return r;
+    rope_add_made(&all, "SELECT * FROM temp.");
+    rope_add_made(&all, made);
+    r = engine_prepare(engine, &all, &rows);
+    if (r == 0)
+        r = columns_check(engine, rope, definition, rows);
+    if (r == 0)
+        r = columns_check_values(engine, definition, made, rows, !has_union(definition->body),
+                                 values);
+    if (r < 0) {
+        statement_finalizep(&rows);
+        rows = NULL;
+        relation_drop(engine, "TABLE", made);
+    }
+    return r;
+}
+
+// Makes the table of the rows in the scratch table.
+static int rows_move(struct sql_engine *engine, const char *name, const char *columns)
+{
+    relation_drop(engine, "TABLE", name);
+    int r =
+        engine_run(engine, "CREATE TEMP TABLE %s AS SELECT %s FROM temp." SCRATCH, name, columns);
+    relation_drop(engine, "TABLE", SCRATCH);
+    return r;
+}
+
+// The SQL of a table that is replaced may read that table, and if the SQL fails, the table stays.
+// Therefore the new rows go to a scratch table first.
+static int table_create(struct sql_engine *engine, const struct sql_rope *rope,
+                        const struct sql_definition *definition)
+{
+    CLEANUP(freep) char *name = strndup(definition->name.text, definition->name.size);
+    CLEANUP(freep) char *bare = engine_name(definition->name);
+    CLEANUP(values_done) struct column_values values = {0};
+    bool exists = false;
+    if (!name || !bare)
+        return -ENOMEM;
+    int r = types_check(engine, rope, &definition->columns);
+    vec_foreach(&definition->columns, field) {
+        enum sql_type type = sql_type_read(field->type);
+        if (r == 0 && (type == SQL_TYPE_ANY || type == SQL_TYPE_BYTES))
+            r = engine_fail(engine, -EINVAL, rope, field->type.text,
+                            "%s: a column of such a table cannot have the type %s", name,
+                            sql_type_name(type));
+    }
+    if (r == 0)
+        r = replaced_check(engine, definition, RELATION_TABLE, &exists);
+    if (r == 0)
+        r = rows_make(engine, rope, definition, exists ? SCRATCH : name, &values);
+    if (r == 0 && values.has_reals && !exists)
+        r = engine_run(engine, "CREATE TEMP TABLE " SCRATCH " AS SELECT * FROM temp.%s", name);
+    if (r == 0 && (values.has_reals || exists))
+        r = rows_move(engine, name, values.reals.text);
+    if (r == 0 && values.ids_rise)
+        ids_index(engine, definition->name);
+    return r == 0 ? names_add(&engine->kept_tables, bare) : r;
+}
+
+static int view_create(struct sql_engine *engine, const struct sql_rope *rope,
+                       const struct sql_definition *definition)
+{
+    CLEANUP(rope_done) struct sql_rope sql = {0}, body = {0};
+    CLEANUP(statement_finalizep) sqlite3_stmt *rows = NULL;
+    bool exists = false;
+    int r = types_check(engine, rope, &definition->columns);
+    if (r == 0)
+        r = replaced_check(engine, definition, RELATION_VIEW, &exists);
+    if (r < 0)
+        return r;
+    rope_add_part(&body, rope, definition->body);
+    struct sql_piece here = here_move(engine, rope, definition->body);
+    r = engine_prepare(engine, &body, &rows);
+    engine->here = here;
+    if (r == 0)
+        r = columns_check(engine, rope, definition, rows);
+    if (r == 0 && exists)
+        r = engine_run(engine, "DROP VIEW IF EXISTS temp.%.*s", PART(definition->name));
+    rope_add_made(&sql, "CREATE TEMP VIEW ");
     rope_add_part(&sql, rope, definition->name);
     rope_add_made(&sql, " AS ");
     rope_add_part(&sql, rope, definition->body);
+    if (has_union(definition->body))
+        engine_mixed_note(engine);
     if (r == 0)
         r = engine_run_rope(engine, &sql);
-    if (r < 0)
-        return r;
-    r = columns_check(engine, rope, definition);
-    if (r == 0 && definition->kind != DEFINITION_VIEW)
-        ids_index(engine, definition->name);
-    if (r < 0) {
-        char *drop = sqlite3_mprintf("DROP %s temp.%.*s", kind, PART(definition->name));
-        if (drop)
-            sqlite3_exec(engine->handle, drop, NULL, NULL, NULL);
-        sqlite3_free(drop);
-    }
-    return r;
+    return r < 0 && str_ends_with(sqlite3_errmsg(engine->handle), " already exists")
+               ? engine_fail(engine, -EEXIST, rope, definition->name.text, "%s (CREATE OR REPLACE)",
+                             sqlite3_errmsg(engine->handle))
+               : r;
 }
 
 // CREATE TABLE, VIEW or VIRTUAL TABLE of plain SQL.
@@ -147,121 +251,72 @@ static int plain_create(struct sql_engine *engine, const struct sql_rope *rope,
     rope_add_part(&sql, rope, definition->name);
     rope_add_made(&sql, " ");
     rope_add_part(&sql, rope, definition->body);
-    return engine_run_rope(engine, &sql);
-}
-
-// The body with ?1 to ?n instead of the arguments' names.
-static int body_number(const struct sql_rope *rope, const struct sql_definition *definition,
-                       struct sql_rope *ret)
-{
-    const char *at = definition->body.text, *end = at + definition->body.size, *copied = at;
-    while (at < end) {
-        struct sql_token token = sql_token_read(at, end);
-        at = token.text + token.size;
-        if (token.kind != SQL_VARIABLE || *token.text != '$')
-            continue;
-        for (size_t i = 0; i < definition->arguments.n; i++) {
-            struct sql_part name = definition->arguments.items[i].name;
-            if (name.size != token.size - 1 ||
-                strncasecmp(name.text, token.text + 1, name.size) != 0)
-                continue;
-            char number[24];
-            snprintf(number, sizeof(number), "?%zu", i + 1);
-            struct sql_part before = {copied, (size_t)(token.text - copied)};
-            rope_add_part(ret, rope, before);
-            rope_add_made(ret, number);
-            copied = at;
-            break;
-        }
-    }
-    struct sql_part rest = {copied, (size_t)(end - copied)};
-    rope_add_part(ret, rope, rest);
-    return rope_check(ret);
-}
-
-static int function_add(struct sql_engine *engine, const struct sql_definition *definition,
-                        const char *sql)
-{
-    CLEANUP(freep) char *name = strndup(definition->name.text, definition->name.size);
-    int n = (int)definition->arguments.n, code;
-    if (!name)
-        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
-    if (part_is(definition->returns, "TABLE"))
-        code = table_function_add(engine->handle, name, sql, n);
-    else
-        code = scalar_add(engine, name, definition->is_variadic ? -1 : n, sql);
-    return code == SQLITE_OK
-               ? 0
-               : engine_fail(engine, code == SQLITE_NOMEM ? -ENOMEM : -EINVAL, NULL, NULL,
-                             "function %s: %s", name,
-                             code == SQLITE_RANGE  ? "too many arguments"
-                             : code == SQLITE_BUSY ? "it runs, so it cannot be replaced"
-                                                   : sqlite3_errmsg(engine->handle));
-}
-
-// SELECT g(?1, ?2), or SELECT * FROM g(?1, ?2).
-static int delegate_create(struct sql_engine *engine, const struct sql_definition *definition)
-{
-    CLEANUP(strbuf_done) struct strbuf sql = {0};
-    bool is_table = part_is(definition->returns, "TABLE");
-    strbuf_addf(&sql, "SELECT %s%.*s(", is_table ? "* FROM " : "", PART(definition->delegate));
-    for (size_t i = 0; i < definition->arguments.n && !definition->is_variadic; i++)
-        strbuf_addf(&sql, "%s?%zu", i ? ", " : "", i + 1);
-    if (!definition->is_variadic)
-        strbuf_add_char(&sql, ')');
-    return sql.failed ? engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory")
-                      : function_add(engine, definition, sql.text);
-}
-
-// Creates a function from its parts; `body` and `delegate` are as in the definition.
-static int create_function(struct sql_engine *engine, const struct sql_rope *rope,
-                           const struct sql_definition *definition)
-{
-    CLEANUP(rope_done) struct sql_rope body = {0};
-    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
-    if (!sql_part_is_empty(definition->delegate))
-        return delegate_create(engine, definition);
-    int r = body_number(rope, definition, &body);
-    if (r == 0)
-        r = function_add(engine, definition, body.sql.text);
-    // The function may call itself, so it is registered before its body is compiled.
-    if (r == 0)
-        r = engine_prepare(engine, &body, &statement);
-    if (r == 0 && !part_is(definition->returns, "TABLE") && sqlite3_column_count(statement) != 1)
-        r = engine_fail(engine, -EINVAL, rope, definition->name.text,
-                        "function %.*s: its SQL returns %d columns instead of one",
-                        PART(definition->name), sqlite3_column_count(statement));
+    engine_mixed_note(engine);
+    int r = engine_run_rope(engine, &sql);
+    CLEANUP(freep) char *bare = r == 0 ? engine_name(definition->name) : NULL;
+    if (bare)
+        names_remove(&engine->kept_tables, bare);
     return r;
 }
 
-// No index can be added to the database's own tables; queries get the same answer without it.
+// The index of the name, with its table in front as its name in SQLite. Empty: there is none.
+static int index_find(struct sql_engine *engine, struct sql_part name, struct strbuf *ret)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    static const char sql[] = "SELECT name FROM temp.sqlite_schema WHERE type = 'index' "
+                              "AND name = tbl_name || '.' || ?1 COLLATE NOCASE";
+    if (sqlite3_prepare_v2(engine->handle, sql, -1, &statement, NULL) != SQLITE_OK)
+        return engine_fail_sqlite(engine, NULL, NULL);
+    sqlite3_bind_text(statement, 1, name.text, (int)name.size, SQLITE_STATIC);
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        strbuf_add_str(ret, column_text(statement, 0));
+    return ret->failed ? -ENOMEM : 0;
+}
+
 static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
                         const struct sql_definition *definition)
 {
     CLEANUP(rope_done) struct sql_rope sql = {0};
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
-    CLEANUP(strbuf_done) struct strbuf columns = {0};
+    CLEANUP(strbuf_done) struct strbuf columns = {0}, former = {0};
+    CLEANUP(freep) char *table = engine_name(definition->on);
     vec_foreach(&definition->arguments, field)
         strbuf_addf(&columns, "%s%.*s", columns.size ? ", " : "", PART(field->name));
-    if (columns.failed)
+    if (columns.failed || !table)
         return -ENOMEM;
+    if (!names_have(&engine->kept_tables, table))
+        return engine_fail(engine, -EINVAL, rope, definition->on.text,
+                           "CREATE PERFETTO INDEX: %s is no table of CREATE PERFETTO TABLE", table);
     rope_add_made(&sql, "SELECT ");
     rope_add_made(&sql, columns.text);
-    rope_add_made(&sql, " FROM ");
+    rope_add_made(&sql, " FROM temp.");
     rope_add_part(&sql, rope, definition->on);
     int r = engine_prepare(engine, &sql, &statement);
-    bool is_temporary = r == 0 && sqlite3_column_database_name(statement, 0) &&
-                        strcmp(sqlite3_column_database_name(statement, 0), "temp") == 0 &&
-                        part_is(definition->on, sqlite3_column_table_name(statement, 0));
-    if (r < 0 || !is_temporary)
-        return r;
-    if (definition->replaces)
-        r = engine_run(engine, "DROP INDEX IF EXISTS temp.\"%.*s.%.*s\"", PART(definition->on),
-                       PART(definition->name));
-    return r == 0 ? engine_run(engine, "CREATE INDEX temp.\"%.*s.%.*s\" ON %.*s(%s)",
-                               PART(definition->on), PART(definition->name), PART(definition->on),
-                               columns.text)
+    if (r == 0)
+        r = index_find(engine, definition->name, &former);
+    if (r == 0 && former.size && !definition->replaces)
+        return engine_fail(engine, -EEXIST, rope, definition->name.text,
+                           "CREATE PERFETTO INDEX: there is an index %.*s already (CREATE OR "
+                           "REPLACE)",
+                           PART(definition->name));
+    if (r == 0 && former.size)
+        r = engine_run(engine, "DROP INDEX temp.\"%s\"", former.text);
+    return r == 0 ? engine_run(engine, "CREATE INDEX temp.\"%s.%.*s\" ON %.*s(%s)", table,
+                               PART(definition->name), PART(definition->on), columns.text)
                   : r;
+}
+
+static int index_drop(struct sql_engine *engine, const struct sql_rope *rope,
+                      const struct sql_definition *definition)
+{
+    CLEANUP(strbuf_done) struct strbuf found = {0};
+    int r = index_find(engine, definition->name, &found);
+    if (r == 0 && found.size)
+        return engine_run(engine, "DROP INDEX temp.\"%s\"", found.text);
+    return r < 0 || definition->replaces
+               ? r
+               : engine_fail(engine, -ENOENT, rope, definition->name.text,
+                             "DROP PERFETTO INDEX: there is no index %.*s", PART(definition->name));
 }
 
 static int drop(struct sql_engine *engine, const struct sql_rope *rope,
@@ -269,11 +324,16 @@ static int drop(struct sql_engine *engine, const struct sql_rope *rope,
 {
     const char *careful = definition->replaces ? "IF EXISTS " : "";
     if (part_is(definition->what, "INDEX"))
-        return engine_run(engine, "DROP INDEX %stemp.\"%.*s.%.*s\"", careful, PART(definition->on),
-                          PART(definition->name));
-    if (!part_is(definition->what, "MACRO"))
-        return engine_run(engine, "DROP %.*s %stemp.%.*s", PART(definition->what), careful,
-                          PART(definition->name));
+        return index_drop(engine, rope, definition);
+    if (!part_is(definition->what, "MACRO")) {
+        CLEANUP(freep) char *bare = engine_name(definition->name);
+        int r = bare ? engine_run(engine, "DROP %.*s %stemp.%.*s", PART(definition->what), careful,
+                                  PART(definition->name))
+                     : -ENOMEM;
+        if (r == 0)
+            names_remove(&engine->kept_tables, bare);
+        return r;
+    }
     bool found = macros_remove(&engine->macros, definition->name.text, definition->name.size);
     return found || definition->replaces
                ? 0
@@ -288,11 +348,13 @@ int create_run(struct sql_engine *engine, const struct sql_rope *rope,
     int r;
     switch (definition->kind) {
     case DEFINITION_TABLE:
+        r = table_create(engine, rope, definition);
+        break;
     case DEFINITION_VIEW:
-        r = relation_create(engine, rope, definition);
+        r = view_create(engine, rope, definition);
         break;
     case DEFINITION_FUNCTION:
-        r = create_function(engine, rope, definition);
+        r = function_create(engine, rope, definition);
         break;
     case DEFINITION_INDEX:
         r = index_create(engine, rope, definition);

@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
 
 #define INCLUDE_DEPTH  100
+#define CALLS_SHOWN    8  // of functions that call each other
 #define INTERNAL_TRIES 16 // internal tables behind the views of one statement
 
 static int error_end(struct sql_engine *engine, int r)
@@ -23,6 +26,12 @@ static int error_end(struct sql_engine *engine, int r)
         return -ENOMEM;
     }
     return r;
+}
+
+static void calls_forget(struct sql_engine *engine)
+{
+    strbuf_clear(&engine->calls);
+    engine->n_calls = 0;
 }
 
 int engine_fail(struct sql_engine *engine, int r, const struct sql_rope *rope, const char *at,
@@ -35,15 +44,31 @@ int engine_fail(struct sql_engine *engine, int r, const struct sql_rope *rope, c
     va_end(arguments);
     strbuf_clear(&engine->error);
     strbuf_add_str(&engine->error, text);
+    if (engine->calls.size)
+        strbuf_add(&engine->error, engine->calls.text, engine->calls.size);
+    struct sql_piece place = {0};
     if (rope && at)
-        macros_trace(&engine->macros, &engine->error,
-                     rope_origin(rope, (size_t)(at - rope->sql.text)));
+        place = rope_origin(rope, (size_t)(at - rope->sql.text));
+    macros_trace(&engine->macros, &engine->error, place.text ? place : engine->here);
+    calls_forget(engine);
     return error_end(engine, r);
+}
+
+void engine_call_failed(struct sql_engine *engine, const char *name, struct sql_piece place)
+{
+    place.call = 0; // the calls of macros are those of another statement
+    if (engine->n_calls++ >= CALLS_SHOWN)
+        return;
+    macros_trace(&engine->macros, &engine->calls, place);
+    strbuf_addf(&engine->calls, "\n  in function %s, called here:", name);
+    if (engine->calls.failed)
+        calls_forget(engine);
 }
 
 int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, const char *at)
 {
-    int offset = -1, r = sqlite3_errcode(engine->handle) == SQLITE_NOMEM ? -ENOMEM : -EINVAL;
+    int offset = -1, code = sqlite3_errcode(engine->handle);
+    int r = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_INTERRUPT ? -EINTR : -EINVAL;
 #if SQLITE_VERSION_NUMBER >= 3038000
     offset = sqlite3_error_offset(engine->handle);
 #endif
@@ -76,15 +101,17 @@ int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
     return 0;
 }
 
-// Runs statements to their end.
-static int engine_step(struct sql_engine *engine, struct sqlite3_stmt *statement,
-                       const struct sql_rope *rope)
+// Runs a statement to its end. Rows are an error where `what` must not return any.
+static int engine_step(struct sql_engine *engine, struct sqlite3_stmt *statement, const char *what)
 {
-    int code;
-    do {
+    int code = sqlite3_step(statement), r = 0;
+    if (code == SQLITE_ROW && what && !sql_is_silent(statement))
+        r = engine_fail(engine, -EINVAL, NULL, NULL, "%s returns rows: a module only defines",
+                        what);
+    while (r == 0 && code == SQLITE_ROW)
         code = sqlite3_step(statement);
-    } while (code == SQLITE_ROW);
-    int r = code == SQLITE_DONE ? 0 : engine_fail_sqlite(engine, rope, NULL);
+    if (r == 0 && code != SQLITE_DONE)
+        r = engine_fail_sqlite(engine, NULL, NULL);
     sqlite3_finalize(statement);
     return r;
 }
@@ -93,7 +120,36 @@ int engine_run_rope(struct sql_engine *engine, const struct sql_rope *rope)
 {
     sqlite3_stmt *statement = NULL;
     int r = engine_prepare(engine, rope, &statement);
-    return r == 0 && statement ? engine_step(engine, statement, rope) : r;
+    return r == 0 && statement ? engine_step(engine, statement, NULL) : r;
+}
+
+int engine_run_text(struct sql_engine *engine, const struct sql_text *text, const char *what)
+{
+    struct sql_piece here = engine->here;
+    here.call = 0; // the text has calls of macros of its own
+    size_t at = 0;
+    int r;
+    do {
+        sqlite3_stmt *statement = NULL;
+        r = sql_engine_next(engine, text, &at, &statement);
+        if (r > 0 && statement)
+            r = engine_step(engine, statement, what) < 0 ? -EINVAL : 1;
+    } while (r > 0);
+    engine->here = here;
+    return r;
+}
+
+bool sql_is_silent(sqlite3_stmt *statement)
+{
+    static const char *const calls[] = {"create_function(", "create_view_function(",
+                                        "experimental_memoize(", "import("};
+    if (sqlite3_column_count(statement) != 1)
+        return false;
+    const char *name = sqlite3_column_name(statement, 0);
+    bool is = name && strcasecmp(name, "suppress_query_output") == 0;
+    for (size_t i = 0; i < ELEMENTS(calls) && name; i++)
+        is |= strncasecmp(name, calls[i], strlen(calls[i])) == 0;
+    return is;
 }
 
 int engine_run(struct sql_engine *engine, const char *format, ...)
@@ -121,26 +177,48 @@ const struct sql_text *sql_engine_text(struct sql_engine *engine, const char *na
     return NULL;
 }
 
+// A module that failed fails again with the same error: some of its objects are there already.
+static int module_fail(struct sql_engine *engine, struct sql_package_module *module, int r)
+{
+    if (r == -EINVAL && !module->failure && engine->error.size)
+        module->failure = strdup(engine->error.text);
+    if (engine->here.text) {
+        strbuf_add_str(&engine->error, "\n  included here:");
+        macros_trace(&engine->macros, &engine->error, engine->here);
+    }
+    return error_end(engine, r);
+}
+
 static int module_run(struct sql_engine *engine, struct sql_package_module *module)
 {
     CLEANUP(strbuf_done) struct strbuf name = {0};
+    if (module->failure) {
+        strbuf_clear(&engine->error);
+        strbuf_add_str(&engine->error, module->failure);
+        return module_fail(engine, module, -EINVAL);
+    }
+    if (module->is_running)
+        return engine_fail(engine, -ELOOP, NULL, NULL,
+                           "INCLUDE PERFETTO MODULE: %s is included by a module that it includes",
+                           module->name);
     strbuf_addf(&name, "module %s", module->name);
     const struct sql_text *text =
         name.failed ? NULL : sql_engine_text(engine, name.text, module->sql);
     if (!text)
         return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
-    module->is_included = true; // before the module runs, because modules may form a circle
-    size_t at = 0;
-    int r;
-    do {
-        sqlite3_stmt *statement = NULL;
-        r = sql_engine_next(engine, text, &at, &statement);
-        if (r > 0 && statement && (r = engine_step(engine, statement, NULL)) == 0)
-            r = 1;
-    } while (r > 0);
-    if (r < 0)
-        module->is_included = false;
-    return r;
+    const struct sql_package_module *outer = engine->module;
+    engine->module = module;
+    module->is_running = true;
+    int r = engine_run_text(engine, text, name.text);
+    module->is_running = false;
+    engine->module = outer;
+    module->is_included = r == 0;
+    return r == 0 ? 0 : module_fail(engine, module, r);
+}
+
+static bool is_wild(const char *pattern, size_t size)
+{
+    return size > 0 && pattern[size - 1] == '*';
 }
 
 // With "*" a module that takes an internal table of trace_processor, which mmsql does not have, is
@@ -148,6 +226,7 @@ static int module_run(struct sql_engine *engine, struct sql_package_module *modu
 static int include(struct sql_engine *engine, const char *pattern, size_t size, bool *ret_found)
 {
     bool is_any = size == 1 && *pattern == '*';
+    size_t n = size - is_wild(pattern, size);
     int r = 0;
     if (engine->depth == INCLUDE_DEPTH)
         return engine_fail(engine, -ELOOP, NULL, NULL, "more than %d modules include each other",
@@ -155,7 +234,7 @@ static int include(struct sql_engine *engine, const char *pattern, size_t size, 
     engine->depth++;
     for (size_t i = 0; i < engine->packages->modules.n && r == 0; i++) {
         struct sql_package_module *module = &engine->packages->modules.items[i];
-        if (!module_matches(module, pattern, size))
+        if (!module_matches(module, pattern, size) || strncmp(module->name, pattern, n) != 0)
             continue;
         *ret_found = true;
         if (!module->is_included)
@@ -165,6 +244,17 @@ static int include(struct sql_engine *engine, const char *pattern, size_t size, 
     }
     engine->depth--;
     return r;
+}
+
+// Whether there is a package with the first name of the pattern.
+static bool package_is_there(const struct sql_engine *engine, const char *pattern, size_t size)
+{
+    const char *dot = memchr(pattern, '.', size);
+    size_t n = dot ? (size_t)(dot - pattern) + 1 : 0;
+    bool found = size == 1 && *pattern == '*';
+    vec_foreach(&engine->packages->modules, module)
+        found |= n > 0 && strncmp(module->name, pattern, n) == 0;
+    return found;
 }
 
 static int module_missing(struct sql_engine *engine, const struct sql_rope *rope,
@@ -185,7 +275,7 @@ static int module_missing(struct sql_engine *engine, const struct sql_rope *rope
 static int include_checked(struct sql_engine *engine, const struct sql_rope *rope,
                            const char *pattern, size_t size)
 {
-    bool found = size > 0 && pattern[size - 1] == '*';
+    bool found = is_wild(pattern, size) && package_is_there(engine, pattern, size);
     int r = include(engine, pattern, size, &found);
     return r == 0 && !found ? module_missing(engine, rope, pattern, size) : r;
 }
@@ -193,6 +283,44 @@ static int include_checked(struct sql_engine *engine, const struct sql_rope *rop
 int sql_engine_include(struct sql_engine *engine, const char *pattern)
 {
     return include_checked(engine, NULL, pattern, strlen(pattern));
+}
+
+static int macro_fail(struct sql_engine *engine, int r, const struct sql_text *text, const char *at,
+                      const char *why)
+{
+    struct sql_piece place = {.text = text, .offset = (size_t)(at - text->sql)};
+    engine->here = place;
+    return engine_fail(engine, r, NULL, NULL, "CREATE PERFETTO MACRO: %s", why);
+}
+
+static bool is_macro_type(struct sql_part type)
+{
+    static const char *const types[] = {
+        "Expr",     "TableOrSubquery", "ColumnName",          "ColumnNameList",
+        "ExprList", "UnparenExprList", "_ProjectionFragment", "_TableNameList",
+    };
+    for (size_t i = 0; i < ELEMENTS(types); i++)
+        if (type.size == strlen(types[i]) && strncasecmp(type.text, types[i], type.size) == 0)
+            return true;
+    return false;
+}
+
+static int macro_check(struct sql_engine *engine, const struct sql_text *text,
+                       const struct sql_definition *definition)
+{
+    static const char types[] =
+        "the type is not known (there are Expr, TableOrSubquery, ColumnName, ColumnNameList, "
+        "ExprList, UnparenExprList, _ProjectionFragment and _TableNameList)";
+    vec_foreach(&definition->arguments, argument)
+        if (!is_macro_type(argument->type))
+            return macro_fail(engine, -EINVAL, text, argument->type.text, types);
+    if (!is_macro_type(definition->returns))
+        return macro_fail(engine, -EINVAL, text, definition->returns.text, types);
+    if (!definition->replaces &&
+        macros_find(&engine->macros, definition->name.text, definition->name.size))
+        return macro_fail(engine, -EEXIST, text, definition->name.text,
+                          "there is a macro of this name already (CREATE OR REPLACE)");
+    return 0;
 }
 
 // A macro's body is taken from the text itself: its calls are replaced when the macro is called.
@@ -216,12 +344,6 @@ static int macro_create(struct sql_engine *engine, const struct sql_text *text,
         sql_macro_done(&macro);
         return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
     }
-    if (!definition->replaces && macros_find(&engine->macros, macro.name, strlen(macro.name))) {
-        engine_fail(engine, -EEXIST, NULL, NULL,
-                    "macro %s!: there is one of this name already (CREATE OR REPLACE)", macro.name);
-        sql_macro_done(&macro);
-        return -EEXIST;
-    }
     return macros_add(&engine->macros, macro) < 0
                ? engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory")
                : 0;
@@ -239,13 +361,11 @@ static int macro_statement(struct sql_engine *engine, const struct sql_text *tex
     if (definition.kind != DEFINITION_MACRO)
         return 0;
     if (r == 0)
+        r = macro_check(engine, text, &definition);
+    else if (r == -EINVAL)
+        r = macro_fail(engine, r, text, at, why.text);
+    if (r == 0)
         r = macro_create(engine, text, &definition);
-    else if (r == -EINVAL) {
-        struct sql_piece place = {.text = text, .offset = (size_t)(at - text->sql)};
-        engine_fail(engine, r, NULL, NULL, "CREATE PERFETTO MACRO: %s", why.text);
-        sql_place_print(&engine->error, &place);
-        r = error_end(engine, r);
-    }
     return r < 0 ? r : 1;
 }
 
@@ -259,6 +379,76 @@ static int definition_run(struct sql_engine *engine, const struct sql_rope *rope
     return prelude_forgive(engine, definition, create_run(engine, rope, definition));
 }
 
+void engine_mixed_note(struct sql_engine *engine)
+{
+    bool is_own = engine->module ? engine->module->is_own : engine->stage != STAGE_DONE;
+    engine->is_mixed |= !is_own;
+}
+
+// The first change of a table of CREATE PERFETTO TABLE that a statement would make.
+struct change {
+    struct sql_engine *engine;
+    char *table; // owned; NULL: none
+    bool drops;
+};
+
+static int on_action(void *userdata, int action, const char *name, const char *more,
+                     const char *schema, const char *within)
+{
+    struct change *change = userdata;
+    (void)schema, (void)within;
+    const char *table =
+        action == SQLITE_INSERT || action == SQLITE_UPDATE || action == SQLITE_DELETE ? name
+        : action == SQLITE_ALTER_TABLE || action == SQLITE_CREATE_TEMP_INDEX ||
+                action == SQLITE_CREATE_TEMP_TRIGGER
+            ? more
+            : NULL;
+    if (action == SQLITE_DROP_TEMP_TABLE) {
+        change->drops = true;
+        names_remove(&change->engine->kept_tables, name);
+    }
+    if (!table || change->drops || change->table ||
+        !names_have(&change->engine->kept_tables, table))
+        return SQLITE_OK;
+    change->table = strdup(table);
+    return SQLITE_OK;
+}
+
+// Refuses a statement that changes a table of CREATE PERFETTO TABLE.
+static int change_check(struct sql_engine *engine, const struct sql_rope *rope)
+{
+    struct change change = {.engine = engine};
+    sqlite3_stmt *again = NULL;
+    sqlite3_set_authorizer(engine->handle, on_action, &change);
+    sqlite3_prepare_v2(engine->handle, rope->sql.text, -1, &again, NULL);
+    sqlite3_set_authorizer(engine->handle, NULL, NULL);
+    sqlite3_finalize(again);
+    if (!change.table)
+        return 0;
+    int r = engine_fail(engine, -EINVAL, NULL, NULL,
+                        "%s: a table of CREATE PERFETTO TABLE cannot be changed (CREATE OR REPLACE "
+                        "PERFETTO TABLE makes it anew, CREATE TABLE one that can)",
+                        change.table);
+    free(change.table);
+    return r;
+}
+
+static int plain_prepare(struct sql_engine *engine, const struct sql_rope *rope,
+                         struct sqlite3_stmt **ret)
+{
+    sqlite3_stmt *statement = NULL;
+    int r = engine_prepare(engine, rope, &statement);
+    if (r == 0 && statement && !sqlite3_stmt_readonly(statement)) {
+        engine_mixed_note(engine);
+        r = engine->kept_tables.n ? change_check(engine, rope) : 0;
+    }
+    if (r == 0)
+        *ret = statement;
+    else
+        sqlite3_finalize(statement);
+    return r;
+}
+
 // An expanded statement.
 static int rope_run(struct sql_engine *engine, const struct sql_rope *rope,
                     struct sqlite3_stmt **ret)
@@ -266,6 +456,7 @@ static int rope_run(struct sql_engine *engine, const struct sql_rope *rope,
     CLEANUP(definition_done) struct sql_definition definition = {0};
     CLEANUP(strbuf_done) struct strbuf why = {0};
     const char *at = rope->sql.text;
+    engine->here = rope_origin(rope, (size_t)(sql_blanks_skip(at, at + rope->sql.size) - at));
     int r = definition_read(at, at + rope->sql.size, &definition, &why, &at);
     if (r == -EINVAL)
         return engine_fail(engine, r, rope, at, "%s", why.text);
@@ -273,7 +464,7 @@ static int rope_run(struct sql_engine *engine, const struct sql_rope *rope,
         return engine_fail(engine, r, NULL, NULL, "out of memory");
     if (definition.kind == DEFINITION_NONE) {
         r = legacy_statement(engine, rope->sql.text, rope->sql.size);
-        return r > 0 ? 0 : r < 0 ? r : engine_prepare(engine, rope, ret);
+        return r > 0 ? 0 : r < 0 ? r : plain_prepare(engine, rope, ret);
     }
     return definition_run(engine, rope, &definition);
 }
@@ -288,6 +479,7 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
     int r = prelude_run(engine);
     if (r < 0)
         return r;
+    calls_forget(engine);
     while (*(begin = sql_blanks_skip(begin, end)) == ';')
         begin++;
     const char *after = sql_statement_end(begin, end);
@@ -310,11 +502,15 @@ int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size
                       rope.sql.text + rope.sql.size)
         r = rope_run(engine, &rope, ret);
     else if (r < 0) {
+        engine->here = place;
         engine_fail(engine, r, NULL, NULL, "%s", why.text ? why.text : "out of memory");
-        macros_trace(&engine->macros, &engine->error, place);
-        r = error_end(engine, r);
     }
     return r < 0 ? r : 1;
+}
+
+void sql_engine_step_failed(struct sql_engine *engine)
+{
+    engine_fail_sqlite(engine, NULL, NULL);
 }
 
 const struct sql_packages *sql_engine_packages(const struct sql_engine *engine)
@@ -336,6 +532,8 @@ int sql_engine_new(struct sqlite3 *handle, struct sql_packages *packages, struct
     engine->packages = packages;
     int code = legacy_register(engine);
     if (code == SQLITE_OK)
+        code = columns_register(engine);
+    if (code == SQLITE_OK)
         code = library_tables_register(engine);
     if (code != SQLITE_OK) {
         sql_engine_free(engine);
@@ -351,6 +549,9 @@ struct sql_engine *sql_engine_free(struct sql_engine *engine)
         return NULL;
     scalars_free(engine);
     left_out_free(engine);
+    names_done(&engine->kept_tables);
+    names_done(&engine->table_functions);
+    strbuf_done(&engine->calls);
     macros_done(&engine->macros);
     vec_foreach(&engine->texts, text) {
         free((*text)->name);

@@ -38,6 +38,13 @@ const struct sql_text *sql_engine_text(struct sql_engine *engine, const char *na
 int sql_engine_next(struct sql_engine *engine, const struct sql_text *text, size_t *at,
                     struct sqlite3_stmt **ret);
 
+// Called after a step of the statement failed: sql_engine_error() then says why and where.
+void sql_engine_step_failed(struct sql_engine *engine);
+
+// Whether people do not want the result: the statement calls a function for its effect, or the name
+// of the column says so.
+bool sql_is_silent(struct sqlite3_stmt *statement);
+
 // Includes the modules that `pattern` means: a name, "package.*" or "*".
 int sql_engine_include(struct sql_engine *engine, const char *pattern);
 

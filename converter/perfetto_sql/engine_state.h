@@ -25,6 +25,8 @@ enum sql_stage {
     STAGE_PRELUDE,         // of a library that was given
 };
 
+VEC_DEFINE(sql_names, char *);
+
 #define LEGACY_N 4
 
 // A function of legacy.c.
@@ -40,17 +42,29 @@ struct sql_engine {
     struct sql_text_vec texts; // owned
     struct scalar_vec scalars; // owned; the functions that were created
     struct legacy_of legacies[LEGACY_N];
+    struct sql_names kept_tables; // of CREATE PERFETTO TABLE: SQL must not change their rows
+    struct sql_names table_functions;
     struct strbuf error;
+    struct sql_piece here; // where the statement that runs was written
+    struct strbuf calls;   // the calls of functions within it that failed
+    unsigned n_calls;
+    struct column_scan *scan;                // borrowed; of columns.c
+    const struct sql_package_module *module; // borrowed; that runs; NULL: none
+    bool is_mixed;  // a column of SQLite may have values of another type than it says
     unsigned depth; // of modules that include each other
     enum sql_stage stage;
     bool has_internal_tables;
     struct sql_left_out_vec left_out; // owned
 };
 
-// Sets the error: `what`, and the place in `rope`. Returns `r`.
+// Sets the error: `what`, and the place in `rope`; without `at`, that of the statement. Returns
+// `r`.
 __attribute__((format(printf, 5, 6))) int engine_fail(struct sql_engine *engine, int r,
                                                       const struct sql_rope *rope, const char *at,
                                                       const char *format, ...);
+
+// Notes that a call of a function failed, whose SQL was written at `place`.
+void engine_call_failed(struct sql_engine *engine, const char *name, struct sql_piece place);
 
 // Sets SQLite's last error. `at`: a text of the rope that SQLite's offset counts from.
 int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, const char *at);
@@ -64,16 +78,56 @@ int engine_run_rope(struct sql_engine *engine, const struct sql_rope *rope);
 __attribute__((format(printf, 2, 3))) int engine_run(struct sql_engine *engine, const char *format,
                                                      ...);
 
+// Runs all statements of a text. Rows are an error, and `what` returns them.
+int engine_run_text(struct sql_engine *engine, const struct sql_text *text, const char *what);
+
+// Called for what people wrote that may have values of any type in a column.
+void engine_mixed_note(struct sql_engine *engine);
+
+// names.c
+//
+// The name without quotes, for free(). NULL: out of memory.
+char *engine_name(struct sql_part part);
+bool names_have(const struct sql_names *names, const char *name);
+int names_add(struct sql_names *names, const char *name); // 0 or -ENOMEM
+void names_remove(struct sql_names *names, const char *name);
+void names_done(struct sql_names *names);
+
 // create.c: runs what a definition says. Its parts lie in the text of `rope`.
 int create_run(struct sql_engine *engine, const struct sql_rope *rope,
                const struct sql_definition *definition);
 
+// columns.c: the columns of a relation.
+//
+// Checks the columns of `statement` and those that the definition declares: names and types.
+int columns_check(struct sql_engine *engine, const struct sql_rope *rope,
+                  const struct sql_definition *definition, struct sqlite3_stmt *statement);
+// The values of a table's columns. All zero is empty.
+struct column_values {
+    bool has_reals;      // numbers of a column are to become reals
+    bool ids_rise;       // the table has many rows, and the column id rises from row to row
+    struct strbuf reals; // the columns of a SELECT that makes these numbers reals
+};
+
+void values_done(struct column_values *values); // fit for CLEANUP()
+
+// Checks the values of the table: each column has values of one type. `rows` is a SELECT of all its
+// columns. `trusts`: the types that SQLite declares hold.
+int columns_check_values(struct sql_engine *engine, const struct sql_definition *definition,
+                         const char *table, struct sqlite3_stmt *rows, bool trusts,
+                         struct column_values *ret);
+int columns_register(struct sql_engine *engine);
+
 // scalar.c: functions that return one value.
 //
-// Makes `sql`, which has its arguments as ?1 to ?n, a function. `n` -1: any number of arguments.
-// SQLite's code.
-int scalar_add(struct sql_engine *engine, const char *name, int n, const char *sql);
-// Has the results of a function kept. False: there is no such function.
+// Makes the rope, which is SQL with its arguments as $name, a function; takes the rope over. With
+// `delegates` the arguments are ?1 to ?n; any number of them without a closing parenthesis.
+// SQLite's code, or SQLITE_CONSTRAINT: there is such a function.
+int scalar_add(struct sql_engine *engine, const struct sql_definition *definition,
+               struct sql_rope *sql, struct scalar **ret);
+// Prepares the function's SQL. 0 or a negative errno.
+int scalar_prepare(struct sql_engine *engine, struct scalar *scalar);
+// Has the results of a function kept. False: there is no such function of one number.
 bool scalar_memoize(struct sql_engine *engine, const char *name);
 void scalars_free(struct sql_engine *engine);
 

@@ -24,8 +24,15 @@ static int define(struct sql_engine *engine, const char *format, const char *con
     sqlite3_free(sql);
     if (!text)
         return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    struct sql_piece here = engine->here;
+    here.call = 0;
     int r = sql_engine_next(engine, text, &at, &statement);
     sqlite3_finalize(statement);
+    engine->here = here;
+    if (r < 0 && engine->error.size) {
+        strbuf_add_str(&engine->error, "\n  which is made here:");
+        macros_trace(&engine->macros, &engine->error, here);
+    }
     return r < 0 ? r : 0;
 }
 
@@ -45,7 +52,8 @@ static int memoize(struct sql_engine *engine, const char *const *arguments)
     if (scalar_memoize(engine, arguments[0]))
         return 0;
     return engine_fail(engine, -EINVAL, NULL, NULL,
-                       "EXPERIMENTAL_MEMOIZE: there is no function %s with one argument",
+                       "EXPERIMENTAL_MEMOIZE: there is no function %s with one argument, which is "
+                       "a LONG",
                        arguments[0]);
 }
 

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/perfetto_sql/token.h"
+
+#define CALLS_SHOWN 8 // of macros that call each other
 
 VEC_DEFINE(rope_vec, struct sql_rope);
 
@@ -143,6 +144,8 @@ static int list_of(const struct sql_rope *value, struct range_vec *ret)
         return -EINVAL;
     const char *at = value->sql.text, *end = at + value->sql.size;
     int r = list_read(value, &at, end, ret);
+    if (r == 0 && ret->n > 1 && ret->items[ret->n - 1].begin == ret->items[ret->n - 1].end)
+        ret->n--; // after a last comma
     return r == 0 && sql_blanks_skip(at, end) != end ? -EINVAL : r;
 }
 
@@ -184,7 +187,8 @@ static const struct built_in {
 static const struct built_in *built_in_find(struct sql_token name)
 {
     for (size_t i = 0; i < ELEMENTS(built_ins); i++)
-        if (sql_token_is(name, built_ins[i].name))
+        if (name.size == strlen(built_ins[i].name) &&
+            strncmp(name.text, built_ins[i].name, name.size) == 0)
             return &built_ins[i];
     return NULL;
 }
@@ -263,8 +267,7 @@ static const struct sql_rope *value_find(const struct scope *scope, struct sql_t
         return NULL;
     for (size_t i = 0; i < scope->macro->n; i++) {
         const char *name = scope->macro->arguments[i];
-        if (strlen(name) == token.size - 1 &&
-            strncasecmp(name, token.text + 1, token.size - 1) == 0)
+        if (strlen(name) == token.size - 1 && strncmp(name, token.text + 1, token.size - 1) == 0)
             return &scope->values->items[i];
     }
     return NULL;
@@ -335,12 +338,22 @@ int macros_expand(struct sql_macros *macros, const struct sql_text *text, size_t
 
 void macros_trace(const struct sql_macros *macros, struct strbuf *out, struct sql_piece place)
 {
+    unsigned n = 0, left_out = 0;
     while (place.text) {
-        sql_place_print(out, &place);
-        if (!place.call || place.call > macros->calls.n)
+        bool is_last = !place.call || place.call > macros->calls.n;
+        if (n++ < CALLS_SHOWN || is_last) {
+            if (left_out)
+                strbuf_addf(out, "\n  ... %u more calls", left_out);
+            sql_place_print(out, &place);
+        } else {
+            left_out++;
+        }
+        if (is_last)
             break;
         const struct sql_call *call = &macros->calls.items[place.call - 1];
-        strbuf_addf(out, "\n  in macro %.*s!, called here:", (int)call->macro_size, call->macro);
+        if (n <= CALLS_SHOWN)
+            strbuf_addf(out, "\n  in macro %.*s!, called here:", (int)call->macro_size,
+                        call->macro);
         place = call->place;
     }
 }
@@ -348,7 +361,7 @@ void macros_trace(const struct sql_macros *macros, struct strbuf *out, struct sq
 struct sql_macro *macros_find(const struct sql_macros *macros, const char *name, size_t size)
 {
     vec_foreach(&macros->all, macro)
-        if (strlen(macro->name) == size && strncasecmp(macro->name, name, size) == 0)
+        if (strlen(macro->name) == size && strncmp(macro->name, name, size) == 0)
             return macro;
     return NULL;
 }

@@ -24,6 +24,7 @@ static void module_done(struct sql_package_module *module)
 {
     free(module->name);
     free(module->sql);
+    free(module->failure);
 }
 
 static int module_add(struct sql_packages *packages, const char *name, const char *sql)
@@ -68,6 +69,8 @@ int packages_add_library(struct sql_packages *packages)
     int r = 0;
     for (const struct sql_module *module = sql_modules; module->name && r == 0; module++)
         r = module_add(packages, module->name, module->sql);
+    vec_foreach(&packages->modules, module)
+        module->is_own = true;
     sort(packages);
     packages->has_prelude = package_has(packages, "prelude");
     return r;

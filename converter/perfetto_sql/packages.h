@@ -7,9 +7,11 @@
 #include "common/vec.h"
 
 struct sql_package_module {
-    char *name; // owned: "package.folder.file"
-    char *sql;  // owned
-    bool is_included;
+    char *name;  // owned: "package.folder.file"
+    char *sql;   // owned
+    bool is_own; // of the library that is built in
+    bool is_included, is_running;
+    char *failure; // owned; the error that ended the module; NULL: none
 };
 VEC_DEFINE(sql_package_module_vec, struct sql_package_module);
 

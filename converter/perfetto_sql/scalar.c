@@ -2,11 +2,14 @@
 //
 // A function keeps its prepared statements, one for each call that is under way: a function may
 // call itself. The engine owns them, because SQLite closes no connection that has statements left.
+#include <errno.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "common/cleanup.h"
 #include "common/map.h"
 #include "converter/perfetto_sql/engine_state.h"
 
@@ -21,14 +24,34 @@ struct kept {
     sqlite3_value *value; // owned; NULL: free
 };
 
+struct argument {
+    char *name; // owned: "$x"; NULL of a function that delegates
+    enum sql_type type;
+    int parameter; // of the statement; 0: the SQL does not have the argument
+};
+
+// A call whose result is wanted: see results_prepare().
+struct wanted {
+    int64_t argument;
+    bool was_tried;
+};
+VEC_DEFINE(wanted_vec, struct wanted);
+
 struct scalar {
-    char *name, *sql;           // owned
+    struct sql_engine *engine;  // borrowed
+    char *name;                 // owned
+    struct sql_rope sql;        // owned
     int n_arguments;            // -1: any number; `sql` then ends after the opening parenthesis
+    struct argument *arguments; // owned
     struct stmt_vec statements; // owned; those before `depth` are in use
     size_t depth;
+    bool is_valid; // its SQL was prepared once
     bool keeps;
     struct kept *kept; // owned; open addressing
     size_t n_kept, n_slots;
+    struct wanted_vec wanted; // owned
+    struct map64 seen;        // owned; all arguments that were in `wanted`
+    bool is_preparing, is_trying;
 };
 
 static struct kept *kept_slot(struct kept *kept, size_t n_slots, int64_t argument)
@@ -71,11 +94,25 @@ static void result_keep(struct scalar *scalar, int64_t argument, sqlite3_value *
 static char *variadic_sql(const struct scalar *scalar, int argc)
 {
     sqlite3_str *sql = sqlite3_str_new(NULL);
-    sqlite3_str_appendall(sql, scalar->sql);
+    sqlite3_str_appendall(sql, scalar->sql.sql.text);
     for (int i = 0; i < argc; i++)
         sqlite3_str_appendf(sql, "%s?%d", i ? ", " : "", i + 1);
     sqlite3_str_appendall(sql, ")");
     return sqlite3_str_finish(sql);
+}
+
+static int statement_keep(struct scalar *scalar, sqlite3_stmt *statement)
+{
+    if (stmt_vec_push(&scalar->statements, statement) < 0) {
+        sqlite3_finalize(statement);
+        return SQLITE_NOMEM;
+    }
+    for (int i = 0; i < scalar->n_arguments; i++) {
+        const char *name = scalar->arguments[i].name;
+        scalar->arguments[i].parameter =
+            name ? sqlite3_bind_parameter_index(statement, name) : i + 1;
+    }
+    return SQLITE_OK;
 }
 
 static int statement_get(sqlite3 *handle, struct scalar *scalar, int argc, sqlite3_stmt **ret)
@@ -91,39 +128,190 @@ static int statement_get(sqlite3 *handle, struct scalar *scalar, int argc, sqlit
         return SQLITE_OK;
     }
     sqlite3_stmt *statement = NULL;
-    if (stmt_vec_reserve(&scalar->statements, scalar->depth + 1) < 0)
-        return SQLITE_NOMEM;
-    int code =
-        sqlite3_prepare_v3(handle, scalar->sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
-    if (code == SQLITE_OK) {
-        stmt_vec_push(&scalar->statements, statement);
-        *ret = statement;
-    }
+    int code = sqlite3_prepare_v3(handle, scalar->sql.sql.text, -1, SQLITE_PREPARE_PERSISTENT,
+                                  &statement, NULL);
+    if (code == SQLITE_OK && statement)
+        code = statement_keep(scalar, statement);
+    *ret = statement;
     return code;
+}
+
+static void statement_release(struct scalar *scalar, sqlite3_stmt *statement)
+{
+    scalar->depth--;
+    if (scalar->n_arguments < 0) {
+        sqlite3_finalize(statement);
+        return;
+    }
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+}
+
+// Makes SQLite's last error the call's. `offset`: of the error in the function's SQL.
+static void error_result(sqlite3_context *context, struct scalar *scalar, const char *why,
+                         size_t offset)
+{
+    if (offset > scalar->sql.sql.size)
+        offset = 0;
+    engine_call_failed(scalar->engine, scalar->name, rope_origin(&scalar->sql, offset));
+    sqlite3_result_error(context, why ? why : "out of memory", -1);
 }
 
 static void scalar_step(sqlite3_context *context, struct scalar *scalar, sqlite3_stmt *statement,
                         int argc, sqlite3_value **argv)
 {
-    for (int i = 0; i < argc; i++)
-        sqlite3_bind_value(statement, i + 1, argv[i]);
+    for (int i = 0; i < argc; i++) {
+        int parameter = scalar->n_arguments < 0 ? i + 1 : scalar->arguments[i].parameter;
+        if (parameter)
+            sqlite3_bind_value(statement, parameter, argv[i]);
+    }
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
         sqlite3_value *value = sqlite3_column_value(statement, 0);
         sqlite3_result_value(context, value);
-        if (scalar->keeps)
+        if (scalar->keeps && sqlite3_value_type(argv[0]) == SQLITE_INTEGER)
             result_keep(scalar, sqlite3_value_int64(argv[0]), value);
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW) {
             char *why =
                 sqlite3_mprintf("function %s: its SQL returns more than one row", scalar->name);
-            sqlite3_result_error(context, why ? why : "out of memory", -1);
+            error_result(context, scalar, why, 0);
             sqlite3_free(why);
             return;
         }
     }
     if (code != SQLITE_DONE)
-        sqlite3_result_error(context, sqlite3_errmsg(sqlite3_context_db_handle(context)), -1);
+        error_result(context, scalar, sqlite3_errmsg(sqlite3_context_db_handle(context)), 0);
+}
+
+// Whether a value may be an argument of the type. NULL may be any.
+static bool value_fits(enum sql_type type, int value_type)
+{
+    static const uint8_t fits[] = {
+        [SQL_TYPE_LONG] = 1 << SQLITE_INTEGER,
+        [SQL_TYPE_DOUBLE] = 1 << SQLITE_FLOAT,
+        [SQL_TYPE_STRING] = 1 << SQLITE_TEXT,
+        [SQL_TYPE_BYTES] = 1 << SQLITE_BLOB,
+        [SQL_TYPE_ANY] = UINT8_MAX,
+    };
+    return (fits[type] | 1 << SQLITE_NULL) >> value_type & 1;
+}
+
+static void argument_refuse(sqlite3_context *context, const struct scalar *scalar, int i,
+                            sqlite3_value *value)
+{
+    static const enum sql_type types[] = {
+        [SQLITE_INTEGER] = SQL_TYPE_LONG,
+        [SQLITE_FLOAT] = SQL_TYPE_DOUBLE,
+        [SQLITE_TEXT] = SQL_TYPE_STRING,
+        [SQLITE_BLOB] = SQL_TYPE_BYTES,
+    };
+    const struct argument *argument = &scalar->arguments[i];
+    int type = sqlite3_value_type(value);
+    const char *text = type == SQLITE_BLOB ? NULL : (const char *)sqlite3_value_text(value);
+    char *why = sqlite3_mprintf(
+        "function %s: the argument %s is a %s, but a value is a %s%s%.40s%s (CAST converts values)",
+        scalar->name, argument->name + 1, sql_type_name(argument->type), sql_type_name(types[type]),
+        text ? ": " : "", text ? text : "", text && strlen(text) > 40 ? "..." : "");
+    sqlite3_result_error(context, why ? why : "out of memory", -1);
+    sqlite3_free(why);
+}
+
+static bool arguments_check(sqlite3_context *context, const struct scalar *scalar,
+                            sqlite3_value **argv)
+{
+    for (int i = 0; i < scalar->n_arguments; i++)
+        if (!value_fits(scalar->arguments[i].type, sqlite3_value_type(argv[i]))) {
+            argument_refuse(context, scalar, i, argv[i]);
+            return false;
+        }
+    return true;
+}
+
+static sqlite3_value *kept_value(const struct scalar *scalar, int64_t argument)
+{
+    return scalar->n_slots ? kept_slot(scalar->kept, scalar->n_slots, argument)->value : NULL;
+}
+
+// Adds a call whose result is wanted, once.
+static int want(struct scalar *scalar, int64_t argument)
+{
+    bool is_new = false;
+    if (scalar->wanted.n == KEPT_MAX)
+        return SQLITE_OK;
+    if (!map64_get_or_add(&scalar->seen, (uint64_t)argument, 1, &is_new))
+        return SQLITE_NOMEM;
+    struct wanted wanted = {argument, false};
+    return !is_new || wanted_vec_push(&scalar->wanted, wanted) == 0 ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+// Runs the function's SQL with a number. A result is kept, unless the run is a trial.
+static int run(sqlite3 *handle, struct scalar *scalar, int64_t argument, bool is_trial)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = statement_get(handle, scalar, 1, &statement);
+    if (code != SQLITE_OK)
+        return code;
+    bool was_trying = scalar->is_trying;
+    scalar->is_trying = is_trial;
+    scalar->depth++;
+    if (scalar->arguments[0].parameter)
+        sqlite3_bind_int64(statement, scalar->arguments[0].parameter, argument);
+    code = sqlite3_step(statement);
+    if (code == SQLITE_ROW && !is_trial)
+        result_keep(scalar, argument, sqlite3_column_value(statement, 0));
+    scalar->is_trying = was_trying;
+    statement_release(scalar, statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+// A function whose results are kept may call itself very often: f(n) = f(n - 1) + 1. Each call in a
+// call takes room on the stack. Therefore the results are found without it. A trial of a call finds
+// the calls that it makes: each of them returns NULL. Their results come first, then the call runs
+// once more.
+static int results_prepare(sqlite3 *handle, struct scalar *scalar, int64_t argument)
+{
+    scalar->is_preparing = true;
+    int code = want(scalar, argument);
+    while (code == SQLITE_OK && scalar->wanted.n) {
+        struct wanted *last = &scalar->wanted.items[scalar->wanted.n - 1];
+        int64_t next = last->argument;
+        if (!last->was_tried) {
+            last->was_tried = true;
+            // With NULL in place of results the SQL may fail.
+            code = run(handle, scalar, next, true) == SQLITE_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
+            continue;
+        }
+        scalar->wanted.n--;
+        if (!kept_value(scalar, next))
+            code = run(handle, scalar, next, false);
+    }
+    wanted_vec_clear(&scalar->wanted);
+    map64_clear(&scalar->seen);
+    scalar->is_preparing = false;
+    return code;
+}
+
+// A call of a function whose results are kept. Returns whether the call is done.
+static bool kept_call(sqlite3_context *context, struct scalar *scalar, int64_t argument)
+{
+    sqlite3_value *value = kept_value(scalar, argument);
+    if (!value && scalar->is_trying) {
+        if (want(scalar, argument) != SQLITE_OK)
+            sqlite3_result_error_nomem(context);
+        return true;
+    }
+    sqlite3 *handle = sqlite3_context_db_handle(context);
+    if (!value && scalar->depth > 0 && !scalar->is_preparing) {
+        if (results_prepare(handle, scalar, argument) != SQLITE_OK) {
+            error_result(context, scalar, sqlite3_errmsg(handle), 0);
+            return true;
+        }
+        value = kept_value(scalar, argument);
+    }
+    if (value)
+        sqlite3_result_value(context, value);
+    return value;
 }
 
 static void scalar_call(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -131,76 +319,35 @@ static void scalar_call(sqlite3_context *context, int argc, sqlite3_value **argv
     sqlite3 *handle = sqlite3_context_db_handle(context);
     struct scalar *scalar = sqlite3_user_data(context);
     sqlite3_stmt *statement = NULL;
-    if (scalar->keeps && scalar->n_slots) {
-        const struct kept *slot =
-            kept_slot(scalar->kept, scalar->n_slots, sqlite3_value_int64(argv[0]));
-        if (slot->value) {
-            sqlite3_result_value(context, slot->value);
-            return;
-        }
-    }
+    if (!arguments_check(context, scalar, argv))
+        return;
+    if (scalar->keeps && sqlite3_value_type(argv[0]) == SQLITE_INTEGER &&
+        kept_call(context, scalar, sqlite3_value_int64(argv[0])))
+        return;
     if (scalar->depth == CALLS_MAX) {
         sqlite3_result_error(context, "the function calls itself too often", -1);
         return;
     }
     int code = statement_get(handle, scalar, argc, &statement);
-    if (code != SQLITE_OK) {
+    if (code != SQLITE_OK || !statement) {
+        size_t offset = 0;
+#if SQLITE_VERSION_NUMBER >= 3038000
+        offset = (size_t)sqlite3_error_offset(handle);
+#endif
         if (code == SQLITE_NOMEM)
             sqlite3_result_error_nomem(context);
         else
-            sqlite3_result_error(context, sqlite3_errmsg(handle), -1);
+            error_result(context, scalar, sqlite3_errmsg(handle), offset);
         return;
     }
     scalar->depth++;
     scalar_step(context, scalar, statement, argc, argv);
-    scalar->depth--;
-    if (scalar->n_arguments < 0) {
-        sqlite3_finalize(statement);
-    } else {
-        sqlite3_reset(statement);
-        sqlite3_clear_bindings(statement);
-    }
+    statement_release(scalar, statement);
 }
 
-static void scalar_free(struct scalar *scalar)
+// Removes what belongs to the function's SQL.
+static void sql_remove(struct scalar *scalar)
 {
-    vec_foreach(&scalar->statements, statement)
-        sqlite3_finalize(*statement);
-    stmt_vec_done(&scalar->statements);
-    for (size_t i = 0; i < scalar->n_slots; i++)
-        sqlite3_value_free(scalar->kept[i].value);
-    free(scalar->kept);
-    free(scalar->name);
-    free(scalar->sql);
-    free(scalar);
-}
-
-// The latest function of the name.
-static struct scalar *scalar_find(const struct sql_engine *engine, const char *name)
-{
-    for (size_t i = engine->scalars.n; i-- > 0;)
-        if (strcasecmp(engine->scalars.items[i]->name, name) == 0)
-            return engine->scalars.items[i];
-    return NULL;
-}
-
-// SQLite refuses to replace a function while any statement runs, so a function that is there gets
-// the new SQL itself. Returns NULL if there is none.
-static struct scalar *scalar_find_same(const struct sql_engine *engine, const char *name, int n)
-{
-    for (size_t i = engine->scalars.n; i-- > 0;)
-        if (engine->scalars.items[i]->n_arguments == n &&
-            strcasecmp(engine->scalars.items[i]->name, name) == 0)
-            return engine->scalars.items[i];
-    return NULL;
-}
-
-// A function that runs keeps its SQL: its statements are in use.
-static int scalar_replace(struct scalar *scalar, const char *sql)
-{
-    char *copy = scalar->depth ? NULL : strdup(sql);
-    if (!copy)
-        return scalar->depth ? SQLITE_BUSY : SQLITE_NOMEM;
     vec_foreach(&scalar->statements, statement)
         sqlite3_finalize(*statement);
     stmt_vec_clear(&scalar->statements);
@@ -209,33 +356,132 @@ static int scalar_replace(struct scalar *scalar, const char *sql)
     free(scalar->kept);
     scalar->kept = NULL;
     scalar->n_kept = scalar->n_slots = 0;
-    scalar->keeps = false;
-    free(scalar->sql);
-    scalar->sql = copy;
-    return SQLITE_OK;
+    scalar->keeps = scalar->is_valid = false;
+    for (int i = 0; i < scalar->n_arguments && scalar->arguments; i++)
+        free(scalar->arguments[i].name);
+    free(scalar->arguments);
+    scalar->arguments = NULL;
+    rope_done(&scalar->sql);
 }
 
-int scalar_add(struct sql_engine *engine, const char *name, int n, const char *sql)
+static void scalar_free(struct scalar *scalar)
 {
-    struct scalar *same = scalar_find_same(engine, name, n);
-    if (same)
-        return scalar_replace(same, sql);
+    sql_remove(scalar);
+    stmt_vec_done(&scalar->statements);
+    wanted_vec_done(&scalar->wanted);
+    map64_done(&scalar->seen);
+    free(scalar->name);
+    free(scalar);
+}
+
+// The function with `n` arguments. SQLite refuses to replace a function while any statement runs,
+// so a function that is there gets the new SQL itself. Returns NULL if there is none.
+static struct scalar *scalar_find(const struct sql_engine *engine, const char *name, int n)
+{
+    for (size_t i = engine->scalars.n; i-- > 0;)
+        if (engine->scalars.items[i]->n_arguments == n &&
+            strcasecmp(engine->scalars.items[i]->name, name) == 0)
+            return engine->scalars.items[i];
+    return NULL;
+}
+
+static struct argument *arguments_make(const struct sql_definition *definition, bool delegates)
+{
+    size_t n = definition->arguments.n;
+    struct argument *arguments = calloc(n + 1, sizeof(*arguments));
+    bool is_whole = arguments;
+    for (size_t i = 0; i < n && is_whole; i++) {
+        const struct sql_field *field = &definition->arguments.items[i];
+        arguments[i].type = delegates ? SQL_TYPE_ANY : sql_type_read(field->type);
+        if (delegates)
+            continue;
+        char *bare = engine_name(field->name);
+        is_whole = bare && asprintf(&arguments[i].name, "$%s", bare) >= 0;
+        if (!is_whole)
+            arguments[i].name = NULL;
+        free(bare);
+    }
+    for (size_t i = 0; i < n && arguments && !is_whole; i++)
+        free(arguments[i].name);
+    if (!is_whole) {
+        free(arguments);
+        return NULL;
+    }
+    return arguments;
+}
+
+static struct scalar *scalar_new(struct sql_engine *engine, const char *name, int n)
+{
     struct scalar *scalar = calloc(1, sizeof(*scalar));
     if (!scalar)
-        return SQLITE_NOMEM;
-    *scalar = (struct scalar){.name = strdup(name), .sql = strdup(sql), .n_arguments = n};
-    if (!scalar->name || !scalar->sql || scalar_vec_push(&engine->scalars, scalar) < 0) {
-        scalar_free(scalar);
+        return NULL;
+    *scalar = (struct scalar){.engine = engine, .name = strdup(name), .n_arguments = n};
+    if (scalar->name && scalar_vec_push(&engine->scalars, scalar) == 0)
+        return scalar;
+    scalar_free(scalar);
+    return NULL;
+}
+
+int scalar_add(struct sql_engine *engine, const struct sql_definition *definition,
+               struct sql_rope *sql, struct scalar **ret)
+{
+    bool delegates = !sql_part_is_empty(definition->delegate);
+    int n = definition_is_variadic(definition) ? -1 : (int)definition->arguments.n;
+    CLEANUP(freep) char *name = engine_name(definition->name);
+    struct scalar *scalar = name ? scalar_find(engine, name, n) : NULL;
+    if (scalar && scalar->is_valid && !definition->replaces)
+        return SQLITE_CONSTRAINT;
+    if (scalar && scalar->depth)
+        return SQLITE_BUSY; // its statements are in use
+    struct argument *arguments = name ? arguments_make(definition, delegates) : NULL;
+    bool is_new = arguments && !scalar;
+    if (is_new)
+        scalar = scalar_new(engine, name, n);
+    if (!arguments || !scalar) {
+        for (int i = 0; arguments && i < n; i++)
+            free(arguments[i].name);
+        free(arguments);
         return SQLITE_NOMEM;
     }
-    return sqlite3_create_function_v2(engine->handle, name, n, SQLITE_UTF8, scalar, scalar_call,
-                                      NULL, NULL, NULL);
+    sql_remove(scalar);
+    scalar->arguments = arguments;
+    scalar->sql = *sql;
+    *sql = (struct sql_rope){0};
+    *ret = scalar;
+    return is_new ? sqlite3_create_function_v2(engine->handle, name, n, SQLITE_UTF8, scalar,
+                                               scalar_call, NULL, NULL, NULL)
+                  : SQLITE_OK;
+}
+
+int scalar_prepare(struct sql_engine *engine, struct scalar *scalar)
+{
+    sqlite3_stmt *statement = NULL;
+    if (scalar->n_arguments < 0) {
+        scalar->is_valid = true;
+        return 0;
+    }
+    struct sql_piece here = engine->here;
+    struct sql_piece body = rope_origin(&scalar->sql, 0);
+    if (body.text)
+        engine->here = body;
+    int r = engine_prepare(engine, &scalar->sql, &statement);
+    int n = r == 0 ? sqlite3_column_count(statement) : 1;
+    if (n != 1)
+        r = engine_fail(engine, -EINVAL, NULL, NULL,
+                        "function %s: its SQL returns %d columns instead of one", scalar->name, n);
+    engine->here = here;
+    if (r < 0) {
+        sqlite3_finalize(statement);
+        return r;
+    }
+    scalar->is_valid = statement_keep(scalar, statement) == SQLITE_OK;
+    return scalar->is_valid ? 0 : engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
 }
 
 bool scalar_memoize(struct sql_engine *engine, const char *name)
 {
-    struct scalar *scalar = scalar_find(engine, name);
-    if (!scalar || scalar->n_arguments != 1)
+    struct scalar *scalar = scalar_find(engine, name, 1);
+    if (!scalar || scalar->arguments[0].type != SQL_TYPE_LONG)
         return false;
     scalar->keeps = true;
     return true;

@@ -2,6 +2,8 @@
 #include "converter/perfetto_sql/sql_definition.h"
 
 #include <errno.h>
+#include <string.h>
+#include <strings.h>
 
 #include "common/elements.h"
 #include "converter/perfetto_sql/token.h"
@@ -92,11 +94,11 @@ static int type_table_read(struct reader *reader, struct sql_field *field)
     return token.kind == SQL_END ? expected(reader, ")") : 0;
 }
 
-static int dots_read(struct reader *reader)
+static int dots_read(struct reader *reader, struct sql_field *field)
 {
     if (!take(reader, "."))
         return 0;
-    reader->to->is_variadic = true;
+    field->is_variadic = true;
     int r = need(reader, ".");
     return r == 0 ? need(reader, ".") : r;
 }
@@ -112,7 +114,7 @@ static int field_read(struct reader *reader, struct sql_field_vec *ret, bool has
     if (r == 0 && has_type)
         r = type_table_read(reader, &field);
     if (r == 0 && has_type)
-        r = dots_read(reader);
+        r = dots_read(reader, &field);
     return r == 0 ? sql_field_vec_push(ret, field) : r;
 }
 
@@ -132,6 +134,17 @@ static int fields_read(struct reader *reader, struct sql_field_vec *ret, bool ha
     return r;
 }
 
+// The same with at least one field.
+static int columns_read(struct reader *reader, struct sql_field_vec *ret, bool has_type)
+{
+    const char *at = reader->at;
+    if (sql_word_take(&at, reader->end, "(") && sql_word_take(&at, reader->end, ")")) {
+        need(reader, "(");
+        return expected(reader, "the name of a column");
+    }
+    return fields_read(reader, ret, has_type);
+}
+
 static int body_read(struct reader *reader)
 {
     int r = need(reader, "AS");
@@ -141,11 +154,10 @@ static int body_read(struct reader *reader)
     return sql_part_is_empty(reader->to->body) ? expected(reader, "SQL after AS") : 0;
 }
 
-// The implementation that a table may name: USING dataframe.
+// The implementation that a table may name.
 static int using_read(struct reader *reader)
 {
-    struct sql_part name;
-    return take(reader, "USING") ? name_read(reader, &name, "the kind of table") : 0;
+    return take(reader, "USING") ? need(reader, "dataframe") : 0;
 }
 
 static int relation_read(struct reader *reader)
@@ -154,7 +166,7 @@ static int relation_read(struct reader *reader)
     if (r == 0 && reader->to->kind == DEFINITION_TABLE)
         r = using_read(reader);
     if (r == 0 && peek(reader, "("))
-        r = fields_read(reader, &reader->to->columns, true);
+        r = columns_read(reader, &reader->to->columns, true);
     return r == 0 ? body_read(reader) : r;
 }
 
@@ -168,7 +180,7 @@ static int returns_read(struct reader *reader)
         return r;
     struct sql_part returns = reader->to->returns;
     struct sql_token token = {SQL_WORD, returns.text, returns.size};
-    return sql_token_is(token, "TABLE") ? fields_read(reader, &reader->to->columns, true)
+    return sql_token_is(token, "TABLE") ? columns_read(reader, &reader->to->columns, true)
                                         : type_table_read(reader, &type);
 }
 
@@ -197,7 +209,11 @@ static int macro_read(struct reader *reader)
         r = need(reader, "RETURNS");
     if (r == 0)
         r = name_read(reader, &reader->to->returns, "a type");
-    return r == 0 ? body_read(reader) : r;
+    if (r == 0)
+        r = need(reader, "AS");
+    if (r == 0) // a macro may stand for nothing
+        reader->to->body = rest_take(reader);
+    return r;
 }
 
 static int index_read(struct reader *reader)
@@ -207,7 +223,7 @@ static int index_read(struct reader *reader)
         r = need(reader, "ON");
     if (r == 0)
         r = name_read(reader, &reader->to->on, "the name of a table");
-    return r == 0 ? fields_read(reader, &reader->to->arguments, false) : r;
+    return r == 0 ? columns_read(reader, &reader->to->arguments, false) : r;
 }
 
 static int word_read(struct reader *reader, struct sql_part *ret, const char *const *words,
@@ -306,6 +322,40 @@ int definition_read(const char *at, const char *end, struct sql_definition *ret,
     if (r == 0 && !is_plain && sql_blanks_skip(reader.at, end) != end)
         r = expected(&reader, "the end of the statement");
     return r;
+}
+
+static const struct {
+    const char *name;
+    enum sql_type type;
+} types[] = {
+    {"LONG", SQL_TYPE_LONG},     {"DOUBLE", SQL_TYPE_DOUBLE}, {"STRING", SQL_TYPE_STRING},
+    {"BYTES", SQL_TYPE_BYTES},   {"ANY", SQL_TYPE_ANY},       {"BOOL", SQL_TYPE_LONG},
+    {"INT", SQL_TYPE_LONG},      {"UINT", SQL_TYPE_LONG},     {"TIMESTAMP", SQL_TYPE_LONG},
+    {"DURATION", SQL_TYPE_LONG}, {"ID", SQL_TYPE_LONG},       {"JOINID", SQL_TYPE_LONG},
+    {"ARGSETID", SQL_TYPE_LONG}, {"FLOAT", SQL_TYPE_DOUBLE},  {"PROTO", SQL_TYPE_BYTES},
+};
+
+enum sql_type sql_type_read(struct sql_part name)
+{
+    for (size_t i = 0; i < ELEMENTS(types); i++)
+        if (name.size == strlen(types[i].name) &&
+            strncasecmp(name.text, types[i].name, name.size) == 0)
+            return types[i].type;
+    return SQL_TYPE_UNKNOWN;
+}
+
+const char *sql_type_name(enum sql_type type)
+{
+    for (size_t i = 0; i < ELEMENTS(types); i++)
+        if (types[i].type == type)
+            return types[i].name;
+    return "unknown";
+}
+
+bool definition_is_variadic(const struct sql_definition *definition)
+{
+    size_t n = definition->arguments.n;
+    return n > 0 && definition->arguments.items[n - 1].is_variadic;
 }
 
 void definition_done(struct sql_definition *definition)

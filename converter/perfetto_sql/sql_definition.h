@@ -6,6 +6,16 @@
 #include "common/str.h"
 #include "common/vec.h"
 
+// The types of PerfettoSQL, by what a value of the type may be.
+enum sql_type {
+    SQL_TYPE_UNKNOWN, // there is no type of the name
+    SQL_TYPE_LONG,    // with its many names: INT, BOOL, TIMESTAMP, ID, ...
+    SQL_TYPE_DOUBLE,
+    SQL_TYPE_STRING,
+    SQL_TYPE_BYTES,
+    SQL_TYPE_ANY,
+};
+
 enum definition_kind {
     DEFINITION_NONE,   // plain SQL
     DEFINITION_CREATE, // a table, view or virtual table of plain SQL, without a schema's name
@@ -30,6 +40,7 @@ struct sql_field {
     struct sql_part name, type; // the type without a table in parentheses
     struct sql_part table;      // between the parentheses: "thread.id"
     struct sql_part comments;
+    bool is_variadic; // "..." follows the type: any number of values
 };
 VEC_DEFINE(sql_field_vec, struct sql_field);
 
@@ -45,7 +56,6 @@ struct sql_definition {
     struct sql_part delegate;       // after DELEGATES TO
     struct sql_field_vec arguments; // of functions and macros; of an index: its columns
     struct sql_field_vec columns;   // of tables, views, and functions that return a table
-    bool is_variadic;               // the last argument takes any number of values
     bool only_if_missing;           // plain CREATE: IF NOT EXISTS
 };
 
@@ -55,6 +65,14 @@ struct sql_definition {
 int definition_read(const char *at, const char *end, struct sql_definition *ret, struct strbuf *why,
                     const char **ret_at);
 void definition_done(struct sql_definition *definition); // fit for CLEANUP()
+
+// Reads the name of a type, without regard to case.
+enum sql_type sql_type_read(struct sql_part name);
+// "LONG", "STRING", ...
+const char *sql_type_name(enum sql_type type);
+
+// Whether the last argument takes any number of values.
+bool definition_is_variadic(const struct sql_definition *definition);
 
 static inline bool sql_part_is_empty(struct sql_part part)
 {

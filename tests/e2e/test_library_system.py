@@ -260,8 +260,9 @@ class AndroidPower(Case):
                           f"{2 * S},{2 * S},{2 * S},mail,123"])
         self.assertEqual(self.ask("android.battery_stats",
                                   "SELECT android_battery_stats_counter_to_string(column1, "
-                                  "column2) FROM (VALUES ('battery_stats.audio', 1), "
-                                  "('battery_stats.audio', 2), ('battery_stats.data_conn', 20), "
+                                  "column2) FROM (VALUES ('battery_stats.audio', 1.0), "
+                                  "('battery_stats.audio', 2.0), "
+                                  "('battery_stats.data_conn', 20.0), "
                                   "('battery_stats.other', 3.0))"),
                          ["active", "unknown", "5G (NR)", "3.0"])
         self.assertEqual(self.ask("android.dvfs",

@@ -9,91 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
-#include "converter/perfetto_sql/packages.h"
 #include "tests/unit/failing_memory.h"
-#include "tests/unit/unit.h"
-
-struct fixture {
-    sqlite3 *handle;
-    struct sql_packages packages;
-    struct sql_engine *engine;
-    struct strbuf answer;
-};
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
-    assert_int_equal(sqlite3_open(":memory:", &f->handle), SQLITE_OK);
-    assert_int_equal(sql_engine_new(f->handle, &f->packages, &f->engine), 0);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    sql_engine_free(f->engine);
-    packages_done(&f->packages);
-    strbuf_done(&f->answer);
-    assert_int_equal(sqlite3_close(f->handle), SQLITE_OK); // no statement is left
-    free(f);
-    return 0;
-}
-
-// Appends the rows, each with '|' between its values and a blank after.
-static void rows_add(struct fixture *f, sqlite3_stmt *statement)
-{
-    int code;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW)
-        for (int i = 0; i < sqlite3_column_count(statement); i++) {
-            const char *text = (const char *)sqlite3_column_text(statement, i);
-            bool is_last = i + 1 == sqlite3_column_count(statement);
-            strbuf_addf(&f->answer, "%s%s", text ? text : "NULL", is_last ? " " : "|");
-        }
-    if (code != SQLITE_DONE)
-        strbuf_addf(&f->answer, "failed: %s", sqlite3_errmsg(f->handle));
-}
-
-// Returns the rows of all statements, or the error.
-static const char *ask(struct fixture *f, const char *sql)
-{
-    strbuf_clear(&f->answer);
-    strbuf_add_str(&f->answer, "");
-    const struct sql_text *text = sql_engine_text(f->engine, "", sql);
-    size_t at = 0;
-    int r = text ? 1 : -ENOMEM;
-    while (r > 0) {
-        sqlite3_stmt *statement = NULL;
-        r = sql_engine_next(f->engine, text, &at, &statement);
-        if (statement)
-            rows_add(f, statement);
-        sqlite3_finalize(statement);
-    }
-    if (r < 0) {
-        strbuf_clear(&f->answer);
-        strbuf_add_str(&f->answer, text ? sql_engine_error(f->engine) : "out of memory");
-    }
-    return f->answer.text ? f->answer.text : "";
-}
-
-#define is(f, sql, wanted) assert_string_equal(ask(f, sql), wanted)
-
-// The first line of the error; the lines after it have the place.
-static void fails(struct fixture *f, const char *sql, const char *wanted)
-{
-    char line[256] = "";
-    const char *answer = ask(f, sql);
-    strncat(line, answer, strcspn(answer, "\n"));
-    assert_string_equal(line, wanted);
-}
-
-static void module_add(struct fixture *f, const char *name, const char *sql)
-{
-    struct sql_package_module module = {.name = strdup(name), .sql = strdup(sql)};
-    assert_int_equal(sql_package_module_vec_push(&f->packages.modules, module), 0);
-}
+#include "tests/unit/perfetto_sql_fixture.h"
 
 static void statements_end_where_their_text_does(void **state)
 {
@@ -124,7 +41,7 @@ static void macros_expand_in_macros(void **state)
            "CREATE PERFETTO MACRO rows(t TableOrSubquery, c ColumnName) RETURNS TableOrSubquery AS "
            "(SELECT $c + 1 AS more FROM $t);"
            "CREATE PERFETTO MACRO none() RETURNS Expr AS 7");
-    is(f, "SELECT four!(3), TWICE! (4), twice!(four!(1) + 1)", "12|8|6 ");
+    is(f, "SELECT four!(3), twice! (4), twice!(four!(1) + 1)", "12|8|6 ");
     is(f, "SELECT pair!('a,b)', ((1, 2) = (1, 2))), pair!(max(1, 2), ')(')", "a,b)-1|2-)( ");
     is(f, "SELECT pair!(/* , */ 1 -- )\n, 2)", "1-2 ");
     is(f, "SELECT more FROM rows!((SELECT 1 AS x UNION ALL SELECT 2), x)", "2 3 ");
@@ -142,8 +59,23 @@ static void macros_are_replaced_and_dropped(void **state)
 {
     struct fixture *f = *state;
     ask(f, "CREATE PERFETTO MACRO m() RETURNS Expr AS 1");
-    fails(f, "CREATE PERFETTO MACRO M() RETURNS Expr AS 2",
-          "macro M!: there is one of this name already (CREATE OR REPLACE)");
+    is(f, "CREATE PERFETTO MACRO m() RETURNS Expr AS 2",
+       "CREATE PERFETTO MACRO: there is a macro of this name already (CREATE OR REPLACE)\n"
+       "  line 1, column 23: CREATE PERFETTO MACRO m() RETURNS Expr AS 2\n"
+       "                                           ^");
+    // Upper and lower case tell names apart.
+    is(f, "CREATE PERFETTO MACRO M() RETURNS Expr AS 2; SELECT m!(), M!()", "1|2 ");
+    is(f, "CREATE PERFETTO MACRO empty() RETURNS Expr AS ; SELECT 4 empty!()", "4 ");
+    fails(f, "CREATE PERFETTO MACRO x(a Expr) RETURNS LONG AS 2",
+          "CREATE PERFETTO MACRO: the type is not known (there are Expr, TableOrSubquery, "
+          "ColumnName, ColumnNameList, ExprList, UnparenExprList, _ProjectionFragment and "
+          "_TableNameList)");
+    is(f, "CREATE PERFETTO MACRO x(a ColumnName,\n b Statement) RETURNS Expr AS 2",
+       "CREATE PERFETTO MACRO: the type is not known (there are Expr, TableOrSubquery, "
+       "ColumnName, ColumnNameList, ExprList, UnparenExprList, _ProjectionFragment and "
+       "_TableNameList)\n"
+       "  line 2, column 4:  b Statement) RETURNS Expr AS 2\n"
+       "                       ^");
     is(f, "CREATE OR REPLACE PERFETTO MACRO m(x Expr) RETURNS Expr AS $x; SELECT m!(3)", "3 ");
     is(f, "DROP PERFETTO MACRO m", "");
     fails(f, "SELECT m!(3)", "macro m!: there is no macro of this name");
@@ -236,14 +168,17 @@ static void modules_are_included_once(void **state)
     module_add(f, "a.one", "CREATE TABLE one(x); CREATE PERFETTO MACRO m() RETURNS Expr AS 1");
     module_add(f, "a.two", "INCLUDE PERFETTO MODULE a.one; CREATE TABLE two(x)");
     module_add(f, "a.two.three", "CREATE TABLE three(x)");
-    module_add(f, "b.self", "INCLUDE PERFETTO MODULE b.other; CREATE TABLE self(x)");
-    module_add(f, "b.other", "INCLUDE PERFETTO MODULE b.self; CREATE TABLE other(x)");
-    is(f, "INCLUDE PERFETTO MODULE a.two; INCLUDE PERFETTO MODULE A.One; SELECT m!()", "1 ");
-    is(f, "INCLUDE PERFETTO MODULE b.self; SELECT group_concat(name) FROM sqlite_temp_schema",
-       "one,two,other,self ");
+    is(f, "INCLUDE PERFETTO MODULE a.two; INCLUDE PERFETTO MODULE a.one; SELECT m!()", "1 ");
+    is(f, "SELECT group_concat(name) FROM sqlite_temp_schema", "one,two ");
     is(f, "INCLUDE PERFETTO MODULE a.*; SELECT count() FROM three", "0 ");
     is(f, "INCLUDE PERFETTO MODULE *", "");
-    is(f, "INCLUDE PERFETTO MODULE nothing.*", "");
+    is(f, "INCLUDE PERFETTO MODULE a.nothing.*", "");
+    fails(f, "INCLUDE PERFETTO MODULE nothing.*",
+          "INCLUDE PERFETTO MODULE: there is no module nothing.* (the table "
+          "__intrinsic_stdlib_modules lists all)");
+    fails(f, "INCLUDE PERFETTO MODULE A.One",
+          "INCLUDE PERFETTO MODULE: there is no module A.One (did you mean a.one? the table "
+          "__intrinsic_stdlib_modules lists all)");
     is(f, "INCLUDE PERFETTO MODULE a.two.four",
        "INCLUDE PERFETTO MODULE: there is no module a.two.four (the table "
        "__intrinsic_stdlib_modules lists all)\n"
@@ -267,9 +202,12 @@ static void errors_name_modules(void **state)
                                  "  in macro broken!, called here:\n"
                                  "  module a.user line 4, column 10:   SELECT broken!(x) FROM "
                                  "(SELECT 1 AS x)\n"
-                                 "                                            ^";
+                                 "                                            ^\n"
+                                 "  included here:\n"
+                                 "  line 1, column 1: INCLUDE PERFETTO MODULE a.user\n"
+                                 "                    ^";
     is(f, "INCLUDE PERFETTO MODULE a.user", wanted);
-    is(f, "INCLUDE PERFETTO MODULE a.user", wanted); // a module that failed is tried again
+    is(f, "INCLUDE PERFETTO MODULE a.user", wanted); // a module that failed fails again
 }
 
 static void rows_have_numbers(void **state)
@@ -318,9 +256,9 @@ static void functions_of_the_older_kind(void **state)
           "INCLUDE PERFETTO MODULE: there is no module a.two (the "
           "table __intrinsic_stdlib_modules lists all)");
     fails(f, "SELECT EXPERIMENTAL_MEMOIZE('nobody')",
-          "EXPERIMENTAL_MEMOIZE: there is no function nobody with one argument");
+          "EXPERIMENTAL_MEMOIZE: there is no function nobody with one argument, which is a LONG");
     fails(f, "SELECT CREATE_FUNCTION('k()', 'INT', 'SELECT lacks')", "no such column: lacks");
-    fails(f, "SELECT CREATE_FUNCTION('k()', 'INT', NULL)", "failed: the arguments must be texts");
+    fails(f, "SELECT CREATE_FUNCTION('k()', 'INT', NULL)", "the arguments must be texts");
 }
 
 static void the_prelude_leaves_out_what_lacks_a_table(void **state)
