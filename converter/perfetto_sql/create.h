@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files that create objects share.
+// Parts that the files which create objects share.
 #pragma once
 
 #include "converter/perfetto_sql/engine_state.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PerfettoSQL refuses: types, names that are taken, changes of tables; and where an error is
+// Refusals of PerfettoSQL: types, names that are taken, changes of tables; and where an error is
 // that comes while a statement runs.
 #include "common/elements.h"
 #include "converter/functions/functions.h"
