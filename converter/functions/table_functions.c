@@ -130,6 +130,17 @@ static int table_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
+// SQLite also asks for plans that lack an argument, and takes another plan.
+static int arguments_missing(sqlite3_vtab *base, const struct table *table,
+                             const sqlite3_index_info *info)
+{
+    if (info->nConstraint)
+        return SQLITE_CONSTRAINT;
+    base->zErrMsg =
+        sqlite3_mprintf("this table is a function of %d arguments", table->function->n_arguments);
+    return SQLITE_ERROR;
+}
+
 // Every argument must be given.
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
@@ -146,11 +157,8 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         found[argument] = 1;
     }
     for (int i = 0; i < table->function->n_arguments; i++)
-        if (!found[i]) {
-            base->zErrMsg = sqlite3_mprintf("this table is a function of %d arguments",
-                                            table->function->n_arguments);
-            return SQLITE_ERROR;
-        }
+        if (!found[i])
+            return arguments_missing(base, table, info);
     info->estimatedCost = 1000;
     info->estimatedRows = 100;
     return SQLITE_OK;

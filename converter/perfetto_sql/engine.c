@@ -82,6 +82,18 @@ int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, c
                        message, missing);
 }
 
+// Prepares a rope whose tables are called like functions. `rope` is what SQLite just refused.
+static int prepare_without_calls(struct sql_engine *engine, const struct sql_rope *rope,
+                                 struct sqlite3_stmt **ret)
+{
+    CLEANUP(rope_done) struct sql_rope changed = {0};
+    int r = table_calls_replace(rope, sqlite3_errmsg(engine->handle), &changed);
+    if (r < 0)
+        return engine_fail(engine, -ENOMEM, NULL, NULL, "out of memory");
+    return r > 0 ? engine_prepare(engine, &changed, ret)
+                 : engine_fail_sqlite(engine, rope, rope->sql.text);
+}
+
 int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
                    struct sqlite3_stmt **ret)
 {
@@ -92,7 +104,7 @@ int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
     for (int n = 0; n < INTERNAL_TRIES && code != SQLITE_OK; n++) {
         r = prelude_supply(engine, rope->sql.text);
         if (r <= 0)
-            return r < 0 ? r : engine_fail_sqlite(engine, rope, rope->sql.text);
+            return r < 0 ? r : prepare_without_calls(engine, rope, ret);
         code = sqlite3_prepare_v2(engine->handle, rope->sql.text, -1, &statement, NULL);
     }
     if (code != SQLITE_OK)

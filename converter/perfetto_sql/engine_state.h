@@ -167,3 +167,7 @@ int row_numbers_replace(struct sql_rope *rope);
 // newer_sql.c: replaces SQL that only newer versions of SQLite have. `version` is that of SQLite as
 // a number (3.44.0 is 3044000). 0 or -ENOMEM.
 int newer_sql_replace(struct sql_rope *rope, int version);
+
+// table_calls.c: writes the rope anew with tables instead of calls of tables, if SQLite's message
+// says that one cannot be called. 1: it did; 0: the message says something else; -1: out of memory.
+int table_calls_replace(const struct sql_rope *rope, const char *message, struct sql_rope *ret);

@@ -77,6 +77,83 @@ CREATE TABLE IF NOT EXISTS __intrinsic_spe_record(
   data_physical_address, total_latency, issue_latency, translation_latency, events_bitmask,
   data_source
 );
+-- Winscope: windows, layers and transactions of Android's graphics.
+CREATE TABLE IF NOT EXISTS __intrinsic_inputmethod_clients(id, ts, arg_set_id, base64_proto_id);
+CREATE TABLE IF NOT EXISTS __intrinsic_inputmethod_manager_service(
+  id, ts, arg_set_id, base64_proto_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_inputmethod_service(id, ts, arg_set_id, base64_proto_id);
+CREATE TABLE IF NOT EXISTS __intrinsic_winscope_rect(id, x, y, w, h);
+CREATE TABLE IF NOT EXISTS __intrinsic_winscope_transform(id, dsdx, dtdx, tx, dtdy, dsdy, ty);
+CREATE TABLE IF NOT EXISTS __intrinsic_winscope_trace_rect(
+  id, rect_id, group_id, depth, is_spy, is_visible, opacity, transform_id, border_width,
+  border_color
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_winscope_fill_region(id, trace_rect_id, rect_id);
+CREATE TABLE IF NOT EXISTS __intrinsic_surfaceflinger_transaction(
+  id, snapshot_id, arg_set_id, base64_proto_id, transaction_id, pid, uid, layer_id, display_id,
+  flags_id, transaction_type
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_surfaceflinger_transaction_flag(id, flags_id, flag);
+CREATE TABLE IF NOT EXISTS __intrinsic_surfaceflinger_display(
+  id, snapshot_id, is_on, is_virtual, trace_rect_id, display_id, display_name
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_window_manager_shell_transition_participants(
+  id, transition_id, layer_id, window_id, mode, flags, start_display_id, end_display_id,
+  start_rotation, end_rotation, start_abs_bounds_rect_id, end_abs_bounds_rect_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_window_manager_shell_transition_protos(
+  id, transition_id, base64_proto_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_viewcapture(
+  id, ts, arg_set_id, base64_proto_id, package_name, window_name
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_viewcapture_view(
+  id, snapshot_id, arg_set_id, base64_proto_id, node_id, hashcode, is_visible, parent_id, view_id,
+  class_name, trace_rect_id
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_windowmanager(
+  id, ts, arg_set_id, base64_proto_id, focused_display_id, has_invalid_elapsed_ts
+);
+CREATE TABLE IF NOT EXISTS __intrinsic_windowmanager_windowcontainer(
+  id, snapshot_id, arg_set_id, base64_proto_id, title, token, parent_token, child_index,
+  is_visible, window_rect_id, container_type, name_override
+);
+
+-- Wattson estimates energy from curves of power that were measured on some devices. The curves are
+-- Perfetto's; without them the modules have no estimates.
+CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_cpu_1d() RETURNS TABLE(
+  device STRING, policy LONG, freq_khz LONG, static DOUBLE, active DOUBLE, idle0 DOUBLE,
+  idle1 DOUBLE
+) AS
+SELECT NULL AS device, NULL AS policy, NULL AS freq_khz, NULL AS static, NULL AS active,
+  NULL AS idle0, NULL AS idle1
+WHERE 0;
+CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_cpu_2d() RETURNS TABLE(
+  device STRING, policy LONG, freq_khz LONG, dep_policy LONG, dep_freq LONG, static DOUBLE,
+  active DOUBLE, idle0 DOUBLE, idle1 DOUBLE, interconnect DOUBLE
+) AS
+SELECT NULL AS device, NULL AS policy, NULL AS freq_khz, NULL AS dep_policy, NULL AS dep_freq,
+  NULL AS static, NULL AS active, NULL AS idle0, NULL AS idle1, NULL AS interconnect
+WHERE 0;
+CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_gpu() RETURNS TABLE(
+  device STRING, freq_khz LONG, active DOUBLE, idle1 DOUBLE, idle2 DOUBLE
+) AS
+SELECT NULL AS device, NULL AS freq_khz, NULL AS active, NULL AS idle1, NULL AS idle2 WHERE 0;
+CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_l3() RETURNS TABLE(
+  device STRING, freq_khz LONG, dep_policy LONG, dep_freq LONG, l3_hit DOUBLE, l3_miss DOUBLE
+) AS
+SELECT NULL AS device, NULL AS freq_khz, NULL AS dep_policy, NULL AS dep_freq, NULL AS l3_hit,
+  NULL AS l3_miss
+WHERE 0;
+CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_tpu() RETURNS TABLE(
+  device STRING, cluster LONG, requests LONG, freq LONG, active DOUBLE
+) AS
+SELECT NULL AS device, NULL AS cluster, NULL AS requests, NULL AS freq, NULL AS active WHERE 0;
+
+-- How many bytes of the trace each field of a packet takes.
+CREATE PERFETTO FUNCTION experimental_proto_path_to_frame(path_id LONG) RETURNS BYTES AS
+SELECT NULL;
 CREATE TABLE IF NOT EXISTS experimental_proto_content(id, path, path_id, total_size, size, count);
 CREATE TABLE IF NOT EXISTS experimental_proto_path(
   id, parent_id, field_type, field_name, arg_set_id

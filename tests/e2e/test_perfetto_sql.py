@@ -104,6 +104,11 @@ class Language(test_query.Case):
                       self.ask("CREATE PERFETTO FUNCTION f(n LONG) RETURNS LONG AS "
                                "SELECT f($n + 1); SELECT f(1)", code=1))
 
+    def test_table_functions_need_their_arguments(self):
+        self.assertIn("a function of 1 arguments", self.ask("SELECT * FROM ancestor_slice", code=1))
+        self.assertIn("no query solution",
+                      self.ask("SELECT * FROM ancestor_slice WHERE dur > 1", code=1))
+
     def test_results_are_kept(self):
         out = self.ask(
             "SELECT create_function('fib(n INT)', 'INT', 'SELECT iif($n < 2, $n, fib($n - 1) + "
@@ -302,6 +307,16 @@ class Packages(test_query.Case):
         self.assertEqual(out, "a,b,c\n1,1,0\n")
         self.assertIn("no such table: lost, which is made of __intrinsic_nothing",
                       self.ask("SELECT * FROM lost", *library, code=1))
+
+    def test_internal_tables_that_are_empty(self):
+        self.write("library/prelude/after_eof/a.sql", "SELECT 1;")
+        self.write("library/area/power.sql", "CREATE PERFETTO TABLE curves AS SELECT * FROM "
+                   "__intrinsic_wattson_curves_cpu_1d(); CREATE PERFETTO VIEW windows AS SELECT id "
+                   "FROM __intrinsic_windowmanager;")
+        self.assertEqual(
+            self.ask("INCLUDE PERFETTO MODULE area.power; SELECT count(device) AS n, (SELECT "
+                     "count(*) FROM windows()) AS w FROM curves()", "--override-stdlib",
+                     self.dir / "library"), "n,w\n0,0\n")
 
     def test_internal_tables_without_a_library(self):
         same = ("(SELECT count(*) FROM __intrinsic_{0}) = (SELECT count(*) FROM {0}) "

@@ -237,6 +237,20 @@ static void rows_have_numbers(void **state)
        "                     ^");
 }
 
+static void tables_may_be_called(void **state)
+{
+    struct fixture *f = *state;
+    is(f,
+       "CREATE PERFETTO TABLE t AS SELECT 1 AS a; CREATE PERFETTO TABLE u AS SELECT a + 1 AS a "
+       "FROM T ( ); SELECT x.a, u.a, 't()' FROM t() AS x JOIN u() ON u.a > x.a",
+       "1|2|t() ");
+    fails(f, "SELECT 1 FROM t(1)", "'t' is not a function");
+    is(f, "SELECT b FROM t()",
+       "no such column: b\n"
+       "  line 1, column 8: SELECT b FROM t()\n"
+       "                           ^");
+}
+
 static void functions_of_the_older_kind(void **state)
 {
     struct fixture *f = *state;
@@ -353,6 +367,7 @@ int main(void)
         TEST(modules_are_included_once),
         TEST(errors_name_modules),
         TEST(rows_have_numbers),
+        TEST(tables_may_be_called),
         TEST(functions_of_the_older_kind),
         TEST(the_prelude_leaves_out_what_lacks_a_table),
         TEST(other_errors_of_the_prelude_stay),
