@@ -292,5 +292,77 @@ class Rails(Case):
                          ["power.L2S_VDD_uws,L2S_VDD,,display,0", "power.S1M_uws,S1M,,cpu,0"])
 
 
+class Apps(Case):
+    def counters(self, *rows):
+        """Counters of processes: (ts, process, name, value)."""
+        return [(ts, process, text(f"C|{process}|{name}|{value}"))
+                for ts, process, name, value in rows]
+
+    def test_bitmaps(self):
+        self.make(*self.counters((100, APP, "Bitmap Memory", 1000), (110, APP, "Bitmap Count", 1),
+                                 (200, APP, "Bitmap Memory", 3000), (205, APP, "Bitmap Count", 2),
+                                 (300, OTHER, "Bitmap Memory", 7)))
+        self.assertEqual(
+            self.ask("android.bitmaps", "SELECT ts, dur, CAST(value AS INTEGER) AS v FROM "
+                     "android_bitmap_memory ORDER BY ts"),
+            ["100,100,1000", "200,100,3000", "300,0,7"])
+        self.assertEqual(
+            self.ask("android.bitmaps",
+                     "SELECT process_name, ts, dur, CAST(bitmap_memory AS INTEGER) AS m, "
+                     "CAST(bitmap_count AS INTEGER) AS n FROM "
+                     "android_bitmap_counters_per_process ORDER BY ts"),
+            ["com.app,110,90,1000,1", "com.app,200,5,3000,1", "com.app,205,95,3000,2"])
+
+    def test_frozen_processes(self):
+        self.make(*slices((100, 101, SERVER, SERVER, f"Freeze com.app:{APP} 0"),
+                          (200, 201, SERVER, SERVER, f"Unfreeze com.app:{APP} 6"),
+                          (250, 251, SERVER, SERVER, f"Freeze com.app:{APP} 0"),
+                          (300, 301, SERVER, SERVER, f"Freeze gone:{APP + 50} 0")))
+        self.assertEqual(
+            self.ask("android.freezer", "SELECT pid, ts, dur, unfreeze_reason_int, "
+                     "unfreeze_reason_str FROM android_freezer_events ORDER BY ts"),
+            [f"{APP},100,100,6,start_service", f"{APP},250,51,,"])
+
+    def test_the_screen(self):
+        self.make(*self.counters((50, SERVER, "other", 0), (100, SERVER, "ScreenState", 2),
+                                 (200, SERVER, "ScreenState", 4), (300, SERVER, "ScreenState", 9), (400, SERVER, "ScreenState", 1)))
+        self.assertEqual(
+            self.ask("android.screen_state", "SELECT ts, dur, simple_screen_state, "
+                     "short_screen_state, screen_state FROM android_screen_state ORDER BY ts"),
+            ["50,50,unknown,unknown,Unknown", "100,100,on,on,Screen on",
+             "200,100,doze,doze-suspend,Always-on display (doze-suspend)",
+             "300,100,unknown,unknown,Unknown"])
+
+    def test_memory_and_frequency_of_gpus(self):
+        self.make((100, 0, "gpu_frequency { gpu_id: 1 state: 500 }"),
+                  (200, 0, "gpu_frequency { gpu_id: 1 state: 700 }"),
+                  (150, APP, f"gpu_mem_total {{ gpu_id: 0 pid: {APP} size: 4096 }}"),
+                  (250, APP, f"gpu_mem_total {{ gpu_id: 0 pid: {APP} size: 8192 }}"))
+        self.assertEqual(
+            self.ask("android.gpu.frequency", "SELECT ts, dur, gpu_id, gpu_freq, prev_gpu_freq, "
+                     "next_gpu_freq FROM android_gpu_frequency ORDER BY ts"),
+            ["100,100,1,500,,700", "200,50,1,700,500,"])
+        self.assertEqual(
+            self.ask("android.gpu.memory", "SELECT g.ts, g.dur, p.name, g.gpu_memory FROM "
+                     "android_gpu_memory_per_process g JOIN process p USING (upid) ORDER BY g.ts"),
+            ["150,100,com.app,4096", "250,1,com.app,8192"])
+
+    def test_names_of_threads(self):
+        self.make(*[(100 * n, APP, f'task_newtask {{ pid: {APP + n} comm: "pool-{n}" '
+                     'clone_flags: 65536 }') for n in range(1, 5)])
+        self.assertEqual(
+            self.ask("android.thread",
+                     "WITH names(name) AS (VALUES ('RenderThread-1[12]'), ('binder:5543_E'), "
+                     "('kworker/u8:1'), ('a b'), (NULL)) "
+                     "SELECT android_standardize_thread_name(name) AS n FROM names"),
+            ["RenderThread", "binder", "kworker", "a", ""])
+        for window, most in ((250, 3), (50, 1)):
+            self.assertEqual(
+                self.ask("android.thread",
+                         "SELECT process_name, max_count_per_sec FROM "
+                         f"_android_thread_creation_spam_per_process(NULL, {window}) "
+                         "WHERE process_name = 'com.app'"), [f"com.app,{most}"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,83 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Threads of apps: what their names have in common, and processes that make very many.
+
+-- The first word of a thread's name, without numbers: "RenderThread-1[12]" is "RenderThread",
+-- "binder:5543_E" is "binder", and a kernel worker is "kworker".
+CREATE PERFETTO FUNCTION android_standardize_thread_name(
+  -- Name of the thread.
+  thread_name STRING
+)
+-- What threads of the kind have in common.
+RETURNS STRING AS
+SELECT iif($thread_name GLOB 'kworker/*', 'kworker',
+  __intrinsic_strip_hex(
+    str_split(str_split(str_split(str_split($thread_name, '-', 0), '[', 0), ':', 0), ' ', 0), 1));
+
+-- Threads that began in a process: upid, process_name, name (standardized), start_ts (ns). With a
+-- limit only those that ended within it (ns).
+CREATE PERFETTO FUNCTION _android_thread_begins(
+  -- Limit (ns), or NULL.
+  max_dur DOUBLE
+)
+RETURNS TABLE(
+  -- Process.
+  upid LONG,
+  -- Its name.
+  process_name STRING,
+  -- What is common to names.
+  name STRING,
+  -- Begin (ns).
+  start_ts TIMESTAMP
+) AS
+SELECT p.upid, p.name AS process_name, android_standardize_thread_name(t.name) AS name, t.start_ts
+FROM thread t JOIN process p USING (upid)
+WHERE $max_dur IS NULL OR ($max_dur AND t.end_ts - t.start_ts <= $max_dur);
+
+-- The most threads of a kind that a process began within a time.
+CREATE PERFETTO FUNCTION _android_thread_creation_spam_per_thread(
+  -- Only threads that lived no longer than this (ns); NULL: all.
+  max_thread_dur DOUBLE,
+  -- The time (ns), counted from the begin of each thread.
+  sliding_window_dur DOUBLE
+)
+RETURNS TABLE(
+  -- Name of the process.
+  process_name STRING,
+  -- Process.
+  upid JOINID(process.id),
+  -- What is common to the names of the threads.
+  thread_name_prefix STRING,
+  -- The most threads within the time.
+  max_count_per_sec LONG
+) AS
+WITH counted AS (
+  SELECT *, count(start_ts) OVER (PARTITION BY upid, name ORDER BY start_ts RANGE BETWEEN
+    CURRENT ROW AND CAST($sliding_window_dur AS INTEGER) FOLLOWING) AS n
+  FROM _android_thread_begins($max_thread_dur)
+)
+SELECT process_name, upid, name AS thread_name_prefix, max(n) AS max_count_per_sec
+FROM counted GROUP BY upid, name HAVING max(n) > 0 ORDER BY 4 DESC;
+
+-- The most threads that a process began within a time.
+CREATE PERFETTO FUNCTION _android_thread_creation_spam_per_process(
+  -- Only threads that lived no longer than this (ns); NULL: all.
+  max_thread_dur DOUBLE,
+  -- The time (ns), counted from the begin of each thread.
+  sliding_window_dur DOUBLE
+)
+RETURNS TABLE(
+  -- Name of the process.
+  process_name STRING,
+  -- Process.
+  upid JOINID(process.id),
+  -- The most threads within the time.
+  max_count_per_sec LONG
+) AS
+WITH counted AS (
+  SELECT *, count(start_ts) OVER (PARTITION BY upid ORDER BY start_ts RANGE BETWEEN CURRENT ROW AND
+    CAST($sliding_window_dur AS INTEGER) FOLLOWING) AS n
+  FROM _android_thread_begins($max_thread_dur)
+)
+SELECT process_name, upid, max(n) AS max_count_per_sec
+FROM counted GROUP BY upid HAVING max(n) > 0 ORDER BY 3 DESC;
