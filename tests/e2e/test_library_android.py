@@ -325,7 +325,8 @@ class Apps(Case):
 
     def test_the_screen(self):
         self.make(*self.counters((50, SERVER, "other", 0), (100, SERVER, "ScreenState", 2),
-                                 (200, SERVER, "ScreenState", 4), (300, SERVER, "ScreenState", 9), (400, SERVER, "ScreenState", 1)))
+                                 (200, SERVER, "ScreenState", 4), (300, SERVER, "ScreenState", 9),
+                                 (400, SERVER, "ScreenState", 1)))
         self.assertEqual(
             self.ask("android.screen_state", "SELECT ts, dur, simple_screen_state, "
                      "short_screen_state, screen_state FROM android_screen_state ORDER BY ts"),

@@ -309,7 +309,7 @@ class Packages(test_query.Case):
                       self.ask("SELECT * FROM lost", *library, code=1))
 
     def test_internal_tables_that_are_empty(self):
-        self.write("library/prelude/after_eof/a.sql", "SELECT 1;")
+        self.write("library/prelude/after_eof/a.sql", "CREATE PERFETTO TABLE x AS SELECT 1 AS a;")
         self.write("library/area/power.sql", "CREATE PERFETTO TABLE curves AS SELECT * FROM "
                    "__intrinsic_wattson_curves_cpu_1d(); CREATE PERFETTO VIEW windows AS SELECT id "
                    "FROM __intrinsic_windowmanager;")

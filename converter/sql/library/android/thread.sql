@@ -8,7 +8,7 @@ CREATE PERFETTO FUNCTION android_standardize_thread_name(
   -- Name of the thread.
   thread_name STRING
 )
--- What threads of the kind have in common.
+-- Common part of the names of such threads.
 RETURNS STRING AS
 SELECT iif($thread_name GLOB 'kworker/*', 'kworker',
   __intrinsic_strip_hex(
@@ -25,7 +25,7 @@ RETURNS TABLE(
   upid LONG,
   -- Its name.
   process_name STRING,
-  -- What is common to names.
+  -- Common part of its name.
   name STRING,
   -- Begin (ns).
   start_ts TIMESTAMP
@@ -46,7 +46,7 @@ RETURNS TABLE(
   process_name STRING,
   -- Process.
   upid JOINID(process.id),
-  -- What is common to the names of the threads.
+  -- Common part of the names of the threads.
   thread_name_prefix STRING,
   -- The most threads within the time.
   max_count_per_sec LONG
