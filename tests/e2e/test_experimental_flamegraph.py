@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experimental_flamegraph: flame graphs of heap profiles, CPU samples and heap graphs."""
+"""experimental_flamegraph: flame graphs of heap profiles, CPU samples, heap graphs; and the profile
+for Firefox."""
 import csv
 import io
+import json
 import pathlib
 import shutil
 import tempfile
@@ -78,6 +80,30 @@ class Flamegraph(unittest.TestCase):
                      "id, parent_id, depth, name, map_name, count, size, cumulative_size"),
             ["0,,0,A [ROOT_JNI_GLOBAL],JAVA,1,100,160", "1,0,1,A,JAVA,1,10,40",
              "2,0,1,B,JAVA,1,20,20", "3,1,2,B,JAVA,1,30,30"])
+
+    def test_firefox_profile(self):
+        done = lib.run(lib.MMSQL, "query", "-q", "--csv", self.trace,
+                       "INCLUDE PERFETTO MODULE export.to_firefox_profile; "
+                       "SELECT hex(export_to_firefox_profile()) AS h")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        profile = json.loads(bytes.fromhex(done.stdout.splitlines()[1]))
+        self.assertEqual(profile["meta"]["preprocessedProfileVersion"], 48)
+        thread = next(t for t in profile["threads"] if t["pid"] == 100)
+        stacks, frames = thread["stackTable"], thread["frameTable"]
+        names = thread["stringArray"]
+        self.assertEqual(thread["funcTable"]["name"], list(range(len(names))))
+
+        def stack(at):
+            name = names[frames["func"][stacks["frame"][at]]]
+            prefix = stacks["prefix"][at]
+            return name if prefix is None else stack(prefix) + ";" + name
+
+        samples = thread["samples"]
+        self.assertEqual(list(zip(samples["time"], map(stack, samples["stack"]))),
+                         [(6000, "main;leaf"), (7000, "main;leaf"), (8000, "main;leaf;in")])
+        for table in (stacks, frames, samples, thread["funcTable"]):
+            self.assertEqual({len(v) for v in table.values() if isinstance(v, list)},
+                             {table["length"]})
 
     def test_errors(self):
         for arguments, why in (
