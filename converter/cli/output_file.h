@@ -29,7 +29,8 @@ typedef int (*output_fill_fn)(void *userdata, FILE *out, struct err *err);
 int output_file_write(const char *path, output_fill_fn fill, void *userdata);
 
 // As output_file_write(), for a name that the user has not chosen: writes a regular file of this
-// name alone. A link of this name is replaced, and anything else that is no regular file refused.
+// name alone. A link of this name is replaced, and anything else that is not a regular file
+// refused.
 int output_file_write_here(const char *path, output_fill_fn fill, void *userdata);
 
 // Gives the complete file its name. Returns 0 or a negative errno with text.

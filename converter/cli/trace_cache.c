@@ -122,7 +122,7 @@ static ssize_t first_link(struct trace_cache *cache, const char *path)
 }
 
 // Returns the real path, or NULL with errno. A link of another user would lead root's databases to
-// a folder of root's that is no cache.
+// a folder of root's that is not a cache.
 static char *real_path(struct trace_cache *cache, const char *path)
 {
     CLEANUP(freep) char *now = strdup(path);

@@ -180,8 +180,8 @@ static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **ar
     const struct tree *tree = sqlite3_value_pointer(argv[0], VALUE_TREE);
     const char *names[COLUMNS_MAX] = {"_tree_id", "_tree_parent_id"};
     if (!tree) {
-        sqlite3_result_error(context, "tree to table: the value is no tree, or its table is empty",
-                             -1);
+        sqlite3_result_error(context,
+                             "tree to table: the value is not a tree, or its table is empty", -1);
         return;
     }
     for (int i = 0; i < tree->rows.n_columns; i++)
@@ -202,7 +202,7 @@ static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **ar
 
 enum dominated { DOMINATED_SIZE, DOMINATED_NATIVE, DOMINATED_COUNT, N_DOMINATED };
 
-// The columns after id and parent_id. NULL counts as 0; false: a value is no integer.
+// The columns after id and parent_id. NULL counts as 0; false: a value is not an integer.
 static bool dominated_read(const struct tree *tree, int64_t (*sums)[N_DOMINATED])
 {
     for (uint32_t i = 0; i < tree->n; i++)

@@ -271,7 +271,7 @@ static int pointer_filter(sqlite3_vtab_cursor *base, int number, const char *tex
     cursor->table = argc > 0 ? sqlite3_value_pointer(argv[0], VALUE_TABLE) : NULL;
     cursor->row = 0;
     if (!cursor->table)
-        return fail(base->pVtab, "__intrinsic_table_ptr: %s", "the value is no table");
+        return fail(base->pVtab, "__intrinsic_table_ptr: %s", "the value is not a table");
     for (int i = 1; i < argc && i <= COLUMNS_MAX; i++) {
         const char *name = (const char *)sqlite3_value_text(argv[i]);
         cursor->bound[i - 1] = name ? column_find(cursor->table, name) : -1;

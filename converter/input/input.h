@@ -90,7 +90,7 @@ size_t input_file_size(const struct input *input);
 // static. Returns 0 or a negative errno with text.
 int input_replace(struct input *input, struct spill *spill, const char *type, struct err *err);
 
-// A text about the bytes that is no damage; NULL: none. The text is copied and cut to 159 bytes.
+// A text about the bytes that is not damage; NULL: none. The text is copied and cut to 159 bytes.
 const char *input_remark(const struct input *input);
 void input_set_remark(struct input *input, const char *text);
 

@@ -310,7 +310,7 @@ static bool is_subsecond(struct sql_token token)
            (token_equals(token, "'subsec'") || token_equals(token, "'subsecond'"));
 }
 
-// A token that is no parenthesis. `last` is the one before, *at is after the token.
+// A token that is not a parenthesis. `last` is the one before, *at is after the token.
 static int token_see(struct rewriting *rewriting, struct sql_token last, struct sql_token token,
                      const char *at, const char *end)
 {

@@ -31,7 +31,7 @@
 #define MOVES_ENTRY       16        // for each entry, on average
 #define NULL_VALUE        INT64_MIN // sorts first, as NULL does
 #define TEXT_COLUMN       3
-// A number that is no integer makes the id of its row in the log odd.
+// A number that is not an integer makes the id of its row in the log odd.
 #define ID_FLAG   1
 #define WHOLE_MAX ((double)(1LL << 46))
 

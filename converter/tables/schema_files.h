@@ -80,7 +80,7 @@
     C(input_file, size_bytes, INT,                                                                 \
       "Size, inflated (bytes); for an archive, the size of the archive.")                          \
     C(input_file, content_hash, TEXT, "Hash of its bytes, 64 bits in hexadecimal.")                \
-    C(input_file, trace_id, INT, "Trace, see trace; NULL: the file is no trace.")
+    C(input_file, trace_id, INT, "Trace, see trace; NULL: the file is not a trace.")
 
 #define COLUMNS_mmsql_schema(K, C, G)                                                              \
     K(mmsql_schema, id, "Row.")                                                                    \

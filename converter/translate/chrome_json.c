@@ -172,7 +172,7 @@ static void id_write(struct json *json, struct wire_writer *w, uint32_t text_fie
         wire_uint(w, number_field, (uint64_t)number);
 }
 
-// *ret: the pid or tid; 0 if it is no number of 32 bits. False: absent. -ENOMEM is noted.
+// *ret: the pid or tid; 0 if it is not a number of 32 bits. False: absent. -ENOMEM is noted.
 static bool task_id(struct json *json, const struct json_token *token, uint32_t *ret)
 {
     double real;

@@ -18,7 +18,7 @@ struct explanation {
     const struct evidence *evidence;
     const struct gather_sources *sources;
     const struct page_ranges *chosen; // pages
-    const struct zipindex *zip;       // without entries if the file is no zip
+    const struct zipindex *zip;       // without entries if the file is not a zip
     struct reasons *reasons;          // owned; NULL before explanation_prepare()
 };
 

@@ -521,10 +521,10 @@ WIDTH = 100
 LINES_MAX = 800
 CODE = (".c", ".h", ".py", ".sql")  # schemas are as long as those of Perfetto
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/man/*.1")])
-# A sentence begins a line that is no continuation, a cell of a table or an item, or follows another
+# A sentence begins a line (not a continued line), a cell of a table or an item, or follows another
 # sentence.
 BEGIN = re.compile(r"(?:^[\s#*|>-]*|[|*]\s+|[.!?:;]\W*\s\W*)((?:Who|Of|What is no\w*)\b.{0,30})")
-# A comment that begins with such a word and is no question.
+# A comment that begins with such a word and is not a question.
 COMMENT_BEGIN = r"\s*((?:Who|Of|What)\b[^?\n]*)$"
 COMMENT_OF = {".c": "//", ".h": "//", ".proto": "//", ".sql": "--", ".build": "#",
               ".py": r"(?:^\s*#|\"\"\")"}

@@ -452,7 +452,7 @@ class ChromeJson(Case):
 
 
 class ForeignFiles(Case):
-    """The text of the message about a file that is no trace."""
+    """The text of the message about a file that is not a trace."""
 
     def test_kinds_are_named(self):
         kinds = {

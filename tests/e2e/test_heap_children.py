@@ -126,7 +126,7 @@ class OfRunning(Children):
         return process
 
     def test_others_get_no_profile_at_the_socket_of_the_children(self):
-        """A process that is no child of a profiled one, with any command line, asks in vain."""
+        """A process that is not a child of a profiled one, with any command line, asks in vain."""
         process = self.start(sys.executable, "-c", WORKERS)
         states.wait_for_state(process.pid, "S")
         recorder = self.start(MMTRACE, "heap", "-p", process.pid, "-o", self.trace)

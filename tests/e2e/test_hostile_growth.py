@@ -264,7 +264,7 @@ class Growth(Converted):
 
     @staticmethod
     def number_of_hash(value):
-        """The inverse of hash_u64() (common/map.h), which is no secret."""
+        """The inverse of hash_u64() (common/map.h), which is not a secret."""
         factor = pow(0xe9846af9b1a615d, -1, 2**64)
         value ^= value >> 28 ^ value >> 56
         for _ in range(2):

@@ -228,7 +228,7 @@ def tree(packets):
 
 
 def recorded_text(text):
-    """Text as the trace has it: a byte that is no UTF-8 is a question mark."""
+    """Text as the trace has it: a byte that is not UTF-8 is a question mark."""
     return re.sub("[\udc80-\udcff]", "?", text.decode("utf-8", "surrogateescape"))
 
 

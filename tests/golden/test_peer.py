@@ -125,7 +125,7 @@ DROPPED = {
              "'parse_trace_duration_ns', 'guess_trace_type_duration_ns', "
              "'track_event_parser_errors', 'previous_packet_dropped', "
              "'interned_data_tokenizer_errors', 'proc_stat_unknown_counters')",
-    # The peer gives events without fields the first set of all, and keeps texts that are no UTF-8.
+    # The peer gives events without fields the first set of all, and keeps texts that are not UTF-8.
     "ftrace_event": ODD_EVENTS,
     "raw": ODD_EVENTS,
     # The peer makes a value up if the trace has none.

@@ -63,7 +63,7 @@ static inline void write_thread(const struct source_fixture *f, int tid, int tgi
     snprintf(dir, sizeof(dir), "proc/%d/task/%d", tgid, tid);
     write_fake(f, &fake, dir);
     // Reachable under its own id too, though the directory of processes does not list it; the fake
-    // one does, and the source must see by Tgid that it is no process.
+    // one does, and the source must see by Tgid that it is not a process.
     snprintf(dir, sizeof(dir), "proc/%d", tid);
     write_fake(f, &fake, dir);
 }

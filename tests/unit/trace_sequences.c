@@ -415,7 +415,7 @@ static void threads_have_clocks_of_their_own(void **state)
     for (int of_track = 0; of_track < 2; of_track++) {
         struct trace_writer writer;
         trace_writer_start(&writer);
-        size_t packet = wire_begin(&writer.w, FIELD_PACKET); // a track that is no thread's
+        size_t packet = wire_begin(&writer.w, FIELD_PACKET); // a track that is not a thread's
         wire_uint(&writer.w, PB_TracePacket_trusted_packet_sequence_id, 5);
         wire_uint(&writer.w, PB_TracePacket_sequence_flags, 1);
         wire_bytes(&writer.w, PB_TracePacket_track_descriptor, "", 0);

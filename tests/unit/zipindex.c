@@ -195,7 +195,7 @@ static void entries_that_lie_are_left_out(void **state)
 static void data_beyond_the_directory_are_left_out(void **state)
 {
     (void)state;
-    // The local header says the same, so that only the place of the directory tells.
+    // The local header has the same size, so that only the place of the directory shows the error.
     struct file files[] = {
         {.name = "good", .data = "0123456789"},
         {.name = "bad", .data = "abc"},
@@ -260,11 +260,11 @@ static void bad_directories_are_refused(void **state)
     struct zip zip;
     struct zipindex index = {0};
     struct err err = {0};
-    zip_make(&zip, "", 2, files, 3); // one more than there is
+    zip_make(&zip, "", 2, files, 3); // one entry more than the directory has
     assert_int_equal(zip_index(&zip, &index, &err), -EBADMSG);
     assert_non_null(strstr(err.text, "damaged after entry 2"));
     assert_int_equal(index.entries.n, 0);
-    zip.bytes.text[zip.bytes.size - 22 - 47]++; // a record that is none
+    zip.bytes.text[zip.bytes.size - 22 - 47]++; // no longer a record's signature
     assert_int_equal(zip_index(&zip, &index, &err), -EBADMSG);
     zip.bytes.size -= 5; // the end record is cut
     assert_int_equal(zip_index(&zip, &index, &err), -EBADMSG);

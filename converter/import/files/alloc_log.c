@@ -185,7 +185,7 @@ static const char *stack_read(struct alloc_log *log, struct span list, int64_t *
         enum kind kind = value & ((1 << KIND_BITS) - 1);
         int64_t id = (int64_t)(value >> KIND_BITS);
         if (kind != (has_record ? KIND_FRAME : KIND_RECORD))
-            return has_record ? "a stack with a key in it that is no frame"
+            return has_record ? "a stack with a key in it that is not a frame"
                               : "a stack that does not begin with a record";
         if (!has_record)
             *ret_record = id;

@@ -12,7 +12,7 @@
 void json_values_read(struct import *im, const struct wire_field *json,
                       const struct arg_vec *before, struct arg_vec *args);
 
-// Calls `take` for each member of the object that is no container. False: the syntax is wrong.
+// Calls `take` for each member of the object that is not a container. False: the syntax is wrong.
 struct json_token;
 bool json_members_read(const struct wire_field *json,
                        void (*take)(void *userdata, const struct json_token *key,

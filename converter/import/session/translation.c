@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stats of untranslated parts of a file that is no binary trace (converter/translate).
+// Stats of untranslated parts of a file that is not a binary trace (converter/translate).
 #include "common/elements.h"
 #include "converter/import/importer.h"
 

@@ -165,7 +165,7 @@ static inline bool locate(const struct plan_op *op, const struct page_record *re
 }
 
 // Writes the kernel text at an address; empty for an unknown one. For a user-space address, writes
-// the address itself, which is no secret.
+// the address itself, which is not a secret.
 static uint8_t *put_pointed_text(uint8_t *p, const struct event_context *context, uint64_t address)
 {
     const char *text = kernel_strings_find(context->strings, address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pid may be reused: the start time distinguishes processes. A process that is no target now may
-// become one by executing another program, so it is examined each time.
+// A pid may be reused: the start time distinguishes processes. A process that is not a target now
+// may become one by executing another program, so it is examined each time.
 #include "producer/sources/heap/heap_targets.h"
 
 #include <dirent.h>

@@ -164,8 +164,8 @@ bool heap_vms_look(struct heap_source *heap)
     return all_done;
 }
 
-// Reports the VMs that have not asked, and the processes that are no VMs if the config selects them
-// for nothing else.
+// Reports the VMs that have not asked, and the processes that are not VMs if the config selects
+// them for nothing else.
 static void tell_left(struct heap_source *heap)
 {
     const struct heap_settings *settings = &heap->settings;

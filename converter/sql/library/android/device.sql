@@ -8,7 +8,7 @@ CREATE PERFETTO FUNCTION android_device_name_from_fingerprint(
   -- Fingerprint, such as google/raven/raven:12/SD1A.210817.023/7725841:user/release-keys.
   fingerprint STRING
 )
--- Name, such as raven; NULL if the text is no fingerprint.
+-- Name, such as raven; NULL if the text is not a fingerprint.
 RETURNS STRING AS
 SELECT str_split(part, ':', 0) FROM (SELECT str_split($fingerprint, '/', 2) AS part);
 

@@ -62,7 +62,7 @@ RETURNS Expr AS (
     )
 );
 
--- Puts intervals and their roots into one table, for _intervals_flatten. A root that is no parent
+-- Puts intervals and their roots into one table, for _intervals_flatten. A root without children
 -- is a row without an interval. Columns: root_id, root_ts and root_dur (ns) of the root; id,
 -- parent_id, ts and dur (ns) of the interval. Intervals and roots of 0 ns are left out.
 CREATE PERFETTO MACRO _intervals_merge_root_and_children(
