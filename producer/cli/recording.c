@@ -81,6 +81,7 @@ int recording_help(struct recording *recording, struct heap_host_options *option
         return err_errno(err, r, "helpers");
     options->loop = recording->loop;
     options->log = recording->log;
+    options->proc = recording->roots.proc;
     options->foreign = recording->roots.foreign = recording->foreign;
     r = heap_host_new(options, &recording->heap_host);
     recording->roots.heap_host = recording->heap_host;

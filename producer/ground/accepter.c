@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // If descriptors are short, a client cannot be accepted and still waits, and would wake the loop
-// again at once. Therefore the loop ignores the socket for REST, then tries again. The same holds
-// while the owner takes no connection.
+// again at once. Therefore the loop ignores the socket for ACCEPTER_REST, then tries again. The
+// same holds while the owner takes no connection, and after `most` connections.
 #include "producer/ground/accepter.h"
 
 #include <errno.h>
@@ -12,17 +12,29 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 
-#define REST (100 * NSEC_PER_MSEC)
+// Counts a connection. Returns true if there were enough for now.
+static bool has_enough(struct accepter *accepter)
+{
+    if (accepter->most == 0)
+        return false;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    if (now >= accepter->since + ACCEPTER_REST) {
+        accepter->since = now;
+        accepter->n = 0;
+    }
+    return accepter->n++ >= accepter->most;
+}
 
 static void client_comes(void *userdata)
 {
     struct accepter *accepter = userdata;
-    bool is_full = accepter->is_full && accepter->is_full(accepter->userdata);
+    bool is_full =
+        (accepter->is_full && accepter->is_full(accepter->userdata)) || has_enough(accepter);
     int fd = is_full ? -1 : accept4(accepter->fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
         accepter->comes(accepter->userdata, fd);
     else if ((is_full || unix_socket_lacks(-errno)) && loop_set_io(accepter->io, 0) == 0)
-        loop_set_timer(accepter->rest, nsec_now(CLOCK_BOOTTIME) + REST, 0);
+        loop_set_timer(accepter->rest, nsec_now(CLOCK_BOOTTIME) + ACCEPTER_REST, 0);
 }
 
 static void rest_over(void *userdata)
@@ -33,8 +45,12 @@ static void rest_over(void *userdata)
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata)
 {
-    *accepter = (struct accepter){accepter->fd, loop, .comes = comes, .userdata = userdata,
-                                  .is_full = accepter->is_full};
+    *accepter = (struct accepter){accepter->fd,
+                                  loop,
+                                  .comes = comes,
+                                  .userdata = userdata,
+                                  .is_full = accepter->is_full,
+                                  .most = accepter->most};
     int r = loop_add_timer(loop, NSEC_MAX, 0, rest_over, accepter, &accepter->rest);
     return r < 0 ? r
                  : loop_add_io(loop, accepter->fd, EPOLLIN, client_comes, accepter, &accepter->io);

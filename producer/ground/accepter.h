@@ -15,11 +15,16 @@ struct accepter {
     void (*comes)(void *userdata, int fd);
     void *userdata;
     bool (*is_full)(void *userdata); // true: clients wait; NULL: never
+    unsigned most;                   // connections in ACCEPTER_REST, the others wait; 0: any number
+    unsigned n;                      // since `since`
+    nsec_t since;
 };
+
+#define ACCEPTER_REST (100 * NSEC_PER_MSEC)
 
 // Calls `comes` with each connection until accepter_close() or accepter_leave(). `comes` owns the
 // connection and may close the accepter. Returns 0 or a negative errno; accepter_close() must be
-// called in both cases. The caller sets `fd` and `is_full` before.
+// called in both cases. The caller sets `fd`, `is_full` and `most` before.
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata);
 

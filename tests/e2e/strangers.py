@@ -244,6 +244,17 @@ def pass_fuse(voice, device, mount_on, path, service, request, deaf):
     voice.stay()
 
 
+def connect_again(voice, path):
+    """Connections to a socket of messages, one after the other."""
+    n = 0
+    while True:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.connect(str(path))
+        n += 1
+        if n == 300:
+            voice.say("connected")
+
+
 def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(field(2, 1))):
     """TCP connections with bytes that nobody reads: close() by the last holder of a connection
     waits for them."""

@@ -436,6 +436,22 @@ class Clients(Strangers):
         self.recorder_env = {**self.env, "LD_PRELOAD": str(strangers.old_kernel(self))}
         self.check_lingering()
 
+    def test_connections_without_end(self):
+        """Strangers that connect again and again do not keep others from a profile."""
+        recorder = self.profile()
+        thieves = [strangers.Stranger(strangers.connect_again, self.dir / "heap.sock")
+                   for _ in range(3)]
+        for thief in thieves:
+            self.addCleanup(thief.end)
+        for thief in thieves:
+            self.assertEqual(thief.hear(), "connected")
+        self.honest()
+        for thief in thieves:
+            thief.end()
+        self.end(recorder)
+        self.assertNotEqual(
+            self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
+
     def test_a_crowd(self):
         """The profiles of one user are limited; other users get theirs, and the log stays short."""
         recorder = self.profile()

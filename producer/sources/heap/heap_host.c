@@ -7,6 +7,9 @@
 // Native programs and Java VMs have sockets of their own: one process may use both, and has a
 // profile for each. A program that finds no socket continues without a wait and wakes nobody.
 // Therefore a socket exists only while a recording wants programs.
+//
+// Each program that asks costs a look at its process. The number of connections of one user is
+// limited, and so is the number of connections of all users in a short time: the others wait.
 #include "producer/sources/heap/heap_host.h"
 
 #include <errno.h>
@@ -29,6 +32,13 @@
 #include "producer/heap/heap_abi.h"
 #include "producer/heap/heap_owner.h"
 #include "producer/sources/heap/heap_attach.h"
+#include "producer/sources/heap/heap_shares.h"
+
+// Far more than the programs that one user can start. At once, and per minute.
+#define CONNECTIONS_BURST      2000
+#define CONNECTIONS_PER_MINUTE 60000
+#define CONNECTIONS_AT_ONCE    200 // of all users, in 100 ms
+#define REFUSED_FOR            (100 * NSEC_PER_MSEC)
 
 struct departure {
     struct heap_host *host; // borrowed
@@ -46,19 +56,36 @@ struct door_guest {
 };
 VEC_DEFINE(door_guest_vec, struct door_guest);
 
-// A socket at which programs ask for a profile. It exists only while a recording wants programs.
+static const struct budget_limits usual_connections = {
+    .what = "connections to the sockets of heap profiles",
+    .each_burst = CONNECTIONS_BURST,
+    .each_per_minute = CONNECTIONS_PER_MINUTE,
+};
+
+struct connections {
+    struct budget budget;
+    uid_t refused_uid; // refused until `refused_until`, without a look at the process
+    nsec_t refused_until;
+};
+
+// A socket at which programs ask for a profile. The socket exists only while a recording wants
+// programs.
 struct heap_door {
     struct loop *loop; // borrowed, as the next two
     struct foreign *foreign;
     const struct log *log;
-    bool is_private;          // a missing socket is an error
-    char *name;               // owned; NULL: no program can ask
-    struct accepter accepter; // without a descriptor: there is no socket at the moment
+    const char *proc;
+    bool is_private;                 // a missing socket is an error
+    struct connections *connections; // borrowed; of both sockets
+    uint64_t n_refused;              // because of the budget
+    char *name;                      // owned; NULL: no program can ask
+    struct accepter accepter;        // without a descriptor: there is no socket at the moment
     struct door_guest_vec guests;
 };
 
 struct heap_host {
     struct heap_host_options options;
+    struct connections connections;
     struct heap_door native_door, java_door;
     struct departure_vec departures; // owned
     struct orphan_vec orphans;       // owned; adopted by heap_host_adopt()
@@ -76,15 +103,17 @@ static bool door_is_full(void *userdata)
     return foreign_is_full(door->foreign);
 }
 
-static int door_init(struct heap_door *door, const struct heap_host_options *options,
-                     const char *suffix)
+static int door_init(struct heap_door *door, struct heap_host *host, const char *suffix)
 {
+    const struct heap_host_options *options = &host->options;
     *door = (struct heap_door){
         .loop = options->loop,
         .foreign = options->foreign,
         .log = options->log,
+        .proc = options->proc,
         .is_private = options->is_private,
-        .accepter = {.fd = -1, .is_full = door_is_full},
+        .connections = &host->connections,
+        .accepter = {.fd = -1, .is_full = door_is_full, .most = CONNECTIONS_AT_ONCE},
     };
     if (options->socket_name && asprintf(&door->name, "%s%s", options->socket_name, suffix) < 0) {
         door->name = NULL;
@@ -99,8 +128,10 @@ int heap_host_new(const struct heap_host_options *options, struct heap_host **re
     if (!host)
         return -ENOMEM;
     *host = (struct heap_host){.options = *options};
-    int r = door_init(&host->native_door, options, "");
-    if (door_init(&host->java_door, options, HEAP_JAVA_SUFFIX) < 0)
+    budget_init(&host->connections.budget,
+                options->connections ? options->connections : &usual_connections);
+    int r = door_init(&host->native_door, host, "");
+    if (door_init(&host->java_door, host, HEAP_JAVA_SUFFIX) < 0)
         r = -ENOMEM;
     if (r == 0)
         *ret = host;
@@ -121,6 +152,28 @@ bool heap_host_is_alone(const struct heap_host *host)
 
 // Programs that ask.
 
+static bool is_within_budget(struct heap_door *door, const struct ucred *peer)
+{
+    struct connections *connections = door->connections;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    if (peer->uid == connections->refused_uid && now < connections->refused_until) {
+        door->n_refused++;
+        return false;
+    }
+    struct err err = {0};
+    uint64_t payer = heap_shares_payer(door->proc, peer->pid, peer->uid, door->is_private);
+    if (budget_take(&connections->budget, payer, 1, now, &err) == 0) {
+        budget_give(&connections->budget, payer, 1); // only the rate is limited
+        return true;
+    }
+    connections->refused_uid = peer->uid;
+    connections->refused_until = now + REFUSED_FOR;
+    if (door->n_refused++ == 0)
+        log_warning(door->log, "linux.heap: programs of user %u are not profiled: %s",
+                    (unsigned)peer->uid, err.text);
+    return false;
+}
+
 static void program_comes(void *userdata, int fd)
 {
     struct heap_door *door = userdata;
@@ -128,7 +181,7 @@ static void program_comes(void *userdata, int fd)
     socklen_t size = sizeof(peer);
     bool taken = false;
     bool may_ask = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
-                   (peer.uid == geteuid() || geteuid() == 0);
+                   (peer.uid == geteuid() || geteuid() == 0) && is_within_budget(door, &peer);
     vec_foreach(&door->guests, guest)
         taken |= may_ask && guest->asks(guest->userdata, peer.pid, peer.uid, &fd, taken);
     foreign_close_socket(door->foreign, fd);
@@ -146,6 +199,12 @@ static void make_folder(const char *path)
 
 static void close_socket(struct heap_door *door)
 {
+    if (door->n_refused > 1)
+        log_warning(door->log,
+                    "linux.heap: %llu programs that asked for a profile were refused because of "
+                    "limits",
+                    (unsigned long long)door->n_refused);
+    door->n_refused = 0;
     if (door->accepter.fd >= 0)
         unix_socket_remove(door->name);
     foreign_close_socket(door->foreign, accepter_leave(&door->accepter));
@@ -310,6 +369,7 @@ struct heap_host *heap_host_free(struct heap_host *host)
                          host->departures.items[0]->pidfd);
         departure_end(host->departures.items[0]);
     }
+    budget_done(&host->connections.budget);
     orphan_vec_done(&host->orphans);
     departure_vec_done(&host->departures);
     free(host);

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "producer/ground/loop.h"
 
+struct budget_limits;
 struct foreign;
 struct heap_attach;
 struct heap_host;
@@ -24,6 +25,7 @@ struct heap_host_options {
     struct loop *loop; // borrowed, as all members
     struct foreign *foreign;
     const struct log *log;
+    const char *proc;
     const char *socket_name; // NULL: no program can ask; the socket for VMs has HEAP_JAVA_SUFFIX in
                              // addition
     // The socket belongs to one recording: all programs that ask there are wanted, and a missing
@@ -31,6 +33,7 @@ struct heap_host_options {
     bool is_private;
     // There is one recording. Its end may wait for processes, because nothing else waits for it.
     bool is_alone;
+    const struct budget_limits *connections; // of one user at the sockets; NULL: the usual limits
 };
 
 // Makes a host. Everything in `options` must outlive it.

@@ -29,7 +29,8 @@
 #include "producer/foreign/path.h"
 #include "producer/ground/ids.h"
 
-#define BACKLOG 4
+#define VISITS_MAX 50 // connections in 100 ms; one is wanted
+#define BACKLOG    4
 
 // The helper's part.
 
@@ -206,6 +207,7 @@ int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void 
     summons->comes = comes;
     summons->userdata = userdata;
     summons->accepter.is_full = is_full;
+    summons->accepter.most = VISITS_MAX;
     return accepter_begin(&summons->accepter, loop, somebody_comes, summons);
 }
 
