@@ -72,22 +72,39 @@ static void sort_step(sqlite3_context *context, int argc, sqlite3_value **argv)
     rows->n_rows++;
 }
 
-// The order of SQLite: NULL, numbers, text, bytes.
-static int type_rank(sqlite3_value *value)
+// A value, read once for all comparisons.
+struct sort_key {
+    int type; // SQLITE_...
+    union {
+        int64_t integer;
+        double real;
+        struct {
+            const char *bytes; // borrowed from the value
+            size_t size;
+        };
+    };
+};
+
+static struct sort_key key_read(sqlite3_value *value)
 {
-    switch (sqlite3_value_type(value)) {
-    case SQLITE_NULL:
-        return 0;
-    case SQLITE_TEXT:
-        return 2;
-    case SQLITE_BLOB:
-        return 3;
-    default:
-        return 1;
+    struct sort_key key = {.type = sqlite3_value_type(value)};
+    if (key.type == SQLITE_INTEGER)
+        key.integer = sqlite3_value_int64(value);
+    else if (key.type == SQLITE_FLOAT)
+        key.real = sqlite3_value_double(value);
+    else if (key.type != SQLITE_NULL) {
+        key.bytes = sqlite3_value_blob(value);
+        key.size = (size_t)sqlite3_value_bytes(value);
     }
+    return key;
 }
 
 static int compare_reals(double a, double b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int compare_integers(int64_t a, int64_t b)
 {
     return a < b ? -1 : a > b;
 }
@@ -99,23 +116,16 @@ static int compare_whole_and_real(int64_t a, double b)
     if (b >= 9223372036854775808.0)
         return -1;
     int64_t whole = (int64_t)b;
-    if (a != whole)
-        return a < whole ? -1 : 1;
-    return compare_reals((double)whole, b);
+    return a != whole ? compare_integers(a, whole) : compare_reals((double)whole, b);
 }
 
-static int compare_numbers(sqlite3_value *a, sqlite3_value *b)
+static int compare_numbers(const struct sort_key *a, const struct sort_key *b)
 {
-    bool a_is_whole = sqlite3_value_type(a) == SQLITE_INTEGER;
-    bool b_is_whole = sqlite3_value_type(b) == SQLITE_INTEGER;
-    int64_t x = sqlite3_value_int64(a), y = sqlite3_value_int64(b);
-    if (a_is_whole && b_is_whole)
-        return x < y ? -1 : x > y;
-    if (a_is_whole)
-        return compare_whole_and_real(x, sqlite3_value_double(b));
-    if (b_is_whole)
-        return -compare_whole_and_real(y, sqlite3_value_double(a));
-    return compare_reals(sqlite3_value_double(a), sqlite3_value_double(b));
+    if (a->type == SQLITE_INTEGER)
+        return b->type == SQLITE_INTEGER ? compare_integers(a->integer, b->integer)
+                                         : compare_whole_and_real(a->integer, b->real);
+    return b->type == SQLITE_INTEGER ? -compare_whole_and_real(b->integer, a->real)
+                                     : compare_reals(a->real, b->real);
 }
 
 static size_t without_blanks(const char *text, size_t n)
@@ -125,20 +135,26 @@ static size_t without_blanks(const char *text, size_t n)
     return n;
 }
 
-static int compare_bytes(sqlite3_value *a, sqlite3_value *b, char collation)
+static int compare_bytes(const struct sort_key *a, const struct sort_key *b, char collation)
 {
-    const char *x = sqlite3_value_blob(a), *y = sqlite3_value_blob(b);
-    size_t n_x = (size_t)sqlite3_value_bytes(a), n_y = (size_t)sqlite3_value_bytes(b);
-    n_x = collation == 'r' ? without_blanks(x, n_x) : n_x;
-    n_y = collation == 'r' ? without_blanks(y, n_y) : n_y;
-    size_t n = n_x < n_y ? n_x : n_y;
-    int order = n == 0 ? 0 : collation == 'n' ? sqlite3_strnicmp(x, y, (int)n) : memcmp(x, y, n);
-    return order ? order : n_x < n_y ? -1 : n_x > n_y;
+    size_t n_a = collation == 'r' ? without_blanks(a->bytes, a->size) : a->size;
+    size_t n_b = collation == 'r' ? without_blanks(b->bytes, b->size) : b->size;
+    size_t n = n_a < n_b ? n_a : n_b;
+    int order = n == 0             ? 0
+                : collation == 'n' ? sqlite3_strnicmp(a->bytes, b->bytes, (int)n)
+                                   : memcmp(a->bytes, b->bytes, n);
+    return order ? order : n_a < n_b ? -1 : n_a > n_b;
 }
 
-static int compare(sqlite3_value *a, sqlite3_value *b, char collation)
+// The order of SQLite: NULL, numbers, text, bytes.
+static int type_rank(int type)
 {
-    int rank = type_rank(a), other = type_rank(b);
+    return type == SQLITE_NULL ? 0 : type == SQLITE_TEXT ? 2 : type == SQLITE_BLOB ? 3 : 1;
+}
+
+static int compare(const struct sort_key *a, const struct sort_key *b, char collation)
+{
+    int rank = type_rank(a->type), other = type_rank(b->type);
     if (rank != other)
         return rank < other ? -1 : 1;
     return rank == 0   ? 0
@@ -149,7 +165,7 @@ static int compare(sqlite3_value *a, sqlite3_value *b, char collation)
 // A row, and where it came among the others: equal rows stay in their order.
 struct row {
     const struct sorted_rows *rows;
-    sqlite3_value **values;
+    const struct sort_key *keys; // first the first argument, then the keys of the order
     size_t number;
 };
 
@@ -161,19 +177,18 @@ static int by_number(const struct row *a, const struct row *b)
 static int by_first_value(const void *left, const void *right)
 {
     const struct row *a = left, *b = right;
-    int order = compare(a->values[0], b->values[0], '=');
+    int order = compare(a->keys, b->keys, '=');
     return order ? order : by_number(a, b);
 }
 
 static int by_keys(const void *left, const void *right)
 {
     const struct row *a = left, *b = right;
-    const struct sorted_rows *rows = a->rows;
-    const char *form = rows->form;
-    for (int i = rows->n_arguments; i < rows->n_values; i++, form += 3) {
-        sqlite3_value *x = a->values[i], *y = b->values[i];
-        bool x_is_null = sqlite3_value_type(x) == SQLITE_NULL;
-        bool y_is_null = sqlite3_value_type(y) == SQLITE_NULL;
+    const char *form = a->rows->form;
+    int n = a->rows->n_values - a->rows->n_arguments;
+    for (int i = 1; i <= n; i++, form += 3) {
+        const struct sort_key *x = &a->keys[i], *y = &b->keys[i];
+        bool x_is_null = x->type == SQLITE_NULL, y_is_null = y->type == SQLITE_NULL;
         int order = x_is_null || y_is_null
                         ? (form[1] == 'f' ? y_is_null - x_is_null : x_is_null - y_is_null)
                         : compare(x, y, form[2]) * (form[0] == '-' ? -1 : 1);
@@ -189,9 +204,22 @@ static size_t rows_distinct(struct row *rows, size_t n)
     size_t kept = 0;
     qsort(rows, n, sizeof(*rows), by_first_value);
     for (size_t i = 0; i < n; i++)
-        if (kept == 0 || compare(rows[kept - 1].values[0], rows[i].values[0], '=') != 0)
+        if (kept == 0 || compare(rows[kept - 1].keys, rows[i].keys, '=') != 0)
             rows[kept++] = rows[i];
     return kept;
+}
+
+// Makes the rows, and their keys in `keys`.
+static void rows_make(const struct sorted_rows *from, struct sort_key *keys, struct row *rows)
+{
+    int n_keys = from->n_values - from->n_arguments;
+    for (size_t i = 0; i < from->n_rows; i++) {
+        sqlite3_value **values = from->values.items + i * (size_t)from->n_values;
+        rows[i] = (struct row){from, keys, i};
+        *keys++ = from->n_arguments ? key_read(values[0]) : (struct sort_key){.type = SQLITE_NULL};
+        for (int j = 0; j < n_keys; j++)
+            *keys++ = key_read(values[from->n_arguments + j]);
+    }
 }
 
 // Columns are called by their numbers.
@@ -212,20 +240,21 @@ static struct value_table *table_new(int n_columns)
 // Makes a table of the sorted rows; takes the values over. NULL: out of memory.
 static struct value_table *table_make(struct sorted_rows *rows)
 {
-    size_t n = rows->n_rows;
-    struct row *sorted = malloc((n ? n : 1) * sizeof(*sorted));
+    size_t n = rows->n_rows, n_keys = (size_t)(rows->n_values - rows->n_arguments) + 1;
+    struct row *sorted = calloc(n + 1, sizeof(*sorted));
+    struct sort_key *keys = calloc(n * n_keys + 1, sizeof(*keys));
     // A table has a column at least.
     struct value_table *table = table_new(rows->n_arguments ? rows->n_arguments : 1);
-    for (size_t i = 0; sorted && i < n; i++)
-        sorted[i] = (struct row){rows, rows->values.items + i * (size_t)rows->n_values, i};
-    if (sorted && rows->is_distinct && rows->n_arguments)
-        n = rows_distinct(sorted, n);
-    if (sorted)
+    bool is_whole = sorted && keys && table;
+    if (is_whole) {
+        rows_make(rows, keys, sorted);
+        n = rows->is_distinct && rows->n_arguments ? rows_distinct(sorted, n) : n;
         qsort(sorted, n, sizeof(*sorted), by_keys);
-    for (size_t i = 0; sorted && table && i < n; i++)
-        for (int column = 0; column < rows->n_arguments; column++)
-            value_table_add_value(table, column, sorted[i].values[column]);
-    if (sorted && table) {
+        for (size_t i = 0; i < n; i++)
+            for (int column = 0; column < rows->n_arguments; column++)
+                value_table_add_value(
+                    table, column,
+                    rows->values.items[sorted[i].number * (size_t)rows->n_values + (size_t)column]);
         table->n_rows = n;
         table->kept = rows->values;
         rows->values = (struct value_vec){0};
@@ -233,6 +262,7 @@ static struct value_table *table_make(struct sorted_rows *rows)
         value_table_free(table);
         table = NULL;
     }
+    free(keys);
     free(sorted);
     return table;
 }
