@@ -316,6 +316,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/task", a->target.pid);
+    bool is_refused = false; // and nobody traced it
     for (;;) {
         DIR *dir CLEANUP(closedirp) = opendir(path);
         if (!dir)
@@ -341,8 +342,17 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
             return 0;
         if (r == 0 && (r = check_program(a, err)) < 0)
             return r;
-        if (r == -EPERM)
-            return no_right(err);
+        if (r == -EPERM) {
+            // Another recorder traces a process for some milliseconds.
+            r = target_check(a->target.pid, err);
+            if (r == 0 && is_refused)
+                return no_right(err);
+            if (r < 0 && nsec_now(CLOCK_MONOTONIC) >= deadline)
+                return r;
+            is_refused = r == 0;
+            *err = (struct err){0};
+            r = 0;
+        }
         if (r == -EBUSY)
             return err_set(err, r, "it was just stopped");
         if (r == -ETIMEDOUT)
