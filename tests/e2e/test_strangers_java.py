@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -20,6 +21,7 @@ from strangers import UID
 from test_java import AGENT
 
 MS_BIND = 4096
+VMS_EACH = 16  # that are asked at the same time
 FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
@@ -28,7 +30,14 @@ def pretend(voice, jvm, places=None):
     of folders to those that its own mounts have there."""
     with open(jvm, "rb") as file:
         library = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
-    signal.signal(signal.SIGQUIT, lambda number, frame: None)
+    asked = []
+
+    def ask(number, frame):
+        if not asked:
+            voice.say("asked")
+        asked.append(number)
+
+    signal.signal(signal.SIGQUIT, ask)
     if places:
         libc = strangers.enter_namespaces(voice)
         for name, place in places.items():
@@ -51,11 +60,48 @@ class Pretenders(unittest.TestCase):
         self.jvm = self.dir / "libjvm.so"
         self.jvm.write_bytes(bytes(4096))
 
-    def pretender(self, places=None):
-        stranger = strangers.Stranger(pretend, self.jvm, places)
+    def pretender(self, places=None, uid=UID):
+        stranger = strangers.Stranger(pretend, self.jvm, places, uid=uid)
         self.addCleanup(stranger.end)
         self.assertEqual(stranger.hear(), "ready")
         return stranger
+
+    def test_many_that_never_answer(self):
+        """VMs of one user that were asked for a profile and never answer leave room for those of
+        others."""
+        strange = {vm.pid: vm for vm in (self.pretender() for _ in range(2 * VMS_EACH))}
+        honest = self.pretender(uid=UID + 1)
+        pids = " ".join(f"pid: {pid}" for pid in (*strange, honest.pid))
+        config = self.dir / "config"
+        config.write_text(
+            'buffers { size_kb: 1024 } data_sources { config { name: "linux.heap" heapprofd_config '
+            f'{{ heaps: "com.android.art" sampling_interval_bytes: 4096 {pids} }} }} }}')
+        recorder = subprocess.Popen([lib.MMTRACE, "record", "--no-verdict", "-c", config, "-o",
+                                     self.dir / "trace"], stderr=subprocess.DEVNULL)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        most = 0
+
+        def helpers():
+            """The number of strange VMs that are being asked."""
+            nonlocal most
+            children = states.proc_text(recorder.pid, f"task/{recorder.pid}/children").split()
+            lines = [states.proc_text(child, "cmdline").split("\0") for child in children]
+            n = sum(len(line) > 1 and line[1].isdigit() and int(line[1]) in strange
+                    for line in lines)
+            most = max(most, n)
+            return n
+
+        lib.wait_for(lambda: helpers() >= VMS_EACH, lambda: f"helpers: {most} at most")
+        heard = []
+        thread = threading.Thread(target=lambda: heard.append(honest.hear()))
+        thread.start()
+        self.addCleanup(thread.join)
+        lib.wait_for(lambda: (helpers(), heard)[1], "the signal to the other's VM")
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait(60)
+        self.assertLess(most, len(strange))
+        self.assertEqual(heard, ["asked"])
 
     def folder_of_root(self):
         """A folder that only root may write into, and what it is like."""

@@ -143,7 +143,7 @@ static void the_recorders_own_user_comes_as_often_as_it_likes(void **state)
     rmdir(f.folder);
 }
 
-// What comes beyond the number that is accepted at once waits, and is not lost.
+// Programs beyond the number that is accepted at once wait, and are not lost.
 static void a_crowd_waits(void **state)
 {
     (void)state;
