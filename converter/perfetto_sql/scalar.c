@@ -45,7 +45,8 @@ struct scalar {
     struct argument *arguments; // owned
     struct stmt_vec statements; // owned; those before `depth` are in use
     size_t depth;
-    bool is_valid; // its SQL was prepared once
+    bool has_texts; // an argument may be a text or blob, of which the statement has a copy
+    bool is_valid;  // its SQL was prepared once
     bool keeps;
     struct kept *kept; // owned; open addressing
     size_t n_kept, n_slots;
@@ -144,7 +145,8 @@ static void statement_release(struct scalar *scalar, sqlite3_stmt *statement)
         return;
     }
     sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
+    if (scalar->has_texts)
+        sqlite3_clear_bindings(statement);
 }
 
 // Makes SQLite's last error the call's. `offset`: of the error in the function's SQL.
@@ -445,6 +447,10 @@ int scalar_add(struct sql_engine *engine, const struct sql_definition *definitio
     }
     sql_remove(scalar);
     scalar->arguments = arguments;
+    scalar->has_texts = n < 0;
+    for (int i = 0; i < n; i++)
+        scalar->has_texts |=
+            arguments[i].type != SQL_TYPE_LONG && arguments[i].type != SQL_TYPE_DOUBLE;
     scalar->sql = *sql;
     *sql = (struct sql_rope){0};
     *ret = scalar;
