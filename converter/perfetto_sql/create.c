@@ -273,6 +273,19 @@ static int index_find(struct sql_engine *engine, struct sql_part name, struct st
     return ret->failed ? -ENOMEM : 0;
 }
 
+// A column of an index has the name as the table has it, with upper and lower case.
+static int index_column_check(struct sql_engine *engine, const struct sql_rope *rope,
+                              struct sql_part part, const char *column)
+{
+    CLEANUP(freep) char *name = engine_name(part);
+    if (!name)
+        return -ENOMEM;
+    return column && strcmp(name, column) == 0
+               ? 0
+               : engine_fail(engine, -EINVAL, rope, part.text,
+                             "CREATE PERFETTO INDEX: the table has no column %s", name);
+}
+
 static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
                         const struct sql_definition *definition)
 {
@@ -292,6 +305,9 @@ static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
     rope_add_made(&sql, " FROM temp.");
     rope_add_part(&sql, rope, definition->on);
     int r = engine_prepare(engine, &sql, &statement);
+    for (size_t i = 0; i < definition->arguments.n && r == 0; i++)
+        r = index_column_check(engine, rope, definition->arguments.items[i].name,
+                               sqlite3_column_origin_name(statement, (int)i));
     if (r == 0)
         r = index_find(engine, definition->name, &former);
     if (r == 0 && former.size && !definition->replaces)

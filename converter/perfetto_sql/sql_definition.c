@@ -247,7 +247,10 @@ static int drop_read(struct reader *reader)
     }
     if (r == 0)
         r = name_read(reader, &to->name, "a name");
-    if (r == 0 && take(reader, "ON"))
+    bool is_index = r == 0 && (to->what.text[0] | 0x20) == 'i';
+    if (is_index)
+        r = need(reader, "ON");
+    if (r == 0 && is_index)
         r = name_read(reader, &to->on, "the name of a table");
     return r;
 }

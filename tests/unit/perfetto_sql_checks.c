@@ -146,6 +146,9 @@ static void indexes_have_names(void **state)
     fails(f, "CREATE PERFETTO INDEX k ON p(x)",
           "CREATE PERFETTO INDEX: p is no table of CREATE PERFETTO TABLE");
     fails(f, "CREATE PERFETTO INDEX k ON t(lacks)", "no such column: lacks");
+    fails(f, "CREATE PERFETTO INDEX k ON t(a, B)",
+          "CREATE PERFETTO INDEX: the table has no column B");
+    fails(f, "DROP PERFETTO INDEX j", "ON is expected");
     fails(f, "CREATE PERFETTO INDEX k ON t()", "the name of a column is expected");
     is(f,
        "DROP PERFETTO INDEX i ON t; SELECT group_concat(name) FROM sqlite_temp_schema WHERE "
