@@ -299,7 +299,8 @@ static int index_create(struct sql_engine *engine, const struct sql_rope *rope,
         return -ENOMEM;
     if (!names_have(&engine->kept_tables, table))
         return engine_fail(engine, -EINVAL, rope, definition->on.text,
-                           "CREATE PERFETTO INDEX: %s is no table of CREATE PERFETTO TABLE", table);
+                           "CREATE PERFETTO INDEX: %s is not a table made by CREATE PERFETTO TABLE",
+                           table);
     rope_add_made(&sql, "SELECT ");
     rope_add_made(&sql, columns.text);
     rope_add_made(&sql, " FROM temp.");

@@ -131,7 +131,7 @@ class Language(test_query.Case):
         self.assertIn("already exists",
                       self.ask("CREATE PERFETTO TABLE t AS SELECT 1 AS a; CREATE PERFETTO TABLE t "
                                "AS SELECT 2 AS a", code=1))
-        self.assertIn("slice is no table of CREATE PERFETTO TABLE",
+        self.assertIn("slice is not a table made by CREATE PERFETTO TABLE",
                       self.ask("CREATE PERFETTO INDEX i ON slice(ts)", code=1))
         self.assertIn("no column c, which is declared",
                       self.ask("CREATE PERFETTO TABLE t(a LONG, c LONG) AS SELECT 1 AS a", code=1))

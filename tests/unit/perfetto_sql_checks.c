@@ -144,7 +144,7 @@ static void indexes_have_names(void **state)
        "                                           ^");
     is(f, "CREATE OR REPLACE PERFETTO INDEX i ON u(a); CREATE PERFETTO INDEX j ON t(a, b)", "");
     fails(f, "CREATE PERFETTO INDEX k ON p(x)",
-          "CREATE PERFETTO INDEX: p is no table of CREATE PERFETTO TABLE");
+          "CREATE PERFETTO INDEX: p is not a table made by CREATE PERFETTO TABLE");
     fails(f, "CREATE PERFETTO INDEX k ON t(lacks)", "no such column: lacks");
     fails(f, "CREATE PERFETTO INDEX k ON t(a, B)",
           "CREATE PERFETTO INDEX: the table has no column B");
