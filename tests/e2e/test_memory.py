@@ -68,10 +68,15 @@ class Memory(Service):
         self.assertLess(max(map(len, done.stdout.splitlines())), 110)
 
     @staticmethod
-    def stop(pid):
+    def go_on(pid):
+        with contextlib.suppress(ProcessLookupError):  # the recorder has ended the helper
+            os.kill(pid, signal.SIGCONT)
+
+    def stop(self, pid):
         """Stops a process. Returns False if the process has ended, as the helper of an attach."""
         try:
             os.kill(pid, signal.SIGSTOP)
+            self.addCleanup(self.go_on, pid)
             states.wait_for_state(pid, "T")
         except ProcessLookupError:
             return False
@@ -97,8 +102,7 @@ class Memory(Service):
         states.wait_for_taken(recorder.pid, signal.SIGINT)
         time.sleep(5.5)  # more than memory_account allows between the two
         for helper in helpers:
-            with contextlib.suppress(ProcessLookupError):  # the recorder has ended the helper
-                os.kill(helper, signal.SIGCONT)
+            self.go_on(helper)
         recorder.communicate(timeout=60)
         self.assertIn(("process",),
                       self.query(
