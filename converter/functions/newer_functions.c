@@ -82,7 +82,7 @@ static void character_append(sqlite3_str *out, uint32_t code)
         sqlite3_str_appendchar(out, 1, (char)(0x80 | (code >> (6 * n) & 0x3f)));
 }
 
-// Reads the character after a backslash and moves *at behind it. False: there is none.
+// Reads the character after a backslash and moves *at after it. Returns false if there is none.
 static bool escape_read(const char **at, sqlite3_str *out)
 {
     static const struct {
