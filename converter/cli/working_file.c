@@ -81,6 +81,15 @@ bool working_folder_is_name(const char *name, const char *output)
     return str_starts_with(mark, FOLDER_MARK) && strlen(mark) == strlen(FOLDER_MARK "XXXXXX");
 }
 
+// Returns whether another user can give the name of a working folder to any folder of this user.
+static bool others_may_rename(int folder_fd)
+{
+    struct stat st;
+    if (fstat(folder_fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0))
+        return true;
+    return !(st.st_mode & S_ISVTX) && st.st_mode & (S_IWGRP | S_IWOTH);
+}
+
 // A folder that can be locked belongs to no living process. If locks do not work, nothing is
 // removed.
 static void left_folders_remove(const char *output)
@@ -88,28 +97,43 @@ static void left_folders_remove(const char *output)
     CLEANUP(freep) char *folder = folder_of(output);
     const char *slash = strrchr(output, '/');
     DIR *dir CLEANUP(closedirp) = folder ? opendir(folder) : NULL;
-    if (!dir)
+    if (!dir || others_may_rename(dirfd(dir)))
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
         if (!working_folder_is_name(entry->d_name, slash ? slash + 1 : output))
             continue;
+        struct stat st;
         CLEANUP(close_fdp)
         int fd = openat(dirfd(dir), entry->d_name, BELOW_FLAGS);
-        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+            flock(fd, LOCK_EX | LOCK_NB) < 0)
             continue;
         folder_empty(fd, 0);
         unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
     }
 }
 
-// Opens the folder that mkdtemp() has made. Another user may have put another folder in its place.
+static bool is_empty(int folder_fd)
+{
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir CLEANUP(closedirp) = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        close_fd(fd);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        if (!is_dots(entry->d_name))
+            return false;
+    return dir;
+}
+
+// Opens the folder that mkdtemp() has made. Another user may have put another folder of this user
+// in its place.
 static int open_own_folder(const char *path)
 {
     struct stat st;
     CLEANUP(close_fdp) int fd = open(path, BELOW_FLAGS);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -1;
-    if (st.st_uid != geteuid()) {
+    if (st.st_uid != geteuid() || !is_empty(fd)) {
         errno = EPERM;
         return -1;
     }

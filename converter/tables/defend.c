@@ -11,14 +11,90 @@
 //
 // A journal of an unfinished transaction can name another journal, which SQLite removes. The owner
 // of the folder could have any file removed by this, so the layer does not open such a journal.
+//
+// As root, SQLite gives the files beside a database to the database's owner. The owner of the
+// folder could have put a file of root's there, so mmsql replaces this call of SQLite's by nothing.
+// SQLite also opens these files whatever they are: a FIFO would keep mmsql waiting. mmsql opens
+// regular files alone, and no file of its own user that the owner of the folder may have renamed.
 #include "converter/tables/defend.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/elements.h"
+#include "common/str.h"
 
 #define LAYER "mmsql"
+
+static bool is_beside_database(const char *path)
+{
+    static const char *const ends[] = {"-journal", "-wal", "-shm"};
+    size_t size = strlen(path);
+    for (size_t i = 0; i < ELEMENTS(ends); i++) {
+        size_t n = strlen(ends[i]);
+        if (size > n && strcmp(path + size - n, ends[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+// Returns whether another user owns the folder.
+static bool is_in_strangers_folder(const char *path)
+{
+    struct stat folder;
+    const char *slash = strrchr(path, '/');
+    CLEANUP(freep) char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    return !name || stat(name, &folder) < 0 || (folder.st_uid != geteuid() && folder.st_uid != 0);
+}
+
+static bool may_open(const char *path, const struct stat *st)
+{
+    if (!S_ISREG(st->st_mode)) // SQLite takes random numbers from a device
+        return S_ISDIR(st->st_mode) || str_eq(path, "/dev/urandom");
+    // A file that SQLite has just made is empty.
+    return st->st_size == 0 || st->st_uid != geteuid() || !is_beside_database(path) ||
+           !is_in_strangers_folder(path);
+}
+
+static int open_checked(const char *path, int flags, int mode)
+{
+    struct stat st;
+    CLEANUP(close_fdp) int fd = open(path, flags | O_NONBLOCK | O_NOCTTY, mode);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !may_open(path, &st))) {
+        errno = EACCES;
+        return -1;
+    }
+    return steal_fd(&fd);
+}
+
+static int owner_stays(int fd, uid_t uid, gid_t gid)
+{
+    (void)fd, (void)uid, (void)gid;
+    return 0;
+}
+
+static void replace_calls(void)
+{
+    sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+    if (!usual || usual->iVersion < 3 || !usual->xSetSystemCall)
+        return;
+    usual->xSetSystemCall(usual, "open", (sqlite3_syscall_ptr)open_checked);
+    usual->xSetSystemCall(usual, "fchown", (sqlite3_syscall_ptr)owner_stays);
+}
+
+static void calls_replace_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, replace_calls);
+}
 
 static int path_as_is(sqlite3_vfs *vfs, const char *path, int size, char *ret)
 {
@@ -56,6 +132,7 @@ static int layer_register(void)
 
 int handle_open_written(const char *path, int flags, struct sqlite3 **ret)
 {
+    calls_replace_once();
     int code = layer_register();
     return code == SQLITE_OK ? sqlite3_open_v2(path, ret, flags, LAYER) : code;
 }
@@ -77,6 +154,7 @@ int handle_defend_written(struct sqlite3 *handle)
 
 int handle_open_reading(const char *path, struct sqlite3 **ret)
 {
+    calls_replace_once();
     int code = sqlite3_open_v2(path, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK)
         code = handle_defend(*ret);

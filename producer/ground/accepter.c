@@ -20,9 +20,19 @@ static bool has_enough(struct accepter *accepter)
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     if (now >= accepter->since + ACCEPTER_REST) {
         accepter->since = now;
-        accepter->n = 0;
+        accepter->n = accepter->n_refused = 0;
     }
-    return accepter->n++ >= accepter->most;
+    if (accepter->n >= accepter->most ||
+        (accepter->most_refused && accepter->n_refused >= accepter->most_refused))
+        return true;
+    accepter->n++;
+    return false;
+}
+
+void accepter_refuses(struct accepter *accepter)
+{
+    accepter->n -= accepter->n > 0;
+    accepter->n_refused++;
 }
 
 static void client_comes(void *userdata)
@@ -50,7 +60,8 @@ int accepter_begin(struct accepter *accepter, struct loop *loop,
                                   .comes = comes,
                                   .userdata = userdata,
                                   .is_full = accepter->is_full,
-                                  .most = accepter->most};
+                                  .most = accepter->most,
+                                  .most_refused = accepter->most_refused};
     int r = loop_add_timer(loop, NSEC_MAX, 0, rest_over, accepter, &accepter->rest);
     return r < 0 ? r
                  : loop_add_io(loop, accepter->fd, EPOLLIN, client_comes, accepter, &accepter->io);

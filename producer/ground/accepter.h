@@ -16,7 +16,8 @@ struct accepter {
     void *userdata;
     bool (*is_full)(void *userdata); // true: clients wait; NULL: never
     unsigned most;                   // connections in ACCEPTER_REST, the others wait; 0: any number
-    unsigned n;                      // since `since`
+    unsigned most_refused;           // and so many that accepter_refuses() leaves out of them
+    unsigned n, n_refused;           // since `since`
     nsec_t since;
 };
 
@@ -24,9 +25,14 @@ struct accepter {
 
 // Calls `comes` with each connection until accepter_close() or accepter_leave(). `comes` owns the
 // connection and may close the accepter. Returns 0 or a negative errno; accepter_close() must be
-// called in both cases. The caller sets `fd`, `is_full` and `most` before.
+// called in both cases. The caller sets `fd`, `is_full`, `most` and `most_refused`
+// before.
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata);
+
+// `comes` has refused its connection, which then does not count for `most`: whoever is refused
+// takes no place of others.
+void accepter_refuses(struct accepter *accepter);
 
 void accepter_close(struct accepter *accepter);
 // As accepter_close(), but returns the listening socket, which the caller owns; -1: none.

@@ -147,6 +147,50 @@ class Outputs(unittest.TestCase):
             self.assertIn(f"is a link of user {strangers.UID}", done.stderr)
         self.assertEqual(real.read_bytes(), b"")
 
+    def roots_file(self, end):
+        """A file of root's in the stranger's folder, which the stranger has renamed."""
+        path = self.theirs / f"out.db{end}"
+        path.write_bytes(b"of root alone" * 100)
+        path.chmod(0o600)
+        return path
+
+    def test_files_of_root_beside_the_database(self):
+        """SQLite takes them for its own, overwrites them and gives them to the database's owner."""
+        self.assertEqual(self.convert().returncode, 0)
+        with contextlib.closing(sqlite3.connect(self.out)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript("CREATE TABLE theirs(x)")
+        self.theirs_too(self.out)
+        for end in ("-wal", "-shm", "-journal"):
+            for what in (("query", self.out, "SELECT 1"), ("verdict", self.out),
+                         ("convert", "-q", self.dir / "trace", "-o", self.out, "--append")):
+                with self.subTest(end=end, verb=what[0]):
+                    mine = self.roots_file(end)
+                    lib.run(lib.MMSQL, *what, env=self.ENV)
+                    self.assertEqual((mine.stat().st_uid, mine.read_bytes()),
+                                     (0, b"of root alone" * 100))
+                    mine.unlink()
+
+    def test_a_journal_that_never_answers(self):
+        self.assertEqual(self.convert().returncode, 0)
+        self.theirs_too(self.out)
+        for end in ("-wal", "-journal"):
+            os.mkfifo(self.theirs / f"out.db{end}")
+            self.theirs_too(self.theirs / f"out.db{end}")
+            for what in (("query", self.out, "SELECT 1"),
+                         ("convert", "-q", self.dir / "trace", "-o", self.out),
+                         ("convert", "-q", self.dir / "trace", "-o", self.out, "--append")):
+                with self.subTest(end=end, what=what):
+                    lib.run(lib.MMSQL, *what, env=self.ENV)
+            (self.theirs / f"out.db{end}").unlink()
+
+    def test_a_folder_of_root_with_the_name_of_a_working_folder(self):
+        folder = self.theirs / "out.db.mmsql-aaaaaa"
+        folder.mkdir(mode=0o700)
+        (folder / "mine").write_text("of root")
+        self.assertEqual(self.convert().returncode, 0)
+        self.assertEqual((folder / "mine").read_text(), "of root")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -37,7 +37,8 @@
 // Far more than the programs that one user can start. At once, and per minute.
 #define CONNECTIONS_BURST      2000
 #define CONNECTIONS_PER_MINUTE 60000
-#define CONNECTIONS_AT_ONCE    200 // of all users, in 100 ms
+#define CONNECTIONS_AT_ONCE    200  // of all users, in 100 ms
+#define REFUSED_AT_ONCE        2000 // a crowd of connections has gone before others give up
 #define REFUSED_FOR            (100 * NSEC_PER_MSEC)
 
 struct departure {
@@ -113,7 +114,10 @@ static int door_init(struct heap_door *door, struct heap_host *host, const char 
         .proc = options->proc,
         .is_private = options->is_private,
         .connections = &host->connections,
-        .accepter = {.fd = -1, .is_full = door_is_full, .most = CONNECTIONS_AT_ONCE},
+        .accepter = {.fd = -1,
+                     .is_full = door_is_full,
+                     .most = CONNECTIONS_AT_ONCE,
+                     .most_refused = REFUSED_AT_ONCE},
     };
     if (options->socket_name && asprintf(&door->name, "%s%s", options->socket_name, suffix) < 0) {
         door->name = NULL;
@@ -166,8 +170,10 @@ static bool is_within_budget(struct heap_door *door, const struct ucred *peer)
         budget_give(&connections->budget, payer, 1); // only the rate is limited
         return true;
     }
-    connections->refused_uid = peer->uid;
-    connections->refused_until = now + REFUSED_FOR;
+    if (payer == peer->uid) { // not a program that pays as another user
+        connections->refused_uid = peer->uid;
+        connections->refused_until = now + REFUSED_FOR;
+    }
     if (door->n_refused++ == 0)
         log_warning(door->log, "linux.heap: programs of user %u are not profiled: %s",
                     (unsigned)peer->uid, err.text);
@@ -182,6 +188,8 @@ static void program_comes(void *userdata, int fd)
     bool taken = false;
     bool may_ask = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
                    (peer.uid == geteuid() || geteuid() == 0) && is_within_budget(door, &peer);
+    if (!may_ask)
+        accepter_refuses(&door->accepter);
     vec_foreach(&door->guests, guest)
         taken |= may_ask && guest->asks(guest->userdata, peer.pid, peer.uid, &fd, taken);
     foreign_close_socket(door->foreign, fd);
