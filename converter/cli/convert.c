@@ -132,7 +132,7 @@ static int take_modules(void *to, const struct verb_option *option, char *text, 
     (void)option, (void)argc, (void)argv;
     struct conversion *conversion = to;
     char *rest = text;
-    for (char *name; (name = strsep(&rest, ","));)
+    for (char *name; (name = strsep(&rest, ", "));)
         if (*name && path_vec_push(&conversion->modules, name) < 0)
             return no_memory();
     return 0;

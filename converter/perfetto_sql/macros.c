@@ -25,7 +25,8 @@ struct expansion {
     struct sql_macros *macros;
     struct strbuf *why;
     struct sql_piece *at;
-    unsigned depth;
+    unsigned depth, n_nested, n_calls;
+    size_t n_bytes; // put together by all calls
 };
 
 // The macro whose body is being expanded; NULL at the top.
@@ -224,6 +225,8 @@ static int call_expand(struct expansion *expansion, const struct sql_rope *rope,
         why = "the number of arguments is wrong";
     else if (expansion->depth == SQL_MACRO_DEPTH)
         why = "calls are nested too deeply";
+    else if (expansion->n_calls++ == SQL_MACRO_CALLS || expansion->n_bytes > SQL_MACRO_BYTES)
+        why = "the statement grows too large";
     if (why)
         return fails(expansion, rope, name.text, -EINVAL, name.text, name.size, why);
     expansion->depth++;
@@ -250,13 +253,18 @@ static int call_read(struct expansion *expansion, const struct range *in, struct
     int r = list_read(in->rope, cursor, in->end, &items);
     if (r == 0)
         r = rope_vec_reserve(&values, items.n);
+    if (r == 0 && expansion->n_nested == SQL_NESTED_MAX)
+        return fails(expansion, in->rope, name.text, -E2BIG, name.text, name.size,
+                     "calls are nested too deeply");
     if (r < 0)
         return fails(expansion, in->rope, name.text, r, name.text, name.size,
                      r == -ENOMEM ? "out of memory" : "the list of arguments has no end");
+    expansion->n_nested++;
     for (size_t i = 0; i < items.n && r == 0; i++) {
         rope_vec_push(&values, (struct sql_rope){0});
         r = expand(expansion, items.items[i], scope, &values.items[i]);
     }
+    expansion->n_nested--;
     return r < 0 ? r : call_expand(expansion, in->rope, name, &values, ret);
 }
 
@@ -305,13 +313,15 @@ static int expand(struct expansion *expansion, struct range in, const struct sco
         if (!value && !calls)
             continue;
         part_add(ret, in.rope, copied, token.text);
-        if (value)
+        if (value) {
+            expansion->n_bytes += value->sql.size + value->pieces.n * sizeof(struct sql_piece);
             rope_add(ret, value, 0, value->sql.size);
-        else
+        } else {
             r = call_read(expansion, &in, token, &at, scope, ret);
+        }
         if (r == 0)
             r = rope_check(ret);
-        if (r == 0 && ret->sql.size > SQL_EXPANDED_MAX)
+        if (r == 0 && (ret->sql.size > SQL_EXPANDED_MAX || expansion->n_bytes > SQL_MACRO_BYTES))
             r = too_large(expansion, in.rope, token, scope);
         copied = at;
     }
@@ -322,7 +332,7 @@ static int expand(struct expansion *expansion, struct range in, const struct sco
 int macros_expand(struct sql_macros *macros, const struct sql_text *text, size_t begin, size_t end,
                   struct sql_rope *ret, struct strbuf *why, struct sql_piece *at)
 {
-    struct expansion expansion = {macros, why, at, 0};
+    struct expansion expansion = {.macros = macros, .why = why, .at = at};
     struct sql_rope whole CLEANUP(rope_done) = {0};
     sql_call_vec_clear(&macros->calls);
     rope_add_text(&whole, text, begin, end, 0);

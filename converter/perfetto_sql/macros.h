@@ -13,6 +13,9 @@
 
 #define SQL_EXPANDED_MAX (16u << 20) // bytes of a statement
 #define SQL_MACRO_DEPTH  64          // of calls within calls
+#define SQL_MACRO_CALLS  200000      // of a statement
+#define SQL_MACRO_BYTES  (64u << 20) // that all calls of a statement put together
+#define SQL_NESTED_MAX   200         // calls within arguments
 
 struct sql_macro {
     char *name;                  // owned

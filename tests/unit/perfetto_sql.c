@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,25 @@ static void calls_that_cannot_be(void **state)
     fails(f, "SELECT grow!(grow!(grow!(grow!(grow!(grow!(grow!(1)))))))",
           "macro grow!: the statement grows too large");
     is(f, "SELECT one!(1)", "1 "); // the engine goes on
+}
+
+// Each macro calls the one before twice: a short statement, and 2^30 calls.
+static void calls_that_multiply(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, "CREATE PERFETTO MACRO m0(x Expr) RETURNS Expr AS 1;"
+           "CREATE PERFETTO MACRO s0(x Expr) RETURNS Expr AS ($x+$x)");
+    for (int i = 1; i <= 30; i++) {
+        char sql[256];
+        snprintf(sql, sizeof(sql),
+                 "CREATE PERFETTO MACRO m%d(x Expr) RETURNS Expr AS m%d!(m%d!($x));"
+                 "CREATE PERFETTO MACRO s%d(x Expr) RETURNS Expr AS s%d!(s%d!($x))",
+                 i, i - 1, i - 1, i, i - 1, i - 1);
+        ask(f, sql);
+    }
+    fails(f, "SELECT m30!(1)", "macro m0!: the statement grows too large");
+    fails(f, "SELECT s30!(1)", "macro s0!: the statement grows too large");
+    is(f, "SELECT m10!(1), s3!(1)", "1|256 ");
 }
 
 static void errors_name_their_place(void **state)
@@ -363,6 +383,7 @@ int main(void)
         TEST(macros_are_replaced_and_dropped),
         TEST(lists_are_applied),
         TEST(calls_that_cannot_be),
+        TEST(calls_that_multiply),
         TEST(errors_name_their_place),
         TEST(modules_are_included_once),
         TEST(errors_name_modules),
