@@ -7,17 +7,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 
 #define CHUNK_BYTES 16384
+#define LINKS_MAX   40 // in a path, as for the kernel
 
 int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret)
 {
@@ -168,16 +171,159 @@ char *path_shown(const char *path)
     return asprintf(&shown, "%.*s%s", (int)n, folder, rest) < 0 ? NULL : shown;
 }
 
-bool path_is_strangers(const char *path, const struct stat *st)
+static bool is_strangers(const struct stat *st, const struct stat *folder)
 {
-    struct stat folder;
     if (st->st_uid == geteuid())
         return false;
-    if (S_ISLNK(st->st_mode) && st->st_uid != 0)
-        return true;
-    const char *slash = strrchr(path, '/');
-    CLEANUP(freep)
-    char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    return !name || stat(name, &folder) < 0 ||
-           ((folder.st_mode & S_IWOTH) && folder.st_uid != st->st_uid);
+    return (S_ISLNK(st->st_mode) && st->st_uid != 0) ||
+           ((folder->st_mode & S_IWOTH) && folder->st_uid != st->st_uid);
+}
+
+bool path_end_is_strangers(const struct path_end *end, const struct stat *st)
+{
+    struct stat folder;
+    return fstat(end->folder, &folder) < 0 || is_strangers(st, &folder);
+}
+
+// -- walks --
+
+struct walk {
+    char *path; // owned; with the targets of links in place of the links
+    size_t at;  // end of the last name that was read
+    int n_links;
+    folder_fault_fn fault;
+    struct path_end *end;
+    bool follows_last;
+    bool is_last; // the name is the last one, and has no slash behind it
+};
+
+// Reads the next name.
+static int name_read(struct walk *walk)
+{
+    const char *name = walk->path + walk->at;
+    name += strspn(name, "/");
+    size_t n = strcspn(name, "/");
+    if (n > NAME_MAX)
+        return -ENAMETOOLONG;
+    snprintf(walk->end->name, sizeof(walk->end->name), "%.*s", n ? (int)n : 1, n ? name : ".");
+    walk->at = (size_t)(name + n - walk->path);
+    walk->is_last = !walk->path[walk->at];
+    return 0;
+}
+
+static int refuse(struct walk *walk, const struct stat *st, const char *fault)
+{
+    walk->end->part = strndup(walk->path, walk->at ? walk->at : 1);
+    walk->end->fault = fault;
+    walk->end->owner = st->st_uid;
+    return walk->end->part ? -EPERM : -ENOMEM;
+}
+
+static int folder_enter(struct walk *walk, int fd)
+{
+    struct stat st = {0};
+    close_fd(walk->end->folder);
+    walk->end->folder = fd;
+    const char *fault = NULL;
+    if (walk->fault)
+        fault = fstat(fd, &st) < 0 ? "cannot be read" : walk->fault(&st);
+    return fault ? refuse(walk, &st, fault) : 0;
+}
+
+// Opens the folder where the path begins.
+static int beginning_enter(struct walk *walk)
+{
+    walk->at = 0;
+    int fd = open(*walk->path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : folder_enter(walk, fd);
+}
+
+// Puts the target of the link `fd` in place of the name that was read.
+static int link_expand(struct walk *walk, int fd)
+{
+    char target[PATH_MAX], *path;
+    if (++walk->n_links > LINKS_MAX)
+        return -ELOOP;
+    ssize_t n = readlinkat(fd, "", target, sizeof(target));
+    if (n <= 0 || n == (ssize_t)sizeof(target))
+        return n < 0 ? -errno : -ENAMETOOLONG;
+    size_t before = *target == '/' ? 0 : walk->at - strlen(walk->end->name);
+    if (asprintf(&path, "%.*s%.*s%s", (int)before, walk->path, (int)n, target,
+                 walk->path + walk->at) < 0)
+        return -ENOMEM;
+    free(walk->path);
+    walk->path = path;
+    walk->at = before;
+    return *target == '/' ? beginning_enter(walk) : 0;
+}
+
+// Judges the link `fd`. Links of /proc (such as cwd) need not lead to the file that their text
+// names.
+static int link_judge(struct walk *walk, int fd, const struct stat *st)
+{
+    struct stat folder;
+    struct statfs fs;
+    if (fstat(walk->end->folder, &folder) < 0 || fstatfs(fd, &fs) < 0)
+        return -errno;
+    walk->end->is_magic = fs.f_type == PROC_SUPER_MAGIC;
+    return is_strangers(st, &folder) ? refuse(walk, st, "is a link of another user") : 0;
+}
+
+// `fd`: the last part. Returns 0 if it was a link; 1: the walk ends here; or a negative errno.
+static int last_part(struct walk *walk, int fd, const struct stat *st)
+{
+    if (!S_ISLNK(st->st_mode) || !walk->follows_last)
+        return 1;
+    int r = link_judge(walk, fd, st);
+    return r < 0 ? r : walk->end->is_magic ? 1 : link_expand(walk, fd);
+}
+
+// Takes one step. Returns 0; 1: the walk ends here; or a negative errno.
+static int step(struct walk *walk)
+{
+    const int flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+    struct stat st;
+    int r = name_read(walk);
+    if (r < 0)
+        return r;
+    const char *name = walk->end->name;
+    int folder = walk->end->folder;
+    if (!walk->is_last) { // O_DIRECTORY: a folder of the automounter is mounted
+        int next = openat(folder, name, flags | O_DIRECTORY);
+        if (next >= 0 || (errno != ENOTDIR && errno != ELOOP))
+            return next < 0 ? -errno : folder_enter(walk, next);
+    }
+    CLEANUP(close_fdp) int fd = openat(folder, name, flags);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return walk->is_last ? 1 : -errno; // the caller's open() says why
+    if (walk->is_last)
+        return last_part(walk, fd, &st);
+    r = S_ISLNK(st.st_mode) ? link_judge(walk, fd, &st) : -ENOTDIR;
+    if (r < 0 || !walk->end->is_magic)
+        return r < 0 ? r : link_expand(walk, fd);
+    walk->end->is_magic = false;
+    int next = openat(folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return next < 0 ? -errno : folder_enter(walk, next);
+}
+
+int path_walk(const char *path, bool follows_last, folder_fault_fn fault, struct path_end *ret)
+{
+    struct walk walk = {.end = ret, .follows_last = follows_last, .fault = fault};
+    if (!*path)
+        return -ENOENT;
+    walk.path = strdup(path);
+    int r = walk.path ? beginning_enter(&walk) : -ENOMEM;
+    while (r == 0)
+        r = step(&walk);
+    free(walk.path);
+    return r < 0 ? r : 0;
+}
+
+int path_walk_error(const char *path, const struct path_end *end, struct err *err)
+{
+    bool is_path = str_eq(end->part, path);
+    err_set(err, -EPERM, "%s: %s%s%sis a link of user %u, who could lead it to any file", path,
+            is_path ? "" : "the folder ", is_path ? "" : end->part, is_path ? "" : " ",
+            (unsigned)end->owner);
+    return err_hint(err, -EPERM, "name the file itself, or remove the link");
 }

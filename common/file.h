@@ -3,14 +3,16 @@
 // Functions that read, write and copy whole files, make folders, and open untrusted paths.
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
+#include "common/err.h"
 #include "common/str.h"
-
-struct stat;
 
 // Reads `fd` from its present position to the end and appends the bytes to *ret. On success
 // ret->text is not NULL, even if nothing was read. Returns 0; -EFBIG if the rest has more than
@@ -44,8 +46,46 @@ int open_regular(const char *path, uint64_t max_bytes);
 // of any other path. Freed by the caller; NULL: memory is out.
 char *path_shown(const char *path);
 
-// Returns whether another user may have put the name `path` there: a link of another user (not
-// root) in any folder, or any other file in a folder that everybody may write to (/tmp), which has
-// names that other users chose. The second is the kernel's own rule for protected files. `st` is
-// from lstat(), or from fstat() of the open file.
-bool path_is_strangers(const char *path, const struct stat *st);
+// The end of a walk along a path: the open folder of the last part, and the name there.
+struct path_end {
+    int folder; // owned, O_PATH
+    char name[NAME_MAX + 1];
+    bool is_magic; // the name is a link of /proc, as /proc/self/fd/1, which the kernel must follow
+
+    // After -EPERM: the refused part, why, and its owner.
+    char *part; // owned
+    const char *fault;
+    uid_t owner;
+};
+
+#define PATH_END_INIT ((struct path_end){.folder = -1})
+
+// Returns why a folder of a path is not to be trusted, or NULL.
+typedef const char *(*folder_fault_fn)(const struct stat *st);
+
+// Walks along the parts of `path`, and of the targets of links. The walk refuses each link that
+// another user may have put there (path_end_is_strangers()): the user could lead root to any file.
+// The folders are opened one by one, so no other user can exchange one after its check. The caller
+// opens ret->name in ret->folder without following links (unless is_magic).
+//
+// `follows_last`: also follows a link that is the last part. The last part may be missing.
+// `fault`: also judges each folder on the way to the last part; NULL: any folder will do.
+//
+// Returns 0; -EPERM with ret->part for a refused part; or a negative errno. *ret is initialized
+// with PATH_END_INIT and released by path_end_done(), after errors, too.
+int path_walk(const char *path, bool follows_last, folder_fault_fn fault, struct path_end *ret);
+
+// Returns whether another user may have put the last part there: a link of another user (not root)
+// in any folder, or any other file in a folder that everybody may write to (/tmp), which has names
+// that other users chose. The second is the kernel's own rule for protected files and links. `st`
+// is from fstatat() without following, or from fstat() of the open file.
+bool path_end_is_strangers(const struct path_end *end, const struct stat *st);
+
+// Sets the text for a link that path_walk() refused. Returns -EPERM.
+int path_walk_error(const char *path, const struct path_end *end, struct err *err);
+
+static inline void path_end_done(struct path_end *end)
+{
+    end->folder = close_fd(end->folder);
+    free(STEAL(end->part));
+}

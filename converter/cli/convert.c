@@ -232,7 +232,7 @@ static int convert(struct conversion *conversion, struct conversion_result *ret,
 static int output_resolve(struct conversion *conversion, char **ret, struct err *err)
 {
     struct stat st;
-    int r = output_link_check(conversion->output, err);
+    int r = output_link_check(conversion->output, true, err);
     if (r < 0 || str_eq(conversion->output, "-") || stat(conversion->output, &st) < 0)
         return r;
     if (!S_ISREG(st.st_mode)) {

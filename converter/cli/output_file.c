@@ -33,7 +33,7 @@ int output_file_open(struct output_file *file, const char *path, struct err *err
         return 0;
     file->path = path;
     file->fd = -1;
-    int r = output_link_check(path, err);
+    int r = output_link_check(path, true, err);
     if (r < 0)
         return r;
     bool beside = stat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
@@ -52,7 +52,8 @@ static int output_file_open_here(struct output_file *file, const char *path, str
     *file = (struct output_file){.path = path, .fd = -1, .folder = {.fd = -1}};
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
         return err_set(err, -EEXIST, "%s: not a regular file (remove it)", path);
-    return open_beside(file, path, err);
+    int r = output_link_check(path, false, err);
+    return r < 0 ? r : open_beside(file, path, err);
 }
 
 int output_file_publish(struct output_file *file, struct err *err)

@@ -53,7 +53,6 @@
 #define ROOM_LEAST     ((uint64_t)16 << 20)
 #define BLOCK_BYTES    512 // of st_blocks
 #define DAMAGED_S      1   // the time of an entry that is of no use
-#define LINKS_MAX      40  // in a path, as for the kernel
 
 static char *path_make(const char *folder, const char *name)
 {
@@ -82,59 +81,17 @@ static void refuse(struct trace_cache *cache, const char *folder, const char *wh
         cache->refusal = NULL;
 }
 
-// Puts the target of the link at the first `n` bytes of `path` in place of the link.
-static char *link_follow(const char *path, size_t n)
-{
-    char target[PATH_MAX], *ret;
-    CLEANUP(freep) char *link = strndup(path, n);
-    CLEANUP(freep) char *above = link ? folder_of(link) : NULL;
-    ssize_t size = link ? readlink(link, target, sizeof(target)) : -1;
-    if (!above || size <= 0 || size == (ssize_t)sizeof(target))
-        return NULL;
-    int r = asprintf(&ret, "%s%s%.*s%s", *target == '/' ? "" : above, *target == '/' ? "" : "/",
-                     (int)size, target, path + n);
-    return r < 0 ? NULL : ret;
-}
-
-// Returns the length of the path up to its first link; 0: it has no link, or a part is missing; -1:
-// a part is not to be trusted.
-static ssize_t first_link(struct trace_cache *cache, const char *path)
-{
-    for (const char *end = path; *end;) {
-        struct stat st;
-        end += strspn(end, "/");
-        end += strcspn(end, "/");
-        CLEANUP(freep) char *part = strndup(path, (size_t)(end - path));
-        if (!part || lstat(part, &st) < 0)
-            return 0;
-        bool is_link = S_ISLNK(st.st_mode);
-        const char *fault = !is_link                                   ? folder_fault(&st)
-                            : st.st_uid != geteuid() && st.st_uid != 0 ? "is a link of another user"
-                                                                       : NULL;
-        if (fault) {
-            refuse(cache, part, fault);
-            return -1;
-        }
-        if (is_link)
-            return end - path;
-    }
-    return 0;
-}
-
 // Returns the real path, or NULL with errno. A link of another user would lead root's databases to
 // a folder of root's that is not a cache.
 static char *real_path(struct trace_cache *cache, const char *path)
 {
-    CLEANUP(freep) char *now = strdup(path);
-    for (int i = 0; now && i < LINKS_MAX; i++) {
-        ssize_t n = first_link(cache, now);
-        if (n == 0)
-            return realpath(now, NULL);
-        char *next = n > 0 ? link_follow(now, (size_t)n) : NULL;
-        free(now);
-        now = next;
-    }
-    errno = ELOOP;
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    int r = path_walk(path, true, folder_fault, &end);
+    if (r == 0)
+        return realpath(path, NULL);
+    if (end.part)
+        refuse(cache, end.part, end.fault);
+    errno = -r;
     return NULL;
 }
 

@@ -194,14 +194,13 @@ int working_file_make(const struct working_folder *folder, const char *name, str
     return 0;
 }
 
-int output_link_check(const char *output, struct err *err)
+int output_link_check(const char *output, bool follows_last, struct err *err)
 {
-    struct stat st;
-    if (lstat(output, &st) < 0 || !S_ISLNK(st.st_mode) || !path_is_strangers(output, &st))
-        return 0;
-    err_set(err, -EPERM, "%s: is a link of user %u, who could lead it to any file", output,
-            (unsigned)st.st_uid);
-    return err_hint(err, -EPERM, "name the file itself, or remove the link");
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    int r = path_walk(output, follows_last, NULL, &end);
+    if (end.part)
+        return path_walk_error(output, &end, err);
+    return r < 0 && r != -ENOENT ? err_errno(err, r, "%s", output) : 0;
 }
 
 uint64_t file_size(const char *path)

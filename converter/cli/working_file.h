@@ -33,8 +33,9 @@ void working_folder_remove(struct working_folder *folder);
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret);
 
-// Refuses an output that is a link of another user. Returns 0 or a negative errno with text.
-int output_link_check(const char *output, struct err *err);
+// Refuses an output with a link of another user in its path. `follows_last`: the last part may be a
+// link, too, and is not replaced. Returns 0 or a negative errno with text.
+int output_link_check(const char *output, bool follows_last, struct err *err);
 
 // Returns the size of a file in bytes; 0 if the file is missing.
 uint64_t file_size(const char *path);

@@ -14,7 +14,7 @@
 int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, struct err *err);
 
 // Replaces the file through a temporary name in its folder. An existing file's mode is kept. A link
-// is followed, unless another user may have put it there (-EACCES). A file that is not regular (a
+// is followed, unless another user may have put it there (-EPERM). A file that is not regular (a
 // pipe, /dev/stdout) is written in place. On failure the old file stays as it was.
 int whole_file_write(const char *path, const void *bytes, size_t size, struct err *err);
 

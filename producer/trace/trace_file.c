@@ -103,32 +103,35 @@ static int open_error(struct err *err, const char *path, int r)
     return err_hint(err, r, "create %.*s", (int)(slash - path), path);
 }
 
-// Opens an existing name. A link of another user would lead root anywhere. In a folder that
-// everybody may write to, a file of another user would tell this user the trace.
-static int open_existing(const char *path, bool *ret_strange)
+// Opens an existing name. In a folder that everybody may write to, a file of another user would
+// tell this user the trace. Looks before the open, which is enough to start the reader of a pipe.
+static int open_existing(const struct path_end *end, bool *ret_strange)
 {
     struct stat st;
-    int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY;
-    if (lstat(path, &st) < 0)
+    int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | (end->is_magic ? 0 : O_NOFOLLOW);
+    if (fstatat(end->folder, end->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    if ((*ret_strange = path_is_strangers(path, &st)))
+    if ((*ret_strange = path_end_is_strangers(end, &st)))
         return -EPERM;
-    flags |= S_ISLNK(st.st_mode) ? O_CREAT : O_NOFOLLOW;
-    CLEANUP(close_fdp) int fd = open(path, flags, TRACE_FILE_MODE);
+    CLEANUP(close_fdp) int fd = openat(end->folder, end->name, flags);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
-    if ((flags & O_NOFOLLOW) && (*ret_strange = path_is_strangers(path, &st)))
+    if (!end->is_magic && (*ret_strange = path_end_is_strangers(end, &st)))
         return -EPERM;
     return S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0 ? -errno : steal_fd(&fd);
 }
 
-static int open_by_name(const char *path, bool no_clobber, bool *ret_strange)
+// A link of another user would lead root anywhere.
+static int open_by_name(const char *path, bool no_clobber, struct path_end *end, bool *ret_strange)
 {
-    int fd;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY;
+    int fd = path_walk(path, !no_clobber, NULL, end);
+    if (fd < 0)
+        return fd;
     do {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, TRACE_FILE_MODE);
+        fd = openat(end->folder, end->name, flags, TRACE_FILE_MODE);
         if (fd < 0 && errno == EEXIST && !no_clobber)
-            fd = open_existing(path, ret_strange);
+            fd = open_existing(end, ret_strange);
         else if (fd < 0)
             fd = -errno;
     } while (fd == -EINTR);
@@ -149,11 +152,12 @@ int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *
         return 0;
     }
     bool is_strange = false;
-    int fd = open_by_name(path, no_clobber, &is_strange);
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    int fd = open_by_name(path, no_clobber, &end, &is_strange);
+    if (end.part)
+        return path_walk_error(path, &end, err);
     if (is_strange) {
-        err_set(err, fd,
-                "%s: is a link of another user, or a file of another user in a folder that "
-                "everybody can write to",
+        err_set(err, fd, "%s: is a file of another user in a folder that everybody can write to",
                 path);
         return err_hint(err, fd, "remove it or choose another name");
     }

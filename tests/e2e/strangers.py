@@ -106,6 +106,19 @@ class Voice:
             time.sleep(60)
 
 
+def make_link(target, path):
+    """The stranger makes a link to the target."""
+    def act(voice):
+        os.symlink(target, path)
+        voice.say("made")
+
+    stranger = Stranger(act)
+    try:
+        stranger.hear()
+    finally:
+        stranger.end()
+
+
 def figure(test, text):
     """Prints a figure of a test where figures are wanted."""
     if os.environ.get("MMTRACE_FIGURES"):

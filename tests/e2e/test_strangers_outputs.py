@@ -191,6 +191,27 @@ class Outputs(unittest.TestCase):
         self.assertEqual(self.convert().returncode, 0)
         self.assertEqual((folder / "mine").read_text(), "of root")
 
+    def test_a_link_in_the_middle_of_the_path(self):
+        """A folder in the path of the output is a link to root's folder."""
+        roots, own = self.dir / "roots", self.dir / "own"
+        roots.mkdir()
+        own.symlink_to(roots)
+        strangers.make_link(roots, self.theirs / "dir")
+        mine = [roots / name for name in ("out.db", "trace.csv")]
+        self.out = own / "out.db"
+        self.assertEqual(self.convert().returncode, 0)
+        (roots / "trace.csv").write_text("mine")
+        before = [path.read_bytes() for path in mine]
+        self.out = self.theirs / "dir" / "out.db"
+        for done in (self.convert(), self.convert("--append"),
+                     lib.run(lib.MMSQL, "export", mine[0], "SELECT 1", "-o", self.out),
+                     lib.run(lib.MMSQL, "export", mine[0], "trace", "--folder",
+                             self.theirs / "dir")):
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"the folder {self.theirs}/dir is a link of user {strangers.UID}",
+                          done.stderr)
+        self.assertEqual([path.read_bytes() for path in mine], before)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -57,6 +57,25 @@ class Files(unittest.TestCase):
             self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual((taken.read_text(), mine.read_text()), ("theirs", "mine"))
 
+    def test_a_link_in_the_middle_of_the_path(self):
+        """A folder of the path is a link that leads root into a folder of root's. A link of root's
+        own is followed."""
+        theirs, roots, own = self.dir / "theirs", self.dir / "roots", self.dir / "own"
+        for folder in (theirs, roots):
+            folder.mkdir()
+        os.chown(theirs, strangers.UID, strangers.UID)
+        self.dir.chmod(0o755)
+        own.symlink_to(roots)
+        strangers.make_link(roots, theirs / "dir")
+        (roots / "trace").write_text("mine")
+        options = ("--no-daemon", "-c", self.dir / "config", "-o")
+        done = lib.run(lib.MMTRACE, "record", *options, theirs / "dir" / "trace")
+        self.assertEqual((done.returncode, (roots / "trace").read_text()), (1, "mine"))
+        self.assertIn(f"the folder {theirs}/dir is a link of user {strangers.UID}", done.stderr)
+        done = lib.run(lib.MMTRACE, "record", *options, own / "trace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotEqual((roots / "trace").read_bytes(), b"mine")
+
     def test_lock_of_the_daemon(self):
         """H5: a user who can open the lock file can keep the daemon from starting."""
         daemon = Daemon(self).ready()

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -183,6 +184,86 @@ static void paths_through_a_descriptor_are_shown_by_name(void **state)
     rmdir(top);
 }
 
+#define STRANGER 65534
+
+static void expect_walk(const char *path, bool follows_last, int error, const char *name)
+{
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    assert_int_equal(path_walk(path, follows_last, NULL, &end), error);
+    assert_int_equal(!end.part, error != -EPERM);
+    if (!error)
+        assert_string_equal(end.name, name);
+    struct stat st;
+    if (error == -EPERM) {
+        assert_string_equal(end.part, name);
+        assert_int_equal(end.owner, STRANGER);
+    } else if (!error && str_eq(name, "file")) {
+        assert_int_equal(fstatat(end.folder, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+        assert_true(S_ISREG(st.st_mode));
+    }
+}
+
+static const char *fault_of_writable(const struct stat *st)
+{
+    return st->st_mode & S_IWOTH ? "is everybody's" : NULL;
+}
+
+static void walks_refuse_links_of_others(void **state)
+{
+    (void)state;
+    char top[] = "/tmp/mmtrace-walk-XXXXXX", before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_non_null(mkdtemp(top));
+    assert_int_equal(chdir(top), 0);
+    assert_int_equal(mkdir("folder", 0700), 0);
+    file_put(AT_FDCWD, "folder/file", "");
+    static const char *const links[][2] = {
+        {"folder", "link"},         {"link/file", "twice"},
+        {"folder/new", "dangling"}, {"loop", "loop"},
+        {"..", "folder/up"},        {"/proc/self/cwd", "cwd"},
+        {"/proc/self/fd/1", "out"}, {"link/../link//file", "round"},
+    };
+    for (size_t i = 0; i < ELEMENTS(links); i++)
+        assert_int_equal(symlink(links[i][0], links[i][1]), 0);
+    expect_walk("", true, -ENOENT, NULL);
+    expect_walk("/", true, 0, ".");
+    expect_walk("folder/file", true, 0, "file");
+    expect_walk("link//.//file", true, 0, "file");
+    expect_walk("link/", true, 0, ".");
+    expect_walk("twice", true, 0, "file");
+    expect_walk("twice", false, 0, "twice");
+    expect_walk("round", true, 0, "file");
+    expect_walk("dangling", true, 0, "new");
+    expect_walk("folder/up/link/up/folder/file", true, 0, "file");
+    expect_walk("none", true, 0, "none");
+    expect_walk("none/file", true, -ENOENT, NULL);
+    expect_walk("folder/file/x", true, -ENOTDIR, NULL);
+    expect_walk("loop", true, -ELOOP, NULL);
+    expect_walk("loop/x", true, -ELOOP, NULL);
+    expect_walk("cwd/folder/file", true, 0, "file");
+    expect_walk("out", true, 0, "1");
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    assert_int_equal(chmod("folder", 0777), 0);
+    assert_int_equal(path_walk("link/file", true, fault_of_writable, &end), -EPERM);
+    assert_string_equal(end.part, "folder");
+    assert_string_equal(end.fault, "is everybody's");
+    if (geteuid() == 0) {
+        assert_int_equal(lchown("link", STRANGER, STRANGER), 0);
+        expect_walk("link/file", true, -EPERM, "link");
+        expect_walk("link/file", false, -EPERM, "link");
+        expect_walk("link", true, -EPERM, "link");
+        expect_walk("link", false, 0, "link");
+        expect_walk("twice", true, -EPERM, "link"); // in the target of a link of root's
+        expect_walk("folder/file", true, 0, "file");
+    }
+    for (size_t i = 0; i < ELEMENTS(links); i++)
+        assert_int_equal(unlink(links[i][1]), 0);
+    assert_int_equal(unlink("folder/file"), 0);
+    assert_int_equal(rmdir("folder"), 0);
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(rmdir(top), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +271,7 @@ int main(void)
         cmocka_unit_test(folders_are_made_with_those_above),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(paths_through_a_descriptor_are_shown_by_name),
+        cmocka_unit_test(walks_refuse_links_of_others),
         cmocka_unit_test(roots_are_not_left), // the last: it takes a call away for good
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
