@@ -194,7 +194,7 @@ struct walk {
     folder_fault_fn fault;
     struct path_end *end;
     bool follows_last;
-    bool is_last; // the name is the last one, and has no slash behind it
+    bool is_last; // the name is the last one, and has no slash after it
 };
 
 // Reads the next name.
