@@ -66,7 +66,7 @@ ALLOWED = {
     "producer/sources/heap/wake_job.c": ("opendir text_file_span", JOB),
     "producer/sources/perf_map/perf_map_file.c": ("text_file_span", JOB + "; " + PROC),
     "producer/cli/": (None, COMMAND),
-    "producer/trace/trace_file.c": ("lstat open readlink stat", COMMAND),
+    "producer/trace/trace_file.c": ("fstatat openat readlink stat", COMMAND),
     "producer/service/service.c": ("lstat unlink",
                                    "the output that a command or root's config names"),
     "producer/service/service_clone.c": ("open", OWN_PROC),

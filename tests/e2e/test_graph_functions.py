@@ -395,7 +395,7 @@ class Trees(Case):
                           ([(1, None, "a"), (2, 1, 5)],
                            "a column has values that no column can have together")):
             self.fails(self.tree(rows), why)
-        self.fails("SELECT __intrinsic_tree_to_table(5)", "no tree")
+        self.fails("SELECT __intrinsic_tree_to_table(5)", "not a tree")
         self.fails("SELECT __intrinsic_tree_from_table('id', 1)", "id, parent_id and up to 28")
         self.fails("SELECT __intrinsic_tree_from_table('id', 1, 'parent_id', NULL, 'x')",
                    "pairs of a name")

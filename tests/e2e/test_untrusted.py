@@ -181,7 +181,9 @@ class TakenOver(Untrusted):
                     done = lib.run(lib.MMSQL, *argv, preexec_fn=bound, env=env)
                     codes.add(done.returncode)
                     self.assertNotIn("ermission denied", done.stderr)
-                    if n == 4 and HAS_LANDLOCK:
+                    if n == 4 and argv[0] == "convert":  # the path of the output comes first
+                        self.assertIn("Too many open files", done.stderr)
+                    elif n == 4 and HAS_LANDLOCK:
                         self.assertIn("mmsql: the sandbox cannot be entered: Too many open files "
                                       "(MMTRACE_SANDBOX=off goes without)", done.stderr)
         self.assertEqual(codes, {0, 1})
