@@ -183,3 +183,18 @@ def wait_for_recorder(pid, n=0):
     lib.wait_for(lambda: _stat(pid) and blocks(pid, signal.SIGINT), f"process {pid} takes signals")
     if n:
         wait_for_reads(pid, n)
+
+
+def wait_for_samples(pid):
+    """Until a profiled program has written 64 KiB of samples into its ring."""
+    ring_header, enough = 4096, 65536
+
+    def is_there():
+        ring = next((line for line in proc_text(pid, "maps").splitlines()
+                     if "/memfd:mmheap" in line), "")
+        if not ring:
+            return False
+        with open(f"/proc/{pid}/mem", "rb") as memory:
+            memory.seek(int(ring.partition("-")[0], 16) + ring_header + enough)
+            return any(memory.read(4096))
+    lib.wait_for(is_there, f"process {pid} has samples")

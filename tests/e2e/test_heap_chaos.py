@@ -280,7 +280,7 @@ class Jail(Programs):
                 recorder = self.start(MMTRACE, "heap", "-i", "64", "-o", self.trace, "-p",
                                       process.pid)
                 self.until_said(recorder, "attached")
-                states.wait_for_text(process.pid, "maps", "/memfd:mmheap")
+                states.wait_for_samples(process.pid)
                 process.stdin.write("\n")
                 process.stdin.flush()
                 self.assertEqual(process.stdout.read(), "as ever\n")
