@@ -184,8 +184,8 @@ class Checks:
             "WHERE s.name GLOB '* events not kept'")
         lost = {int(tid): int(n) for tid, n in rows}
         # The packets that the statistics and sums at the end of the trace push out come after the
-        # sums: one or two. The sums were also up to 2.3 % above the count on a busy machine.
-        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50 + self.lost() // 20)
+        # sums: one or two.
+        self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50 + self.lost() // 50)
         # In a small buffer those who lost less than others are summed up together.
         self.assertGreater(max(lost.get(reader, 0) for reader in self.capture.readers), 100)
 

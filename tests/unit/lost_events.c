@@ -35,22 +35,27 @@ static struct lost_events *make(void)
     return lost;
 }
 
+static void write_events(struct wire_writer *w, uint32_t cpu, const struct event *events, size_t n)
+{
+    size_t bundle = wire_begin(w, PB_TracePacket_ftrace_events);
+    wire_uint(w, PB_FtraceEventBundle_cpu, cpu);
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = wire_begin(w, PB_FtraceEventBundle_event);
+        wire_uint(w, PB_FtraceEvent_timestamp, events[i].time);
+        wire_uint(w, PB_FtraceEvent_pid, (uint32_t)events[i].pid);
+        size_t body = wire_begin(w, events[i].field);
+        wire_end(w, body);
+        wire_end(w, mark);
+    }
+    wire_end(w, bundle);
+}
+
 static void lose(struct lost_events *lost, uint32_t cpu, const struct event *events, size_t n)
 {
     uint8_t memory[4096];
     struct wire_writer w = wire_writer_over(memory, sizeof(memory));
     wire_uint(&w, PB_TracePacket_trusted_packet_sequence_id, 3);
-    size_t bundle = wire_begin(&w, PB_TracePacket_ftrace_events);
-    wire_uint(&w, PB_FtraceEventBundle_cpu, cpu);
-    for (size_t i = 0; i < n; i++) {
-        size_t mark = wire_begin(&w, PB_FtraceEventBundle_event);
-        wire_uint(&w, PB_FtraceEvent_timestamp, events[i].time);
-        wire_uint(&w, PB_FtraceEvent_pid, (uint32_t)events[i].pid);
-        size_t body = wire_begin(&w, events[i].field);
-        wire_end(&w, body);
-        wire_end(&w, mark);
-    }
-    wire_end(&w, bundle);
+    write_events(&w, cpu, events, n);
     assert_false(w.overflow);
     lost_events_add(lost, memory, wire_size(&w));
 }
@@ -219,6 +224,42 @@ static void a_small_buffer_keeps_the_largest_sums(void **state)
     packet_buffer_free(output.buffer);
 }
 
+static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *packet, size_t size)
+{
+    (void)sequence_id;
+    lost_events_add(userdata, packet, size);
+}
+
+// The room for the sums pushes out packets of tasks whose sums were just put together.
+static void the_sums_are_the_number_of_lost_events(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    struct lost_events *lost = make();
+    struct output output;
+    struct packet_buffer_stats stats;
+    size_t n;
+    assert_int_equal(packet_buffer_new_both_ends(48 << 10, 4 << 10, &output.buffer, NULL), 0);
+    packet_buffer_on_lost(output.buffer, packet_lost, lost);
+    output.writer = packet_writer_over(output.buffer, 3);
+    for (int32_t k = 0; k < 20 * N; k++) {
+        const struct event event = {1000 + (uint64_t)k, 1 + k % N, OTHER};
+        struct wire_writer *w = packet_writer_begin(&output.writer, 0, 64);
+        assert_non_null(w);
+        write_events(w, 0, &event, 1);
+        assert_true(packet_writer_end_events(&output.writer, 1));
+    }
+    packet_buffer_get_stats(output.buffer, &stats);
+    uint64_t before = stats.events_lost;
+    assert_true(before > N);
+    lost_events_write_sums(lost, &output.writer);
+    packet_buffer_get_stats(output.buffer, &stats);
+    assert_true(stats.events_lost > before);
+    assert_int_equal(sum_of(output.buffer, "events", &n), stats.events_lost);
+    packet_buffer_free(output.buffer);
+    lost_events_free(lost);
+}
+
 // Task 0 loses events, too.
 static void the_idle_task_has_a_track_of_its_own(void **state)
 {
@@ -264,6 +305,7 @@ int main(void)
         cmocka_unit_test(ends_before_the_first_begin_are_kept),
         cmocka_unit_test(sums_of_more_tasks_than_are_counted_separately),
         cmocka_unit_test(a_small_buffer_keeps_the_largest_sums),
+        cmocka_unit_test(the_sums_are_the_number_of_lost_events),
         cmocka_unit_test(the_idle_task_has_a_track_of_its_own),
         cmocka_unit_test(without_losses_nothing_is_written),
     };

@@ -49,6 +49,7 @@ struct end {
 struct lost_task {
     int32_t pid;
     bool used;
+    bool is_folded; // its events count for `others`
     uint8_t n_ends;
     uint64_t first_begin; // time of the first other event: later ends belong to dropped begins
     uint64_t first, last; // boot time
@@ -114,7 +115,7 @@ static struct lost_task *task_of(struct lost_events *lost, int32_t pid)
     for (uint64_t i = hash_u64((uint64_t)pid);; i++) {
         struct lost_task *task = &lost->tasks[i % N_TASKS];
         if (task->used && task->pid == pid)
-            return task;
+            return task->is_folded ? &lost->others : task;
         if (task->used)
             continue;
         if (lost->n_tasks == N_TASKS - 1)
@@ -328,11 +329,16 @@ static size_t sum_room(const struct lost_events *lost, const struct lost_task *t
     return room;
 }
 
+static bool has_sum(const struct lost_task *task)
+{
+    return task->used && !task->is_folded;
+}
+
 static size_t sums_bytes(const struct lost_events *lost)
 {
     size_t bytes = 2 * (TRACK_ROOM + PACKET_EXTRA) + sum_room(lost, &lost->others);
     for (size_t i = 0; i < N_TASKS; i++)
-        if (lost->tasks[i].used)
+        if (has_sum(&lost->tasks[i]))
             bytes += TRACK_ROOM + sum_room(lost, &lost->tasks[i]) + 64 + 3 * PACKET_EXTRA;
     return bytes;
 }
@@ -368,7 +374,7 @@ static struct lost_task *smallest(struct lost_events *lost)
 {
     struct lost_task *found = NULL;
     for (size_t i = 0; i < N_TASKS; i++)
-        if (lost->tasks[i].used && (!found || lost->tasks[i].n < found->n))
+        if (has_sum(&lost->tasks[i]) && (!found || lost->tasks[i].n < found->n))
             found = &lost->tasks[i];
     return found;
 }
@@ -384,7 +390,7 @@ static bool fold(struct lost_events *lost)
         to->counts[k] += task->counts[k];
     to->first = !to->first || task->first < to->first ? task->first : to->first;
     to->last = task->last > to->last ? task->last : to->last;
-    task->used = false;
+    task->is_folded = true; // and stays in the table: the search for other tasks passes it
     return true;
 }
 
@@ -418,7 +424,7 @@ void lost_events_write_sums(struct lost_events *lost, struct packet_writer *writ
     make_room(lost, writer->buffer);
     write_track(writer, parent, 0, "Events not kept");
     for (size_t i = 0; i < N_TASKS; i++)
-        if (lost->tasks[i].used && lost->tasks[i].n > 0)
+        if (has_sum(&lost->tasks[i]) && lost->tasks[i].n > 0)
             write_sum(lost, &lost->tasks[i], parent, writer);
     if (lost->others.n)
         write_sum(lost, &lost->others, parent, writer);
