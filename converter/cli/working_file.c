@@ -113,16 +113,18 @@ static void left_folders_remove(const char *output)
     }
 }
 
-static bool is_empty(int folder_fd)
+// Returns 0, or a negative errno: -EPERM if the folder has files.
+static int check_empty(int folder_fd)
 {
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP(close_fdp) int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir CLEANUP(closedirp) = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir)
-        close_fd(fd);
-    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        return -errno;
+    steal_fd(&fd);
+    for (const struct dirent *entry; (entry = readdir(dir));)
         if (!is_dots(entry->d_name))
-            return false;
-    return dir;
+            return -EPERM;
+    return 0;
 }
 
 // Opens the folder that mkdtemp() has made. Another user may have put another folder of this user
@@ -133,8 +135,9 @@ static int open_own_folder(const char *path)
     CLEANUP(close_fdp) int fd = open(path, BELOW_FLAGS);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -1;
-    if (st.st_uid != geteuid() || !is_empty(fd)) {
-        errno = EPERM;
+    int r = st.st_uid == geteuid() ? check_empty(fd) : -EPERM;
+    if (r < 0) {
+        errno = -r;
         return -1;
     }
     fchmod(fd, 0700);

@@ -30,8 +30,8 @@ struct accepter {
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata);
 
-// `comes` has refused its connection, which then does not count for `most`: whoever is refused
-// takes no place of others.
+// `comes` calls this for a connection that it refuses. A refused connection does not count for
+// `most`, and takes no place of others.
 void accepter_refuses(struct accepter *accepter);
 
 void accepter_close(struct accepter *accepter);

@@ -182,7 +182,8 @@ class TakenOver(Untrusted):
                     codes.add(done.returncode)
                     self.assertNotIn("ermission denied", done.stderr)
                     if n == 4 and argv[0] == "convert":  # the path of the output comes first
-                        self.assertIn("Too many open files", done.stderr)
+                        self.assertIn(f"mmsql: {self.here / 'new.db'}: Too many open files",
+                                      done.stderr)
                     elif n == 4 and HAS_LANDLOCK:
                         self.assertIn("mmsql: the sandbox cannot be entered: Too many open files "
                                       "(MMTRACE_SANDBOX=off goes without)", done.stderr)
