@@ -195,7 +195,8 @@ int conversion_run(const struct conversion *conversion, struct conversion_result
     setrlimit(RLIMIT_DATA, &data_before);
     budget_close(&run.budget);
     if (run.unchanged)
-        say("%s: unchanged, because all files were left out", conversion->output);
+        say("%s: unchanged, because all files were left out",
+            conversion->shown ? conversion->shown : conversion->output);
     else if (r == 0 && !conversion->quiet)
         summary_print(&run, nsec_now(CLOCK_MONOTONIC) - start);
     *ret = run.result;

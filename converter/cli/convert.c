@@ -228,20 +228,21 @@ static int convert(struct conversion *conversion, struct conversion_result *ret,
 }
 
 // Resolves symbolic links, so that the conversion replaces the target and not the link. Refuses a
-// file that is not regular, because root would replace a device. The caller owns *ret.
-static int output_resolve(struct conversion *conversion, char **ret, struct err *err)
+// file that is not regular, because root would replace a device.
+static int output_resolve(struct conversion *conversion, struct output_place *ret, struct err *err)
 {
     struct stat st;
-    int r = output_link_check(conversion->output, true, err);
-    if (r < 0 || str_eq(conversion->output, "-") || stat(conversion->output, &st) < 0)
+    if (str_eq(conversion->output, "-"))
+        return 0;
+    int r = output_place_find(conversion->output, true, ret, err);
+    if (r < 0)
         return r;
-    if (!S_ISREG(st.st_mode)) {
+    if (stat(ret->path, &st) == 0 && !S_ISREG(st.st_mode)) {
         err_set(err, -EINVAL, "%s: not a regular file", conversion->output);
         return err_hint(err, -EINVAL, "'-o -' writes to standard output");
     }
-    *ret = realpath(conversion->output, NULL);
-    if (*ret)
-        conversion->output = *ret;
+    conversion->shown = conversion->output;
+    conversion->output = ret->path;
     return 0;
 }
 
@@ -284,9 +285,9 @@ static int run_convert(int argc, char **argv)
         return EXIT_FAILED;
     }
     CLEANUP(packages_done) struct sql_packages packages = {0};
-    CLEANUP(freep) char *target = NULL;
+    CLEANUP(output_place_done) struct output_place place = {.end = PATH_END_INIT};
     if (modules_read(&conversion, &packages, &err) < 0 ||
-        output_resolve(&conversion, &target, &err) < 0) {
+        output_resolve(&conversion, &place, &err) < 0) {
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
@@ -295,6 +296,8 @@ static int run_convert(int argc, char **argv)
     interrupts_note();
     signal(SIGPIPE, SIG_IGN); // a closed stderr must not leave a temporary file behind
     if (convert(&conversion, &result, &err) < 0) {
+        if (place.path)
+            output_place_error(&place, -1, &err);
         err_print(&err, "mmsql");
         return EXIT_FAILED;
     }

@@ -13,14 +13,13 @@
 #include "common/str.h"
 #include "converter/cli/cli.h"
 
-// Makes the working file for `target`.
-static int open_beside(struct output_file *file, const char *target, struct err *err)
+static int open_beside(struct output_file *file, struct err *err)
 {
-    int r = working_folder_make(target, err, &file->folder);
+    int r = working_folder_make(file->place.path, err, &file->folder);
     if (r == 0)
         r = working_file_make(&file->folder, "output", err, &file->working);
     if (r < 0)
-        return r;
+        return output_place_error(&file->place, r, err);
     file->fd = open(file->working, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     return file->fd < 0 ? err_errno(err, -errno, "%s", file->path) : 0;
 }
@@ -28,45 +27,50 @@ static int open_beside(struct output_file *file, const char *target, struct err 
 int output_file_open(struct output_file *file, const char *path, struct err *err)
 {
     struct stat st;
-    *file = (struct output_file){.fd = STDOUT_FILENO, .folder = {.fd = -1}};
+    *file = OUTPUT_FILE_INIT;
+    file->fd = STDOUT_FILENO;
     if (!path || str_eq(path, "-"))
         return 0;
     file->path = path;
     file->fd = -1;
-    int r = output_link_check(path, true, err);
+    int r = output_place_find(path, true, &file->place, err); // a link stays a link
     if (r < 0)
         return r;
-    bool beside = stat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
-    if (!beside) {
-        file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-        return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
-    }
-    file->target = realpath(path, NULL); // a link stays a link
-    return open_beside(file, file->target ? file->target : path, err);
+    const struct path_end *end = &file->place.end;
+    int own = end->is_magic ? 0 : AT_SYMLINK_NOFOLLOW;
+    if (fstatat(end->folder, end->name, &st, own) < 0 ? errno == ENOENT
+                                                      : S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+        return open_beside(file, err);
+    file->fd = openat(end->folder, end->name,
+                      O_WRONLY | O_CLOEXEC | O_NOCTTY | (end->is_magic ? 0 : O_NOFOLLOW));
+    return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
 }
 
 // rename() replaces a link. A file that comes in between is replaced, too.
 static int output_file_open_here(struct output_file *file, const char *path, struct err *err)
 {
     struct stat st;
-    *file = (struct output_file){.path = path, .fd = -1, .folder = {.fd = -1}};
+    *file = OUTPUT_FILE_INIT;
+    file->path = path;
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
         return err_set(err, -EEXIST, "%s: not a regular file (remove it)", path);
-    int r = output_link_check(path, false, err);
-    return r < 0 ? r : open_beside(file, path, err);
+    int r = output_place_find(path, false, &file->place, err);
+    return r < 0 ? r : open_beside(file, err);
 }
 
 int output_file_publish(struct output_file *file, struct err *err)
 {
-    const char *target = file->target ? file->target : file->path;
-    return file->working ? working_file_publish(file->working, target, false, err) : 0;
+    if (!file->working)
+        return 0;
+    int r = working_file_publish(file->working, file->place.path, false, err);
+    return output_place_error(&file->place, r, err);
 }
 
 typedef int (*open_fn)(struct output_file *file, const char *path, struct err *err);
 
 static int write_by(open_fn open_output, const char *path, output_fill_fn fill, void *userdata)
 {
-    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
+    CLEANUP(output_file_done) struct output_file file = OUTPUT_FILE_INIT;
     struct err err = {0};
     int r = open_output(&file, path, &err);
     CLEANUP(fclosep) FILE *out = r == 0 ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 3), "w") : NULL;
@@ -97,7 +101,7 @@ void output_file_done(struct output_file *file)
         file->fd = close_fd(file->fd);
     working_folder_remove(&file->folder);
     free(STEAL(file->working));
-    free(STEAL(file->target));
+    output_place_done(&file->place);
 }
 
 const char *output_file_name(const struct output_file *file)

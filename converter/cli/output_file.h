@@ -14,8 +14,11 @@ struct output_file {
     int fd;           // for writing; owned unless it is standard output
     struct working_folder folder;
     char *working; // owned; NULL: the file is written directly
-    char *target;  // owned; the path without links; NULL: as `path`
+    struct output_place place;
 };
+
+#define OUTPUT_FILE_INIT                                                                           \
+    ((struct output_file){.fd = -1, .folder = {.fd = -1}, .place = {.end = PATH_END_INIT}})
 
 // Opens the output. `path` NULL or "-" is standard output. Returns 0 or a negative errno with text.
 int output_file_open(struct output_file *file, const char *path, struct err *err);

@@ -368,7 +368,7 @@ static int pprof_run(const struct options *options)
 {
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};
     CLEANUP(question_closep) sqlite3 *handle = NULL;
-    CLEANUP(output_file_done) struct output_file file = {.fd = -1, .folder = {.fd = -1}};
+    CLEANUP(output_file_done) struct output_file file = OUTPUT_FILE_INIT;
     struct err err = {0};
     bool is_cut;
     if (!question_sandbox(options->path, options->output, &options->limits, &cache) ||

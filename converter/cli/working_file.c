@@ -197,13 +197,42 @@ int working_file_make(const struct working_folder *folder, const char *name, str
     return 0;
 }
 
-int output_link_check(const char *output, bool follows_last, struct err *err)
+// A link that leads to no file is replaced.
+int output_place_find(const char *output, bool follows_last, struct output_place *ret,
+                      struct err *err)
 {
-    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
-    int r = path_walk(output, follows_last, NULL, &end);
-    if (end.part)
-        return path_walk_error(output, &end, err);
-    return r < 0 && r != -ENOENT ? err_errno(err, r, "%s", output) : 0;
+    struct stat st;
+    char own[32];
+    *ret = (struct output_place){.end = PATH_END_INIT, .shown = output};
+    int r = path_walk(output, follows_last && stat(output, &st) == 0, NULL, &ret->end);
+    if (ret->end.part)
+        return path_walk_error(output, &ret->end, err);
+    if (r < 0)
+        return err_errno(err, r, "%s", output);
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", ret->end.folder);
+    bool is_held = !ret->end.is_magic && access(own, F_OK) == 0;
+    if (is_held && asprintf(&ret->path, "%s/%s", own, ret->end.name) < 0)
+        ret->path = NULL;
+    if (!is_held && !(ret->path = realpath(output, NULL)))
+        ret->path = strdup(output); // a pipe has no real path
+    return ret->path ? 0 : err_errno(err, -ENOMEM, "%s", output);
+}
+
+int output_place_error(const struct output_place *place, int r, struct err *err)
+{
+    size_t n = strlen(place->path);
+    if (r < 0 && strncmp(err->text, place->path, n) == 0) {
+        char rest[sizeof(err->text)];
+        snprintf(rest, sizeof(rest), "%s", err->text + n);
+        snprintf(err->text, sizeof(err->text), "%s%s", err_name(place->shown), rest);
+    }
+    return r;
+}
+
+void output_place_done(struct output_place *place)
+{
+    path_end_done(&place->end);
+    free(STEAL(place->path));
 }
 
 uint64_t file_size(const char *path)

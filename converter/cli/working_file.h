@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/file.h"
 
 // Returns the folder of `path`, freed by the caller; NULL: memory is out.
 char *folder_of(const char *path);
@@ -33,9 +34,24 @@ void working_folder_remove(struct working_folder *folder);
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret);
 
+// The place of an output. The folder is held by a descriptor, so its owner cannot put a link in its
+// place meanwhile.
+struct output_place {
+    struct path_end end;
+    char *path;        // owned; leads to the output through the descriptor, if /proc is mounted
+    const char *shown; // borrowed; the name of the output for persons
+};
+
 // Refuses an output with a link of another user in its path. `follows_last`: the last part may be a
-// link, too, and is not replaced. Returns 0 or a negative errno with text.
-int output_link_check(const char *output, bool follows_last, struct err *err);
+// link, too, and is not replaced. Returns 0 or a negative errno with text. Release *ret in any
+// case.
+int output_place_find(const char *output, bool follows_last, struct output_place *ret,
+                      struct err *err);
+
+// Puts the name for persons in place of `path` at the start of a text. Returns `r`.
+int output_place_error(const struct output_place *place, int r, struct err *err);
+
+void output_place_done(struct output_place *place);
 
 // Returns the size of a file in bytes; 0 if the file is missing.
 uint64_t file_size(const char *path);

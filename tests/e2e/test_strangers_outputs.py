@@ -52,6 +52,14 @@ def link_with_journal(voice, folder, secret):
     voice.say("swapped")
 
 
+def swap_folder(voice, folder, secret):
+    """Replaces the folder of the output by a link to the secret file's folder."""
+    wait_for_go(folder)
+    folder.rename(folder.parent / "gone")
+    folder.symlink_to(secret.parent)
+    voice.say("swapped")
+
+
 def journal_of(database, named):
     """An unfinished transaction of the database, whose journal says that it belongs to another
     journal, `named`."""
@@ -103,7 +111,7 @@ class Outputs(unittest.TestCase):
             self.addCleanup(root.kill)
             lib.wait_for(lambda: list(self.theirs.glob("out.db.mmsql-*/database")),
                          "the working file")
-            (self.dir / "go").touch()
+            (self.theirs.parent / "go").touch()
             self.assertEqual(stranger.hear(), "swapped")
             said = root.communicate(TRACE, timeout=60)[1]
         self.check_secret()
@@ -190,6 +198,18 @@ class Outputs(unittest.TestCase):
         (folder / "mine").write_text("of root")
         self.assertEqual(self.convert().returncode, 0)
         self.assertEqual((folder / "mine").read_text(), "of root")
+
+    def test_a_folder_that_becomes_a_link(self):
+        roots, above = self.dir / "roots", self.theirs
+        roots.mkdir()
+        self.secret = self.secret.rename(roots / "out.db")
+        self.theirs = above / "dir"
+        self.theirs.mkdir()
+        self.theirs_too(self.theirs)
+        self.out = self.theirs / "out.db"
+        self.assertEqual(self.convert_while(swap_folder), (0, ""))
+        self.out = above / "gone" / "out.db"
+        self.check_answer()
 
     def test_a_link_in_the_middle_of_the_path(self):
         """A folder in the path of the output is a link to root's folder."""

@@ -70,7 +70,7 @@ class Files(unittest.TestCase):
         (roots / "trace").write_text("mine")
         options = ("--no-daemon", "-c", self.dir / "config", "-o")
         done = lib.run(lib.MMTRACE, "record", *options, theirs / "dir" / "trace")
-        self.assertEqual((done.returncode, (roots / "trace").read_text()), (1, "mine"))
+        self.assertEqual((done.returncode, (roots / "trace").read_bytes()), (1, b"mine"))
         self.assertIn(f"the folder {theirs}/dir is a link of user {strangers.UID}", done.stderr)
         done = lib.run(lib.MMTRACE, "record", *options, own / "trace")
         self.assertEqual(done.returncode, 0, done.stderr)
