@@ -309,8 +309,8 @@ static int step(struct walk *walk)
 int path_walk(const char *path, bool follows_last, folder_fault_fn fault, struct path_end *ret)
 {
     struct walk walk = {.end = ret, .follows_last = follows_last, .fault = fault};
-    if (!*path)
-        return -ENOENT;
+    if (!*path || strlen(path) >= PATH_MAX)
+        return *path ? -ENAMETOOLONG : -ENOENT;
     walk.path = strdup(path);
     int r = walk.path ? beginning_enter(&walk) : -ENOMEM;
     while (r == 0)

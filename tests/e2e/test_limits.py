@@ -71,7 +71,8 @@ class AddressSpace(Limits):
 
 class Resources(Limits):
     def test_long_paths(self):
-        """The folder of the conversion has a longer name than the output."""
+        """The folder of the conversion has a longer name than the output, and is made in the open
+        folder of the output."""
         folder = self.dir
         while len(str(folder)) < 3900:
             folder /= "d" * 90
@@ -86,7 +87,7 @@ class Resources(Limits):
             with self.subTest(size=size):
                 name = "x" * (size - len(str(folder)) - 1)
                 done = self.convert(f"{folder}/{name}", folder=f"/proc/self/fd/{at}")
-                if size + len(".mmsql-XXXXXX") < 4096:
+                if size < 4096:
                     self.assertEqual(done.returncode, 0, done.stderr)
                     os.unlink(name, dir_fd=at)
                 else:
