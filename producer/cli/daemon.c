@@ -214,7 +214,9 @@ static void memory_is_short(void *userdata, const char *trigger, const struct km
 {
     struct daemon *daemon = userdata;
     nsec_t woken = nsec_now(CLOCK_BOOTTIME);
-    uint32_t n = service_activate_trigger(daemon->service, trigger, PRODUCER_NAME, geteuid()).acted;
+    uint32_t n =
+        service_activate_trigger(daemon->service, trigger, PRODUCER_NAME, geteuid(), geteuid())
+            .acted;
     nsec_t acted = nsec_now(CLOCK_BOOTTIME);
     log_info(&daemon->log, "%s: %s%s; noticed after %lld us, %u session%s told after %lld us",
              trigger, hit->what, hit->detail, (long long)((woken - hit->time) / NSEC_PER_USEC), n,

@@ -5,7 +5,9 @@
 //
 // newuidmap gives one user 65536 uids, so budgets by uid alone would limit nothing. The kernel
 // tells the owner of a user namespace, in the numbers of the asking namespace. nsfs serves all
-// look-ups here, without any part of the examined process.
+// look-ups here, without any part of the examined process. A process that is gone has no namespace,
+// and a set-user-ID program with a subordinate uid can leave its namespace. For these, /etc/subuid
+// tells which uids belong together.
 #include "producer/foreign/payer.h"
 
 #include <errno.h>
@@ -15,12 +17,13 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
-#include "producer/ground/proc_text.h"
 
 #define STATUS_MAX 8192
-#define DEPTH_MAX  33 // the kernel nests at most 32 levels
+#define SUBUID_MAX 65536 // bytes of /etc/subuid that are read
+#define DEPTH_MAX  33    // the kernel nests at most 32 levels
 
 static bool is_same(int fd, const struct stat *st)
 {
@@ -29,7 +32,7 @@ static bool is_same(int fd, const struct stat *st)
 }
 
 struct ids_line {
-    uint64_t real, file; // the first and the fourth number
+    uint64_t real, effective, file; // the first, the second and the fourth number
 };
 
 static struct ids_line take_ids(struct span line)
@@ -38,6 +41,7 @@ static struct ids_line take_ids(struct span line)
     uint64_t id = 0;
     for (int i = 0; i < 4 && span_take_u64(&line, &id); i++) {
         ret.real = i == 0 ? id : ret.real;
+        ret.effective = i == 1 ? id : ret.effective;
         ret.file = id;
     }
     return ret;
@@ -107,13 +111,59 @@ bool foreign_has_own_mounts(const char *proc, int32_t pid)
     return users >= 0 && owner_of(users, 0) != 0;
 }
 
-uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
+// Takes the number after the next colon.
+static bool take_number(struct span *line, uint64_t *ret)
+{
+    struct span name;
+    if (!span_take_key(line, &name))
+        return false;
+    struct span number = *line;
+    return span_take_u64(&number, ret);
+}
+
+uid_t foreign_first_subuid(struct span table, uid_t uid)
+{
+    struct span line;
+    while (span_take_line(&table, &line)) {
+        uint64_t first, n;
+        if (take_number(&line, &first) && take_number(&line, &n) && first > 0 && uid >= first &&
+            uid - first < n)
+            return (uid_t)first;
+    }
+    return uid;
+}
+
+static uid_t together(uid_t uid)
+{
+    char table[SUBUID_MAX];
+    ssize_t n = uid == 0 ? 0 : text_file_read_once(table, sizeof(table), "", "/etc/subuid");
+    return n > 0 ? foreign_first_subuid(span_whole_lines(span_over(table, (size_t)n)), uid) : uid;
+}
+
+// Returns the user who made the namespace of the process; `uid` if the process is gone.
+static uid_t namespace_owner(const char *proc, int32_t pid, uid_t uid)
 {
     char path[64];
-    struct ids_line uids, gids;
-    if (read_ids(proc, pid, &uids, &gids))
-        uid = (uid_t)uids.real;
     snprintf(path, sizeof(path), "%s/%d/ns/user", proc, pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? uid : owner_of(fd, uid);
+}
+
+uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
+{
+    struct ids_line uids, gids;
+    if (read_ids(proc, pid, &uids, &gids))
+        uid = (uid_t)uids.real;
+    return together(namespace_owner(proc, pid, uid));
+}
+
+uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid)
+{
+    struct ids_line uids, gids;
+    uid_t owner = uid;
+    if (uid == 0 || uid == geteuid())
+        return uid;
+    if (pid > 0 && read_ids(proc, pid, &uids, &gids) && uids.effective == uid)
+        owner = namespace_owner(proc, pid, (uid_t)uids.real);
+    return together(owner == 0 || owner == geteuid() ? uid : owner);
 }

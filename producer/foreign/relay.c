@@ -54,7 +54,7 @@
 #define CLOSERS_ALL_MAX  32
 #define CLOSER_IDLE      (10 * NSEC_PER_SEC)
 #define UNCLOSED_MAX     64
-#define UID_OF_REST      ((uid_t)-1)
+#define PAYER_OF_REST    UINT64_MAX
 
 #define NR_PIDFD_OPEN  434
 #define NR_CLOSE_RANGE 436
@@ -296,7 +296,7 @@ static void relay_main(int client_fd, int service_fd)
 
 struct relay {
     pid_t pid;
-    uid_t uid;
+    uint64_t payer;
     int pid_fd; // owned; -1: the kernel has no pidfds
     bool is_closer;
     int closer_fd;    // owned: the closer's socket, for connections to close; -1: it is to end
@@ -308,7 +308,7 @@ struct relay {
 
 struct unclosed {
     int fd; // owned
-    uid_t uid;
+    uint64_t payer;
 };
 
 struct relays {
@@ -346,22 +346,22 @@ static void relay_ended(void *userdata)
     reap(relay->relays);
 }
 
-// Returns the number of processes of one kind of the user; *ret_all is the number
+// Returns the number of processes of one kind of the payer; *ret_all is the number
 // for all users together.
-static size_t count(const struct relays *relays, uid_t uid, bool closers, size_t *ret_all)
+static size_t count(const struct relays *relays, uint64_t payer, bool closers, size_t *ret_all)
 {
-    size_t n = 0, n_of_uid = 0;
+    size_t n = 0, n_of_payer = 0;
     for (const struct relay *relay = relays->first; relay; relay = relay->next) {
         n += relay->is_closer == closers;
-        n_of_uid += relay->is_closer == closers && relay->uid == uid;
+        n_of_payer += relay->is_closer == closers && relay->payer == payer;
     }
     *ret_all = n;
-    return n_of_uid;
+    return n_of_payer;
 }
 
 // Starts a process that counts for the user and runs `child`, which does not return. *ret is
 // borrowed.
-static int start_process(struct relays *relays, uid_t uid, void (*child)(int a, int b), int a,
+static int start_process(struct relays *relays, uint64_t payer, void (*child)(int a, int b), int a,
                          int b, struct relay **ret)
 {
     struct relay *relay = malloc(sizeof(*relay));
@@ -374,7 +374,7 @@ static int start_process(struct relays *relays, uid_t uid, void (*child)(int a, 
         return r;
     }
     self_guard_release(pid);
-    *relay = (struct relay){.pid = pid, .uid = uid, .relays = relays, .closer_fd = -1};
+    *relay = (struct relay){.pid = pid, .payer = payer, .relays = relays, .closer_fd = -1};
     relay->next = relays->first;
     relays->first = *ret = relay;
     relay->pid_fd = (int)syscall(NR_PIDFD_OPEN, pid, 0);
@@ -420,25 +420,25 @@ int relays_new(struct loop *loop, struct relays **ret)
     return r;
 }
 
-int relays_start(struct relays *relays, int fd, uid_t uid, int *ret_fd)
+int relays_start(struct relays *relays, int fd, uint64_t payer, int *ret_fd)
 {
     int ends[2];
     size_t n_all;
     struct relay *relay;
     reap(relays);
-    bool too_many = count(relays, uid, false, &n_all) >= RELAYS_EACH_MAX;
+    bool too_many = count(relays, payer, false, &n_all) >= RELAYS_EACH_MAX;
     int r = too_many || n_all >= RELAYS_ALL_MAX ? -EUSERS : 0;
     if (r == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
         r = -errno;
     if (r < 0) {
-        relays_close_socket(relays, fd, uid);
+        relays_close_socket(relays, fd, payer);
         return r;
     }
-    r = start_process(relays, uid, relay_main, fd, ends[1], &relay);
+    r = start_process(relays, payer, relay_main, fd, ends[1], &relay);
     close_fd(ends[1]);
     if (r < 0) {
         close_fd(ends[0]);
-        relays_close_socket(relays, fd, uid);
+        relays_close_socket(relays, fd, payer);
         return r;
     }
     close_fd(fd); // the relay holds the socket too, and begins now
@@ -456,10 +456,10 @@ static void kill_closer(struct relay *closer)
 
 // Passes a socket to the user's closer, and closes it here. A closer that takes no more sockets is
 // killed.
-static bool pass_to_closer(struct relays *relays, int fd, uid_t uid)
+static bool pass_to_closer(struct relays *relays, int fd, uint64_t payer)
 {
     for (struct relay *relay = relays->first; relay; relay = relay->next) {
-        if (relay->closer_fd < 0 || relay->uid != uid)
+        if (relay->closer_fd < 0 || relay->payer != payer)
             continue;
         relay->last_used = nsec_now(CLOCK_BOOTTIME);
         if (unix_socket_send(relay->closer_fd, "", 1, fd, MSG_DONTWAIT) < 0) {
@@ -474,13 +474,13 @@ static bool pass_to_closer(struct relays *relays, int fd, uid_t uid)
     return false;
 }
 
-static bool start_closer(struct relays *relays, uid_t uid)
+static bool start_closer(struct relays *relays, uint64_t payer)
 {
     int ends[2];
     struct relay *relay = NULL;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return false;
-    int r = start_process(relays, uid, closer_main, ends[1], -1, &relay);
+    int r = start_process(relays, payer, closer_main, ends[1], -1, &relay);
     close_fd(ends[1]);
     if (r < 0) {
         close_fd(ends[0]);
@@ -495,18 +495,18 @@ static bool start_closer(struct relays *relays, uid_t uid)
     return true;
 }
 
-static bool start_closer_within_limits(struct relays *relays, uid_t uid)
+static bool start_closer_within_limits(struct relays *relays, uint64_t payer)
 {
     size_t n_all;
     reap(relays);
-    return count(relays, uid, true, &n_all) < CLOSERS_EACH_MAX && n_all < CLOSERS_ALL_MAX &&
-           start_closer(relays, uid);
+    return count(relays, payer, true, &n_all) < CLOSERS_EACH_MAX && n_all < CLOSERS_ALL_MAX &&
+           start_closer(relays, payer);
 }
 
-static bool close_socket(struct relays *relays, int fd, uid_t uid)
+static bool close_socket(struct relays *relays, int fd, uint64_t payer)
 {
-    return pass_to_closer(relays, fd, uid) ||
-           (start_closer_within_limits(relays, uid) && pass_to_closer(relays, fd, uid));
+    return pass_to_closer(relays, fd, payer) ||
+           (start_closer_within_limits(relays, payer) && pass_to_closer(relays, fd, payer));
 }
 
 // Passes the unclosed sockets to a closer, whatever the limits say. Otherwise the service would
@@ -516,8 +516,8 @@ static void close_rest(struct relays *relays)
 {
     for (size_t i = 0; i < relays->n_unclosed; i++) {
         int fd = relays->unclosed[i].fd;
-        if (!pass_to_closer(relays, fd, UID_OF_REST) && start_closer(relays, UID_OF_REST))
-            pass_to_closer(relays, fd, UID_OF_REST);
+        if (!pass_to_closer(relays, fd, PAYER_OF_REST) && start_closer(relays, PAYER_OF_REST))
+            pass_to_closer(relays, fd, PAYER_OF_REST);
     }
 }
 
@@ -538,19 +538,19 @@ bool relays_are_full(struct relays *relays)
 {
     size_t n = 0;
     for (size_t i = 0; i < relays->n_unclosed; i++)
-        if (!close_socket(relays, relays->unclosed[i].fd, relays->unclosed[i].uid))
+        if (!close_socket(relays, relays->unclosed[i].fd, relays->unclosed[i].payer))
             relays->unclosed[n++] = relays->unclosed[i];
     relays->n_unclosed = n;
     return n == UNCLOSED_MAX;
 }
 
-void relays_close_socket(struct relays *relays, int fd, uid_t uid)
+void relays_close_socket(struct relays *relays, int fd, uint64_t payer)
 {
     if (unix_socket_refuses_fds(fd)) {
         close_fd(fd);
         return;
     }
     shutdown(fd, SHUT_RDWR); // so that the client does not wait for the close
-    if (!close_socket(relays, fd, uid) && relays->n_unclosed < UNCLOSED_MAX)
-        relays->unclosed[relays->n_unclosed++] = (struct unclosed){fd, uid};
+    if (!close_socket(relays, fd, payer) && relays->n_unclosed < UNCLOSED_MAX)
+        relays->unclosed[relays->n_unclosed++] = (struct unclosed){fd, payer};
 }

@@ -278,6 +278,7 @@ int member_new(struct service *service, const struct service_consumer *consumer,
     member->service = service;
     member->consumer = consumer;
     member->uid = consumer->uid;
+    member->payer = consumer->payer;
     member->requester = consumer->requester;
     member->consumer_name = strdup(consumer->name ? consumer->name : "");
     if (!member->consumer_name)
@@ -335,7 +336,7 @@ int service_enable(struct service *service, const struct service_consumer *consu
     CLEANUP(member_freep) struct member *member = NULL;
     if (service->ending)
         return err_set(err, -ESHUTDOWN, "the tracing service ends");
-    int r = service_check_request(service, request->config->trace, consumer->uid, err);
+    int r = service_check_request(service, request->config->trace, consumer, err);
     if (r == 0)
         r = member_new(service, consumer, &member, err);
     if (r < 0)

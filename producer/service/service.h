@@ -52,6 +52,7 @@ struct service *service_free(struct service *service); // ends all sessions
 // Requests sessions and receives their events (session.h).
 struct service_consumer {
     uid_t uid;
+    uint64_t payer; // whose limits count (payer.h)
     pid_t pid;
     const char *name;           // for messages: "perfetto[123]", "armed/mm_events.cfg"; borrowed
     struct requester requester; // limits what the recording may show; all zero: everything
@@ -79,9 +80,10 @@ struct service_request {
 
 // Returns 0 if the user may request one more session now, or -EDQUOT with text. Must be called
 // before the config is parsed.
-int service_may_ask(struct service *service, uid_t uid, struct err *err);
+int service_may_ask(struct service *service, const struct service_consumer *consumer,
+                    struct err *err);
 // Returns whether a log line about this user's actions may be written now.
-bool service_may_log(struct service *service, uid_t uid);
+bool service_may_log(struct service *service, const struct service_consumer *consumer);
 
 // Makes a session. Triggers, duration and timeouts count from its start. *ret_session_id is set
 // before the first event, and therefore even if the start fails. Returns 0 or a negative errno with
@@ -188,11 +190,12 @@ bool service_trusts(uid_t uid);
 bool service_session_is_strangers(const struct service *service, uint64_t session_id);
 
 // Fires a trigger. Users who are not trusted have a limited number of triggers per minute, each and
-// together; further triggers are held back in all sessions. A config's max_per_24_h counts trusted
-// users separately, so that other users cannot use up their triggers.
+// together; further triggers are held back in all sessions. `payer` (payer.h) is whose limit
+// counts. A config's max_per_24_h counts trusted users separately, so that other users cannot use
+// up their triggers.
 struct service_trigger_result service_activate_trigger(struct service *service, const char *name,
                                                        const char *producer_name,
-                                                       uid_t producer_uid);
+                                                       uid_t producer_uid, uint64_t payer);
 
 // Return new messages (owned by the caller, freed by pb__..._free_unpacked()), or NULL if memory
 // ran out. The state has the sessions of all users. For users other than root, the caller must

@@ -127,11 +127,11 @@ static int make_clone(struct service *service, struct member *original, struct m
         .userdata = clone,
     };
     const Pb__TraceConfig *config = session_get_config(original->session);
-    int r = service_check_clone(service, config, clone->uid, session_clone_bytes(original->session),
-                                err);
+    int r =
+        service_check_clone(service, config, clone, session_clone_bytes(original->session), err);
     if (r == 0)
-        r = service_check_clone(service, config, clone->uid,
-                                session_prepare_clone(original->session), err);
+        r = service_check_clone(service, config, clone, session_prepare_clone(original->session),
+                                err);
     if (r == 0)
         r = session_clone(original->session, &options, &clone->session, err);
     if (r == 0 && needs_file(original, request))

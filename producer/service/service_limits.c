@@ -27,11 +27,11 @@ struct service_limits service_default_limits(void)
 }
 
 struct use {
-    size_t n, n_of_uid; // sessions, or snapshots
-    uint64_t bytes, bytes_of_uid;
+    size_t n, n_of_payer; // sessions, or snapshots
+    uint64_t bytes, bytes_of_payer;
 };
 
-static struct use count_use(const struct service *service, uid_t uid, bool clones)
+static struct use count_use(const struct service *service, uint64_t payer, bool clones)
 {
     struct use use = {0};
     for (size_t i = 0; i < service->members.n; i++) {
@@ -39,10 +39,10 @@ static struct use count_use(const struct service *service, uid_t uid, bool clone
         uint64_t bytes = session_buffer_bytes(member->session);
         use.bytes += bytes;
         use.n += member->is_clone == clones;
-        if (member->uid != uid)
+        if (member->payer != payer)
             continue;
-        use.bytes_of_uid += bytes;
-        use.n_of_uid += member->is_clone == clones;
+        use.bytes_of_payer += bytes;
+        use.n_of_payer += member->is_clone == clones;
     }
     return use;
 }
@@ -64,11 +64,11 @@ static int check_session_limits(const struct service *service, uid_t uid, const 
                        "max_sessions: there are %zu %s already, no more than %" PRIu32
                        " are allowed",
                        use->n, kind, limits->max_sessions);
-    if (uid != 0 && limits->max_sessions_per_uid && use->n_of_uid >= limits->max_sessions_per_uid)
+    if (uid != 0 && limits->max_sessions_per_uid && use->n_of_payer >= limits->max_sessions_per_uid)
         return err_set(err, -EMFILE,
                        "max_sessions_per_uid: user %u has %zu %s already, no more than %" PRIu32
                        " are allowed",
-                       (unsigned)uid, use->n_of_uid, kind, limits->max_sessions_per_uid);
+                       (unsigned)uid, use->n_of_payer, kind, limits->max_sessions_per_uid);
     return 0;
 }
 
@@ -86,11 +86,11 @@ static int check_buffer_limits(const struct service *service, uid_t uid, const s
         return 0;
     if (limit < override_bytes)
         limit = override_bytes;
-    if (use->bytes_of_uid + bytes > limit)
+    if (use->bytes_of_payer + bytes > limit)
         return err_set(err, -ENOSPC,
                        "max_buffer_bytes_per_uid: %" PRIu64 " kB more would make %" PRIu64
                        " kB of buffers for user %u, no more than %" PRIu64 " kB are allowed",
-                       bytes / 1024, (use->bytes_of_uid + bytes) / 1024, (unsigned)uid,
+                       bytes / 1024, (use->bytes_of_payer + bytes) / 1024, (unsigned)uid,
                        limit / 1024);
     return 0;
 }
@@ -102,13 +102,13 @@ static uint64_t override_bytes(const Pb__TraceConfig *config)
                : 0;
 }
 
-static int check_limits(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                        struct err *err)
+static int check_limits(const struct service *service, const Pb__TraceConfig *config,
+                        const struct service_consumer *consumer, struct err *err)
 {
-    struct use use = count_use(service, uid, false);
-    int r = check_session_limits(service, uid, &use, "sessions", err);
+    struct use use = count_use(service, consumer->payer, false);
+    int r = check_session_limits(service, consumer->uid, &use, "sessions", err);
     if (r == 0)
-        r = check_buffer_limits(service, uid, &use, config_buffer_bytes(config),
+        r = check_buffer_limits(service, consumer->uid, &use, config_buffer_bytes(config),
                                 override_bytes(config), err);
     return r;
 }
@@ -185,37 +185,40 @@ void service_init_limits(struct service *service)
     budget_init(&service->log_budget, &lines);
 }
 
-bool service_may_log(struct service *service, uid_t uid)
+bool service_may_log(struct service *service, const struct service_consumer *consumer)
 {
     struct err err = {0};
-    return service_trusts(uid) ||
-           budget_take(&service->log_budget, uid, 1, boot_now(service), &err) == 0;
+    return service_trusts(consumer->uid) ||
+           budget_take(&service->log_budget, consumer->payer, 1, boot_now(service), &err) == 0;
 }
 
-int service_may_ask(struct service *service, uid_t uid, struct err *err)
+int service_may_ask(struct service *service, const struct service_consumer *consumer,
+                    struct err *err)
 {
-    if (service_trusts(uid))
+    if (service_trusts(consumer->uid))
         return 0;
-    return budget_take(&service->session_budget, uid, 1, boot_now(service), err);
+    return budget_take(&service->session_budget, consumer->payer, 1, boot_now(service), err);
 }
 
-int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                          struct err *err)
+int service_check_request(const struct service *service, const Pb__TraceConfig *config,
+                          const struct service_consumer *consumer, struct err *err)
 {
-    int r = check_limits(service, config, uid, err);
+    int r = check_limits(service, config, consumer, err);
     if (r == 0)
         r = check_name(service, config, err);
     if (r == 0)
-        r = check_exclusive(service, config, uid, err);
+        r = check_exclusive(service, config, consumer->uid, err);
     for (size_t i = 0; r == 0 && i < config->n_session_semaphores; i++)
         r = check_semaphore(service, config->session_semaphores[i], err);
     return r;
 }
 
-int service_check_clone(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                        uint64_t bytes, struct err *err)
+int service_check_clone(const struct service *service, const Pb__TraceConfig *config,
+                        const struct member *clone, uint64_t bytes, struct err *err)
 {
-    struct use use = count_use(service, uid, true);
-    int r = check_session_limits(service, uid, &use, "snapshots", err);
-    return r < 0 ? r : check_buffer_limits(service, uid, &use, bytes, override_bytes(config), err);
+    struct use use = count_use(service, clone->payer, true);
+    int r = check_session_limits(service, clone->uid, &use, "snapshots", err);
+    return r < 0
+               ? r
+               : check_buffer_limits(service, clone->uid, &use, bytes, override_bytes(config), err);
 }

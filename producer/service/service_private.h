@@ -27,6 +27,7 @@ struct member {
     char *detach_key;                        // owned; NULL: not detached
     const char *created; // borrowed from the config: the output_path that was created; NULL: none
     uid_t uid;
+    uint64_t payer;
     struct requester requester;
     bool is_clone;
     bool is_nameless;    // unique_session_name is free again
@@ -135,11 +136,11 @@ int member_insert(struct service *service, struct member *member, struct err *er
 // service_limits.c
 
 // Checks all limits, names and semaphores that apply to a new session.
-int service_check_request(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                          struct err *err);
-// Checks the limits for a snapshot of `config` with `bytes` of buffers.
-int service_check_clone(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
-                        uint64_t bytes, struct err *err);
+int service_check_request(const struct service *service, const Pb__TraceConfig *config,
+                          const struct service_consumer *consumer, struct err *err);
+// Checks the limits for the snapshot `clone` of `config` with `bytes` of buffers.
+int service_check_clone(const struct service *service, const Pb__TraceConfig *config,
+                        const struct member *clone, uint64_t bytes, struct err *err);
 
 // service_triggers.c
 

@@ -139,11 +139,12 @@ void service_init_triggers(struct service *service)
 }
 
 // Returns whether the user has triggers left. Logs a refusal once per minute.
-static bool may_fire(struct service *service, const char *name, uid_t uid, nsec_t now)
+static bool may_fire(struct service *service, const char *name, uid_t uid, uint64_t payer,
+                     nsec_t now)
 {
     struct err err = {0};
     char printable[QUOTED_MAX];
-    if (service_trusts(uid) || budget_take(&service->trigger_budget, uid, 1, now, &err) == 0)
+    if (service_trusts(uid) || budget_take(&service->trigger_budget, payer, 1, now, &err) == 0)
         return true;
     if (service->refusal_told && now - service->refusal_told < REFUSALS_PERIOD)
         return false;
@@ -199,7 +200,7 @@ static void activate_member(struct service *service, struct member *member,
 
 struct service_trigger_result service_activate_trigger(struct service *service, const char *name,
                                                        const char *producer_name,
-                                                       uid_t producer_uid)
+                                                       uid_t producer_uid, uint64_t payer)
 {
     struct trigger_now now = trigger_now(service);
     char room[NAME_ROOM];
@@ -210,7 +211,7 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
                 .producer_name = producer_name ? producer_name : "",
                 .producer_uid = producer_uid,
                 .time = now.boot},
-        .refused = !may_fire(service, name, producer_uid, now.boot),
+        .refused = !may_fire(service, name, producer_uid, payer, now.boot),
         .n_before = trigger_history_count(&service->history, name, now),
     };
     if (!trusted)
@@ -235,5 +236,5 @@ void service_fire_own_triggers(struct service *service, uint64_t session_id)
     // A trigger may end the session, so the session is looked up each time.
     for (size_t i = 0; i < n && (member = find(service, session_id)); i++)
         service_activate_trigger(service, session_get_config(member->session)->activate_triggers[i],
-                                 OWN_TRIGGERS_PRODUCER, member->uid);
+                                 OWN_TRIGGERS_PRODUCER, member->uid, member->payer);
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users that ask the daemon for more than their share (docs/threat-model.md)."""
 import contextlib
+import ctypes
+import os
 import pathlib
 import resource
 import shutil
@@ -162,6 +164,41 @@ class Budgets(unittest.TestCase):
         self.attack(self.unfinished)
         self.assertLess(self.daemon.rss_kb(), before + 12288)
         self.assertIn("more than 8 MiB", self.daemon.said())
+
+    @staticmethod
+    def many_uids(voice, run_dir):
+        """Connections of many uids of one user, who has them in a user namespace."""
+        if ctypes.CDLL(None, use_errno=True).unshare(strangers.CLONE_NEWUSER) < 0:
+            voice.say(f"cannot: no user namespaces: {os.strerror(ctypes.get_errno())}")
+        voice.say("waits")
+        while not pathlib.Path("/proc/self/uid_map").read_text():
+            time.sleep(0.01)
+        held, n = [], 0
+        for uid in range(1, strangers.UIDS_EACH):
+            os.setresuid(uid, uid, 0)
+            for _ in range(20):
+                client = socket.socket(socket.AF_UNIX)
+                client.settimeout(SERVED_S)
+                held.append(client)
+                client.connect(str(run_dir / "producer.sock"))
+                with contextlib.suppress(OSError):
+                    client.sendall(bind(b"ProducerPort"))
+                    n += client.recv(4096) != b""
+            os.setresuid(0, 0, 0)
+        voice.say(f"{n}")
+        voice.stay()
+
+    def test_many_uids_of_one_user(self):
+        stranger = strangers.Stranger(self.many_uids, self.daemon.run_dir)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "waits")
+        # as newuidmap does for the subordinate uids of a user
+        pathlib.Path(f"/proc/{stranger.pid}/uid_map").write_text(
+            f"0 {strangers.UID} {strangers.UIDS_EACH}\n")
+        n = int(stranger.hear())
+        self.assertGreater(n, 0)
+        self.assertLessEqual(n, 128)
+        self.daemon.status()
 
     @staticmethod
     def refused(voice, run_dir, n):

@@ -347,7 +347,7 @@ static void one_call(void)
         break;
     case 7:
     case 8:
-        service_activate_trigger(t.service, names[next_byte() % 3], "producer", 1);
+        service_activate_trigger(t.service, names[next_byte() % 3], "producer", 1, 1);
         break;
     case 9:
         do_clone();
@@ -429,8 +429,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .random = fake_random,
     };
     t = (struct test){
-        .consumers = {{.uid = 1, .name = "a", .notify = on_notify},
-                      {.uid = 1, .name = "b", .notify = on_notify},
+        .consumers = {{.uid = 1, .payer = 1, .name = "a", .notify = on_notify},
+                      {.uid = 1, .payer = 1, .name = "b", .notify = on_notify},
                       {.uid = 0, .name = "c", .notify = on_notify}},
         .boot = 1000 * NSEC_PER_SEC,
         .data = data,

@@ -230,9 +230,10 @@ int service_clone(struct service *s, const struct service_consumer *consumer,
 
 struct service_trigger_result service_activate_trigger(struct service *s, const char *name,
                                                        const char *producer_name,
-                                                       uid_t producer_uid)
+                                                       uid_t producer_uid, uint64_t payer)
 {
     (void)s;
+    (void)payer;
     note("%s by %s of %d;", name, producer_name, producer_uid == geteuid());
     bool known = str_eq(name, "one");
     return (struct service_trigger_result){
@@ -286,17 +287,17 @@ Pb__TracingServiceState *service_query_state(struct service *s, bool sessions_on
     return state;
 }
 
-int service_may_ask(struct service *s, uid_t uid, struct err *err)
+int service_may_ask(struct service *s, const struct service_consumer *consumer, struct err *err)
 {
     (void)s;
-    (void)uid;
+    (void)consumer;
     (void)err;
     return 0;
 }
 
-bool service_may_log(struct service *s, uid_t uid)
+bool service_may_log(struct service *s, const struct service_consumer *consumer)
 {
     (void)s;
-    (void)uid;
+    (void)consumer;
     return true;
 }

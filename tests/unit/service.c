@@ -139,7 +139,7 @@ static void rules_select_triggers(void **state)
                                       "triggers { name: 'v' skip_probability: 0.5 }"));
     assert_int_equal(fire("t"), 1);
     assert_int_equal(fire("u"), 0);
-    assert_int_equal(service_activate_trigger(t.service, "u", "pro", 0).acted, 1);
+    assert_int_equal(service_activate_trigger(t.service, "u", "pro", 0, 0).acted, 1);
     assert_int_equal(fire("v"), 1);
     t.random = 0.49;
     assert_int_equal(fire("v"), 0);
@@ -229,10 +229,26 @@ static void limits_are_named(void **state)
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
     assert_non_null(strstr(t.err.text, "max_sessions_per_uid"));
-    t.other.uid = 0;
+    t.other.uid = t.other.payer = 0;
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
     assert_non_null(strstr(t.err.text, "max_sessions:"));
+}
+
+static void one_user_has_many_uids(void **state)
+{
+    (void)state;
+    struct service_consumer user = t.consumer;
+    uint64_t id;
+    user.uid++;
+    service_free(t.service);
+    t.limits = (struct service_limits){.max_sessions_per_uid = 2};
+    make_service();
+    assert_int_equal(enable_with(&t.consumer, "buffers { size_kb: 4 }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&user, "buffers { size_kb: 4 }", -1, true, &id), 0);
+    user.uid++;
+    assert_int_equal(enable_with(&user, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
+    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
 }
 
 static void unique_names_and_semaphores(void **state)
@@ -263,7 +279,7 @@ static void exclusive_session_is_alone(void **state)
     uint64_t id;
     enable(SOURCE);
     assert_int_equal(enable_with(&t.consumer, SOURCE "exclusive_prio: 2", -1, true, &id), -EPERM);
-    t.consumer.uid = 0;
+    t.consumer.uid = t.consumer.payer = 0;
     assert_int_equal(enable_with(&t.consumer, SOURCE "exclusive_prio: 2", -1, true, &id), 0);
     assert_string_equal(t.diary, "1 started, 1 ended 0, 2 started");
     assert_string_equal(read_letters(1), "..Z");
@@ -288,6 +304,7 @@ static void detached_session_outlives_its_consumer(void **state)
     assert_string_equal(t.diary, "1 started, 2 started");
     assert_int_equal(service_attach(t.service, &t.other, "key", &got, &t.err), -ENOENT);
     t.other.uid = t.consumer.uid;
+    t.other.payer = t.consumer.payer;
     assert_int_equal(service_attach(t.service, &t.other, "key", &got, &t.err), 0);
     assert_int_equal(got, id);
     assert_int_equal(service_disable(t.service, id, &t.err), 0);
@@ -376,7 +393,7 @@ static void output_path_is_made_and_unmade(void **state)
                                                                  "output_path: '%s'",
              path);
     assert_int_equal(enable_with(&t.consumer, config, -1, true, &id), -EPERM);
-    t.consumer.uid = 0;
+    t.consumer.uid = t.consumer.payer = 0;
     assert_int_equal(enable_with(&t.consumer, config, -1, true, &id), 0);
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(enable_with(&t.consumer, config, -1, true, &id), -EEXIST);
@@ -517,7 +534,7 @@ static void name_of_an_empty_file_is_looked_at_once(void **state)
              TRIGGERS("START_TRACING",
                       "triggers { name: 't' }") "write_into_file: true output_path: '%s'",
              path);
-    t.consumer.uid = 0;
+    t.consumer.uid = t.consumer.payer = 0;
     assert_int_equal(enable_with(&t.consumer, text, -1, true, &first), 0);
     assert_int_equal(access(path, F_OK), 0);
     service_destroy(t.service, first);
@@ -546,6 +563,7 @@ int main(void)
         TEST(failing_start_by_trigger_ends),
         TEST(config_fires_its_own_triggers),
         TEST(limits_are_named),
+        TEST(one_user_has_many_uids),
         TEST(unique_names_and_semaphores),
         TEST(exclusive_session_is_alone),
         TEST(detached_session_outlives_its_consumer),

@@ -81,7 +81,7 @@ static void snapshot_is_only_for_its_owner_and_root(void **state)
     uint64_t id;
     assert_int_equal(enable_with(&t.other, SOURCE, -1, true, &id), 0);
     clone_with(&(struct service_clone_request){.session_id = id}, -EPERM);
-    t.consumer.uid = 0;
+    t.consumer.uid = t.consumer.payer = 0;
     clone_with(&(struct service_clone_request){.session_id = id}, 0);
 }
 
@@ -212,6 +212,7 @@ static void snapshot_in_a_file_outlives_whoever_asked(void **state)
     uint64_t id = write_much(fd, 1 << 20);
     struct service_consumer client = t.other;
     client.uid = t.consumer.uid;
+    client.payer = t.consumer.payer;
     for (int i = 0; i < 2; i++) {
         struct service_clone_result result;
         int given = dup(copy);

@@ -148,8 +148,8 @@ int setup(void **state)
     (void)state;
     t = (struct test){
         .random = 0.5,
-        .consumer = {.uid = 1000, .pid = 1, .name = "one", .notify = on_notify},
-        .other = {.uid = 1001, .pid = 2, .name = "other", .notify = on_notify},
+        .consumer = {.uid = 1000, .payer = 1000, .pid = 1, .name = "one", .notify = on_notify},
+        .other = {.uid = 1001, .payer = 1001, .pid = 2, .name = "other", .notify = on_notify},
     };
     start_fails = false;
     packet_bytes = 100;
@@ -208,7 +208,7 @@ void pass(nsec_t time)
 
 int fire(const char *name)
 {
-    return (int)service_activate_trigger(t.service, name, "producer", 7).acted;
+    return (int)service_activate_trigger(t.service, name, "producer", 7, 7).acted;
 }
 
 const char *read_letters(uint64_t id)

@@ -742,6 +742,7 @@ struct entry *entry_add(struct armed *armed, const char *folder, const char *nam
         return entry_free(entry);
     entry->consumer = (struct service_consumer){
         .uid = geteuid(),
+        .payer = geteuid(),
         .pid = getpid(),
         .name = entry->title,
         .notify = notify,

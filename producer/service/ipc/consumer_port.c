@@ -36,7 +36,7 @@ void consumer_log(const struct consumer *consumer, const char *format, ...)
 {
     char line[ERR_TEXT_MAX + 128];
     va_list args;
-    if (!service_may_log(consumer->port->service, consumer->as_client.uid))
+    if (!service_may_log(consumer->port->service, &consumer->as_client))
         return;
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
@@ -139,7 +139,7 @@ static int check_output(int fd, struct err *err)
 static int enable(struct consumer *consumer, Pb__TraceConfig **trace, struct err *err)
 {
     CLEANUP(config_done) struct config config = {0};
-    int r = service_may_ask(consumer->port->service, consumer->as_client.uid, err);
+    int r = service_may_ask(consumer->port->service, &consumer->as_client, err);
     if (r == 0 && consumer->session_id)
         r = err_set(err, -EBUSY, "this connection has a session already");
     if (r == 0)
@@ -416,6 +416,7 @@ static int opened(void *userdata, struct ipc_peer *peer, void **ret_state)
     consumer->peer = peer;
     consumer->as_client = (struct service_consumer){
         .uid = credentials->uid,
+        .payer = credentials->payer,
         .pid = credentials->pid,
         .name = ipc_peer_name(peer),
         .requester = credentials->requester,

@@ -53,11 +53,11 @@ static void activate(struct producer *producer, const struct ipc_call *call)
         return;
     }
     response.answers = pointers;
-    uid_t uid = ipc_peer_credentials(producer->peer)->uid;
+    const struct ipc_credentials *client = ipc_peer_credentials(producer->peer);
     for (; response.n_answers < request->n_trigger_names; response.n_answers++) {
         struct service_trigger_result result = service_activate_trigger(
             producer->port->service, request->trigger_names[response.n_answers], producer->name,
-            uid);
+            client->uid, client->payer);
         Answer *answer = pointers[response.n_answers] = &answers[response.n_answers];
         *answer = (Answer)PB__ACTIVATE_TRIGGERS_RESPONSE__ANSWER__INIT;
         answer->has_sessions = answer->has_acted = answer->has_held_back = true;

@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "producer/foreign/foreign_budget.h"
+#include "producer/foreign/payer.h"
 #include "producer/foreign/relay.h"
 #include "producer/service/ipc/peer.h"
 
@@ -115,11 +116,11 @@ struct ipc_server *ipc_server_free(struct ipc_server *server)
     return NULL;
 }
 
-static size_t count_uid(const struct ipc_server *server, uid_t uid)
+static size_t count_payer(const struct ipc_server *server, uint64_t payer)
 {
     size_t n = 0;
     for (const struct ipc_peer *peer = server->peers; peer; peer = peer->next)
-        n += peer->credentials.uid == uid;
+        n += peer->credentials.payer == payer;
     return n;
 }
 
@@ -138,23 +139,25 @@ static size_t count_port(const struct ipc_server *server, const struct ipc_port 
     return n;
 }
 
-static bool too_many(const struct ipc_server *server, const struct ipc_port *port, uid_t uid)
+static bool too_many(const struct ipc_server *server, const struct ipc_port *port,
+                     const struct ipc_credentials *client)
 {
     const struct ipc_server_limits *limits = &server->env.limits;
-    if (uid == 0)
+    if (client->uid == 0)
         return server->n_peers >= limits->max_peers;
     if (server->n_peers + PEERS_FOR_ROOT >= limits->max_peers ||
-        count_uid(server, uid) >= limits->max_peers_per_uid)
+        count_payer(server, client->payer) >= limits->max_peers_per_uid)
         return true;
-    return !port->takes_fds && !is_trusted(uid) &&
+    return !port->takes_fds && !is_trusted(client->uid) &&
            count_port(server, port) >= (limits->max_peers - PEERS_FOR_ROOT) * 3 / 4;
 }
 
 // Keeps descriptors from other users out of this process: if the port takes descriptors, or if the
 // kernel cannot refuse them, a relay receives the descriptors instead.
-static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, uid_t uid, int *fd)
+static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port,
+                        const struct ipc_credentials *client, int *fd)
 {
-    if (is_trusted(uid)) {
+    if (is_trusted(client->uid)) {
         if (port->takes_fds)
             unix_socket_refuse_fds(*fd, false);
         return 0;
@@ -163,7 +166,7 @@ static int keep_fds_out(struct ipc_server *server, const struct ipc_port *port, 
         return 0;
     if (port->takes_fds)
         unix_socket_refuse_fds(*fd, false);
-    return relays_start(server->relays[port->takes_fds], *fd, uid, fd);
+    return relays_start(server->relays[port->takes_fds], *fd, client->payer, fd);
 }
 
 int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access *access,
@@ -171,18 +174,19 @@ int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access 
 {
     struct ipc_credentials credentials = {.uid = (uid_t)-1};
     int r = ipc_socket_credentials(fd, &credentials);
+    credentials.payer = foreign_client_payer("/proc", credentials.pid, credentials.uid);
     if (r == 0 && !ipc_socket_allows(fd, access, &credentials))
         r = -EACCES;
-    if (r == 0 && too_many(server, port, credentials.uid))
+    if (r == 0 && too_many(server, port, &credentials))
         r = -EMFILE;
     if (r < 0) {
         if (is_trusted(credentials.uid))
             close_fd(fd);
         else
-            relays_close_socket(server->relays[port->takes_fds], fd, credentials.uid);
+            relays_close_socket(server->relays[port->takes_fds], fd, credentials.payer);
         return r;
     }
-    r = keep_fds_out(server, port, credentials.uid, &fd);
+    r = keep_fds_out(server, port, &credentials, &fd);
     if (r < 0)
         return r;
     struct ipc_peer *peer;
@@ -260,22 +264,22 @@ bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc
     if (is_trusted(peer->credentials.uid))
         return false;
     for (const struct ipc_peer *other = server->peers; other; other = other->next)
-        if (other->credentials.uid == peer->credentials.uid)
+        if (other->credentials.payer == peer->credentials.payer)
             bytes += other->inbox.capacity + other->outbox.capacity;
     return bytes > PENDING_BYTES_MAX;
 }
 
 bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer)
 {
-    uid_t uid = peer->credentials.uid;
+    const struct ipc_credentials *client = &peer->credentials;
     struct err err = {0};
-    if (is_trusted(uid) ||
-        budget_take(&server->frames, uid, 1, nsec_now(CLOCK_MONOTONIC), &err) == 0)
+    if (is_trusted(client->uid) ||
+        budget_take(&server->frames, client->payer, 1, nsec_now(CLOCK_MONOTONIC), &err) == 0)
         return true;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     if (!server->frames_told || now - server->frames_told > FRAMES_TOLD_PERIOD) {
         server->frames_told = now;
-        log_warning(server->env.log, "%s of user %u waits: %s", peer->name, (unsigned)uid,
+        log_warning(server->env.log, "%s of user %u waits: %s", peer->name, (unsigned)client->uid,
                     err.text);
     }
     return false;

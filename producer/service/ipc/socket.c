@@ -213,7 +213,8 @@ int ipc_socket_credentials(int fd, struct ipc_credentials *ret)
     socklen_t size = sizeof(credentials);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
         return -errno;
-    *ret = (struct ipc_credentials){credentials.pid, credentials.uid, credentials.gid, {0}};
+    *ret = (struct ipc_credentials){
+        .pid = credentials.pid, .uid = credentials.uid, .gid = credentials.gid};
     struct requester *requester = &ret->requester;
     requester->is_limited = credentials.uid != 0 && credentials.uid != geteuid();
     requester->uid = credentials.uid;

@@ -71,6 +71,7 @@ struct ipc_credentials {
     pid_t pid;
     uid_t uid;
     gid_t gid;
+    uint64_t payer;             // whose limits count (payer.h); set by the service alone
     struct requester requester; // user of the peer with all groups; no limits if trusted
 };
 
