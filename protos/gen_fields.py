@@ -24,6 +24,7 @@ TOKEN = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\])*\"|[A-Za-z_][\w.]*|-?\d+|[{}=;\[
 VARINT = {"int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool"}
 FIXED = {"fixed32": 32, "sfixed32": 32, "float": 32, "fixed64": 64, "sfixed64": 64, "double": 64}
 EXTENSION_MIN = 1000  # numbers from here on are extensions, which arrays of fields leave out
+PACKAGE = "perfetto.protos"  # of all files in the folders
 KEYWORDS = {"at", "default", "double", "enum", "float", "int", "register", "short", "signed",
             "static", "switch"}
 # Kinds of fields; see shapes.h.
@@ -47,12 +48,14 @@ class Parser:
         self.path, self.schema, self.at = path, schema, 0
         text = path.read_text(encoding="utf-8")
         self.tokens = [t for t in TOKEN.findall(text) if not t.startswith("//")]
-        self.imports = []
+        self.imports, self.package = [], None
+        before = {*schema.messages, *schema.enums}
         try:
             while self.at < len(self.tokens):
                 self.statement("")
         except (IndexError, ValueError) as error:
             sys.exit(f"{path}: cannot be read as a .proto file ({error})")
+        self.defined = {*schema.messages, *schema.enums} - before
 
     def next(self):
         self.at += 1
@@ -79,6 +82,8 @@ class Parser:
         else:
             if token == "import":
                 self.imports.append(self.tokens[self.at].strip('"'))
+            elif token == "package":
+                self.package = self.tokens[self.at]
             self.skip()
 
     def enum(self, outer):
@@ -298,6 +303,35 @@ def check_imports(parsers, root):
                 sys.exit(f"{parser.path}: imports {name}, which does not exist")
 
 
+def check_packages(parsers):
+    """protoc accepts a file without a package, and gives its messages other names."""
+    for parser in parsers:
+        if parser.package != PACKAGE:
+            sys.exit(f"{parser.path}: add the line: package {PACKAGE};")
+
+
+def check_numbers(schema):
+    for name, fields in schema.messages.items():
+        seen = {}
+        for field in fields:
+            first = seen.setdefault(field.number, field)
+            if first is not field:
+                sys.exit(f"{field.place}: {name}.{field.name} has the number {field.number}, which "
+                         f"{first.name} has already: take a free one")
+
+
+def check_types(parsers, schema):
+    """Each file imports the files of the messages that its fields name."""
+    imports = {str(parser.path): parser.imports for parser in parsers}
+    homes = {full: str(parser.path) for parser in parsers for full in parser.defined}
+    for name, fields in schema.messages.items():
+        for field in fields:
+            home = homes.get(resolve(schema, name, field.type))
+            if home and home != str(field.place) and not any(
+                    home.endswith(imported) for imported in imports[str(field.place)]):
+                sys.exit(f"{field.place}: add the import of {home}, which defines {field.type}")
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--prefix", default="PB")
@@ -314,6 +348,10 @@ def main():
     schema = Schema()
     parsers = [Parser(path, schema) for path in files]
     check_imports(parsers, folders[0].parent.parent if folders else None)
+    check_numbers(schema)
+    if folders:
+        check_packages(parsers)
+        check_types(parsers, schema)
     write_file(options.header, header(schema, options.prefix))
     if options.messages:
         write_file(options.messages, message_types(schema))

@@ -12,7 +12,9 @@ import graphlib
 import json
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import lib
@@ -471,6 +473,36 @@ def hand_numbered(text):
     return found
 
 
+class Schema(unittest.TestCase):
+    """A mistake in a .proto file ends the build with the file to mend."""
+
+    def refusal(self, packet, inner):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "protos", "trace")
+            trace.mkdir(parents=True)
+            (trace / "trace_packet.proto").write_text(packet)
+            (trace / "shelf.proto").write_text(inner)
+            script = ROOT / "protos" / "gen_fields.py"
+            done = subprocess.run([sys.executable, script, f"{folder}/fields.h", trace],
+                                  check=False, capture_output=True, text=True)
+            return done.stderr.replace(f"{trace}/", "").strip()
+
+    def test_mistakes_are_refused(self):
+        package = "package perfetto.protos;\n"
+        shelf = package + "message Shelf { optional int32 books = 1; }\n"
+        load = 'import "protos/trace/shelf.proto";\n'
+        packet = "message TracePacket { optional Shelf shelf = 3149; %s }\n"
+        self.assertEqual(self.refusal(package + load + packet % "", shelf), "")
+        self.assertEqual(self.refusal(package + packet % "", shelf),
+                         "trace_packet.proto: add the import of shelf.proto, which defines Shelf")
+        self.assertEqual(self.refusal(package + load + packet % "", shelf.replace(package, "")),
+                         "shelf.proto: add the line: package perfetto.protos;")
+        self.assertEqual(
+            self.refusal(package + load + packet % "optional int32 n = 3149;", shelf),
+            "trace_packet.proto: TracePacket.n has the number 3149, which shelf has already: take "
+            "a free one")
+
+
 class FieldNumbers(unittest.TestCase):
     """Numbers of fields stand in protos/ alone; code takes them from the headers that gen_fields.py
     writes."""
@@ -639,6 +671,10 @@ class Comments(unittest.TestCase):
             self.assertEqual(found, [], f"{path.relative_to(ROOT)}: name the subject first")
 
 
+# Pages that are made, and where their sentences stand.
+MADE_FROM = {"docs/tables.md": " (made from converter/tables/schema_*.h and converter/sql/)"}
+
+
 class Pages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -662,7 +698,8 @@ class Pages(unittest.TestCase):
     def test_sentences_begin_with_their_subject(self):
         for name, text in self.texts.items():
             found = [match for line in paragraphs(text) for match in BEGIN.findall(line)]
-            self.assertEqual(found, [], f"{name}: name the subject first")
+            origin = MADE_FROM.get(name, "")
+            self.assertEqual(found, [], f"{name}{origin}: name the subject first")
 
     def test_forbidden_sentences_are_found(self):
         for text in ("Who comes late waits.", "All went well. Of these two\nremain.",
