@@ -12,15 +12,18 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOC = ROOT / "docs" / "tables.md"
+# The public tables and views of Perfetto that mmsql has.
+PERFETTO_TABLES = ROOT / "tests" / "data" / "facts" / "perfetto-tables.csv"
 # Headings of this project's own tables and views, with how their names begin.
 OUR_TABLES = {
     "The database itself": ("mmsql_",),
-    "Traces": ("trace", "input_file", "verdict"),
+    "Traces": ("trace", "input_file", "verdict", "machine_bounds"),
     "Memory": ("reclaim", "pressure", "vmstat_rate", "process_memory"),
     "One moment: bugreports, files of /proc": ("proc_", "kernel_log"),
     "Page residency": ("page_residency",),
     "Pinlists": ("pin",),
-    "Call stacks and heaps": ("stack_frame", "heap_growth", "memory_account"),
+    "Call stacks and heaps": ("stack_frame", "call_stack_frame", "heap_growth", "memory_account",
+                              "malloc_arena"),
     "Perf maps": ("perf_map",),
     "Java allocations": ("alloc_log",),
     "Files and older forms": ("inode_", "chrome_raw"),
@@ -196,6 +199,11 @@ def document(mmsql):
                if name.startswith(prefixes) and name != "trace_bounds"]
         parts += [f"## {heading}\n", *(table_text(mmsql, name) for name in own)]
         ours.update(own)
+    known = PERFETTO_TABLES.read_text().split()
+    for name in names + views:
+        if name not in ours and name not in known:
+            sys.exit(f"scripts/tables_doc.py: add {name} below a heading of OUR_TABLES, or to "
+                     f"{PERFETTO_TABLES.relative_to(ROOT)} if Perfetto has the table")
     for heading, rest in ("Perfetto's views", views), ("Perfetto's tables", names):
         parts += [f"## {heading}\n",
                   *(table_text(mmsql, name) for name in rest if name not in ours)]
