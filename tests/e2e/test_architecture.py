@@ -289,13 +289,6 @@ class Import(unittest.TestCase):
             with self.subTest(path.name):
                 self.assertNotIn('#include "converter/import/', path.read_text())
 
-    def test_each_importer_has_a_row(self):
-        rows = re.findall(r"^    I\((\w+)\)", (self.HERE / "importers.c").read_text(), re.MULTILINE)
-        defined = self.defined("importer")
-        self.assertGreater(len(defined), 80)
-        for name, path in defined.items():
-            self.assertIn(name, rows, f"{path.name}: add I({name}) to converter/import/importers.c")
-
     def test_each_importer_has_a_test(self):
         tests = [path for end in ("c", "py", "sql", "textproto")
                  for path in ROOT.glob(f"tests/**/*.{end}")]
