@@ -100,7 +100,7 @@ static int open_by_steps(int root_fd, const char *path, int flags)
         bool is_last = path[n + strspn(path + n, "/")] == '\0';
         if (n > NAME_MAX)
             return -ENAMETOOLONG;
-        snprintf(name, sizeof(name), "%.*s", (int)n, n ? path : ".");
+        snprintf(name, sizeof(name), "%.*s", n ? (int)n : 1, n ? path : ".");
         if (strcmp(name, "..") == 0)
             return -EXDEV;
         int fd = openat(folder < 0 ? root_fd : folder, name,

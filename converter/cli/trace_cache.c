@@ -81,43 +81,20 @@ static void refuse(struct trace_cache *cache, const char *folder, const char *wh
         cache->refusal = NULL;
 }
 
-// Returns the real path, or NULL with errno. A link of another user would lead root's databases to
-// a folder of root's that is not a cache.
-static char *real_path(struct trace_cache *cache, const char *path)
+// Returns the real path of a folder, or NULL with errno. The folder and all above are to be
+// trusted. A link of another user would lead root's databases to a folder of root's that is not a
+// cache.
+static char *real_path(struct trace_cache *cache, const char *folder)
 {
     CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
-    int r = path_walk(path, true, folder_fault, &end);
+    CLEANUP(freep) char *inside = path_make(folder, ".");
+    int r = inside ? path_walk(inside, true, folder_fault, &end) : -ENOMEM;
     if (r == 0)
-        return realpath(path, NULL);
+        return realpath(folder, NULL);
     if (end.part)
         refuse(cache, end.part, end.fault);
     errno = -r;
     return NULL;
-}
-
-// Opens the real path `folder`, part by part. Returns -1 if the folder cannot be opened or is not
-// to be trusted.
-static int folder_walk(struct trace_cache *cache, const char *folder)
-{
-    CLEANUP(freep) char *path = strdup(folder);
-    char *rest = path ? path + 1 : NULL;
-    int fd = path ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    for (struct stat st; fd >= 0;) {
-        const char *fault = fstat(fd, &st) < 0 ? "cannot be read" : folder_fault(&st);
-        if (fault) {
-            refuse(cache, rest == path + 1 ? "/" : path, fault);
-            return close_fd(fd);
-        }
-        if (rest && rest > path + 1)
-            rest[-1] = '/'; // of the last part
-        char *name = strsep(&rest, "/");
-        if (!name || !*name)
-            return fd;
-        int next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        close_fd(fd);
-        fd = next;
-    }
-    return -1;
 }
 
 // The folder of all caches, whose last part may be missing. NULL: none is named.
@@ -134,19 +111,17 @@ static void base_make(struct trace_cache *cache, const char *path)
 {
     CLEANUP(freep) char *above = folder_of(path);
     CLEANUP(freep) char *real = above ? real_path(cache, above) : NULL;
-    CLEANUP(close_fdp) int fd = real ? folder_walk(cache, real) : -1;
-    if (fd >= 0)
-        mkdirat(fd, strrchr(path, '/') + 1, 0700);
+    if (real)
+        mkdir(path, 0700);
 }
 
 // Makes, opens and judges the cache's own folder. A link is not followed.
-static bool own_folder_make(struct trace_cache *cache, int base, const char *folder)
+static bool own_folder_make(struct trace_cache *cache, const char *folder)
 {
     struct stat st;
-    if (mkdirat(base, "mmtrace", 0700) < 0 && errno != EEXIST)
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return false;
-    CLEANUP(close_fdp)
-    int fd = openat(base, "mmtrace", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CLEANUP(close_fdp) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const char *fault = "cannot be opened as a folder";
     if (fd >= 0 && fstat(fd, &st) == 0)
         fault = st.st_uid != geteuid()             ? "belongs to another user"
@@ -174,8 +149,7 @@ static void folder_find(struct trace_cache *cache)
         real = real_path(cache, base);
     }
     CLEANUP(freep) char *folder = real ? path_make(real, "mmtrace") : NULL;
-    CLEANUP(close_fdp) int fd = folder ? folder_walk(cache, real) : -1;
-    if (fd >= 0 && own_folder_make(cache, fd, folder))
+    if (folder && own_folder_make(cache, folder))
         cache->folder = STEAL(folder);
 }
 
