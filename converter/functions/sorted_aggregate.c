@@ -14,6 +14,7 @@
 
 #include "common/elements.h"
 #include "converter/functions/functions.h"
+#include "converter/functions/value_order.h"
 #include "converter/functions/value_table.h"
 
 SQLITE_EXTENSION_INIT3
@@ -72,100 +73,10 @@ static void sort_step(sqlite3_context *context, int argc, sqlite3_value **argv)
     rows->n_rows++;
 }
 
-// A value, read once for all comparisons.
-struct sort_key {
-    int type; // SQLITE_...
-    union {
-        int64_t integer;
-        double real;
-        struct {
-            const char *bytes; // borrowed from the value
-            size_t size;
-        };
-    };
-};
-
-static struct sort_key key_read(sqlite3_value *value)
-{
-    struct sort_key key = {.type = sqlite3_value_type(value)};
-    if (key.type == SQLITE_INTEGER)
-        key.integer = sqlite3_value_int64(value);
-    else if (key.type == SQLITE_FLOAT)
-        key.real = sqlite3_value_double(value);
-    else if (key.type != SQLITE_NULL) {
-        key.bytes = sqlite3_value_blob(value);
-        key.size = (size_t)sqlite3_value_bytes(value);
-    }
-    return key;
-}
-
-static int compare_reals(double a, double b)
-{
-    return a < b ? -1 : a > b;
-}
-
-static int compare_integers(int64_t a, int64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
-static int compare_whole_and_real(int64_t a, double b)
-{
-    if (b < -9223372036854775808.0)
-        return 1;
-    if (b >= 9223372036854775808.0)
-        return -1;
-    int64_t whole = (int64_t)b;
-    return a != whole ? compare_integers(a, whole) : compare_reals((double)whole, b);
-}
-
-static int compare_numbers(const struct sort_key *a, const struct sort_key *b)
-{
-    if (a->type == SQLITE_INTEGER)
-        return b->type == SQLITE_INTEGER ? compare_integers(a->integer, b->integer)
-                                         : compare_whole_and_real(a->integer, b->real);
-    return b->type == SQLITE_INTEGER ? -compare_whole_and_real(b->integer, a->real)
-                                     : compare_reals(a->real, b->real);
-}
-
-static size_t without_blanks(const char *text, size_t n)
-{
-    while (n && text[n - 1] == ' ')
-        n--;
-    return n;
-}
-
-static int compare_bytes(const struct sort_key *a, const struct sort_key *b, char collation)
-{
-    size_t n_a = collation == 'r' ? without_blanks(a->bytes, a->size) : a->size;
-    size_t n_b = collation == 'r' ? without_blanks(b->bytes, b->size) : b->size;
-    size_t n = n_a < n_b ? n_a : n_b;
-    int order = n == 0             ? 0
-                : collation == 'n' ? sqlite3_strnicmp(a->bytes, b->bytes, (int)n)
-                                   : memcmp(a->bytes, b->bytes, n);
-    return order ? order : n_a < n_b ? -1 : n_a > n_b;
-}
-
-// The order of SQLite: NULL, numbers, text, bytes.
-static int type_rank(int type)
-{
-    return type == SQLITE_NULL ? 0 : type == SQLITE_TEXT ? 2 : type == SQLITE_BLOB ? 3 : 1;
-}
-
-static int compare(const struct sort_key *a, const struct sort_key *b, char collation)
-{
-    int rank = type_rank(a->type), other = type_rank(b->type);
-    if (rank != other)
-        return rank < other ? -1 : 1;
-    return rank == 0   ? 0
-           : rank == 1 ? compare_numbers(a, b)
-                       : compare_bytes(a, b, rank == 2 ? collation : '=');
-}
-
 // A row, and where it came among the others: equal rows stay in their order.
 struct row {
     const struct sorted_rows *rows;
-    const struct sort_key *keys; // first the first argument, then the keys of the order
+    const struct value_key *keys; // first the first argument, then the keys of the order
     size_t number;
 };
 
@@ -177,7 +88,7 @@ static int by_number(const struct row *a, const struct row *b)
 static int by_first_value(const void *left, const void *right)
 {
     const struct row *a = left, *b = right;
-    int order = compare(a->keys, b->keys, '=');
+    int order = value_keys_compare(a->keys, b->keys, '=');
     return order ? order : by_number(a, b);
 }
 
@@ -187,11 +98,11 @@ static int by_keys(const void *left, const void *right)
     const char *form = a->rows->form;
     int n = a->rows->n_values - a->rows->n_arguments;
     for (int i = 1; i <= n; i++, form += 3) {
-        const struct sort_key *x = &a->keys[i], *y = &b->keys[i];
+        const struct value_key *x = &a->keys[i], *y = &b->keys[i];
         bool x_is_null = x->type == SQLITE_NULL, y_is_null = y->type == SQLITE_NULL;
         int order = x_is_null || y_is_null
                         ? (form[1] == 'f' ? y_is_null - x_is_null : x_is_null - y_is_null)
-                        : compare(x, y, form[2]) * (form[0] == '-' ? -1 : 1);
+                        : value_keys_compare(x, y, form[2]) * (form[0] == '-' ? -1 : 1);
         if (order)
             return order;
     }
@@ -204,21 +115,22 @@ static size_t rows_distinct(struct row *rows, size_t n)
     size_t kept = 0;
     qsort(rows, n, sizeof(*rows), by_first_value);
     for (size_t i = 0; i < n; i++)
-        if (kept == 0 || compare(rows[kept - 1].keys, rows[i].keys, '=') != 0)
+        if (kept == 0 || value_keys_compare(rows[kept - 1].keys, rows[i].keys, '=') != 0)
             rows[kept++] = rows[i];
     return kept;
 }
 
 // Makes the rows, and their keys in `keys`.
-static void rows_make(const struct sorted_rows *from, struct sort_key *keys, struct row *rows)
+static void rows_make(const struct sorted_rows *from, struct value_key *keys, struct row *rows)
 {
     int n_keys = from->n_values - from->n_arguments;
     for (size_t i = 0; i < from->n_rows; i++) {
         sqlite3_value **values = from->values.items + i * (size_t)from->n_values;
         rows[i] = (struct row){from, keys, i};
-        *keys++ = from->n_arguments ? key_read(values[0]) : (struct sort_key){.type = SQLITE_NULL};
+        *keys++ =
+            from->n_arguments ? value_key_read(values[0]) : (struct value_key){.type = SQLITE_NULL};
         for (int j = 0; j < n_keys; j++)
-            *keys++ = key_read(values[from->n_arguments + j]);
+            *keys++ = value_key_read(values[from->n_arguments + j]);
     }
 }
 
@@ -242,7 +154,7 @@ static struct value_table *table_make(struct sorted_rows *rows)
 {
     size_t n = rows->n_rows, n_keys = (size_t)(rows->n_values - rows->n_arguments) + 1;
     struct row *sorted = calloc(n + 1, sizeof(*sorted));
-    struct sort_key *keys = calloc(n * n_keys + 1, sizeof(*keys));
+    struct value_key *keys = calloc(n * n_keys + 1, sizeof(*keys));
     // A table has a column at least.
     struct value_table *table = table_new(rows->n_arguments ? rows->n_arguments : 1);
     bool is_whole = sorted && keys && table;

@@ -10,6 +10,7 @@
 
 #include "common/elements.h"
 #include "converter/functions/arg_sets.h"
+#include "converter/functions/hash_groups.h"
 #include "converter/functions/value_table.h"
 
 SQLITE_EXTENSION_INIT3
@@ -328,6 +329,7 @@ int table_functions_register(sqlite3 *handle)
         args_table_register,
         sorted_aggregate_register,
         experimental_flamegraph_register,
+        hash_groups_register,
     };
     for (size_t i = 0; i < ELEMENTS(families) && code == SQLITE_OK; i++)
         code = families[i](handle);

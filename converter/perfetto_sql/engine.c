@@ -454,6 +454,8 @@ static int plain_prepare(struct sql_engine *engine, const struct sql_rope *rope,
         engine_mixed_note(engine);
         r = engine->kept_tables.n ? change_check(engine, rope) : 0;
     }
+    if (r == 0 && statement && sqlite3_column_count(statement))
+        hash_grouping_prepare(engine->handle, rope, &statement);
     if (r == 0)
         *ret = statement;
     else

@@ -171,3 +171,8 @@ int newer_sql_replace(struct sql_rope *rope, int version);
 // table_calls.c: writes the rope anew with tables instead of calls of tables, if SQLite's message
 // says that one cannot be called. 1: it did; 0: the message says something else; -1: out of memory.
 int table_calls_replace(const struct sql_rope *rope, const char *message, struct sql_rope *ret);
+
+// hash_grouping.c: prepares a SELECT with GROUP BY anew if a hash table groups its rows faster.
+// *statement is the plain one, which is replaced. False: it stays.
+bool hash_grouping_prepare(struct sqlite3 *handle, const struct sql_rope *rope,
+                           struct sqlite3_stmt **statement);

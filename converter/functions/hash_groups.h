@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GROUP BY by a hash table, where SQLite would sort all rows:
+//
+//     SELECT __g0, __g1, __g2 FROM __mmsql_groups('1:ns',
+//         'SELECT __mmsql_group(?1, state, dur) FROM thread_state',
+//         'SELECT state, count(*), sum(dur) FROM thread_state GROUP BY 1')
+//
+// has the rows of the last statement in the same order. The form has the number of keys and a
+// letter for each aggregate, which has one argument in __mmsql_group, but for n:
+//
+//     n count(*)   c count(x)   s sum(x)   t total(x)   a avg(x)   m min(x)   M max(x)
+//
+// SQLite runs the last statement if the groups are too many for a hash table.
+#pragma once
+
+#include "sqlite3ext.h"
+
+#define GROUP_COLUMNS_MAX 16 // keys and aggregates
+
+// Returns SQLite's code.
+int hash_groups_register(sqlite3 *handle);

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of a hash table are those of SQLite: the same rows in the same order. A statement that is
+// not understood stays as it is.
+#include "common/elements.h"
+#include "converter/functions/functions.h"
+#include "converter/functions/hash_groups.h"
+#include "tests/unit/failing_memory.h"
+#include "tests/unit/perfetto_sql_fixture.h"
+
+// Values of all types in `mixed`: 1 and 1.0, 0 and -0.0, the text and the bytes of '1', NULL.
+static const char tables[] =
+    "CREATE TABLE rows AS WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE "
+    "i < 2999) SELECT i AS id, i * 7919 % 13 AS k, 'name ' || (i * 31 % 17) AS name, "
+    "CASE i * 17 % 11 WHEN 0 THEN 1.0 WHEN 1 THEN 1 WHEN 2 THEN '1' WHEN 3 THEN x'31' WHEN 4 THEN "
+    "NULL WHEN 5 THEN 0 WHEN 6 THEN -0.0 WHEN 7 THEN 2.5 WHEN 8 THEN '' WHEN 9 THEN "
+    "9223372036854775807 ELSE 1e300 END AS mixed, i * 1.25 AS r, "
+    "CASE WHEN i % 3 THEN i - 1500 END AS v, i % 50 AS other FROM n;"
+    "CREATE TABLE others(id INTEGER PRIMARY KEY, name TEXT, fold TEXT COLLATE NOCASE);"
+    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39) "
+    "INSERT INTO others SELECT i, 'other ' || i % 4, char(65 + i % 3 + 32 * (i % 2)) FROM n;"
+    "CREATE TABLE ordered(a, b); CREATE INDEX by_a ON ordered(a);"
+    "INSERT INTO ordered SELECT k, id FROM rows";
+
+static int setup_with_tables(void **state)
+{
+    setup(state);
+    struct fixture *f = *state;
+    assert_int_equal(functions_register(f->handle), SQLITE_OK);
+    assert_int_equal(table_functions_register(f->handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(f->handle, tables, NULL, NULL, NULL), SQLITE_OK);
+    return 0;
+}
+
+// Names of columns, then rows with the types of their values.
+static void answer_add(sqlite3_stmt *statement, struct strbuf *ret)
+{
+    int n = sqlite3_column_count(statement), code;
+    for (int i = 0; i < n; i++)
+        strbuf_addf(ret, "%s|", sqlite3_column_name(statement, i));
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW)
+        for (int i = 0; i < n; i++) {
+            strbuf_addf(ret, "%s%d:", i ? "|" : "\n", sqlite3_column_type(statement, i));
+            const char *text = (const char *)sqlite3_column_text(statement, i);
+            strbuf_add_str(ret, text ? text : "NULL");
+        }
+    if (code != SQLITE_DONE)
+        strbuf_addf(ret, "\n%s", sqlite3_errmsg(sqlite3_db_handle(statement)));
+}
+
+// Compares the answer with that of plain SQLite.
+static void compare(struct fixture *f, const char *sql, bool hashes)
+{
+    struct strbuf answer = {0}, plain = {0};
+    sqlite3_stmt *statement = NULL;
+    const struct sql_text *text = sql_engine_text(f->engine, "", sql);
+    size_t at = 0;
+    assert_non_null(text);
+    if (sql_engine_next(f->engine, text, &at, &statement) <= 0)
+        fail_msg("%s: %s", sql, sql_engine_error(f->engine));
+    assert_non_null(statement);
+    if ((strstr(sqlite3_sql(statement), "__mmsql_groups") != NULL) != hashes)
+        fail_msg("%s becomes %s", sql, sqlite3_sql(statement));
+    answer_add(statement, &answer);
+    sqlite3_finalize(statement);
+    assert_int_equal(sqlite3_prepare_v2(f->handle, sql, -1, &statement, NULL), SQLITE_OK);
+    answer_add(statement, &plain);
+    sqlite3_finalize(statement);
+    assert_false(answer.failed || plain.failed);
+    if (strcmp(answer.text, plain.text) != 0)
+        fail_msg("%s\nanswers %s\ninstead of %s", sql, answer.text, plain.text);
+    strbuf_done(&answer);
+    strbuf_done(&plain);
+}
+
+static void groups_are_those_of_sqlite(void **state)
+{
+    static const char *const statements[] = {
+        "SELECT k, count(*) FROM rows GROUP BY k",
+        "SELECT name, count(*), count(v), sum(v), total(v), avg(v), min(v), max(v) FROM rows GROUP "
+        "BY name",
+        "SELECT mixed, count(*), min(id) FROM rows GROUP BY mixed",
+        "SELECT k, min(mixed), max(mixed), count(mixed) FROM rows GROUP BY k",
+        "SELECT k, sum(r), avg(r), total(r), sum(mixed) > 0 FROM rows GROUP BY k",
+        "SELECT k, sum(v + 0.5), sum('2'), sum('x'), avg(name) FROM rows GROUP BY k",
+        "SELECT k, sum(NULL), avg(NULL), total(NULL), min(NULL), count(NULL), count() FROM rows "
+        "GROUP BY 1",
+        "SELECT name, k, sum(id) FROM rows GROUP BY 2, 1",
+        "SELECT upper(name), k FROM rows GROUP BY name, k",
+        "SELECT count(*) FROM rows GROUP BY k, other",
+        "SELECT id % 10, sum(id) FROM rows GROUP BY id % 10",
+        "SELECT id % 10 AS digit, sum(id) AS s FROM rows GROUP BY digit ORDER BY s DESC",
+        "SELECT sum(id) s, id % 10 digit FROM rows GROUP BY digit HAVING s > 450100 ORDER BY 1",
+        "SELECT k, sum(id) AS id FROM rows GROUP BY k ORDER BY id DESC LIMIT 3 OFFSET 1",
+        "SELECT name, max(id) - min(id) FROM rows WHERE id IS DISTINCT FROM 3 GROUP BY name",
+        "SELECT lower(name) AS name, count(*) FROM rows GROUP BY name ORDER BY name DESC",
+        "SELECT k, count(*) * 100.0 / 3000, round(avg(id), 2) || ' ms' FROM rows GROUP BY k",
+        "SELECT k, CASE WHEN count(*) > 230 THEN 'many' ELSE 'few' END AS n FROM rows GROUP BY k",
+        "SELECT k, max(sum(id), 5), iif(min(v) < -1490, .5, -1) FROM rows GROUP BY k",
+        "SELECT k, sum(max(id, 1000)), sum((SELECT 1)) IS NULL FROM others JOIN rows USING (id) "
+        "GROUP BY k",
+        "SELECT o.name, sum(r.id) FROM rows r JOIN others o ON r.k = o.id GROUP BY o.name",
+        "SELECT o.name, r.name, count(*) FROM rows r LEFT JOIN others o ON r.id = o.id GROUP BY "
+        "1, 2 ORDER BY count(*) DESC, o.name, r.name",
+        "WITH small AS (SELECT * FROM rows WHERE id < 100) SELECT name, count(*) FROM small GROUP "
+        "BY name",
+        "SELECT name, total FROM (SELECT name, sum(id) AS total FROM rows GROUP BY name) GROUP BY "
+        "name, total",
+        "SELECT count(*) FROM rows WHERE id < 0 GROUP BY name",
+        "SELECT name FROM rows GROUP BY name HAVING count(*) > 176 OR name = 'name 3'",
+        "SELECT name AS \"the \"\"name\"\"\", sum ( id ) FROM rows -- a comment\nGROUP BY name -- "
+        "end",
+        "SELECT \"name\", count(*) FROM rows GROUP BY \"name\"",
+        "SELECT 'it''s', count(*), NULL, 1.5 FROM rows GROUP BY name",
+        "SELECT CAST(sum(v) AS TEXT), CAST(name AS BLOB) IS NULL FROM rows GROUP BY name",
+        "SELECT name, count(*) FROM rows GROUP BY name ORDER BY sum(id) DESC NULLS LAST",
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < ELEMENTS(statements); i++)
+        compare(f, statements[i], strstr(statements[i], "(SELECT 1)") == NULL);
+}
+
+static void other_statements_stay(void **state)
+{
+    static const char *const statements[] = {
+        "SELECT a, count(*) FROM ordered GROUP BY a", // comes from the index
+        "SELECT count(*) FROM rows",
+        "SELECT DISTINCT k, count(*) FROM rows GROUP BY k",
+        "SELECT k, id FROM rows WHERE id < 13 GROUP BY k", // any row of the group
+        "SELECT k, max(id), name FROM rows GROUP BY k",    // the row with the maximum
+        "SELECT k, group_concat(name) FROM rows GROUP BY k",
+        "SELECT name, group_concat(name) FROM rows GROUP BY name",
+        "SELECT k, count(DISTINCT name) FROM rows GROUP BY k",
+        "SELECT k, count(*) FILTER (WHERE id > 5) FROM rows GROUP BY k",
+        "SELECT k, sum(count(*)) OVER () FROM rows GROUP BY k",
+        "SELECT k, count(*) FROM rows GROUP BY k UNION ALL SELECT 1, 2 FROM rows GROUP BY name",
+        "SELECT name COLLATE NOCASE, count(*) FROM rows GROUP BY name COLLATE NOCASE",
+        "SELECT fold, count(*) FROM others GROUP BY fold", // by the collation of the column
+        "SELECT name, max(fold) FROM others GROUP BY name",
+        "SELECT k, (SELECT max(id) FROM others) FROM rows GROUP BY k",
+        "SELECT k, ?1 FROM rows GROUP BY k",
+        "SELECT k, sum(id) AS id FROM rows GROUP BY k HAVING id > 5", // `id` is the column here
+        "SELECT * FROM (SELECT 1 AS a, 2 AS b FROM rows) GROUP BY a",
+        "SELECT k, rowid > 0, count(*) FROM rows GROUP BY k",
+        "SELECT k, count(*) FROM rows GROUP BY k LIMIT (SELECT 2)",
+        "EXPLAIN QUERY PLAN SELECT k, count(*) FROM rows GROUP BY k",
+        "SELECT k, count(*), 1 AS a1, 2 AS a2, 3 AS a3, 4 AS a4, 5 AS a5, 6 AS a6, 7 AS a7, 8 AS "
+        "a8, 9 AS a9, 10 AS a10, 11 AS a11, 12 AS a12, 13 AS a13, 14 AS a14, 15 AS a15 FROM rows "
+        "GROUP BY k",
+        "SELECT min(1), max(2), min(3), max(4), min(5), max(6), min(7), max(8), min(9), max(10), "
+        "min(11), max(12), min(13), max(14), min(15), max(16) FROM rows GROUP BY k",
+        "WITH x AS (SELECT k, count(*) FROM rows GROUP BY k) SELECT * FROM x",
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < ELEMENTS(statements); i++)
+        compare(f, statements[i], false);
+}
+
+// SQLite sorts them.
+static void too_many_groups_are_sorted(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(sqlite3_exec(f->handle,
+                                  "CREATE TABLE many AS WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL "
+                                  "SELECT i + 1 FROM n WHERE i < 19999) SELECT i * 7919 % 20000 AS "
+                                  "i, 'text ' || i AS name FROM n",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    compare(f, "SELECT i, name, count(*), sum(i) FROM many GROUP BY i, name", true);
+    compare(f, "SELECT i, sum(i) / 2, max(name) FROM many GROUP BY i HAVING sum(i) % 3", true);
+    compare(f,
+            "SELECT i % 80 AS j, length(max(zeroblob(1000000 + i))) FROM many WHERE i < 160 "
+            "GROUP BY j",
+            true); // more than 64 MiB
+    compare(f, "SELECT i % 4000 AS j, max(name) FROM many GROUP BY j ORDER BY 2", true);
+}
+
+static void an_overflow_is_an_error_of_sqlite(void **state)
+{
+    struct fixture *f = *state;
+    compare(f, "SELECT k, sum(9223372036854775807) FROM rows GROUP BY k", true);
+    compare(f,
+            "SELECT k, avg(9223372036854775807), total(9223372036854775807) FROM rows GROUP BY k",
+            true);
+    compare(f, "SELECT k, sum(abs(-9223372036854775807 - (id > 2000))) FROM rows GROUP BY k", true);
+    fails(f, "SELECT k, sum(9223372036854775807) FROM rows GROUP BY k", "integer overflow");
+}
+
+// A view, which a database brings along, must not run SQL from texts.
+static void the_table_belongs_to_statements(void **state)
+{
+    struct fixture *f = *state;
+    fails(f, "SELECT * FROM __mmsql_groups('1:', 'SELECT 1')", "no query solution");
+    fails(f, "SELECT * FROM __mmsql_groups('1:q', 'SELECT 1', 'SELECT 1')",
+          "__mmsql_groups: wrong arguments");
+    fails(f, "SELECT * FROM __mmsql_groups('17:', 'SELECT 1', 'SELECT 1')",
+          "__mmsql_groups: wrong arguments");
+    fails(f, "SELECT * FROM __mmsql_groups('1:', 'SELECT __mmsql_group(?1)', 'SELECT 1')",
+          "__mmsql_group is a part of __mmsql_groups");
+    fails(f, "SELECT __mmsql_group(1, 2)", "__mmsql_group is a part of __mmsql_groups");
+    fails(f, "SELECT * FROM __mmsql_groups('1:', 'SELECT x', 'SELECT 1')", "no such column: x");
+    is(f, "SELECT __g0 FROM __mmsql_groups('1:', 'SELECT ?1', 'SELECT 1')", "");
+    assert_int_equal(sqlite3_exec(f->handle,
+                                  "PRAGMA trusted_schema=OFF; CREATE VIEW main.v AS SELECT * FROM "
+                                  "__mmsql_groups('1:', 'SELECT 1', 'SELECT 1')",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    fails(f, "SELECT * FROM v", "unsafe use of virtual table \"__mmsql_groups\"");
+}
+
+static void memory_runs_out(void **state)
+{
+    struct fixture *f = *state;
+    static const char sql[] = "SELECT name, max(name), sum(id) FROM rows WHERE id < 200 GROUP BY 1 "
+                              "ORDER BY 3 LIMIT 1";
+    static const char wanted[] = "name 12|name 12|1078 ";
+    bool was_enough = false;
+    is(f, sql, wanted);
+    for (size_t k = 0; !was_enough; k++) {
+        assert_in_range(k, 0, 5000);
+        n_until_failure = k;
+        const char *answer = ask(f, sql);
+        was_enough = n_until_failure != SIZE_MAX;
+        n_until_failure = SIZE_MAX;
+        if (was_enough || (!f->answer.failed && strcmp(answer, wanted) != 0))
+            assert_non_null(strstr(answer, was_enough ? wanted : "memory"));
+        strbuf_done(&f->answer);
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_with_tables, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(groups_are_those_of_sqlite),      TEST(other_statements_stay),
+        TEST(too_many_groups_are_sorted),      TEST(an_overflow_is_an_error_of_sqlite),
+        TEST(the_table_belongs_to_statements), TEST(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
