@@ -59,8 +59,14 @@ static int traces_judge(struct run *run, sqlite3 *handle)
 static int modules_add(struct run *run, sqlite3 *handle)
 {
     const struct conversion *conversion = run->conversion;
-    return modules_store(handle, conversion->packages, conversion->modules.items,
-                         conversion->modules.n, run->err);
+    CLEANUP(strbuf_done) struct strbuf empty = {0};
+    int r = modules_store(handle, conversion->packages, conversion->modules.items,
+                          conversion->modules.n, &empty, run->err);
+    if (r == 0 && empty.size)
+        say("--include %s: nothing to store: there are only functions and macros, which need "
+            "'mmsql query'",
+            empty.text);
+    return r;
 }
 
 // A database to which rows are added keeps the answers that it has.

@@ -23,7 +23,8 @@ static const struct {
     {"slice_is_ancestor", 2,
      "WITH RECURSIVE up(id) AS (SELECT parent_id FROM slice WHERE id = ?2 UNION ALL "
      "SELECT s.parent_id FROM up JOIN slice s ON s.id = up.id WHERE s.parent_id IS NOT NULL) "
-     "SELECT EXISTS (SELECT 1 FROM up WHERE id = ?1)"},
+     "SELECT EXISTS (SELECT 1 FROM up WHERE id = ?1) FROM slice a CROSS JOIN slice d "
+     "WHERE a.id = ?1 AND d.id = ?2"},
     {"extract_metadata", 1, METADATA "name = ?1 ORDER BY id LIMIT 1"},
     {"extract_metadata_for_machine", 2,
      METADATA "machine_id = ?1 AND name = ?2 ORDER BY id LIMIT 1"},

@@ -18,7 +18,7 @@ SQLITE_EXTENSION_INIT3
 #define ARGUMENTS_MAX 16
 
 struct table_function {
-    char *sql; // owned
+    char *name, *sql; // owned
     int n_arguments;
     char *names[ARGUMENTS_MAX]; // owned; of the arguments; NULL: numbers
     void (*on_failure)(void *userdata);
@@ -74,6 +74,7 @@ static void function_free(void *userdata)
     for (int i = 0; i < function->n_arguments; i++)
         sqlite3_free(function->names[i]);
     free(function->userdata);
+    sqlite3_free(function->name);
     sqlite3_free(function->sql);
     sqlite3_free(function);
 }
@@ -137,8 +138,10 @@ static int arguments_missing(sqlite3_vtab *base, const struct table *table,
 {
     if (info->nConstraint)
         return SQLITE_CONSTRAINT;
-    base->zErrMsg =
-        sqlite3_mprintf("this table is a function of %d arguments", table->function->n_arguments);
+    const char *name = table->function->name;
+    int n = table->function->n_arguments;
+    base->zErrMsg = sqlite3_mprintf("%s is a function of %d argument%s: write FROM %s(%s)", name, n,
+                                    n == 1 ? "" : "s", name, n == 1 ? "value" : "value, ...");
     return SQLITE_ERROR;
 }
 
@@ -259,16 +262,17 @@ static const sqlite3_module module = {
     .xRowid = cursor_rowid,
 };
 
-static struct table_function *function_new(const char *sql, int n_arguments,
+static struct table_function *function_new(const char *name, const char *sql, int n_arguments,
                                            const struct table_function_extra *extra)
 {
     struct table_function *function = sqlite3_malloc(sizeof(*function));
     if (!function)
         return NULL;
-    *function = (struct table_function){.sql = sqlite3_mprintf("%s", sql),
+    *function = (struct table_function){.name = sqlite3_mprintf("%s", name),
+                                        .sql = sqlite3_mprintf("%s", sql),
                                         .n_arguments = n_arguments,
                                         .on_failure = extra->on_failure};
-    bool is_whole = function->sql;
+    bool is_whole = function->name && function->sql;
     for (int i = 0; i < n_arguments && extra->names; i++)
         is_whole &= (function->names[i] = sqlite3_mprintf("%s", extra->names[i])) != NULL;
     if (!is_whole) {
@@ -283,7 +287,7 @@ int table_function_add_extra(sqlite3 *handle, const char *name, const char *sql,
                              const struct table_function_extra *extra)
 {
     struct table_function *function =
-        n_arguments <= ARGUMENTS_MAX ? function_new(sql, n_arguments, extra) : NULL;
+        n_arguments <= ARGUMENTS_MAX ? function_new(name, sql, n_arguments, extra) : NULL;
     if (!function) {
         free(extra->userdata);
         return n_arguments > ARGUMENTS_MAX ? SQLITE_RANGE : SQLITE_NOMEM;

@@ -226,7 +226,11 @@ static int view_create(struct sql_engine *engine, const struct sql_rope *rope,
     rope_add_made(&sql, "CREATE TEMP VIEW ");
     rope_add_part(&sql, rope, definition->name);
     rope_add_made(&sql, " AS ");
-    rope_add_part(&sql, rope, definition->body);
+    // table_calls.c may have changed the text before SQLite took it.
+    if (r == 0 && strcmp(sqlite3_sql(rows), body.sql.text) != 0)
+        rope_add_made(&sql, sqlite3_sql(rows));
+    else
+        rope_add_part(&sql, rope, definition->body);
     if (has_union(definition->body))
         engine_mixed_note(engine);
     if (r == 0)

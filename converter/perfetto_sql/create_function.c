@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "converter/functions/functions.h"
 #include "converter/perfetto_sql/create.h"
 #include "converter/perfetto_sql/token.h"
@@ -163,12 +164,41 @@ static int table_function_create(struct sql_engine *engine, const struct sql_rop
         r = returned_check(engine, rope, definition, statement);
     if (r == 0)
         r = name_free(engine, definition, name);
-    return r == 0 ? table_function_make(engine, definition, name, body.sql.text, place) : r;
+    return r == 0 ? table_function_make(engine, definition, name, sqlite3_sql(statement), place)
+                  : r;
+}
+
+static int delegate_table_create(struct sql_engine *engine, const struct sql_definition *definition,
+                                 const char *name, const struct sql_rope *sql)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    int r = engine_prepare(engine, sql, &statement);
+    if (r == 0)
+        r = name_free(engine, definition, name);
+    return r == 0 ? table_function_make(engine, definition, name, sql->sql.text, engine->here) : r;
+}
+
+// Fails if there is no function of the name. How many arguments a function takes is not looked at:
+// the definition takes any number.
+static int delegate_check(struct sql_engine *engine, const struct sql_rope *rope,
+                          const struct sql_definition *definition)
+{
+    CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf("SELECT %.*s(NULL)", PART(definition->delegate));
+    int code = sql ? sqlite3_prepare_v2(engine->handle, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    if (code == SQLITE_NOMEM)
+        return -ENOMEM;
+    if (code == SQLITE_OK || !str_starts_with(sqlite3_errmsg(engine->handle), "no such function"))
+        return 0;
+    return engine_fail(engine, -EINVAL, rope, definition->delegate.text,
+                       "function %.*s: there is no function %.*s", PART(definition->name),
+                       PART(definition->delegate));
 }
 
 // SELECT g(?1, ?2), or SELECT * FROM g(?1, ?2). For any number of arguments the end is missing.
-static int delegate_create(struct sql_engine *engine, const struct sql_definition *definition,
-                           const char *name)
+static int delegate_create(struct sql_engine *engine, const struct sql_rope *rope,
+                           const struct sql_definition *definition, const char *name)
 {
     CLEANUP(rope_done) struct sql_rope sql = {0};
     bool is_variadic = definition_is_variadic(definition);
@@ -181,11 +211,11 @@ static int delegate_create(struct sql_engine *engine, const struct sql_definitio
         strbuf_add_char(&sql.sql, ')');
     if (sql.sql.failed)
         return -ENOMEM;
-    if (is_table(definition)) {
-        int r = name_free(engine, definition, name);
-        return r == 0 ? table_function_make(engine, definition, name, sql.sql.text, engine->here)
-                      : r;
-    }
+    if (is_table(definition))
+        return delegate_table_create(engine, definition, name, &sql);
+    int r = is_variadic ? delegate_check(engine, rope, definition) : 0;
+    if (r < 0)
+        return r;
     int code = scalar_add(engine, definition, &sql, &scalar);
     return code == SQLITE_OK ? scalar_prepare(engine, scalar) : code_fail(engine, definition, code);
 }
@@ -224,7 +254,7 @@ int function_create(struct sql_engine *engine, const struct sql_rope *rope,
     if (r < 0)
         return r;
     if (!sql_part_is_empty(definition->delegate))
-        return delegate_create(engine, definition, name);
+        return delegate_create(engine, rope, definition, name);
     if (is_table(definition))
         return table_function_create(engine, rope, definition, name);
     rope_add_part(&body, rope, definition->body);

@@ -294,7 +294,8 @@ static int include_checked(struct sql_engine *engine, const struct sql_rope *rop
 
 int sql_engine_include(struct sql_engine *engine, const char *pattern)
 {
-    return include_checked(engine, NULL, pattern, strlen(pattern));
+    int r = prelude_run(engine); // which may be what the pattern means
+    return r < 0 ? r : include_checked(engine, NULL, pattern, strlen(pattern));
 }
 
 static int macro_fail(struct sql_engine *engine, int r, const struct sql_text *text, const char *at,

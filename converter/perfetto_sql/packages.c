@@ -15,6 +15,7 @@
 #include "common/file.h"
 #include "common/folder.h"
 #include "common/str.h"
+#include "converter/perfetto_sql/sql_definition.h"
 #include "converter/sql/sql.h"
 
 #define MODULE_BYTES_MAX (16 << 20)
@@ -152,15 +153,37 @@ static int folder_open(const char *path, struct err *err)
     return fd < 0 ? err_errno(err, -errno, "%s", path) : fd;
 }
 
-// The last name of a path, without slashes after it.
-static char *path_name(const char *path)
+// The last name of a path, without slashes after it; empty for "/".
+static struct sql_part last_name(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
+    while (n > 0 && path[n - 1] == '/')
         n--;
-    const char *slash = memrchr(path, '/', n);
-    return slash && slash + 1 < path + n ? strndup(slash + 1, (size_t)(path + n - slash - 1))
-                                         : strndup(path, n);
+    const char *slash = n ? memrchr(path, '/', n) : NULL, *name = slash ? slash + 1 : path;
+    return (struct sql_part){name, (size_t)(path + n - name)};
+}
+
+static bool is_dots(struct sql_part name)
+{
+    return name.size <= 2 && strspn(name.text, ".") >= name.size;
+}
+
+// The name of a folder. "." and ".." have the name that the folder has in its parent.
+static int folder_name(const char *path, char **ret, struct err *err)
+{
+    struct sql_part name = last_name(path);
+    bool has_name = !sql_part_is_empty(name) && !is_dots(name);
+    CLEANUP(freep) char *real = has_name ? NULL : realpath(path, NULL);
+    if (!has_name && !real)
+        return err_errno(err, -errno, "%s", path);
+    if (real)
+        name = last_name(real);
+    if (sql_part_is_empty(name)) {
+        err_set(err, -EINVAL, "%s: this folder has no name for a package", path);
+        return err_hint(err, -EINVAL, "DIR@NAME gives one");
+    }
+    *ret = strndup(name.text, name.size);
+    return *ret ? 0 : err_errno(err, -ENOMEM, "%s", path);
 }
 
 int packages_add(struct sql_packages *packages, const char *argument, bool overrides,
@@ -170,9 +193,12 @@ int packages_add(struct sql_packages *packages, const char *argument, bool overr
     if (at && (!at[1] || strchr(at, '/')))
         at = NULL;
     CLEANUP(freep) char *path = at ? strndup(argument, (size_t)(at - argument)) : strdup(argument);
-    CLEANUP(freep) char *name = at ? strdup(at + 1) : path ? path_name(path) : NULL;
-    if (!path || !name)
+    CLEANUP(freep) char *name = at ? strdup(at + 1) : NULL;
+    if (!path || (at && !name))
         return err_errno(err, -ENOMEM, "%s", argument);
+    int r = at ? 0 : folder_name(path, &name, err);
+    if (r < 0)
+        return r;
     bool is_there = package_has(packages, name);
     if (is_there && !overrides) {
         err_set(err, -EEXIST, "%s: there is a package %s already", path, name);
@@ -183,7 +209,7 @@ int packages_add(struct sql_packages *packages, const char *argument, bool overr
         return fd;
     package_remove(packages, name);
     struct folder folder = {packages, path, err, 0};
-    int r = folder_read(&folder, fd, name);
+    r = folder_read(&folder, fd, name);
     sort(packages);
     return r;
 }

@@ -129,8 +129,9 @@ static int statement_get(sqlite3 *handle, struct scalar *scalar, int argc, sqlit
         return SQLITE_OK;
     }
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v3(handle, scalar->sql.sql.text, -1, SQLITE_PREPARE_PERSISTENT,
-                                  &statement, NULL);
+    const char *sql =
+        scalar->statements.n ? sqlite3_sql(scalar->statements.items[0]) : scalar->sql.sql.text;
+    int code = sqlite3_prepare_v3(handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
     if (code == SQLITE_OK && statement)
         code = statement_keep(scalar, statement);
     *ret = statement;

@@ -14,6 +14,7 @@
 #include "converter/functions/functions.h"
 #include "converter/perfetto_sql/engine.h"
 #include "converter/perfetto_sql/packages.h"
+#include "converter/tables/statement.h"
 
 #define NAMES_TABLE "stored_module_table"
 
@@ -94,12 +95,16 @@ static int former_drop(sqlite3 *handle, struct err *err)
     return r == 0 ? run(handle, "DELETE FROM main.%w", NAMES_TABLE, err) : r;
 }
 
+// Public tables and views
+#define MADE                                                                                       \
+    "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view') "                         \
+    "AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT GLOB '_*' AND name NOT LIKE 'sqlite\\_%' "    \
+    "ESCAPE '\\'"
+
 static int made_store(sqlite3 *handle, struct err *err)
 {
     static const char made[] =
-        "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view') "
-        "AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT GLOB '_*' AND name NOT LIKE 'sqlite\\_%' "
-        "ESCAPE '\\' AND name NOT IN (SELECT name FROM main.sqlite_master) ORDER BY name";
+        MADE " AND name NOT IN (SELECT name FROM main.sqlite_master) ORDER BY name";
     CLEANUP(names_done) struct name_vec names = {0};
     int r = names_read(handle, made, &names, err);
     vec_foreach(&names, name) {
@@ -111,8 +116,38 @@ static int made_store(sqlite3 *handle, struct err *err)
     return r;
 }
 
+static bool pattern_matches(const char *pattern, const struct sql_package_module *module)
+{
+    return module_matches(module, pattern, strlen(pattern));
+}
+
+// Whether a pattern before the one with this index means a module of it.
+static bool was_included(const struct sql_packages *packages, const char *const *patterns,
+                         size_t index)
+{
+    vec_foreach(&packages->modules, module)
+        for (size_t i = 0; i < index; i++)
+            if (pattern_matches(patterns[index], module) && pattern_matches(patterns[i], module))
+                return true;
+    return false;
+}
+
+// Includes the modules of a pattern. *ret_makes: they made tables or views.
+static int pattern_include(sqlite3 *handle, struct sql_engine *engine, const char *pattern,
+                           bool *ret_makes, struct err *err)
+{
+    static const char count[] = "SELECT count(*) FROM (" MADE ")";
+    int failure = 0;
+    int64_t before = sql_number_or_failure(handle, count, 0, &failure);
+    int r = sql_engine_include(engine, pattern);
+    if (r < 0)
+        return err_set(err, r, "--include %s: %s", pattern, sql_engine_error(engine));
+    *ret_makes = sql_number_or_failure(handle, count, 0, &failure) > before;
+    return failure < 0 ? failed(handle, pattern, err) : 0;
+}
+
 int modules_store(struct sqlite3 *handle, struct sql_packages *packages,
-                  const char *const *patterns, size_t n, struct err *err)
+                  const char *const *patterns, size_t n, struct strbuf *ret_empty, struct err *err)
 {
     CLEANUP(engine_freep) struct sql_engine *engine = NULL;
     if (functions_register(handle) != SQLITE_OK || table_functions_register(handle) != SQLITE_OK ||
@@ -122,9 +157,10 @@ int modules_store(struct sqlite3 *handle, struct sql_packages *packages,
     if (r == 0)
         r = former_drop(handle, err);
     for (size_t i = 0; i < n && r == 0; i++) {
-        r = sql_engine_include(engine, patterns[i]);
-        if (r < 0)
-            err_set(err, r, "--include %s: %s", patterns[i], sql_engine_error(engine));
+        bool makes = false;
+        r = pattern_include(handle, engine, patterns[i], &makes, err);
+        if (r == 0 && !makes && !was_included(packages, patterns, i))
+            strbuf_addf(ret_empty, "%s%s", ret_empty->size ? ", " : "", patterns[i]);
     }
     if (r == 0)
         r = made_store(handle, err);

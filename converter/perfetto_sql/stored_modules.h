@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
+#include "common/str.h"
 
 struct sql_packages;
 struct sqlite3;
@@ -16,7 +17,7 @@ int modules_check(const struct sql_packages *packages, const char *const *patter
 
 // Includes the modules, and copies their public tables and views into tables of the database that
 // any SQLite reads. Tables of an earlier call are replaced; the other tables of the database stay.
-// The table `stored_module_table` has the names of the copies. Returns 0 or a negative errno with
-// text.
+// The table `stored_module_table` has the names of the copies. `ret_empty`: the patterns whose
+// modules have no table or view, with a comma between. Returns 0 or a negative errno with text.
 int modules_store(struct sqlite3 *handle, struct sql_packages *packages,
-                  const char *const *patterns, size_t n, struct err *err);
+                  const char *const *patterns, size_t n, struct strbuf *ret_empty, struct err *err);

@@ -40,6 +40,7 @@ struct wire_writer *packets_begin(struct packets *packets, int64_t ts)
         packets_flush(packets);
     size_t start = packets->size + HEAD_MAX;
     packets->body = wire_writer_over(packets->memory + start, BLOCK_SIZE - start);
+    packets->has_events |= ts != PACKETS_NO_TIME;
     if (ts != PACKETS_NO_TIME)
         wire_uint(&packets->body, PB_TracePacket_timestamp, (uint64_t)ts);
     wire_uint(&packets->body, PB_TracePacket_trusted_packet_sequence_id, SEQUENCE_ID);
@@ -97,6 +98,7 @@ void packets_put_whole(struct packets *packets, const void *bytes, size_t size)
 {
     uint8_t head[HEAD_MAX];
     size_t n = head_write(head, size);
+    packets->has_events = true;
     if (packets->size > FLUSH_SIZE || BLOCK_SIZE - packets->size < n + size)
         packets_flush(packets);
     if (BLOCK_SIZE < n + size) {

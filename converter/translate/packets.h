@@ -22,6 +22,7 @@ struct packets {
     struct wire_writer body; // the packet that is being written
     struct err *err;         // borrowed
     int failure;             // the first error, with text in *err; later calls do nothing
+    bool has_events;         // a packet with a time, or a whole one, was begun
 };
 
 // Returns 0 or a negative errno with text.

@@ -65,6 +65,8 @@ int translate(struct input *input, const struct translator *translator,
     if (r == 0)
         r = packets_flush(&translation.packets);
     packets_done(&translation.packets);
+    if (r == 0 && *translation.damage && !translation.packets.has_events)
+        r = err_set(err, -EBADMSG, "%s; nothing before it could be read", translation.damage);
     if (r == 0)
         r = input_replace(input, &spill, translator->type, err);
     if (r < 0) {

@@ -436,6 +436,12 @@ class ChromeJson(Case):
             self.assertIn(said, self.convert(self.write("t.json", text % (event % 1, event % 2)),
                                              code=1), text)
             self.assertEqual(self.query("SELECT ts FROM slice"), [(1000,), (2000,)])
+        for text in ('{"traceEvents":[', '[{"ph":"i","ts":5,"na', "PERFILE2" + 16 * "a"):
+            said = self.convert(self.write("t.json", text), code=1)
+            self.assertIn("nothing before it could be read", said)
+            done = lib.run(lib.MMSQL, "query", self.dir / "t.json", "SELECT count(*) FROM slice")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("nothing before it could be read", done.stderr)
         deep = '[%s,{"ph":"i","ts":5,"pid":1,"tid":1,"args":{"a":%s}}]' % (
             event % 1, "[" * 100000 + "]" * 100000)
         self.convert(self.write("t.json", deep))

@@ -408,6 +408,10 @@ class Scheduling(Case):
                                    "ORDER BY ts"),
                          [(50, 300, "one", "prog", 0), (400, 400, "two", "prog", 1),
                           (500, 200, "one", "prog", 0)])
+        self.assertEqual(self.rows("sched.with_context", "SELECT group_concat(name, ' ') FROM "
+                                   "pragma_table_info('sched_with_thread_process')"),
+                         [("id ts dur utid upid thread_name process_name cpu end_state "
+                           "priority",)])
 
     def test_times_of_slices(self):
         self.assertEqual(self.rows("slices.cpu_time",

@@ -105,7 +105,9 @@ class Language(test_query.Case):
                                "SELECT f($n + 1); SELECT f(1)", code=1))
 
     def test_table_functions_need_their_arguments(self):
-        self.assertIn("a function of 1 arguments", self.ask("SELECT * FROM ancestor_slice", code=1))
+        self.assertIn(
+            "ancestor_slice is a function of 1 argument: write FROM ancestor_slice(value)",
+            self.ask("SELECT * FROM ancestor_slice", code=1))
         self.assertIn("no query solution",
                       self.ask("SELECT * FROM ancestor_slice WHERE dur > 1", code=1))
 
@@ -227,6 +229,16 @@ class Packages(test_query.Case):
                      code=1).splitlines()[0],
             "mmsql: INCLUDE PERFETTO MODULE: there is no module mine.spans "
             "(did you mean other.spans? the table __intrinsic_stdlib_modules lists all)")
+
+    def test_a_package_has_the_name_of_its_folder(self):
+        for path, module in ((".", "mine.spans"), ("deep/..", "mine.spans"), ("deep", "deep.more"),
+                             (".//", "mine.spans"), (".@x", "x.deep.more")):
+            done = lib.run(lib.MMSQL, "query", "-q", "--csv", "--add-sql-package", path,
+                           test_query.TRACKS, f"INCLUDE PERFETTO MODULE {module}; SELECT 1 AS a",
+                           cwd=self.dir / "mine")
+            self.assertEqual((done.returncode, done.stdout), (0, "a\n1\n"), done.stderr)
+        self.assertIn("/: this folder has no name for a package (DIR@NAME gives one)",
+                      self.ask("SELECT 1", "--add-sql-package", "/", code=1))
 
     def test_modules_that_cannot_be_included(self):
         for module, why in (("mine.round.one", "mine.round.one is included by a module that it "
@@ -377,6 +389,15 @@ class Stored(test_query.Case):
                 "SELECT count(*) FROM sqlite_master WHERE name = 'thread_slice' "
                 "AND type = 'table'"), [(1,)])
         (self.dir / "stored.db").unlink()
+
+    def test_modules_without_tables(self):
+        for names, empty in (("prelude.*", "prelude.*"), ("slices.with_context", None),
+                             ("std.metasql.unparenthesize,slices.with_context,prelude.after_eof.*",
+                              "std.metasql.unparenthesize, prelude.after_eof.*")):
+            said = self.convert("--include", names)
+            self.assertEqual("nothing to store" in said, empty is not None, said)
+            self.assertIn(f"--include {empty}: nothing to store" if empty else "", said)
+            (self.dir / "stored.db").unlink()
 
     def test_tables_are_made_anew(self):
         self.convert("--include", "slices.with_context")

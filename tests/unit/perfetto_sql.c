@@ -264,6 +264,12 @@ static void tables_may_be_called(void **state)
        "CREATE PERFETTO TABLE t AS SELECT 1 AS a; CREATE PERFETTO TABLE u AS SELECT a + 1 AS a "
        "FROM T ( ); SELECT x.a, u.a, 't()' FROM t() AS x JOIN u() ON u.a > x.a",
        "1|2|t() ");
+    is(f,
+       "CREATE PERFETTO VIEW of_t AS SELECT a FROM t(); CREATE PERFETTO FUNCTION rows_of_t(n LONG) "
+       "RETURNS TABLE(a LONG) AS SELECT a + $n AS a FROM t(); CREATE PERFETTO FUNCTION t_times(n "
+       "LONG) RETURNS LONG AS SELECT iif($n = 0, 0, a + t_times($n - 1)) FROM t(); "
+       "SELECT v.a, r.a, t_times(3) FROM of_t v, rows_of_t(4) r",
+       "1|5|3 ");
     fails(f, "SELECT 1 FROM t(1)", "'t' is not a function");
     is(f, "SELECT b FROM t()",
        "no such column: b\n"

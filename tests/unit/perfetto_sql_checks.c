@@ -222,6 +222,10 @@ static void arguments_have_types(void **state)
     fails(f, "CREATE PERFETTO FUNCTION z(a ANY...) RETURNS LONG AS SELECT 1",
           "function z: only the last argument, and only with DELEGATES TO, takes any number of "
           "values");
+    fails(f, "CREATE PERFETTO FUNCTION z(a ANY...) RETURNS LONG DELEGATES TO nosuch",
+          "function z: there is no function nosuch");
+    fails(f, "CREATE PERFETTO FUNCTION z(a LONG) RETURNS TABLE(x LONG) DELEGATES TO nosuch",
+          "no such table: nosuch");
     fails(f, "CREATE PERFETTO FUNCTION z(a ANY..., b LONG) RETURNS LONG DELEGATES TO hash",
           "function z: only the last argument, and only with DELEGATES TO, takes any number of "
           "values");

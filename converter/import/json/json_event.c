@@ -62,8 +62,8 @@ static void bound_flow(struct json_event *event, int64_t slice, int64_t ts)
 {
     const union message_JsonEvent *fields = &event->fields;
     bool in = field_u64(&fields->flow_in), out = field_u64(&fields->flow_out);
-    uint64_t flow;
-    if (!flow_id(&fields->bind_id_text, &fields->bind_id_number, &flow))
+    struct json_flow flow = {.set = ARG_SET_NONE};
+    if (!flow_id(&fields->bind_id_text, &fields->bind_id_number, &flow.number))
         return;
     if (!in && !out)
         import_log(event->im, STAT_flow_without_direction, &event->ts, NULL, 0);
@@ -86,7 +86,7 @@ static void flow_event(struct json_event *event)
         import_log(im, STAT_flow_invalid_id, &event->ts, NULL, 0);
         return;
     }
-    uint64_t flow = json_flow_of(im, flows, id, event->category, event->name);
+    struct json_flow flow = json_flow_of(im, flows, id, event->category, event->name);
     if (event->phase == 'f' && !field_u64(&event->fields.binds_enclosing)) {
         json_flow_await(im, flows, flow, track);
         return;

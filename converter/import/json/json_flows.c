@@ -3,33 +3,42 @@
 // See json_flows.h. A flow is a chain of slices: memory holds the last slice of each.
 #include "converter/import/json/json_flows.h"
 
-uint64_t json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
-                      struct slice_name category, struct slice_name name)
+struct json_flow json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
+                              struct slice_name category, struct slice_name name)
 {
+    const struct arg args[] = {arg_name("name", name), arg_name("cat", category)};
+    const struct json_flow none = {0, ARG_SET_NONE};
     strbuf_clear(&flows->key);
     strbuf_add(&flows->key, &id, sizeof(id));
     strbuf_add(&flows->key, category.text ? category.text : "", category.size);
     strbuf_add_char(&flows->key, '\0');
     strbuf_add(&flows->key, name.text ? name.text : "", name.size);
     if (!import_strbuf_whole(im, &flows->key))
-        return 0;
+        return none;
     bool is_new;
     int64_t flow = import_set_add(im, &flows->ids, flows->key.text, flows->key.size, &is_new);
-    return flow < 0 ? 0 : (uint64_t)flow;
+    if (flow < 0)
+        return none;
+    if (is_new)
+        import_fail(im,
+                    json_flow_sets_push(&flows->sets, args_add(&im->args, args, ELEMENTS(args))));
+    bool is_whole = (uint64_t)flow < flows->sets.n;
+    return (struct json_flow){(uint64_t)flow, is_whole ? flows->sets.items[flow] : ARG_SET_NONE};
 }
 
-static void flow_write(struct import *im, uint64_t flow, int64_t from, int64_t to)
+static void flow_write(struct import *im, struct json_flow flow, int64_t from, int64_t to)
 {
     struct cell *row = database_row(im->db, TABLE_flow, NULL);
     cell_int(row, COL_flow_slice_out, from);
     cell_int(row, COL_flow_slice_in, to);
-    cell_int(row, COL_flow_trace_id, (int64_t)flow);
+    cell_int(row, COL_flow_trace_id, (int64_t)flow.number);
+    cell_arg_set(row, COL_flow_arg_set_id, flow.set);
 }
 
-void json_flow_through(struct import *im, struct json_flows *flows, uint64_t flow, int64_t slice,
-                       int64_t ts, enum json_flow_use use)
+void json_flow_through(struct import *im, struct json_flows *flows, struct json_flow flow,
+                       int64_t slice, int64_t ts, enum json_flow_use use)
 {
-    const uint64_t *index = map64_find(&flows->last, flow);
+    const uint64_t *index = map64_find(&flows->last, flow.number);
     struct json_flow_end to = {slice, ts};
     if (slice == SLICE_NONE) {
         stats_add(&im->stats, STAT_flow_no_enclosing_slice, 1);
@@ -37,7 +46,7 @@ void json_flow_through(struct import *im, struct json_flows *flows, uint64_t flo
         stats_add(&im->stats, STAT_flow_duplicate_id, 1);
     } else if (use == JSON_FLOW_BEGIN) {
         import_fail(im, json_flow_ends_push(&flows->ends, to));
-        import_map_set(im, &flows->last, flow, flows->ends.n - 1);
+        import_map_set(im, &flows->last, flow.number, flows->ends.n - 1);
     } else if (!index) {
         stats_add(
             &im->stats,
@@ -51,7 +60,8 @@ void json_flow_through(struct import *im, struct json_flows *flows, uint64_t flo
     }
 }
 
-void json_flow_await(struct import *im, struct json_flows *flows, uint64_t flow, uint32_t track)
+void json_flow_await(struct import *im, struct json_flows *flows, struct json_flow flow,
+                     uint32_t track)
 {
     struct json_flow_wait wait = {.flow = flow};
     bool is_new;
@@ -79,8 +89,8 @@ void json_flow_slice(struct import *im, struct json_flows *flows, uint32_t track
         next = following;
     }
     for (next = before; next; next = flows->waits.items[next - 1].next) {
-        uint64_t flow = flows->waits.items[next - 1].flow;
-        const uint64_t *index = map64_find(&flows->last, flow);
+        struct json_flow flow = flows->waits.items[next - 1].flow;
+        const uint64_t *index = map64_find(&flows->last, flow.number);
         if (index)
             flow_write(im, flow, flows->ends.items[*index].slice, slice);
         else
@@ -93,6 +103,7 @@ void json_flows_done(struct json_flows *flows)
     map64_done(&flows->last);
     json_flow_ends_done(&flows->ends);
     strset_done(&flows->ids);
+    json_flow_sets_done(&flows->sets);
     map64_done(&flows->waiting);
     json_flow_waits_done(&flows->waits);
     strbuf_done(&flows->key);

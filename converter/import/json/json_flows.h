@@ -11,37 +11,48 @@
 
 enum json_flow_use { JSON_FLOW_BEGIN, JSON_FLOW_STEP, JSON_FLOW_END };
 
+// A flow as its events name it.
+struct json_flow {
+    uint64_t number;
+    int64_t set; // its args; ARG_SET_NONE: none
+};
+
 struct json_flow_end {
     int64_t slice, ts;
 };
 VEC_DEFINE(json_flow_ends, struct json_flow_end);
 
 struct json_flow_wait {
-    uint64_t flow;
+    struct json_flow flow;
     uint64_t next; // index of the next of the track, + 1; 0: none
 };
 VEC_DEFINE(json_flow_waits, struct json_flow_wait);
+
+VEC_DEFINE(json_flow_sets, int64_t);
 
 // All zero is empty.
 struct json_flows {
     struct map64 last; // flow -> index in ends
     struct json_flow_ends ends;
     struct strset ids; // id, category and name of flows in the older format; the index is the flow
+    struct json_flow_sets sets;   // by that index: the args
     struct map64 waiting;         // track -> index in waits, + 1
     struct json_flow_waits waits; // flows that end in the next slice of their track
     struct strbuf key;
 };
 
-// The flow of an event in the older format, which is known by its id, category and name.
-uint64_t json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
-                      struct slice_name category, struct slice_name name);
+// The flow of an event in the older format, which is known by its id, category and name. These two
+// are its args.
+struct json_flow json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
+                              struct slice_name category, struct slice_name name);
 
 // The flow goes through a slice, which began at `ts`.
-void json_flow_through(struct import *im, struct json_flows *flows, uint64_t flow, int64_t slice,
-                       int64_t ts, enum json_flow_use use);
+void json_flow_through(struct import *im, struct json_flows *flows, struct json_flow flow,
+                       int64_t slice, int64_t ts, enum json_flow_use use);
 
 // The flow ends in the next slice of the track.
-void json_flow_await(struct import *im, struct json_flows *flows, uint64_t flow, uint32_t track);
+void json_flow_await(struct import *im, struct json_flows *flows, struct json_flow flow,
+                     uint32_t track);
 
 // Called with each new slice of a track.
 void json_flow_slice(struct import *im, struct json_flows *flows, uint32_t track, int64_t slice);

@@ -4,6 +4,8 @@ SELECT s.name, flat_key, key, display_value FROM args JOIN slice s USING (arg_se
 ORDER BY s.id, key;
 SELECT o.name AS slice_out, i.name AS slice_in FROM flow JOIN slice o ON o.id = slice_out
 JOIN slice i ON i.id = slice_in;
+SELECT f.id, flat_key, display_value FROM flow f LEFT JOIN args USING (arg_set_id)
+ORDER BY f.id, key;
 SELECT c.ts, c.value, t.name, t.type FROM counter c JOIN track t ON t.id = track_id;
 SELECT ts, dur, state FROM thread_state;
 SELECT ts, dur, ucpu FROM sched_slice;

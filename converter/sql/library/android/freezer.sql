@@ -61,7 +61,9 @@ CREATE PERFETTO TABLE android_freezer_events(
 WITH
   named AS MATERIALIZED (
     SELECT ts, name, name GLOB 'Freeze *' AS is_freeze, _extract_freezer_pid(name) AS pid
-    FROM slice WHERE name GLOB 'Freeze *:*' OR name GLOB 'Unfreeze *:*'
+    -- Comparisons are cheaper than patterns, and most names fail the first one.
+    FROM slice WHERE name BETWEEN 'Freeze ' AND 'Unfreeze!'
+      AND (name GLOB 'Freeze *:*' OR name GLOB 'Unfreeze *:*')
   ),
   event AS (
     SELECT ts, pid, is_freeze, _pid_to_upid(pid, ts) AS upid,

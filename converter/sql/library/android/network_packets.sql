@@ -46,8 +46,8 @@ CREATE PERFETTO VIEW android_network_packets(
     socket_tag_int LONG
 ) AS
 SELECT id, ts, dur, track_name, package_name, iface, direction, packet_count, packet_length,
-       packet_transport, packet_tcp_flags, socket_tag, socket_uid, local_port, remote_port,
-       packet_icmp_type, packet_icmp_code, packet_tcp_flags_int, socket_tag_int
+       packet_transport, packet_tcp_flags, packet_tcp_flags_int, socket_tag, socket_tag_int,
+       socket_uid, local_port, remote_port, packet_icmp_type, packet_icmp_code
 FROM main.android_network_packets;
 
 -- Numbers packets whose times touch or overlap: they are one group. The rows of the table with two

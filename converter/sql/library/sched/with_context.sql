@@ -29,6 +29,6 @@ CREATE PERFETTO VIEW sched_with_thread_process(
     -- The kernel's priority of the thread.
     priority LONG
 ) AS
-SELECT s.id, s.ts, s.dur, h.utid, h.thread_name, h.upid, h.process_name, s.cpu, s.end_state,
+SELECT s.id, s.ts, s.dur, h.utid, h.upid, h.thread_name, h.process_name, s.cpu, s.end_state,
        s.priority
 FROM sched s JOIN _thread_with_process h ON h.utid = s.utid;
