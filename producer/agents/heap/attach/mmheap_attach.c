@@ -38,6 +38,7 @@
 
 #define SEARCH_TIME    (2 * NSEC_PER_SEC)
 #define STOP_TIME      NSEC_PER_SEC
+#define STUCK_MAX      3 // times that a thread may not stop within STOP_TIME
 #define DETACH_TIME    (500 * NSEC_PER_MSEC)
 #define LEAVE_TIME     (50 * NSEC_PER_MSEC)
 #define CALL_TIME      (2 * NSEC_PER_SEC)
@@ -68,6 +69,8 @@ struct attach {
     struct err jailed; // why the filters are refused; empty: they are not
     nsec_t stopped;    // time at which the thread was stopped
     nsec_t longest;    // longest stop of a thread
+    int stuck_tid;     // did not stop, and is left out of the next look; 0: none
+    int n_stuck;
 };
 
 static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
@@ -251,16 +254,18 @@ static int work(struct attach *a, enum function function, struct err *err)
     return r;
 }
 
-// Stops one thread. Returns 1 if it is at a safe point, 0 if it runs on, or a negative errno.
-static int try_thread(struct attach *a, int tid, nsec_t deadline)
+// Stops one thread. Returns 1 if it is at a safe point, 0 if it runs on, or a negative errno. A
+// thread that did not stop in time extends *deadline by this time: other threads, and the same
+// thread a little later, may stop.
+static int try_thread(struct attach *a, int tid, nsec_t *deadline)
 {
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
-    if (!target_may_stop(&a->target, tid))
+    if (tid == a->stuck_tid || !target_may_stop(&a->target, tid))
         return 0;
     a->stopped = now;
     priority_raise(a->priority, tid);
-    bool is_late = deadline < now + STOP_TIME;
-    int r = tracee_stop(tid, is_late ? deadline : now + STOP_TIME, &a->tracee);
+    bool is_late = *deadline < now + STOP_TIME;
+    int r = tracee_stop(tid, is_late ? *deadline : now + STOP_TIME, &a->tracee);
     if (r == 0) {
         if (a->n_filters > 0)
             jail_judge(tid, &a->jailed);
@@ -273,6 +278,11 @@ static int try_thread(struct attach *a, int tid, nsec_t deadline)
         return 0; // the thread has just ended
     if (r == -ETIMEDOUT && is_late)
         return 0; // perhaps a busy machine: the thread did not have its time
+    if (r == -ETIMEDOUT && ++a->n_stuck < STUCK_MAX) {
+        a->stuck_tid = tid;
+        *deadline += nsec_now(CLOCK_MONOTONIC) - now;
+        return 0;
+    }
     return r == -ESRCH ? 0 : r;
 }
 
@@ -321,15 +331,17 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         DIR *dir CLEANUP(closedirp) = opendir(path);
         if (!dir)
             return err_set(err, -ESRCH, "it has ended");
-        int r = 0;
+        int r = 0, stuck_before = a->stuck_tid;
         a->n_filters = target_n_filters(&a->target);
         if (a->n_filters < 0)
             err_set(&a->jailed, -EPERM, "some of its threads are in a seccomp jail of their own");
         for (const struct dirent *entry; r == 0 && !a->jailed.text[0] && (entry = readdir(dir));) {
             int tid = atoi(entry->d_name);
             if (tid > 0 && nsec_now(CLOCK_MONOTONIC) < deadline)
-                r = try_thread(a, tid, deadline);
+                r = try_thread(a, tid, &deadline);
         }
+        if (a->stuck_tid == stuck_before)
+            a->stuck_tid = 0;
         if (r == 1 && a->was_starting) { // now the loader is through
             release(a);
             a->was_starting = false;
