@@ -4,6 +4,7 @@
 On a busy machine a program may be late by any time. So no test waits for a time in which a program
 will surely have done something: the test waits until the program has done it.
 """
+import contextlib
 import os
 import pathlib
 import re
@@ -26,7 +27,16 @@ def proc_text(pid, name):
 
 def texts_of_tasks(pid, name):
     """A file of each thread of a process; empty where the thread has ended."""
-    return [proc_text(pid, f"task/{tid}/{name}") for tid in os.listdir(f"/proc/{pid}/task")]
+    with contextlib.suppress(OSError):
+        return [proc_text(pid, f"task/{tid}/{name}") for tid in os.listdir(f"/proc/{pid}/task")]
+    return []
+
+
+def names_of_children(pid):
+    """The names of a process's children, and of their children."""
+    children = [child for text in texts_of_tasks(pid, "children") for child in text.split()]
+    return [name for child in children
+            for name in (proc_text(child, "comm").strip(), *names_of_children(child))]
 
 
 def _stat(pid):

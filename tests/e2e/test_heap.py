@@ -676,13 +676,34 @@ class Attach(Heap):
         states.wait_for_program(process.pid, "static")
         self.check_refused(process, "static")
 
+    def hold(self, pid):
+        """Returns a function that traces the process no longer."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+        if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
+            self.skipTest("ptrace is not allowed here")
+
+        def end():
+            self.assertEqual(libc.ptrace(PTRACE_INTERRUPT, pid, None, None), 0)
+            os.waitpid(pid, WALL)
+            self.assertEqual(libc.ptrace(PTRACE_DETACH, pid, None, None), 0)
+        return end
+
     def test_a_process_that_a_debugger_has_is_left_alone(self):
         process = self.start_sleep("300")
-        libc = ctypes.CDLL(None, use_errno=True)
-        PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
-        if libc.ptrace(PTRACE_SEIZE, process.pid, None, None) != 0:
-            self.skipTest("ptrace is not allowed here")
+        self.hold(process.pid)
         self.check_refused(process, "a debugger traces it")
+
+    def test_another_recorder_traces_the_process(self):
+        process = self.start_sleep("300")
+        end = self.hold(process.pid)
+        recorder = subprocess.Popen([MMTRACE, "heap", "-o", str(self.trace), "-d", "100",
+                                     "-p", str(process.pid)], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.kill)
+        wait_for(lambda: "mmheap-attach" in states.names_of_children(recorder.pid), "the helper")
+        end()
+        self.assertEqual(recorder.communicate(timeout=60)[1].count("a debugger traces it"), 0)
+        self.assertEqual(recorder.returncode, 0)
 
     def test_a_process_that_ended(self):
         process = self.start("true")

@@ -37,6 +37,7 @@
 #include "producer/heap/heap_owner.h"
 
 #define SEARCH_TIME    (2 * NSEC_PER_SEC)
+#define TRACED_TIME    (3 * NSEC_PER_SEC) // that another process may trace the target
 #define STOP_TIME      NSEC_PER_SEC
 #define STUCK_MAX      3 // times that a thread may not stop within STOP_TIME
 #define DETACH_TIME    (500 * NSEC_PER_MSEC)
@@ -440,10 +441,22 @@ static int open_as_owner(const char *path)
     return fd;
 }
 
+// Waits while a process is traced: another recorder does this for some milliseconds.
+static int check_untraced(int pid, struct err *err)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + TRACED_TIME;
+    int r;
+    while ((r = target_check(pid, err)) == -EALREADY && nsec_now(CLOCK_MONOTONIC) < deadline) {
+        *err = (struct err){0};
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return r;
+}
+
 static int prepare(struct attach *a, int pid, bool detach, struct err *err)
 {
     char path[64];
-    int r = target_check(pid, err);
+    int r = check_untraced(pid, err);
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "/proc/%d/mem", pid);

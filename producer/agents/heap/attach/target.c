@@ -59,10 +59,10 @@ static int check_state(int pid, struct err *err)
     char state = status_value(&status, "\nState:")[0];
     if (state == 'Z' || state == 'X')
         return err_set(err, -ESRCH, "it has ended");
+    if (atoi(status_value(&status, "\nTracerPid:")) != 0)
+        return err_set(err, -EALREADY, "a debugger traces it");
     if (state == 'T' || state == 't')
         return err_set(err, -EBUSY, "it is stopped");
-    if (atoi(status_value(&status, "\nTracerPid:")) != 0)
-        return err_set(err, -EPERM, "a debugger traces it");
     if (atoi(status_value(&status, "\nSeccomp:")) == SECCOMP_MODE_STRICT)
         return err_set(err, -EPERM, "it is in a strict seccomp jail");
     if (!strstr(status.text, "\nVmRSS:"))

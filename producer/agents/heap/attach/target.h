@@ -37,7 +37,7 @@ struct target {
 };
 
 // Returns 0 if a process in this state can be attached to, else a negative errno, with the reason
-// in `err`.
+// in `err`: -EALREADY if another process traces it.
 int target_check(int pid, struct err *err);
 
 // Reads the target. Call it after target_check() and after the process's memory was opened: then
