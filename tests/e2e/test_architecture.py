@@ -129,7 +129,7 @@ ALLOWED = {
     "converter/ground/spill.c": ("open unlink", "a file that keeps no name"),
     "converter/input/input.c": ("fopen open", COMMAND + ", read only; " + OWN_PROC),
     "converter/import/files/perf_map_lines.c": ("access", "a file of kernel symbols, read only"),
-    "converter/perfetto_sql/packages.c": ("fstatat open openat", COMMAND + ", read only"),
+    "converter/perfetto_sql/packages.c": ("fstatat open openat realpath", COMMAND + ", read only"),
     "converter/tables/bulk.c": ("open", WORK),
     "converter/tables/database.c": ("open rename stat unlink", WORK),
     "converter/tables/defend.c": ("open stat", "what SQLite opens: no link and no FIFO"),
