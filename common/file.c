@@ -76,19 +76,6 @@ int fd_copy(int from, int to, bool *ret_write)
     }
 }
 
-int folder_make(const char *path, mode_t mode)
-{
-    CLEANUP(freep) char *copy = strdup(path);
-    if (!copy)
-        return -ENOMEM;
-    for (char *p = copy + 1; *copy && (p = strchr(p, '/')); p++) {
-        *p = '\0';
-        mkdir(copy, 0755);
-        *p = '/';
-    }
-    return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 // Opens the components of `path` one by one. No component may be a link.
 static int open_by_steps(int root_fd, const char *path, int flags)
 {
@@ -326,4 +313,42 @@ int path_walk_error(const char *path, const struct path_end *end, struct err *er
             is_path ? "" : "the folder ", is_path ? "" : end->part, is_path ? "" : " ",
             (unsigned)end->owner);
     return err_hint(err, -EPERM, "name the file itself, or remove the link");
+}
+
+// -- folders --
+
+// Makes the folder `path`, which is `whole` or above it. The walk holds the folder above. Why a
+// folder above `whole` cannot be made is said by the next walk: the automounter may make it.
+static int one_folder_make(const char *path, mode_t mode, const char *whole, struct err *err)
+{
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    int r = path_walk(path, true, NULL, &end);
+    if (end.part)
+        return path_walk_error(whole, &end, err);
+    bool is_whole = strlen(path) + strspn(whole + strlen(path), "/") == strlen(whole);
+    if (r == 0 && mkdirat(end.folder, end.name, mode) < 0 && errno != EEXIST && is_whole)
+        r = -errno;
+    return r < 0 ? err_errno(err, r, "%s", whole) : 0;
+}
+
+int folder_make(const char *path, mode_t mode, struct err *err)
+{
+    CLEANUP(freep) char *above = strdup(path);
+    if (!above)
+        return err_errno(err, -ENOMEM, "%s", path);
+    size_t n = strspn(path, "/");
+    for (;;) {
+        n += strcspn(path + n, "/");
+        size_t next = n + strspn(path + n, "/");
+        if (!path[next])
+            break;
+        above[n] = '\0';
+        int r = one_folder_make(above, 0755, path, err);
+        if (r < 0)
+            return r;
+        above[n] = '/';
+        n = next;
+    }
+    above[n] = '\0';
+    return one_folder_make(above, mode, path, err);
 }

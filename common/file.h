@@ -27,10 +27,6 @@ int fd_write_all(int fd, const void *bytes, size_t size);
 // failure, *ret_write is true if the write failed, false if the read failed.
 int fd_copy(int from, int to, bool *ret_write);
 
-// Makes the folder `path` with `mode`, and missing folders above it with mode 0755. Returns 0 or a
-// negative errno.
-int folder_make(const char *path, mode_t mode);
-
 // Opens `path` relative to the folder `root_fd`. Links and ".." in `path` cannot lead out of the
 // folder. If openat2(2) is missing (before Linux 5.6) or a filter refuses the call, a path with
 // links is not opened. Returns the descriptor, or a negative errno.
@@ -83,6 +79,10 @@ bool path_end_is_strangers(const struct path_end *end, const struct stat *st);
 
 // Sets the text for a link that path_walk() refused. Returns -EPERM.
 int path_walk_error(const char *path, const struct path_end *end, struct err *err);
+
+// Makes the folder `path` with `mode`, and missing folders above it with mode 0755. Goes through no
+// link that path_walk() refuses. Returns 0, or a negative errno with text.
+int folder_make(const char *path, mode_t mode, struct err *err);
 
 static inline void path_end_done(struct path_end *end)
 {

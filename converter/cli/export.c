@@ -219,9 +219,7 @@ static bool sandbox_enter(const struct options *options, struct trace_cache *cac
     const char *output = options->output;
     struct err err = {0};
     if (options->folder) {
-        int r = folder_make(options->folder, 0755);
-        if (r < 0) {
-            err_errno(&err, r, "%s", options->folder);
+        if (folder_make(options->folder, 0755, &err) < 0) {
             err_print(&err, "mmsql");
             return false;
         }

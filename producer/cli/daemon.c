@@ -86,13 +86,12 @@ static void write_log(void *userdata, enum log_level level, const char *line)
 static int make_folder(const char *path, mode_t mode, struct err *err)
 {
     struct stat st;
-    int r = folder_make(path, mode);
-    CLEANUP(close_fdp)
-    int fd = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (r == 0 && (fd < 0 || fstat(fd, &st) < 0))
-        r = -errno;
+    int r = folder_make(path, mode, err);
     if (r < 0)
-        return err_errno(err, r, "%s", path);
+        return r;
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "%s", path);
     if (st.st_uid == 0 && geteuid() != 0)
         return 0;
     if (st.st_uid != geteuid()) {

@@ -228,9 +228,14 @@ class Outputs(unittest.TestCase):
                      lib.run(lib.MMSQL, "export", mine[0], "trace", "--folder",
                              self.theirs / "dir")):
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"the folder {self.theirs}/dir is a link of user {strangers.UID}",
-                          done.stderr)
+            self.assertRegex(done.stderr,
+                             f"{self.theirs}/dir:? is a link of user {strangers.UID}")
         self.assertEqual([path.read_bytes() for path in mine], before)
+        done = lib.run(lib.MMSQL, "export", mine[0], "trace", "--folder",
+                       self.theirs / "dir" / "new" / "below")
+        self.assertIn(f"the folder {self.theirs}/dir is a link of user {strangers.UID}",
+                      done.stderr)
+        self.assertEqual((done.returncode, list(roots.glob("new"))), (1, []))
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ static void test_bounds_of_snapshots(void **state)
     put(f->configs, "one.cfg",
         CONFIG " trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 1000 "
                "triggers { name: 'often' } triggers { name: 'rare' } }");
-    assert_int_equal(folder_make(f->output, 0700), 0);
+    assert_int_equal(folder_make(f->output, 0700, NULL), 0);
     put(f->output, "one-rare-20010909T020320Z.pftrace", "rare");
     for (int i = 10; i < 30; i++) {
         char name[64];

@@ -74,7 +74,7 @@ static void tracefs_needs_instances_and_events(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     assert_true(look(doctor_tracefs, root).is_lack);
     snprintf(path, sizeof(path), "%s/events/vmscan", root);
-    assert_int_equal(folder_make(path, 0700), 0);
+    assert_int_equal(folder_make(path, 0700, NULL), 0);
     assert_false(look(doctor_tracefs, root).is_lack);
 }
 

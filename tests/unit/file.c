@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "tests/unit/temp_folder.h"
 #include "tests/unit/unit.h"
 
 static void all_is_read_up_to_the_limit(void **state)
@@ -51,8 +52,8 @@ static void folders_are_made_with_those_above(void **state)
     struct stat status;
     assert_non_null(mkdtemp(top));
     snprintf(path, sizeof(path), "%s/a/b", top);
-    assert_int_equal(folder_make(path, 0700), 0);
-    assert_int_equal(folder_make(path, 0755), 0); // it stays as it is
+    assert_int_equal(folder_make(path, 0700, NULL), 0);
+    assert_int_equal(folder_make(path, 0755, NULL), 0); // it stays as it is
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0700);
     snprintf(below, sizeof(below), "%s/file", path);
@@ -60,14 +61,44 @@ static void folders_are_made_with_those_above(void **state)
     assert_non_null(file);
     fclose(file);
     strcat(below, "/c");
-    assert_int_equal(folder_make(below, 0700), -ENOTDIR);
-    assert_int_equal(folder_make("", 0700), -ENOENT);
+    assert_int_equal(folder_make(below, 0700, NULL), -ENOTDIR);
+    assert_int_equal(folder_make("", 0700, NULL), -ENOENT);
     *strrchr(below, '/') = '\0';
     unlink(below);
     rmdir(path);
     *strrchr(path, '/') = '\0';
     rmdir(path);
     assert_int_equal(rmdir(top), 0);
+}
+
+static void no_folder_is_made_through_a_link_of_another_user(void **state)
+{
+    (void)state;
+    char top[] = "/tmp/mmtrace-unit-XXXXXX", path[64], link[64], own[64];
+    struct stat status;
+    struct err err = {0};
+    if (geteuid() != 0)
+        skip(); // cannot give the link to another user
+    assert_non_null(mkdtemp(top));
+    snprintf(path, sizeof(path), "%s/link/a/b/", top);
+    snprintf(link, sizeof(link), "%s/link", top);
+    snprintf(own, sizeof(own), "%s/own", top);
+    assert_int_equal(mkdir(own, 0700), 0);
+    assert_int_equal(symlink("own", link), 0);
+    assert_int_equal(lchown(link, 4711, 4711), 0);
+    assert_int_equal(folder_make(path, 0755, &err), -EPERM);
+    assert_non_null(strstr(err.text, "/link is a link of user 4711"));
+    assert_int_equal(folder_make(link, 0755, &err), -EPERM);
+    assert_int_equal(rmdir(own), 0); // nothing is in it
+    assert_int_equal(mkdir(own, 0700), 0);
+    assert_int_equal(lchown(link, 0, 0), 0);
+    assert_int_equal(folder_make(path, 0700, &err), 0);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    snprintf(path, sizeof(path), "%s/link/a", top);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0755);
+    temp_folder_remove(top);
 }
 
 // The contents of the file that open_in_root() opens for `path`, or the error.
@@ -269,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_read_up_to_the_limit),
         cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(no_folder_is_made_through_a_link_of_another_user),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(paths_through_a_descriptor_are_shown_by_name),
         cmocka_unit_test(walks_refuse_links_of_others),

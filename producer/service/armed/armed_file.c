@@ -34,12 +34,6 @@
 #define NAMES_MAX   1000               // per second
 #define TIME_FORM   "ddddddddTddddddZ" // d: a digit
 
-static int make_folder(const char *path, struct err *err)
-{
-    int r = folder_make(path, FOLDER_MODE);
-    return r < 0 ? err_errno(err, r, "%s", path) : 0;
-}
-
 // Returns name number `n` for the time `when` (owned by the caller), or NULL.
 static char *name_of(const struct armed_folder *folder, time_t when, unsigned n)
 {
@@ -114,7 +108,7 @@ int armed_file_open(const struct armed_folder *folder, time_t now, struct armed_
                     struct err *err)
 {
     struct armed_file file = ARMED_FILE_NONE;
-    int r = make_folder(folder->path, err);
+    int r = folder_make(folder->path, FOLDER_MODE, err);
     if (r < 0)
         return r;
     file.fd = open(folder->path, O_RDWR | O_TMPFILE | O_CLOEXEC, FILE_MODE);
@@ -137,7 +131,7 @@ int armed_file_publish(struct armed_file *file, const struct armed_folder *folde
 {
     if (file->path)
         return 0;
-    int r = make_folder(folder->path, err);
+    int r = folder_make(folder->path, FOLDER_MODE, err);
     if (r == 0)
         r = take_name(folder, when, link_part, file->fd, &file->path, err);
     file->is_part = r == 0;
