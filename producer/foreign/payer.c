@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "producer/foreign/subuids.h"
 
 #define STATUS_MAX 8192
-#define SUBUID_MAX 65536 // bytes of /etc/subuid that are read
-#define DEPTH_MAX  33    // the kernel nests at most 32 levels
+#define DEPTH_MAX  33 // the kernel nests at most 32 levels
 
 static bool is_same(int fd, const struct stat *st)
 {
@@ -111,33 +111,13 @@ bool foreign_has_own_mounts(const char *proc, int32_t pid)
     return users >= 0 && owner_of(users, 0) != 0;
 }
 
-// Takes the number after the next colon.
-static bool take_number(struct span *line, uint64_t *ret)
-{
-    struct span name;
-    if (!span_take_key(line, &name))
-        return false;
-    struct span number = *line;
-    return span_take_u64(&number, ret);
-}
-
-uid_t foreign_first_subuid(struct span table, uid_t uid)
-{
-    struct span line;
-    while (span_take_line(&table, &line)) {
-        uint64_t first, n;
-        if (take_number(&line, &first) && take_number(&line, &n) && first > 0 && uid >= first &&
-            uid - first < n)
-            return (uid_t)first;
-    }
-    return uid;
-}
-
 static uid_t together(uid_t uid)
 {
-    char table[SUBUID_MAX];
-    ssize_t n = uid == 0 ? 0 : text_file_read_once(table, sizeof(table), "", "/etc/subuid");
-    return n > 0 ? foreign_first_subuid(span_whole_lines(span_over(table, (size_t)n)), uid) : uid;
+    static struct subuids known; // in the thread of the loop alone
+    if (uid == 0)
+        return uid;
+    subuids_follow(&known, "/etc/subuid");
+    return subuids_number(&known, uid);
 }
 
 // Returns the user who made the namespace of the process; `uid` if the process is gone.

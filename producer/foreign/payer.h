@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include "producer/ground/ids.h"
-#include "producer/ground/proc_text.h"
 
 // Returns a number for the user behind process `pid`: 0 for root, the real uid for others. For a
 // process in a user namespace, this is the user who made the outermost of its namespaces, because
@@ -20,9 +19,6 @@ uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid);
 // and another process may have its pid: this process does not pay. A client who is not trusted
 // never counts as a trusted user: not as root, and not as the user of this process.
 uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid);
-
-// Returns the first uid of the range with `uid` in `table`, the text of /etc/subuid; or `uid`.
-uid_t foreign_first_subuid(struct span table, uid_t uid);
 
 // Gets the user and group with which the process opens files. Returns 0 or -ESRCH. Never blocks.
 // (The owner of /proc/PID is no substitute: it is root for each process that forbids tracing.)
