@@ -24,8 +24,8 @@ struct log {
 __attribute__((format(printf, 3, 4))) void log_line(const struct log *log, enum log_level level,
                                                     const char *format, ...);
 
-// Writes a text of several lines, for example a config error with an excerpt. Use it only where all
-// newlines are the program's own.
+// Writes a text of several lines, for example a config error with an excerpt. Use log_lines() only
+// where all newlines are the program's own.
 __attribute__((format(printf, 3, 4))) void log_lines(const struct log *log, enum log_level level,
                                                      const char *format, ...);
 

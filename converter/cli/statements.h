@@ -10,8 +10,9 @@
 struct sql_engine;
 
 // Runs the statements of `sql`, prints their rows, and finishes `sets`. Returns an exit code; an
-// error is printed to stderr. `name` is for errors: the file that the SQL is from, or "". `timing`:
-// prints the duration of each statement to stderr, or after the rows if the form has begin().
+// error is printed to stderr. `name` is for errors: the file that the SQL is from, or "". With
+// `timing`, prints the duration of each statement: to stderr, or after the rows if `sets->form` has
+// begin().
 int statements_run(struct sql_engine *engine, const char *name, const char *sql,
                    struct result_sets *sets, bool timing);
 

@@ -295,8 +295,8 @@ static int own_file_open(int entry, const char *name, struct stat *ret)
     return close_fd(fd);
 }
 
-// Reads the note and compares it with the key and the database. *ret: after the key and the size;
-// it has the messages. False: the entry is not the answer.
+// Reads the note and compares the note with the key and the database. *ret is the place in the note
+// after the key and the size, where the messages begin. False: the entry is not the answer.
 static bool note_read(int entry, const struct cached_trace *trace, struct strbuf *note,
                       const char **ret)
 {

@@ -122,18 +122,19 @@ int columns_register(struct sql_engine *engine);
 //
 // Makes the rope, which is SQL with its arguments as $name, a function; takes the rope over. With
 // `delegates` the arguments are ?1 to ?n; any number of them without a closing parenthesis.
-// SQLite's code, or SQLITE_CONSTRAINT: there is such a function.
+// Returns SQLite's code, or SQLITE_CONSTRAINT if there is a function of this name already.
 int scalar_add(struct sql_engine *engine, const struct sql_definition *definition,
                struct sql_rope *sql, struct scalar **ret);
 // Prepares the function's SQL. 0 or a negative errno.
 int scalar_prepare(struct sql_engine *engine, struct scalar *scalar);
-// Has the results of a function kept. False: there is no such function of one number.
+// From now on, keeps the results of a function. False: no function of this name takes one number.
 bool scalar_memoize(struct sql_engine *engine, const char *name);
 void scalars_free(struct sql_engine *engine);
 
 // legacy.c: the functions CREATE_FUNCTION, CREATE_VIEW_FUNCTION, EXPERIMENTAL_MEMOIZE and IMPORT.
 int legacy_register(struct sql_engine *engine);
-// Runs a statement that is one such call. 1: it was one; 0: it is another statement.
+// Runs a statement that calls one of these functions and does nothing else. Returns 1, or 0 for any
+// other statement.
 int legacy_statement(struct sql_engine *engine, const char *sql, size_t size);
 
 // library_tables.c: __intrinsic_stdlib_modules and its companions.
@@ -169,10 +170,11 @@ int row_numbers_replace(struct sql_rope *rope);
 int newer_sql_replace(struct sql_rope *rope, int version);
 
 // table_calls.c: writes the rope anew with tables instead of calls of tables, if SQLite's message
-// says that one cannot be called. 1: it did; 0: the message says something else; -1: out of memory.
+// says that a table cannot be called. Returns 1 after that, 0 if the message says something else,
+// or -1 if memory ran out.
 int table_calls_replace(const struct sql_rope *rope, const char *message, struct sql_rope *ret);
 
 // hash_grouping.c: prepares a SELECT with GROUP BY anew if a hash table groups its rows faster.
-// *statement is the plain one, which is replaced. False: it stays.
+// *statement is the plain statement. False: *statement stays and is not replaced.
 bool hash_grouping_prepare(struct sqlite3 *handle, const struct sql_rope *rope,
                            struct sqlite3_stmt **statement);

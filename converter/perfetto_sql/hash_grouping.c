@@ -103,7 +103,7 @@ static enum clause clause_of(const struct grouping *grouping, size_t i)
     return PREFIX;
 }
 
-// False: not one SELECT with GROUP BY.
+// Finds the clauses. False: the statement is not one SELECT with GROUP BY.
 static bool clauses_find(struct grouping *grouping)
 {
     static const char *const others[] = {"UNION", "INTERSECT", "EXCEPT", "WINDOW", "VALUES", ";"};
@@ -331,8 +331,8 @@ static size_t number_of(struct sql_token token)
     return n;
 }
 
-// A key is a number of a result, a column, the alias of a result, or an expression. False: not
-// understood.
+// A key is a number of a result, a column, the alias of a result, or an expression. False: the key
+// is none of these.
 static bool key_resolve(const struct grouping *grouping, struct part *key)
 {
     struct sql_token token = token_at(grouping, key->begin);
@@ -464,7 +464,7 @@ static bool is_alias(const struct grouping *grouping, struct sql_token token)
     return false;
 }
 
-// Writes the name or the call at *at, and moves *at to its end. False: not understood.
+// Writes the name or the call at *at, and moves *at to its end. False: another kind of expression.
 static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool takes_aliases,
                        struct strbuf *out)
 {
@@ -497,7 +497,8 @@ static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool t
     return true;
 }
 
-// Writes an expression that is computed from keys and aggregates. False: not understood.
+// Writes an expression that is computed from keys and aggregates. False: a part of the expression
+// is of another kind.
 static bool expression_write(struct grouping *grouping, struct part part, bool takes_aliases,
                              struct strbuf *out)
 {

@@ -23,12 +23,14 @@
 
 // Limits; 0: no limit. Each limit has an error text with its name.
 struct service_limits {
-    uint32_t max_sessions;         // all sessions; default 15, and as many snapshots
-    uint32_t max_sessions_per_uid; // of a user other than root; default 5
-    uint64_t
-        max_buffer_bytes; // all buffers of all sessions; default a quarter of the machine's memory
-    uint64_t max_buffer_bytes_per_uid; // of a user other than root; default 128 MiB;
-                                       // guardrail_overrides raises the limit
+    // Of all users; default 15. The snapshots have a limit of the same number.
+    uint32_t max_sessions;
+    // Of each user other than root; default 5. The same for snapshots.
+    uint32_t max_sessions_per_uid;
+    // All buffers of all sessions; default: a quarter of the machine's memory.
+    uint64_t max_buffer_bytes;
+    // Of each user other than root; default 128 MiB. guardrail_overrides raises the limit.
+    uint64_t max_buffer_bytes_per_uid;
 };
 
 struct service_limits service_default_limits(void);
@@ -55,7 +57,7 @@ struct service_consumer {
     uint64_t payer; // whose limits count (payer.h)
     pid_t pid;
     const char *name;           // for messages: "perfetto[123]", "armed/mm_events.cfg"; borrowed
-    struct requester requester; // limits what the recording may show; all zero: everything
+    struct requester requester; // limits what the recording may show; all zero: no limit
     // May be called inside any service_*() call for the session. The session exists during the
     // call.
     void (*notify)(void *userdata, uint64_t session_id, enum service_event event, int result,
@@ -106,8 +108,8 @@ int service_disable(struct service *service, uint64_t session_id, struct err *er
 // Stops all sessions. Afterwards service_enable() fails with -ESHUTDOWN. Returns the number of
 // sessions that are still writing, without sessions that wait for room.
 size_t service_disable_all(struct service *service);
-// Returns the number of ended sessions that their consumers have not read and not freed, after
-// service_disable_all(). A consumer without any action for `patience` does not count.
+// For use after service_disable_all(). Returns the number of ended sessions that their consumers
+// have neither read nor freed. A consumer without any action for `patience` does not count.
 size_t service_count_unread(const struct service *service, nsec_t patience);
 // Removes a session without notice. Its recorded data for a regular file are still written.
 int service_destroy(struct service *service, uint64_t session_id);
@@ -116,7 +118,7 @@ void service_give_up(struct service *service, uint64_t session_id);
 // Frees the name of a stopped session that waits for room, so that the name does not block the next
 // session.
 void service_free_name(struct service *service, uint64_t session_id);
-// Writes all data of an ended session without a file into `fd` (owned, also on failure).
+// For an ended session that has no file: writes all its data into `fd` (owned, also on failure).
 // SERVICE_EVENT_ENDED follows once more.
 int service_write_late(struct service *service, uint64_t session_id, int fd, struct err *err);
 // Returns the approximate number of recorded bytes that are not written.
@@ -160,15 +162,16 @@ struct service_clone_request {
 };
 
 struct service_clone_result {
-    uint64_t session_id; // a finished session of `consumer` with a copy of the buffers, which the
-                         // caller reads and destroys
+    uint64_t session_id; // a finished session of `consumer` with a copy of the buffers; the caller
+                         // reads and destroys this session
     int64_t uuid_msb, uuid_lsb;
     // The data go into output_fd slice by slice, and must not be read. SERVICE_EVENT_ENDED follows
     // at the end.
     bool into_file;
 };
 
-// Copies the present content of a session's buffers (after a flush) into a new, finished session.
+// Copies the present content of a session's buffers into a new, finished session. The caller
+// flushes the session before.
 // The original continues; transfer_on_clone and clear_before_clone of the config apply. Returns 0
 // or a negative errno: -ENOENT if the session does not exist.
 int service_clone(struct service *service, const struct service_consumer *consumer,
@@ -176,9 +179,9 @@ int service_clone(struct service *service, const struct service_consumer *consum
                   struct err *err);
 
 // The effect of a trigger. `sessions` counts live sessions with a trigger of this name for this
-// producer. `acted` counts sessions that it started, stopped or snapshot. `held_back` counts
-// sessions where max_per_24_h, skip_probability or the user's limit stopped the trigger. The other
-// sessions had been triggered before.
+// producer. `acted` counts sessions that the trigger started or stopped, or that gave a snapshot.
+// `held_back` counts sessions where max_per_24_h, skip_probability or the user's limit stopped the
+// trigger. The other sessions had been triggered before.
 struct service_trigger_result {
     uint32_t sessions, acted, held_back;
 };
@@ -189,10 +192,10 @@ bool service_trusts(uid_t uid);
 // Returns whether all triggers of the session came from users who are not trusted.
 bool service_session_is_strangers(const struct service *service, uint64_t session_id);
 
-// Fires a trigger. Users who are not trusted have a limited number of triggers per minute, each and
-// together; further triggers are held back in all sessions. `payer` (payer.h) is whose limit
-// counts. A config's max_per_24_h counts trusted users separately, so that other users cannot use
-// up their triggers.
+// Fires a trigger. The number of triggers per minute is limited for each user who is not trusted,
+// and for all of them together. Further triggers are held back in all sessions. The limit of
+// `payer` (payer.h) counts. A config's max_per_24_h counts trusted users separately, so that other
+// users cannot use up the triggers of trusted users.
 struct service_trigger_result service_activate_trigger(struct service *service, const char *name,
                                                        const char *producer_name,
                                                        uid_t producer_uid, uint64_t payer);

@@ -2,8 +2,11 @@
 //
 // GpuCounterEvent: values of counters that a driver describes. A description is either interned and
 // valid on its sequence, or part of an event and valid in the whole trace. Descriptions are read in
-// file order, values in order of time. A value describes the time before it and goes into the row
-// of the previous value, unless its description says otherwise.
+// file order, values in order of time.
+//
+// A value describes the time since the previous value of its counter. The row with the time of the
+// previous value gets the value. If the counter's description says "forwards looking", a value
+// describes the time after it, and the row has the value's own time.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -143,7 +146,7 @@ static void groups_read(struct import *im, struct groups *groups,
         }
 }
 
-// Writes the groups that a counter names; without any, group 0.
+// Writes the groups that a counter names, or group 0 if the counter names none.
 static void counter_groups(struct import *im, uint32_t track, const struct groups *groups,
                            const struct wire_field *spec)
 {

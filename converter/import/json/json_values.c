@@ -52,7 +52,7 @@ static void value_put(struct walk *walk, const struct json_token *value)
         walk->writer.failed = true; // a number with hundreds of digits
 }
 
-// False: too deep, or too many.
+// Enters the element or member that a value is. False: the nesting is too deep, or memory ran out.
 static bool value_enter(struct walk *walk, struct arg_place *ret)
 {
     struct container *in = &walk->open[walk->n_open - 1];
@@ -79,7 +79,7 @@ static void container_close(struct walk *walk)
         arg_leave(&walk->writer, last->place);
 }
 
-// False: stop reading.
+// Takes the next token of the value. False: the walk ends here.
 static bool token_take(struct walk *walk, const struct json_token *token)
 {
     struct container value = {.is_inner = walk->n_open > 0, .is_array = token->type == JSON_ARRAY};

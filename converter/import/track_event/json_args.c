@@ -59,7 +59,7 @@ static void container_close(struct walk *walk)
         arg_leave(walk->writer, last->place);
 }
 
-// False: too deep, or too many.
+// Enters the element or member that a value is. False: the nesting is too deep.
 static bool value_enter(struct walk *walk, bool is_null, struct arg_place *ret)
 {
     struct container *in = &walk->open[walk->n_open - 1];
@@ -89,7 +89,7 @@ static void atom_put(struct walk *walk, const char *type)
     }
 }
 
-// False: stop reading.
+// Takes the next row of the value. False: the walk ends here.
 static bool row_read(struct walk *walk)
 {
     const char *type = (const char *)sqlite3_column_text(walk->row, COLUMN_TYPE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only notes with an alignment of four bytes are read. All notes have it, except property notes,
-// which are not needed here.
+// note_find() reads only notes with an alignment of four bytes. Property notes alone have another
+// alignment, and nobody looks for property notes here.
 #include "producer/agents/heap/notes.h"
 
 #include <elf.h>
