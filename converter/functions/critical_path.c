@@ -2,7 +2,7 @@
 //
 // __intrinsic_wakeup_graph_agg collects nodes: a node is a run of a thread, [ts, ts + dur), with
 // the sleep before it, [ts - idle_dur, ts), and the node that woke the thread.
-// __intrinsic_critical_path_walk divides the time of each root, from the begin of its sleep to the
+// __intrinsic_critical_path_walk divides the time of each root, from the start of its sleep to the
 // end of its run, among the nodes that the root waited for. __intrinsic_critical_path_flat gives
 // the same parts in order of time and without gaps: time that belongs to no node belongs to the
 // root.

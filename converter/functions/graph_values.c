@@ -49,7 +49,7 @@ int graph_close(struct graph *graph, uint32_t **ret_order)
         free(order);
         return -ENOMEM;
     }
-    // first[i + 1] moves from the begin of node i's targets to their end.
+    // first[i + 1] moves from the start of node i's targets to their end.
     for (size_t i = 0; i < n_edges; i++)
         graph->first[graph->edges.items[i].source + 2]++;
     for (size_t i = 2; i < n + 2; i++)

@@ -293,7 +293,7 @@ static bool set_read(struct compiler *compiler, struct set *set)
         if (is_range && !set_end_read(compiler, set, &last, &is_class))
             return false;
         if (is_class || last < first)
-            return fail(compiler, "a range in a set ends before its begin");
+            return fail(compiler, "a range in a set ends before its start");
         if (!set_add(compiler, set, first, last))
             return false;
     }

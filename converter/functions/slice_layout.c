@@ -5,7 +5,7 @@
 //
 // The layout moves a slice of depth 0 together with all slices below: a box. The highest boxes are
 // placed first, and boxes of one height by time; each box takes the first lines that are free from
-// its begin to its end.
+// its start to its end.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -301,7 +301,7 @@ static bool piece_find(struct span_cursor *cursor, int *ret_alone)
         cursor->end = a->end < b->end ? a->end : b->end;
         return true;
     }
-    // One side begins first: it is alone up to the other side's begin, or to its own end.
+    // One side begins first: it is alone up to the other side's start, or to its own end.
     int side = order < 0 || (order == 0 && a->ts < b->ts) ? 0 : 1;
     const struct stream *alone = &cursor->streams[side], *other = &cursor->streams[!side];
     cursor->has[side] = true;

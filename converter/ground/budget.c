@@ -14,7 +14,7 @@
 //
 // The need of the end of a conversion is an estimate. If the estimate is too low and a file cannot
 // grow, the conversion of the trace begins again with half of the share (budget_narrow()). Any
-// limit that an empty database fits into thus leads to a database with the begin of the trace.
+// limit that an empty database fits into thus leads to a database with the start of the trace.
 #include "converter/ground/budget.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A track of a group is free when all slices begun on it have ended. A new cookie adopts the first
-// free track. The old cookie keeps the track until then, so an end finds its begin. Cookies are
+// free track. The old cookie keeps the track until then, so an end finds its start. Cookies are
 // found through a map and free tracks through a heap, because a trace can open any number. A slice
 // with a known end takes the first track whose last slice has ended. A tree over the tracks' ends,
 // in which each node is the minimum of its children, finds that track.

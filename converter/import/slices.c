@@ -86,7 +86,7 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
     arg_vec_done(&slice->args);
 }
 
-// Pops the slices that are over at `ts`. A slice includes its begin and excludes its end; instants
+// Pops the slices that are over at `ts`. A slice includes its start and excludes its end; instants
 // nest in each other. Returns the slice in which the new slice would begin but not end, or NULL.
 static const struct open_slice *stack_close(struct slices *slices, struct slice_stack *stack,
                                             int64_t ts, int64_t dur)

@@ -68,7 +68,7 @@ static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track
     slice_end(slices, &(struct slice_spec){.ts = ts, .track = track});
 }
 
-// The same as slice_end(); *ret_ts is the slice's begin.
+// The same as slice_end(); *ret_ts is the slice's start.
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
 // Adds the spec's args to the innermost open slice with its category and name, if any.
@@ -86,7 +86,7 @@ int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 // Reports the track's next slice to `begun`.
 void slice_await(struct slices *slices, uint32_t track);
 
-// The innermost slice on the track's stack, or SLICE_NONE. *ret_ts is its begin.
+// The innermost slice on the track's stack, or SLICE_NONE. *ret_ts is its start.
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts);
 
 // Writes the slices that are still open.

@@ -244,7 +244,7 @@
     S(traced_buf_data_loss_chunk_corrupted, true, "data_loss", "trace",                            \
       "Gaps because of chunks that a producer left damaged.")                                      \
     S(traced_buf_data_loss_orphan_continuation, true, "data_loss", "trace",                        \
-      "Gaps because the begin of a packet was lost.")                                              \
+      "Gaps because the start of a packet was lost.")                                              \
     S(traced_buf_data_loss_reassembly_gap, true, "data_loss", "trace",                             \
       "Gaps because a part in the middle of a packet was lost.")                                   \
     S(traced_buf_data_loss_reassembly_broken_chain, true, "data_loss", "trace",                    \

@@ -17,7 +17,7 @@ SELECT track_id AS id, uid, cluster, total_cpu_millis,
 FROM _android_cpu_per_uid t;
 
 -- CPU time that users took between two values of its counter (module android.cpu.cpu_per_uid).
---   id: Row of counter at the begin of the time.
+--   id: Row of counter at the start of the time.
 --   ts: When (ns).
 --   dur: How long until the next value (ns).
 --   track_id: Counter, see android_cpu_per_uid_track.

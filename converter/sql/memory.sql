@@ -107,10 +107,10 @@ FROM reclaim_episode e LEFT JOIN process p ON p.upid = e.upid
 GROUP BY e.kind, coalesce(e.upid, -1 - e.utid);
 
 -- Counters of /proc/vmstat as changes and rates, from one reading to the next.
---   ts: Begin of the span, a reading (ns).
+--   ts: Start of the span, a reading (ns).
 --   dur: Until the next reading (ns).
 --   name: Counter.
---   value: Value at the begin.
+--   value: Value at the start.
 --   change: By how much it changed; NULL if a counter that only grows went back.
 --   per_second: The change in a second.
 --   is_level: 1: a level that goes up and down (nr_*); 0: counts events since boot.
@@ -245,7 +245,7 @@ FROM numbered GROUP BY pinlist_id, file_id, run;
 --   file_id: File, see page_residency_file.
 --   path: File.
 --   sample_id: Sample.
---   ts: Begin of the look (ns).
+--   ts: Start of the look (ns).
 --   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   pinned_pages: Pages of the list, as far as the file has them.
 --   resident_pages: The part of these pages that is in the page cache.

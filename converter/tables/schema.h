@@ -178,9 +178,9 @@
     C(slice, depth, INT, "Depth of nesting; 0 is the outermost.")                                  \
     C(slice, parent_id, INT, "Parent slice.")                                                      \
     C(slice, arg_set_id, INT, "Further values, see args.")                                         \
-    C(slice, thread_ts, INT, "CPU time of the thread at its begin (ns).")                          \
+    C(slice, thread_ts, INT, "CPU time of the thread at its start (ns).")                          \
     C(slice, thread_dur, INT, "CPU time it took (ns).")                                            \
-    C(slice, thread_instruction_count, INT, "Instructions of the thread at its begin.")            \
+    C(slice, thread_instruction_count, INT, "Instructions of the thread at its start.")            \
     C(slice, thread_instruction_delta, INT, "Instructions it took.")                               \
     G(slice, cat, TEXT, "category", "The same as category.")                                       \
     G(slice, slice_id, INT, "id", "The same as id.")
@@ -266,7 +266,7 @@
     K(_track_event_callstacks, id, "Row.")                                                         \
     C(_track_event_callstacks, slice_id, INT, "Slice.")                                            \
     C(_track_event_callstacks, track_id, INT, "Track of the slice.")                               \
-    C(_track_event_callstacks, callsite_id, INT, "Call stack at the begin.")                       \
+    C(_track_event_callstacks, callsite_id, INT, "Call stack at the start.")                       \
     C(_track_event_callstacks, end_callsite_id, INT, "Call stack at the end.")                     \
     C(_track_event_callstacks, weight, REAL, "Weight that the program gave to the call stack.")
 

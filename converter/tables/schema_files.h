@@ -142,7 +142,7 @@
     C(pinconfig_rule, pinconfig_id, INT, "File it is in, see pinconfig.")                          \
     C(pinconfig_rule, line, INT, "Line of the file.")                                              \
     C(pinconfig_rule, pattern, TEXT, "Text that the names of files in an archive contain.")        \
-    C(pinconfig_rule, offset_bytes, INT, "Begin of a range in that file; NULL: all of it.")        \
+    C(pinconfig_rule, offset_bytes, INT, "Start of a range in that file; NULL: all of it.")        \
     C(pinconfig_rule, size_bytes, INT, "Size of the range.")
 
 #define COLUMNS_pinlist(K, C, G)                                                                   \

@@ -43,7 +43,7 @@
 
 #define COLUMNS_page_residency_change(K, C, G)                                                     \
     K(page_residency_change, id, "Row.")                                                           \
-    C(page_residency_change, ts, INT, "Begin of the look that saw the page run (ns).")             \
+    C(page_residency_change, ts, INT, "Start of the look that saw the page run (ns).")             \
     C(page_residency_change, file_id, INT, "File, see page_residency_file.")                       \
     C(page_residency_change, sample_id, INT, "Sample that saw it, see page_residency_sample.")     \
     C(page_residency_change, came, INT, "1: the pages came in; 0: they went.")                     \
@@ -63,7 +63,7 @@
 
 #define COLUMNS_page_residency_round(K, C, G)                                                      \
     K(page_residency_round, id, "Row.")                                                            \
-    C(page_residency_round, ts, INT, "Begin of the round (ns).")                                   \
+    C(page_residency_round, ts, INT, "Start of the round (ns).")                                   \
     C(page_residency_round, dur, INT, "How long it took (ns).")                                    \
     C(page_residency_round, files, INT, "Files that were looked at.")                              \
     C(page_residency_round, changed, INT, "Files that have a sample of this round.")               \
@@ -72,7 +72,7 @@
 
 #define COLUMNS_page_residency_sample(K, C, G)                                                     \
     K(page_residency_sample, id, "Row, in order of time for each file.")                           \
-    C(page_residency_sample, ts, INT, "Begin of the look (ns).")                                   \
+    C(page_residency_sample, ts, INT, "Start of the look (ns).")                                   \
     C(page_residency_sample, dur, INT, "How long the look took (ns).")                             \
     C(page_residency_sample, file_id, INT, "File, see page_residency_file.")                       \
     C(page_residency_sample, detail, TEXT,                                                         \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The losses of the trace as one sentence: the worst health line (health.h), and the number of
-// other lines. A ring buffer that wrapped is reported as information, because it explains the begin
+// other lines. A ring buffer that wrapped is reported as information, because it explains the start
 // of the data.
 #include <ctype.h>
 #include <errno.h>

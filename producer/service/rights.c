@@ -35,10 +35,10 @@ static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes o
                              BIT(CAP_SYSLOG) |          // names of kernel functions
                              BIT(CAP_SYS_RESOURCE) |    // pressure thresholds, OOM scores
                              BIT(CAP_SYS_NICE) |        // own priority, and that of helpers
-                             BIT(CAP_IPC_LOCK) |        // locks its own memory
-                             BIT(CAP_SETUID) |          // helpers become the owners
-                             BIT(CAP_SETGID) |          // of touched files, or nobody
-                             BIT(CAP_KILL);             // programs that wait for their profile
+                             BIT(CAP_IPC_LOCK) |        // locks the daemon's own memory
+                             BIT(CAP_SETUID) |          // helpers run as owners of files, or nobody
+                             BIT(CAP_SETGID) |          // the groups of these helpers
+                             BIT(CAP_KILL);             // wakes programs that wait for a profile
 
 // Drops capabilities from the bounding set, so that executed programs cannot gain them.
 static void bound(void)

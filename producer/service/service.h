@@ -23,13 +23,13 @@
 
 // Limits; 0: no limit. Each limit has an error text with its name.
 struct service_limits {
-    // Of all users; default 15. The snapshots have a limit of the same number.
+    // All sessions that are no snapshots; default 15. Snapshots have a second limit of this number.
     uint32_t max_sessions;
-    // Of each user other than root; default 5. The same for snapshots.
+    // Sessions of each user other than root; default 5. Snapshots are counted apart here, too.
     uint32_t max_sessions_per_uid;
     // All buffers of all sessions; default: a quarter of the machine's memory.
     uint64_t max_buffer_bytes;
-    // Of each user other than root; default 128 MiB. guardrail_overrides raises the limit.
+    // Buffers of each user other than root; default 128 MiB. guardrail_overrides raises the limit.
     uint64_t max_buffer_bytes_per_uid;
 };
 

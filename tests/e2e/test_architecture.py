@@ -385,6 +385,17 @@ class Sources(unittest.TestCase):
         self.assertEqual(set(self.rows), set(self.homes),
                          "rows of data_sources in producer/sources/meson.build without a class")
 
+    def test_a_source_has_a_unit_test(self):
+        rows = re.findall(r"'(\w+)': \[", (ROOT / "tests/unit/meson.build").read_text())
+        # A test is for the source with the longest name that begins the test's name.
+        tested = {max((name for name in self.homes if f"{row}_".startswith(f"{name}_")), key=len,
+                      default=None) for row in rows}
+        for name, (home, _) in self.homes.items():
+            with self.subTest(name):
+                self.assertIn(name, tested,
+                              f"{home}: add tests/unit/{name}.c, and its row to "
+                              "tests/unit/meson.build")
+
     def test_a_source_reads_its_own_config_alone(self):
         for name, (home, _) in self.homes.items():
             own = re.findall(r"\.config = SOURCE_CONFIG\((\w+)\)", self.texts[name])

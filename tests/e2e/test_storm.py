@@ -3,7 +3,7 @@
 flood, and counts the loss.
 
 In a storm, processes in a memory cgroup read a sparse file that is much larger than the group. Each
-half megabyte is a reclaim, with an event at its begin and one at its end.
+half megabyte is a reclaim, with an event at its start and one at its end.
 """
 import contextlib
 import os

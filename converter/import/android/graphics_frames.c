@@ -104,7 +104,7 @@ static void event_add(struct import *im, struct frames *frames, const struct buf
     slice_add(&im->slices, &spec);
 }
 
-// A phase is named after its frame, or after its begin if the frame is not known.
+// A phase is named after its frame, or after its start if the frame is not known.
 static void phase_begin(struct import *im, const struct buffer_event *event, uint32_t track)
 {
     struct arg args[] = {arg_int("frame_number", event->frame),

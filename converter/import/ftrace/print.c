@@ -68,7 +68,7 @@ static void victim_write(struct import *im, int64_t ts, int64_t upid)
     slice_add(&im->slices, &spec);
 }
 
-// "lmk,PID,REASON,OOM_SCORE_ADJ,...": the begin of a slice in which a process is killed.
+// "lmk,PID,REASON,OOM_SCORE_ADJ,...": the start of a slice in which a process is killed.
 static void killer_read(struct import *im, int64_t ts, struct slice_name name)
 {
     int64_t pid, score;

@@ -92,7 +92,7 @@ static void sys_exit(struct import *im, const struct ftrace_event *event)
         .args = &ret,
         .n_args = ftrace_has(event, "ret"),
     };
-    // The begin was not seen, or the slice has ended already.
+    // The start was not seen, or the slice has ended already.
     if (name_is(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
     spec.track = thread_track_get(im, utid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An event of a Chrome trace in JSON while it is read, shared by the files that read it.
+// An event of a Chrome trace in JSON during its conversion, shared by the files of this folder.
 #pragma once
 
 #include <stdbool.h>

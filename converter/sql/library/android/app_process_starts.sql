@@ -12,7 +12,7 @@ WHERE name = 'bindApplication' OR (name >= 'performCreate:' AND name < 'performC
   OR (name >= 'broadcastReceiveComp:' AND name < 'broadcastReceiveComp;')
   OR (name >= 'Start proc:' AND name < 'Start proc;');
 
--- The same with threads and processes.
+-- The slices of _app_start_slice, with threads and processes.
 CREATE PERFETTO TABLE _app_start_step AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.name, h.utid, h.upid, p.name AS process_name, p.pid
 FROM _app_start_slice s

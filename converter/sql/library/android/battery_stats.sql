@@ -41,11 +41,11 @@ SELECT coalesce(
 
 -- States over time.
 CREATE PERFETTO VIEW android_battery_stats_state(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the next state (ns); -1 for the last one.
   dur DURATION,
-  -- The same, with the last one to the end of the trace (ns).
+  -- Until the next state, or to the end of the trace for the last one (ns).
   safe_dur DURATION,
   -- Counter.
   track_name STRING,
@@ -66,11 +66,11 @@ WINDOW track AS (PARTITION BY t.name ORDER BY c.ts);
 -- without a begin began before the trace. The window has the track's name, so that a question
 -- about one track reads only this one.
 CREATE PERFETTO VIEW android_battery_stats_event_slices(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long (ns); -1 without an end.
   dur DURATION,
-  -- The same, without an end to the end of the trace (ns).
+  -- How long, or to the end of the trace without an end (ns).
   safe_dur DURATION,
   -- Track of the events, such as battery_stats.top.
   track_name STRING,

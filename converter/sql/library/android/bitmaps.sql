@@ -28,7 +28,7 @@ CREATE PERFETTO TABLE android_bitmap_memory(
   id ID(counter.id),
   -- Process.
   upid JOINID(process.upid),
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the value changes (ns).
   dur DURATION,
@@ -45,7 +45,7 @@ CREATE PERFETTO TABLE android_bitmap_count(
   id ID(counter.id),
   -- Process.
   upid JOINID(process.upid),
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the value changes (ns).
   dur DURATION,
@@ -63,7 +63,7 @@ CREATE PERFETTO TABLE android_bitmap_counters_per_process(
   upid JOINID(process.upid),
   -- Name of the process.
   process_name STRING,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until one of the values changes (ns).
   dur DURATION,

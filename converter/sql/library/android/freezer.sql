@@ -11,7 +11,7 @@ RETURNS LONG AS
 SELECT CAST(reverse(str_split(reverse(str_split($name, ' ', 1)), ':', 0)) AS INTEGER);
 
 -- The process that had a number at a time; the latest one if there are several. A process without
--- begin or end lived from the begin or to the end of the trace.
+-- begin or end lived from the start or to the end of the trace.
 CREATE PERFETTO FUNCTION _pid_to_upid(
   -- Number of the process.
   pid LONG,
@@ -49,13 +49,13 @@ CREATE PERFETTO TABLE android_freezer_events(
   upid JOINID(process.id),
   -- Its number in the system.
   pid LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the process runs again, or the end of the trace (ns).
   dur DURATION,
   -- Why the process runs again, as a number; NULL at the end of the trace.
   unfreeze_reason_int LONG,
-  -- The same as a word.
+  -- Why the process runs again, as a word.
   unfreeze_reason_str STRING
 ) AS
 WITH

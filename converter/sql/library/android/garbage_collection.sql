@@ -87,7 +87,7 @@ CREATE PERFETTO TABLE android_garbage_collection_events(
   max_heap_mb DOUBLE,
   -- Slice of the collection.
   gc_id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   gc_ts TIMESTAMP,
   -- How long (ns).
   gc_dur DURATION,
@@ -136,7 +136,7 @@ SELECT min(ts) AS gc_stats_window_start, max(ts) AS gc_stats_window_end,
 FROM _gc_heap;
 
 -- Starts of apps: ts and dur (ns). Android 13 has a slice for each start and a moment at its end.
--- Android 10 to 12 have a moment at the begin and at the end, and a slice between; older ones have
+-- Android 10 to 12 have a moment at the start and at the end, and a slice between; older ones have
 -- the slice alone, so starts of apps that still ran are missing.
 CREATE PERFETTO TABLE _gc_app_start AS
 WITH
@@ -245,7 +245,7 @@ FROM rate;
 -- Cost and gain of the collections of all processes, in the time that sizes of heaps are known
 -- for: one row.
 CREATE PERFETTO TABLE _android_garbage_collection_stats(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long (ns).
   dur DURATION,
@@ -255,7 +255,7 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
   heap_size_mb DOUBLE,
   -- Memory that was allocated (MB).
   heap_allocated_mb DOUBLE,
-  -- The same in a second (MB/s).
+  -- Memory that was allocated in a second (MB/s).
   heap_allocation_rate DOUBLE,
   -- Memory that collections left, summed over the time since the collection before (MB * s).
   heap_live_mbs DOUBLE,
@@ -265,7 +265,7 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
   heap_utilization DOUBLE,
   -- How long threads that collected ran (ns).
   gc_running_dur DURATION,
-  -- The same as a share of the time.
+  -- How long threads that collected ran, as a share of the time.
   gc_running_rate DOUBLE,
   -- How well collections use the processor, however often they come: the more, the better.
   gc_running_efficiency DOUBLE,

@@ -15,7 +15,7 @@ FROM android_suspend_state;
 
 CREATE PERFETTO INDEX _awake_before_ts ON _awake_before(machine_id, ts);
 
--- How long a machine was awake from the begin of the trace to a time (ns); NULL if this is not
+-- How long a machine was awake from the start of the trace to a time (ns); NULL if this is not
 -- known.
 CREATE PERFETTO FUNCTION _awake_until(machine_id LONG, ts TIMESTAMP)
 RETURNS LONG AS

@@ -155,11 +155,11 @@ CREATE PERFETTO TABLE android_monitor_contention(
   process_name STRING,
   -- Slice of the wait.
   id LONG,
-  -- Begin of the wait (ns).
+  -- Start of the wait (ns).
   ts TIMESTAMP,
   -- Duration of the wait (ns).
   dur DURATION,
-  -- The same without the time in which the device was suspended (ns).
+  -- Duration of the wait without the time in which the device was suspended (ns).
   monotonic_dur DURATION,
   -- Track of the slice.
   track_id JOINID(track.id),
@@ -173,7 +173,7 @@ CREATE PERFETTO TABLE android_monitor_contention(
   blocking_thread_tid LONG,
   -- Slice of the binder call that the thread answered meanwhile; NULL: none.
   binder_reply_id LONG,
-  -- Begin of this slice (ns).
+  -- Start of this slice (ns).
   binder_reply_ts TIMESTAMP,
   -- Thread id of this slice.
   binder_reply_tid LONG,
@@ -263,7 +263,7 @@ CREATE PERFETTO INDEX _child_of_id ON _child_of(id);
 
 -- Waits and the waits behind them: a row for each wait and each of its parents.
 CREATE PERFETTO TABLE android_monitor_contention_chain(
-  -- Wait of the thread that held the lock, for another lock, at the begin of this wait; NULL: none.
+  -- Wait of the thread that held the lock, for another lock, at the start of this wait; NULL: none.
   parent_id LONG,
   -- Method that held the lock: with its type and arguments.
   blocking_method STRING,
@@ -295,11 +295,11 @@ CREATE PERFETTO TABLE android_monitor_contention_chain(
   process_name STRING,
   -- Slice of the wait.
   id LONG,
-  -- Begin of the wait (ns).
+  -- Start of the wait (ns).
   ts TIMESTAMP,
   -- Duration of the wait (ns).
   dur DURATION,
-  -- The same without the time in which the device was suspended (ns).
+  -- Duration of the wait without the time in which the device was suspended (ns).
   monotonic_dur DURATION,
   -- Track of the slice.
   track_id JOINID(track.id),
@@ -313,7 +313,7 @@ CREATE PERFETTO TABLE android_monitor_contention_chain(
   blocking_thread_tid LONG,
   -- Slice of the binder call that the thread answered meanwhile; NULL: none.
   binder_reply_id LONG,
-  -- Begin of this slice (ns).
+  -- Start of this slice (ns).
   binder_reply_ts TIMESTAMP,
   -- Thread id of this slice.
   binder_reply_tid LONG,
@@ -363,7 +363,7 @@ CREATE VIRTUAL TABLE _android_monitor_contention_chain_thread_state USING SPAN_J
 CREATE PERFETTO TABLE android_monitor_contention_chain_thread_state(
   -- Slice of the wait.
   id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Duration (ns).
   dur DURATION,
@@ -377,7 +377,7 @@ CREATE PERFETTO TABLE android_monitor_contention_chain_thread_state(
 SELECT id, ts, dur, blocking_utid, blocked_function, state
 FROM _android_monitor_contention_chain_thread_state;
 
--- The same as sums by wait and state.
+-- States of threads that others waited for, as sums by wait and state.
 CREATE PERFETTO VIEW android_monitor_contention_chain_thread_state_by_txn(
   -- Slice of the wait.
   id LONG,
@@ -392,7 +392,7 @@ SELECT id, state AS thread_state, sum(dur) AS thread_state_dur, count(dur) AS th
 FROM android_monitor_contention_chain_thread_state
 GROUP BY id, state;
 
--- The same as sums by wait and function of the kernel.
+-- States of threads that others waited for, as sums by wait and function of the kernel.
 CREATE PERFETTO VIEW android_monitor_contention_chain_blocked_functions_by_txn(
   -- Slice of the wait.
   id LONG,

@@ -23,8 +23,7 @@ SELECT CASE
   WHEN $oom_score >= 900 THEN 'cached'
 END;
 
--- The same with finer groups. Older queries use this function; new ones should use
--- android_oom_adj_score_to_bucket_name.
+-- Groups finer than those of android_oom_adj_score_to_bucket_name, which new queries should use.
 CREATE PERFETTO FUNCTION android_oom_adj_score_to_detailed_bucket_name(
   -- Score, -1000 to 1000.
   value LONG,
@@ -69,7 +68,7 @@ WHERE s.name GLOB 'updateOomAdj_*' AND s.process_name = 'system_server';
 
 CREATE PERFETTO INDEX _oom_adj_update_ts ON _oom_adj_update(ts);
 
--- Scores as intervals, each with the last update before its begin.
+-- Scores as intervals, each with the last update before its start.
 CREATE PERFETTO TABLE _oom_adjuster_intervals AS
 WITH
   score AS (
@@ -94,7 +93,7 @@ CREATE PERFETTO INDEX _oom_adjuster_intervals_upid ON _oom_adjuster_intervals(up
 -- Scores of all processes, a row for as long as a score stayed the same, with the update of the
 -- system server that came before.
 CREATE PERFETTO VIEW android_oom_adj_intervals(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the score of the process changes, or the trace ends (ns).
   dur DURATION,
@@ -108,7 +107,7 @@ CREATE PERFETTO VIEW android_oom_adj_intervals(
   process_name STRING,
   -- Slice of the update.
   oom_adj_id LONG,
-  -- Begin of the update (ns).
+  -- Start of the update (ns).
   oom_adj_ts TIMESTAMP,
   -- How long the update took (ns).
   oom_adj_dur DURATION,

@@ -9,7 +9,7 @@ INCLUDE PERFETTO MODULE counters.intervals;
 CREATE PERFETTO TABLE android_power_rails_counters(
   -- Reading, see counter.
   id ID(counter.id),
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the next other reading, or the end of the trace (ns).
   dur DURATION,
@@ -19,7 +19,7 @@ CREATE PERFETTO TABLE android_power_rails_counters(
   raw_power_rail_name STRING,
   -- Energy since the device was started (microjoules).
   energy_since_boot DOUBLE,
-  -- The same at the end of the row; NULL in the last row of a rail.
+  -- Energy until the end of the row (microjoules); NULL in the last row of a rail.
   energy_since_boot_at_end DOUBLE,
   -- Average power during the row (mW).
   average_power DOUBLE,

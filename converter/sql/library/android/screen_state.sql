@@ -28,15 +28,15 @@ WHERE i.dur > 0;
 CREATE PERFETTO TABLE android_screen_state(
   -- Row.
   id ID,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Duration (ns).
   dur DURATION,
   -- unknown, off, doze (always-on display) or on.
   simple_screen_state STRING,
-  -- The same, with VR and a processor that sleeps.
+  -- As simple_screen_state, with VR and a processor that sleeps.
   short_screen_state STRING,
-  -- The same for people.
+  -- short_screen_state in words for people.
   screen_state STRING
 ) AS
 SELECT row_number() OVER () AS id, ts, dur,

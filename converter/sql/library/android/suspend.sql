@@ -2,7 +2,7 @@
 --
 -- Times at which devices were suspended, and awake.
 
--- Suspended times as the trace has them. `next_ts` is the begin of the machine's next one.
+-- Suspended times as the trace has them. `next_ts` is the start of the machine's next one.
 CREATE PERFETTO TABLE _suspend_slice AS
 WITH
   found AS (
@@ -18,10 +18,10 @@ FROM found f
 WHERE is_minimal OR NOT EXISTS (
   SELECT 1 FROM found m WHERE m.is_minimal AND m.machine_id = f.machine_id);
 
--- Whether each device was awake, from the begin of the trace to its end. Machines other than the
+-- Whether each device was awake, from the start of the trace to its end. Machines other than the
 -- recording one are left out if they were never suspended: their state is not known.
 CREATE PERFETTO TABLE android_suspend_state(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long (ns).
   dur DURATION,
@@ -54,7 +54,7 @@ FROM state WHERE end_ts > ts ORDER BY ts;
 
 -- How long an interval lasted for a clock that stands while the device is suspended.
 CREATE PERFETTO FUNCTION _extract_duration_without_suspend(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Duration (ns).
   dur DURATION

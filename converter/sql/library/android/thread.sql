@@ -27,7 +27,7 @@ RETURNS TABLE(
   process_name STRING,
   -- Common part of its name.
   name STRING,
-  -- Begin (ns).
+  -- Start (ns).
   start_ts TIMESTAMP
 ) AS
 SELECT p.upid, p.name AS process_name, android_standardize_thread_name(t.name) AS name, t.start_ts
@@ -38,7 +38,7 @@ WHERE $max_dur IS NULL OR ($max_dur AND t.end_ts - t.start_ts <= $max_dur);
 CREATE PERFETTO FUNCTION _android_thread_creation_spam_per_thread(
   -- Only threads that lived no longer than this (ns); NULL: all.
   max_thread_dur DOUBLE,
-  -- The time (ns), counted from the begin of each thread.
+  -- The time (ns), counted from the start of each thread.
   sliding_window_dur DOUBLE
 )
 RETURNS TABLE(
@@ -63,7 +63,7 @@ FROM counted GROUP BY upid, name HAVING max(n) > 0 ORDER BY 4 DESC;
 CREATE PERFETTO FUNCTION _android_thread_creation_spam_per_process(
   -- Only threads that lived no longer than this (ns); NULL: all.
   max_thread_dur DOUBLE,
-  -- The time (ns), counted from the begin of each thread.
+  -- The time (ns), counted from the start of each thread.
   sliding_window_dur DOUBLE
 )
 RETURNS TABLE(

@@ -124,7 +124,8 @@ RETURNS TableOrSubquery AS (
   FROM _callstacks_with_sums!((SELECT callsite_id, 1 AS value FROM $spc_samples))
 );
 
--- The same with `self_count`, the samples that were taken in the node itself.
+-- Nodes of the stacks of samples, with `self_count`, the samples that were taken in the node
+-- itself.
 CREATE PERFETTO MACRO _callstacks_for_callsites(
   -- Samples: callsite_id.
   samples TableOrSubquery
@@ -134,8 +135,8 @@ RETURNS TableOrSubquery AS (
   FROM _callstacks_with_sums!((SELECT callsite_id, 1 AS value FROM $samples))
 );
 
--- The same with `self_value`, the sum of the values of the samples that were taken in the node
--- itself.
+-- Nodes of the stacks of samples, with `self_value`, the sum of the values of the samples that were
+-- taken in the node itself.
 CREATE PERFETTO MACRO _callstacks_for_callsites_weighted(
   -- Samples: callsite_id, value.
   samples TableOrSubquery

@@ -6,7 +6,7 @@
 CREATE PERFETTO MACRO _graph_scan_df_agg(
     -- Column.
     x ColumnName,
-    -- The same column.
+    -- The same column as x.
     y ColumnName
 )
 RETURNS _ProjectionFragment AS __intrinsic_stringify!($x), init_table.$y;
@@ -71,8 +71,9 @@ RETURNS TableOrSubquery AS __graph_scan_result!(
         __intrinsic_stringify_ignore_table!($step_query), __intrinsic_stringify!($scan_columns)),
     $scan_columns);
 
--- The same, but a node takes its step when all nodes with an edge to it have taken theirs, so that
--- the query can sum them up. Columns: id of the node, and the columns named; one row for each node.
+-- Walks as _graph_scan does, but a node takes its step when all nodes with an edge to the node have
+-- taken their steps. The query can thus sum up their values. Columns: id of the node, and the
+-- columns named; one row for each node.
 CREATE PERFETTO MACRO _graph_aggregating_scan(
     -- Edges: source_node_id, dest_node_id. The graph has no circles.
     graph_table TableOrSubquery,

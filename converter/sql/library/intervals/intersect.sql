@@ -9,7 +9,7 @@
 CREATE PERFETTO MACRO _ii_df_agg(
     -- Column of the partition.
     x ColumnName,
-    -- The same column.
+    -- The same column as x.
     y ColumnName
 )
 RETURNS _ProjectionFragment AS __intrinsic_stringify!($x), input.$y;

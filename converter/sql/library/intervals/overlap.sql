@@ -24,7 +24,8 @@ RETURNS TableOrSubquery AS (
     WHERE __intrinsic_table_ptr_bind(c0, 'ts') AND __intrinsic_table_ptr_bind(c1, 'value')
 );
 
--- The same for each group of intervals. Columns: ts (ns), value, group_name. Sorted by ts.
+-- How many intervals of each group are open, as counters. Columns: ts (ns), value, group_name.
+-- Sorted by ts.
 CREATE PERFETTO MACRO intervals_overlap_count_by_group(
     -- Intervals.
     segments TableOrSubquery,
@@ -83,8 +84,8 @@ RETURNS TableOrSubquery AS (
     WHERE id IN (SELECT id FROM __root EXCEPT SELECT parent_id FROM __child)
 );
 
--- The same, if intervals do not know their root: a root has the intervals that it has time in
--- common with and that have its key. Columns: ts and dur (ns) of what both have in common, id,
+-- Puts intervals that do not know their root and roots into one table. A root has the intervals
+-- that overlap the root and have the same key. Columns: ts and dur (ns) of the time in common, id,
 -- parent_id (the root's id if the interval has no parent), root_id, root_ts and root_dur (ns), the
 -- key.
 CREATE PERFETTO MACRO _intervals_merge_root_and_children_by_intersection(
@@ -181,8 +182,8 @@ RETURNS TableOrSubquery AS (
     HAVING max(end_ts) < 0x7fffffffffffffff
 );
 
--- The same for each partition of its own: the fewest intervals that cover the same time. Columns:
--- ts and dur (ns), the partitions. Intervals that do not end (dur -1) are left out.
+-- The fewest intervals of each partition that cover the same time. Columns: ts and dur (ns), the
+-- partitions. Intervals that do not end (dur -1) are left out.
 CREATE PERFETTO MACRO interval_merge_overlapping_partitioned(
     -- Intervals: ts and dur (ns), the partitions.
     intervals TableOrSubquery,

@@ -13,7 +13,7 @@ CREATE PERFETTO FUNCTION _get_devfreq_counters(
 RETURNS TABLE(
   -- Reading, see counter.
   id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until another frequency or the end of the trace (ns).
   dur DURATION,
@@ -32,7 +32,7 @@ FROM counter_leading_intervals!((
 CREATE PERFETTO TABLE linux_devfreq_dsu_counter(
   -- Reading, see counter.
   id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until another frequency or the end of the trace (ns).
   dur DURATION,

@@ -4,7 +4,7 @@
 
 -- Interrupts of devices.
 CREATE PERFETTO VIEW linux_hard_irqs(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long it was handled (ns).
   dur DURATION,
@@ -20,7 +20,7 @@ FROM track t JOIN slice s ON s.track_id = t.id WHERE t.type = 'cpu_irq';
 
 -- Work that the kernel put off from interrupts.
 CREATE PERFETTO VIEW linux_soft_irqs(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long it took (ns).
   dur DURATION,
@@ -34,7 +34,7 @@ FROM track t JOIN slice s ON s.track_id = t.id WHERE t.type = 'cpu_softirq';
 
 -- Interrupts of devices, and work that the kernel put off from interrupts.
 CREATE PERFETTO VIEW linux_irqs(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long (ns).
   dur DURATION,

@@ -8,7 +8,7 @@ INCLUDE PERFETTO MODULE sched.runnable;
 CREATE PERFETTO VIEW _sched_with_thread_state_join(
     -- State Running.
     thread_state_id JOINID(thread_state.id),
-    -- The same in sched.
+    -- Row of sched for this state.
     sched_id JOINID(sched.id)
 ) AS
 SELECT t.id AS thread_state_id, s.id AS sched_id
@@ -18,7 +18,7 @@ FROM sched s JOIN thread_state t ON t.utid = s.utid AND t.ts = s.ts AND t.dur = 
 CREATE PERFETTO TABLE sched_latency_for_running_interval(
     -- State in which the thread ran.
     thread_state_id JOINID(thread_state.id),
-    -- The same in sched.
+    -- Row of sched for this state.
     sched_id JOINID(sched.id),
     -- Thread.
     utid JOINID(thread.id),

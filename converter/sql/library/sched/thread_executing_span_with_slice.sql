@@ -371,7 +371,7 @@ sample(root_utid, ts, stack_depth, dur, stack) AS (
 )
 SELECT experimental_profile(stack, 'duration', 'ns', dur) AS pprof FROM sample;
 
--- The same with all rows enabled.
+-- The critical path as a profile with all rows enabled.
 CREATE PERFETTO FUNCTION _thread_executing_span_critical_path_graph(
     -- Name of the outermost frame.
     graph_title STRING,

@@ -14,7 +14,7 @@ CREATE PERFETTO TABLE sched_time_in_state_for_thread(
     state STRING,
     -- Time in the state (ns).
     time_in_state LONG,
-    -- The same in percent of total_runtime, rounded down.
+    -- Share of time_in_state in total_runtime, rounded down (percent).
     percentage_in_state LONG
 ) AS
 SELECT utid, total_runtime, state, time_in_state,

@@ -57,7 +57,7 @@ CREATE PERFETTO TABLE cpu_profiling_summary_tree(
 ) AS
 SELECT * FROM _callstacks_summary!((SELECT callsite_id FROM cpu_profiling_samples));
 
--- The same without the samples of what functions called.
+-- The tree of cpu_profiling_summary_tree without the samples of callees.
 CREATE PERFETTO VIEW _cpu_profiling_self_callsites AS
 SELECT id, parent_id, name, mapping_name, source_file, line_number, self_count
 FROM cpu_profiling_summary_tree;

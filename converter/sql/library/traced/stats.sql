@@ -2,14 +2,14 @@
 --
 -- How long the service took to clone traces.
 
--- The time from the clone's begin or trigger (`name` of the stat) to the flush of each buffer.
+-- The time from the clone's start or trigger (`name` of the stat) to the flush of each buffer.
 CREATE PERFETTO VIEW _traced_clone_time AS
 SELECT b.name, d.idx AS buffer_id, d.value - b.value AS duration_ns, d.machine_id, d.trace_id
 FROM stats b JOIN stats d ON d.machine_id IS b.machine_id AND d.trace_id IS b.trace_id
 WHERE d.name = 'traced_buf_clone_done_timestamp_ns' AND b.value != 0
   AND b.name IN ('traced_clone_started_timestamp_ns', 'traced_clone_trigger_timestamp_ns');
 
--- From the begin of the clone to the flush of each buffer.
+-- From the start of the clone to the flush of each buffer.
 CREATE PERFETTO TABLE traced_clone_flush_latency(
   -- Buffer: its number in the config, from 0.
   buffer_id LONG,

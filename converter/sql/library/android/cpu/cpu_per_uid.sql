@@ -30,7 +30,7 @@ CREATE PERFETTO VIEW android_cpu_per_uid_counter(
     track_id LONG,
     -- CPU time that was taken (ms).
     diff_ms LONG,
-    -- The same as a share of one processor.
+    -- CPU time that was taken, as a share of one processor.
     cpu_ratio DOUBLE
 ) AS
 SELECT id, ts, dur, track_id, diff_ms, cpu_ratio

@@ -22,7 +22,7 @@ RETURNS TableOrSubquery AS (
   WHERE frame_id NOT IN (0, -1)
 );
 
--- The same for any pattern.
+-- Slices with the ids of their frames, for any pattern of names.
 CREATE PERFETTO FUNCTION _get_frame_table_with_id(
   -- Pattern of the slices' names, for GLOB.
   glob_str STRING
@@ -36,7 +36,7 @@ RETURNS TABLE(
   utid JOINID(thread.id),
   -- Process.
   upid JOINID(process.id),
-  -- Begin of the slice (ns).
+  -- Start of the slice (ns).
   ts TIMESTAMP
 ) AS
 SELECT id, frame_id, utid, upid, ts FROM _numbered_frame_slice!($glob_str, thread_slice);
@@ -51,7 +51,7 @@ CREATE PERFETTO TABLE android_frames_choreographer_do_frame(
   ui_thread_utid JOINID(thread.id),
   -- Process.
   upid JOINID(process.id),
-  -- Begin of the slice (ns).
+  -- Start of the slice (ns).
   ts TIMESTAMP
 ) AS
 SELECT id, frame_id, utid AS ui_thread_utid, upid, ts
@@ -161,7 +161,7 @@ FROM (
 CREATE PERFETTO TABLE android_frames(
   -- Number of the frame.
   frame_id LONG,
-  -- Begin of the earliest layer (ns).
+  -- Start of the earliest layer (ns).
   ts TIMESTAMP,
   -- Duration of the longest layer (ns).
   dur DURATION,
@@ -207,7 +207,7 @@ CREATE PERFETTO FUNCTION android_first_frame_after(
 RETURNS TABLE(
   -- Number of the frame.
   frame_id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Duration (ns).
   dur DURATION,

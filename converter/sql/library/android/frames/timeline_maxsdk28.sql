@@ -23,7 +23,7 @@ LEFT JOIN process p ON p.upid = h.upid;
 CREATE PERFETTO TABLE _frames_maxsdk_28(
   -- Row, from 1.
   frame_id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the end of the last drawing (ns).
   dur DURATION,

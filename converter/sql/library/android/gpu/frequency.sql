@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE counters.intervals;
 
 -- The frequency of each GPU over time.
 CREATE PERFETTO TABLE android_gpu_frequency(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the frequency changes (ns).
   dur DURATION,

@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE linux.memory.general;
 
 -- GPU memory of each process over time.
 CREATE PERFETTO TABLE android_gpu_memory_per_process(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the next reading (ns).
   dur DURATION,

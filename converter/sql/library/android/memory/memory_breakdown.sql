@@ -33,7 +33,7 @@ CREATE PERFETTO INDEX _zygote_memory_upid ON _zygote_memory(upid, name);
 CREATE PERFETTO TABLE android_process_memory_intervals(
   -- Reading, see counter.
   id JOINID(counter.id),
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until another value, the end of the process or the trace (ns).
   dur DURATION,
@@ -90,11 +90,11 @@ CREATE VIRTUAL TABLE _memory_breakdown_joined USING SPAN_LEFT_JOIN(
   android_process_memory_intervals PARTITIONED track_id,
   _memory_breakdown_importance PARTITIONED track_id);
 
--- The same, cut where the importance of the process changes.
+-- Intervals of android_process_memory_intervals, cut where the importance of the process changes.
 CREATE PERFETTO TABLE android_process_memory_intervals_by_oom_bucket(
   -- Number of the row.
   id LONG,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- How long (ns).
   dur DURATION,

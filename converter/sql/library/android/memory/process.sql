@@ -12,7 +12,7 @@ CREATE VIRTUAL TABLE _oom_score_and_memory USING SPAN_OUTER_JOIN(
 -- Score and memory of each process, a row for as long as neither was read anew. Sums need anonymous
 -- and file memory; shared memory and swap count as 0 until they are read.
 CREATE PERFETTO TABLE memory_oom_score_with_rss_and_swap_per_process(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the score changes or memory is read again (ns).
   dur DURATION,
@@ -28,7 +28,7 @@ CREATE PERFETTO TABLE memory_oom_score_with_rss_and_swap_per_process(
   pid LONG,
   -- Slice of the system server's update of scores.
   oom_adj_id JOINID(slice.id),
-  -- Begin of the update (ns).
+  -- Start of the update (ns).
   oom_adj_ts TIMESTAMP,
   -- How long the update took (ns).
   oom_adj_dur DURATION,

@@ -43,7 +43,7 @@ CREATE PERFETTO INDEX _startup_indicator_slices_track ON _startup_indicator_slic
 
 -- How many slices of a name in _startup_indicator_slices a thread began in an interval.
 CREATE PERFETTO FUNCTION _startup_indicator_slice_count(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   start_ts TIMESTAMP,
   -- End of the interval (ns).
   end_ts TIMESTAMP,
@@ -92,7 +92,7 @@ WHERE n_resumes > 0;
 CREATE PERFETTO VIEW android_startups(
   -- Launch.
   startup_id ID,
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- End (ns).
   ts_end TIMESTAMP,
@@ -121,7 +121,7 @@ GROUP BY l.startup_id;
 CREATE PERFETTO VIEW android_startup_threads(
   -- Launch.
   startup_id JOINID(android_startups.startup_id),
-  -- Begin of the launch (ns).
+  -- Start of the launch (ns).
   ts TIMESTAMP,
   -- Duration of the launch (ns).
   dur DURATION,
@@ -146,7 +146,7 @@ JOIN thread h ON h.upid = p.upid;
 
 -- The slices that these threads began during the launch. The functions below take their rows here.
 CREATE PERFETTO VIEW android_thread_slices_for_all_startups(
-  -- Begin of the launch (ns).
+  -- Start of the launch (ns).
   startup_ts TIMESTAMP,
   -- End of the launch (ns).
   startup_ts_end TIMESTAMP,
@@ -166,7 +166,7 @@ CREATE PERFETTO VIEW android_thread_slices_for_all_startups(
   slice_id JOINID(slice.id),
   -- Name of the slice.
   slice_name STRING,
-  -- Begin of the slice (ns).
+  -- Start of the slice (ns).
   slice_ts TIMESTAMP,
   -- Duration of the slice (ns).
   slice_dur DURATION
@@ -190,7 +190,7 @@ RETURNS TABLE(
   slice_id JOINID(slice.id),
   -- Name of the slice.
   slice_name STRING,
-  -- Begin of the slice (ns).
+  -- Start of the slice (ns).
   slice_ts TIMESTAMP,
   -- Duration of the slice (ns).
   slice_dur DURATION,
@@ -213,7 +213,7 @@ CREATE PERFETTO VIEW android_class_loading_for_startup(
   startup_id JOINID(android_startups.startup_id),
   -- Name of the slice.
   slice_name STRING,
-  -- Begin of the slice (ns).
+  -- Start of the slice (ns).
   slice_ts TIMESTAMP,
   -- Duration of the slice (ns).
   slice_dur DURATION,
@@ -268,7 +268,7 @@ RETURNS LONG AS
 SELECT sum(slice_dur) FROM android_thread_slices_for_all_startups
 WHERE startup_id = $startup_id AND slice_name GLOB $slice_name;
 
--- The same of main threads.
+-- How long slices of a name took on the main threads of a launch.
 CREATE PERFETTO FUNCTION android_sum_dur_on_main_thread_for_startup_and_slice(
   -- Launch.
   startup_id JOINID(android_startups.startup_id),

@@ -10,7 +10,7 @@ CREATE PERFETTO TABLE cpu_frequency_counters(
   id LONG,
   -- Counter.
   track_id JOINID(track.id),
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until another frequency or the end of the trace (ns).
   dur DURATION,

@@ -40,7 +40,7 @@ FROM known
 UNION ALL
 SELECT ts, machine_id, 'C0', cpu, residency / passed * 100, residency, passed FROM awake;
 
--- The same for all processors of a machine together.
+-- Time that all processors of a machine together spent in each state between two readings.
 CREATE PERFETTO TABLE linux_cpu_idle_time_in_state_counters(
   -- Time of the second reading (ns).
   ts TIMESTAMP,

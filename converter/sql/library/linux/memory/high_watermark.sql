@@ -17,7 +17,7 @@ FROM counter_leading_intervals!((
 
 -- The most memory that each process had resident until then.
 CREATE PERFETTO VIEW memory_rss_high_watermark_per_process(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the next row of the process, or the end of the trace (ns).
   dur DURATION,

@@ -36,7 +36,7 @@ CREATE PERFETTO INDEX _memory_rss_and_swap_upid ON _memory_rss_and_swap_per_proc
 -- Memory of each process over time. Sums need anonymous and file memory, which every process has;
 -- shared memory and swap count as 0 until they are read.
 CREATE PERFETTO VIEW memory_rss_and_swap_per_process(
-  -- Begin (ns).
+  -- Start (ns).
   ts TIMESTAMP,
   -- Until the next reading of one of the counters (ns).
   dur DURATION,

@@ -25,7 +25,7 @@ CREATE PERFETTO TABLE linux_perf_samples_summary_tree(
 ) AS
 SELECT * FROM _callstacks_summary!((SELECT callsite_id FROM perf_sample));
 
--- The same without the samples of what functions called.
+-- The tree of linux_perf_samples_summary_tree without the samples of callees.
 CREATE PERFETTO VIEW _linux_perf_raw_callstacks AS
 SELECT id, parent_id, name, mapping_name, source_file, line_number, self_count
 FROM linux_perf_samples_summary_tree;

@@ -5,7 +5,7 @@
 -- A row for each dump of a heap: id, upid, heap_name, ts and dur (ns), and sums of what it has
 -- (bytes): `allocated`; `retained`, what was allocated and not freed in this time; `delta`, all
 -- allocations less all frees, those of older memory, too. A dump that does not say when its time
--- began begins 1 ns after the heap's dump before, or after the begin of the trace.
+-- began begins 1 ns after the heap's dump before, or after the start of the trace.
 CREATE PERFETTO TABLE _android_heap_profile_intervals AS
 WITH
   site AS (

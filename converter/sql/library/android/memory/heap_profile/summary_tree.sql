@@ -31,11 +31,11 @@ CREATE PERFETTO TABLE android_heap_profile_summary_tree(
   line_number LONG,
   -- Memory that the function itself allocated and that was not freed (bytes).
   self_size LONG,
-  -- The same of the function and what it called (bytes).
+  -- Memory that the function and its callees allocated and that was not freed (bytes).
   cumulative_size LONG,
   -- Memory that the function itself allocated, freed or not (bytes).
   self_alloc_size LONG,
-  -- The same of the function and what it called (bytes).
+  -- Memory that the function and its callees allocated, freed or not (bytes).
   cumulative_alloc_size LONG
 ) AS
 SELECT n.id, n.parent_id, n.name, n.mapping_name, n.source_file, n.line_number, n.self_size,

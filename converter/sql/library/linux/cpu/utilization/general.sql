@@ -5,7 +5,7 @@
 
 INCLUDE PERFETTO MODULE linux.cpu.frequency;
 
--- Begin of the period that a time is in (ns); periods begin at multiples of their size (ns).
+-- Start of the period that a time is in (ns); periods begin at multiples of their size (ns).
 CREATE PERFETTO FUNCTION _partition_start(ts TIMESTAMP, size LONG)
 RETURNS LONG AS
 SELECT $ts - $ts % $size;
@@ -35,7 +35,7 @@ RETURNS TableOrSubquery AS (
   JOIN $partitions AS period ON part.ts >= period.ts AND part.ts < period.ts_end
 );
 
--- Use of the processors in each period: its begin (ts), `utilization` of all of them (0 to 1), and
+-- Use of the processors in each period: its start (ts), `utilization` of all of them (0 to 1), and
 -- `unnormalized_utilization` (1 for each one that was busy). A run counts for the period in which
 -- it began, up to the period's end.
 CREATE PERFETTO MACRO _cpu_avg_utilization_per_period(
@@ -76,7 +76,7 @@ SELECT ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_with_frequency;
 CREATE PERFETTO VIEW _cpu_freq_per_thread AS
 SELECT rowid - 1 AS id, ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_at_frequency;
 
--- The same within an interval: what is outside is cut off.
+-- The times of _cpu_freq_per_thread within an interval. Times outside of the interval are cut off.
 CREATE PERFETTO FUNCTION _cpu_freq_per_thread_in_interval(ts TIMESTAMP, dur DURATION)
 RETURNS TABLE(id LONG, ts TIMESTAMP, dur DURATION, ucpu LONG, utid LONG, freq LONG) AS
 SELECT rowid - 1 AS id, max(ts, $ts) AS ts,
@@ -112,7 +112,7 @@ RETURNS _ProjectionFragment AS
 
 -- Time that passed for a clock that stands while the device is suspended (ns).
 CREATE PERFETTO MACRO _awake_time(
-  -- Begin (ns).
+  -- Start (ns).
   ts Expr,
   -- Duration (ns).
   dur Expr

@@ -12,11 +12,11 @@ CREATE PERFETTO FUNCTION cpu_process_utilization_per_period(
   upid JOINID(process.id)
 )
 RETURNS TABLE(
-  -- Begin of the period (ns).
+  -- Start of the period (ns).
   ts TIMESTAMP,
   -- Share of all processors' time: 0 to 1.
   utilization DOUBLE,
-  -- The same in processors: 0 to their number.
+  -- How many processors were busy on average: 0 to their number.
   unnormalized_utilization DOUBLE
 ) AS
 SELECT ts, utilization, unnormalized_utilization
@@ -31,11 +31,11 @@ CREATE PERFETTO FUNCTION cpu_process_utilization_per_second(
   upid JOINID(process.id)
 )
 RETURNS TABLE(
-  -- Begin of the period (ns).
+  -- Start of the period (ns).
   ts TIMESTAMP,
   -- Share of all processors' time: 0 to 1.
   utilization DOUBLE,
-  -- The same in processors: 0 to their number.
+  -- How many processors were busy on average: 0 to their number.
   unnormalized_utilization DOUBLE
 ) AS
 SELECT ts, utilization, unnormalized_utilization
@@ -62,9 +62,9 @@ SELECT t.upid, _cpu_cycle_totals!(runtime)
 FROM cpu_cycles_per_thread_per_cpu r JOIN thread t ON t.utid = r.utid
 WHERE t.upid IS NOT NULL GROUP BY t.upid;
 
--- The same in an interval.
+-- The use of processors by each process in an interval.
 CREATE PERFETTO FUNCTION cpu_cycles_per_process_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
@@ -78,7 +78,7 @@ RETURNS TABLE(
   megacycles LONG,
   -- How long its threads ran (ns).
   runtime DURATION,
-  -- The same without the time in which the device was suspended (ns).
+  -- runtime without the time in which the device was suspended (ns).
   awake_runtime DURATION,
   -- Lowest frequency (kHz).
   min_freq LONG,
@@ -100,7 +100,7 @@ FROM (
 
 -- Use by each process in an interval.
 CREATE PERFETTO FUNCTION cpu_process_utilization_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
@@ -114,7 +114,7 @@ RETURNS TABLE(
   awake_dur LONG,
   -- Share of all processors' time in which the device was awake (percent).
   awake_utilization DOUBLE,
-  -- The same of one processor's time: 100 for each one that was busy.
+  -- Share of one processor's time: 100 for each processor that was busy all the time (percent).
   awake_unnormalized_utilization DOUBLE
 ) AS
 SELECT r.upid, p.name AS process_name, r.awake_runtime AS awake_dur,

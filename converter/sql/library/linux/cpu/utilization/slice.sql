@@ -53,7 +53,7 @@ CREATE PERFETTO TABLE cpu_cycles_per_thread_slice(
   -- Cycles of the processors, in thousandths; NULL unless the thread ran all the time, at known
   -- frequencies.
   millicycles LONG,
-  -- The same in millions.
+  -- Cycles of the processors, in millions; NULL where millicycles is NULL.
   megacycles LONG
 ) AS
 SELECT s.id, s.name, s.utid, s.thread_name, s.upid, s.process_name, c.millicycles, c.megacycles
@@ -61,7 +61,7 @@ FROM thread_slice s LEFT JOIN _cpu_cycles_of_slices c ON c.id = s.id;
 
 -- Cycles of each slice of a thread in an interval: what is outside is cut off.
 CREATE PERFETTO FUNCTION cpu_cycles_per_thread_slice_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur DURATION
@@ -82,7 +82,7 @@ RETURNS TABLE(
   -- Cycles of the processors, in thousandths; NULL unless the thread ran all the time, at known
   -- frequencies.
   millicycles LONG,
-  -- The same in millions.
+  -- Cycles of the processors, in millions; NULL where millicycles is NULL.
   megacycles LONG
 ) AS
 WITH

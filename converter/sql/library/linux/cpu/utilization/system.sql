@@ -10,11 +10,11 @@ CREATE PERFETTO FUNCTION cpu_utilization_per_period(
   interval LONG
 )
 RETURNS TABLE(
-  -- Begin of the period (ns).
+  -- Start of the period (ns).
   ts TIMESTAMP,
   -- Share of all processors' time: 0 to 1.
   utilization DOUBLE,
-  -- The same in processors: 0 to their number.
+  -- How many processors were busy on average: 0 to their number.
   unnormalized_utilization DOUBLE
 ) AS
 SELECT ts, utilization, unnormalized_utilization
@@ -25,11 +25,11 @@ FROM _cpu_avg_utilization_per_period!($interval, (
 
 -- Use in each second.
 CREATE PERFETTO TABLE cpu_utilization_per_second(
-  -- Begin of the second (ns).
+  -- Start of the second (ns).
   ts TIMESTAMP,
   -- Share of all processors' time: 0 to 1.
   utilization DOUBLE,
-  -- The same in processors: 0 to their number.
+  -- How many processors were busy on average: 0 to their number.
   unnormalized_utilization DOUBLE
 ) AS
 SELECT ts, utilization, unnormalized_utilization FROM cpu_utilization_per_period(1000000000);
@@ -53,7 +53,7 @@ SELECT _cpu_cycle_totals!(runtime) FROM cpu_cycles_per_thread_per_cpu;
 
 -- The use of processors in an interval: one row.
 CREATE PERFETTO FUNCTION cpu_cycles_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
@@ -65,7 +65,7 @@ RETURNS TABLE(
   megacycles LONG,
   -- How long threads ran (ns).
   runtime DURATION,
-  -- The same without the time in which the device was suspended (ns).
+  -- runtime without the time in which the device was suspended (ns).
   awake_runtime DURATION,
   -- Lowest frequency (kHz).
   min_freq LONG,
@@ -83,7 +83,7 @@ FROM (
 
 -- Use in an interval: one row.
 CREATE PERFETTO FUNCTION cpu_utilization_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
@@ -93,7 +93,7 @@ RETURNS TABLE(
   awake_dur LONG,
   -- Share of all processors' time in which the device was awake (percent).
   awake_utilization DOUBLE,
-  -- The same of one processor's time: 100 for each one that was busy.
+  -- Share of one processor's time: 100 for each processor that was busy all the time (percent).
   awake_unnormalized_utilization DOUBLE
 ) AS
 SELECT r.awake_runtime AS awake_dur,
@@ -123,9 +123,9 @@ CREATE PERFETTO TABLE cpu_cycles_per_cpu(
 ) AS
 SELECT ucpu, cpu, _cpu_cycle_totals!(runtime) FROM cpu_cycles_per_thread_per_cpu GROUP BY ucpu, cpu;
 
--- The same in an interval.
+-- The use of each processor in an interval.
 CREATE PERFETTO FUNCTION cpu_cycles_per_cpu_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG

@@ -12,11 +12,11 @@ CREATE PERFETTO FUNCTION cpu_thread_utilization_per_period(
   utid JOINID(thread.id)
 )
 RETURNS TABLE(
-  -- Begin of the period (ns).
+  -- Start of the period (ns).
   ts TIMESTAMP,
   -- Share of all processors' time: 0 to 1.
   utilization DOUBLE,
-  -- The same in processors: 0 to their number.
+  -- How many processors were busy on average: 0 to their number.
   unnormalized_utilization DOUBLE
 ) AS
 SELECT ts, utilization, unnormalized_utilization
@@ -28,11 +28,11 @@ CREATE PERFETTO FUNCTION cpu_thread_utilization_per_second(
   utid JOINID(thread.id)
 )
 RETURNS TABLE(
-  -- Begin of the period (ns).
+  -- Start of the period (ns).
   ts TIMESTAMP,
   -- Share of all processors' time: 0 to 1.
   utilization DOUBLE,
-  -- The same in processors: 0 to their number.
+  -- How many processors were busy on average: 0 to their number.
   unnormalized_utilization DOUBLE
 ) AS
 SELECT ts, utilization, unnormalized_utilization
@@ -57,9 +57,9 @@ CREATE PERFETTO TABLE cpu_cycles_per_thread(
 ) AS
 SELECT utid, _cpu_cycle_totals!(runtime) FROM cpu_cycles_per_thread_per_cpu GROUP BY utid;
 
--- The same in an interval.
+-- The use of processors by each thread in an interval.
 CREATE PERFETTO FUNCTION cpu_cycles_per_thread_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
@@ -73,7 +73,7 @@ RETURNS TABLE(
   megacycles LONG,
   -- How long the thread ran (ns).
   runtime DURATION,
-  -- The same without the time in which the device was suspended (ns).
+  -- runtime without the time in which the device was suspended (ns).
   awake_runtime DURATION,
   -- Lowest frequency (kHz).
   min_freq LONG,
@@ -91,7 +91,7 @@ FROM (
 
 -- Use by each thread in an interval.
 CREATE PERFETTO FUNCTION cpu_thread_utilization_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
@@ -107,7 +107,7 @@ RETURNS TABLE(
   awake_dur LONG,
   -- Share of all processors' time in which the device was awake (percent).
   awake_utilization DOUBLE,
-  -- The same of one processor's time: 100 for each one that was busy.
+  -- Share of one processor's time: 100 for each processor that was busy all the time (percent).
   awake_unnormalized_utilization DOUBLE
 ) AS
 SELECT t.upid, r.utid, t.name AS thread_name, r.awake_runtime AS awake_dur,

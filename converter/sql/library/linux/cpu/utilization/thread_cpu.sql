@@ -39,9 +39,9 @@ FROM (
     (utid, ucpu, millicycles, megacycles, runtime, min_freq, max_freq, avg_freq))
 ) r CROSS JOIN cpu c ON c.ucpu = r.ucpu;
 
--- The same in an interval.
+-- The use of each processor by each thread, in an interval.
 CREATE PERFETTO FUNCTION cpu_cycles_per_thread_per_cpu_in_interval(
-  -- Begin of the interval (ns).
+  -- Start of the interval (ns).
   ts TIMESTAMP,
   -- Length of the interval (ns).
   dur LONG
