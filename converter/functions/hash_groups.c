@@ -50,7 +50,8 @@ VEC_DEFINE(group_vec, struct group);
 enum groups_end { GROUPS_WHOLE, GROUPS_TOO_MANY, GROUPS_NO_MEMORY };
 
 struct groups {
-    const char *form; // borrowed; a letter for each aggregate
+    const char *form;       // borrowed; a letter for each aggregate
+    const char *directions; // borrowed; a sign for each key
     int n_keys, n_aggregates, n_arguments;
     bool corrects;
     struct group_vec groups;
@@ -358,9 +359,10 @@ static int by_keys(const void *left, const void *right, void *userdata)
     const struct group *a = left, *b = right;
     const struct groups *groups = userdata;
     int order = 0;
-    for (int i = 0; i < groups->n_keys && order == 0; i++)
+    int i = 0;
+    for (; i < groups->n_keys && order == 0; i++)
         order = value_keys_compare(&a->keys[i], &b->keys[i], '=');
-    return order;
+    return i > 0 && groups->directions[i - 1] == '-' ? -order : order;
 }
 
 // -- the table --
@@ -469,19 +471,20 @@ static int fail(sqlite3_vtab *vtab, int code)
 static bool form_read(struct groups_cursor *cursor, const char *form)
 {
     struct groups *groups = &cursor->groups;
-    char *end = NULL;
-    long n_keys = form ? strtol(form, &end, 10) : 0;
-    if (n_keys < 1 || n_keys > GROUP_COLUMNS_MAX || *end != ':')
+    size_t n_keys = strspn(form, "+-");
+    if (n_keys < 1 || n_keys > GROUP_COLUMNS_MAX || form[n_keys] != ':')
         return false;
-    size_t n = strlen(++end);
-    if (n > GROUP_COLUMNS_MAX - (size_t)n_keys || strspn(end, "ncstamM") != n ||
-        !(cursor->form = strdup(end)))
+    const char *letters = form + n_keys + 1;
+    size_t n = strlen(letters);
+    if (n > GROUP_COLUMNS_MAX - n_keys || strspn(letters, "ncstamM") != n ||
+        !(cursor->form = strdup(form)))
         return false;
-    groups->form = cursor->form;
+    groups->directions = cursor->form;
+    groups->form = cursor->form + n_keys + 1;
     groups->n_keys = (int)n_keys;
     groups->n_aggregates = (int)n;
     for (size_t i = 0; i < n; i++)
-        groups->n_arguments += end[i] != 'n';
+        groups->n_arguments += letters[i] != 'n';
     groups->corrects = sqlite3_libversion_number() >= CORRECTS;
     return true;
 }

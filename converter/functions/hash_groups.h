@@ -2,12 +2,13 @@
 //
 // GROUP BY by a hash table, where SQLite would sort all rows:
 //
-//     SELECT __g0, __g1, __g2 FROM __mmsql_groups('1:ns',
+//     SELECT __g0, __g1, __g2 FROM __mmsql_groups('+:ns',
 //         'SELECT __mmsql_group(?1, state, dur) FROM thread_state',
 //         'SELECT state, count(*), sum(dur) FROM thread_state GROUP BY 1')
 //
-// has the rows of the last statement in the same order. The form has the number of keys and a
-// letter for each aggregate, which has one argument in __mmsql_group, but for n:
+// has the rows of the last statement in the same order. The form has a sign for each key, - if the
+// key's largest value comes first, and a letter for each aggregate, which has one argument in
+// __mmsql_group, but for n:
 //
 //     n count(*)   c count(x)   s sum(x)   t total(x)   a avg(x)   m min(x)   M max(x)
 //

@@ -3,7 +3,7 @@
 // A SELECT with GROUP BY whose rows SQLite would sort takes its groups from a hash table instead:
 //
 //     SELECT name, sum(dur) / 1e6 AS ms FROM slice GROUP BY 1 ORDER BY ms
-// ->  SELECT __g0 AS "name", __g1 / 1e6 AS "ms" FROM __mmsql_groups('1:s',
+// ->  SELECT __g0 AS "name", __g1 / 1e6 AS "ms" FROM __mmsql_groups('+:s',
 //         'SELECT __mmsql_group(?1, name, dur) FROM slice',
 //         'SELECT name, sum(dur) FROM slice GROUP BY 1') ORDER BY ms
 //
@@ -51,6 +51,9 @@ struct grouping {
     struct part keys[GROUP_COLUMNS_MAX];
     struct aggregate aggregates[GROUP_COLUMNS_MAX];
     size_t n_results, n_keys, n_aggregates;
+    // SQLite gives groups the directions of ORDER BY if there are as many terms: groups that are
+    // equal in ORDER BY stay in this order.
+    char directions[GROUP_COLUMNS_MAX + 1];
     bool joins_by_name; // a name without a table may be the column of either table
 };
 
@@ -362,6 +365,19 @@ static bool key_resolve(const struct grouping *grouping, struct part *key)
     return key->begin < key->end && !(is_one && kind != SQL_WORD && kind != SQL_QUOTED);
 }
 
+static void directions_read(struct grouping *grouping)
+{
+    struct part rest = grouping->clauses[ORDER], term;
+    size_t n = 0;
+    memset(grouping->directions, '+', grouping->n_keys);
+    for (; element_take(grouping, &rest, &term); n++)
+        for (size_t i = term.begin; n < grouping->n_keys && i < term.end; i++)
+            if (i + 3 >= term.end && is_at(grouping, i, "DESC"))
+                grouping->directions[n] = '-';
+    if (n != grouping->n_keys)
+        memset(grouping->directions, '+', grouping->n_keys);
+}
+
 static bool lists_read(struct grouping *grouping)
 {
     struct part rest = grouping->clauses[RESULTS], element;
@@ -376,6 +392,7 @@ static bool lists_read(struct grouping *grouping)
             return false;
         grouping->keys[grouping->n_keys++] = element;
     }
+    directions_read(grouping);
     for (size_t i = grouping->clauses[FROM].begin; i < grouping->clauses[FROM].end; i++)
         grouping->joins_by_name |= is_at(grouping, i, "USING") || is_at(grouping, i, "NATURAL");
     return grouping->n_results && grouping->n_keys;
@@ -559,7 +576,7 @@ static void quoted_add(struct strbuf *out, const struct strbuf *text)
 static void groups_add(const struct grouping *grouping, struct strbuf *out)
 {
     CLEANUP(strbuf_done) struct strbuf form = {0}, hashed = {0}, sorted = {0};
-    strbuf_addf(&form, "%zu:", grouping->n_keys);
+    strbuf_addf(&form, "%s:", grouping->directions);
     clause_add(grouping, PREFIX, "", &hashed);
     clause_add(grouping, PREFIX, "", &sorted);
     strbuf_add_str(&hashed, " SELECT __mmsql_group(?1");
@@ -591,6 +608,10 @@ static void groups_add(const struct grouping *grouping, struct strbuf *out)
     strbuf_add_str(&sorted, " GROUP BY ");
     for (size_t i = 0; i < grouping->n_keys; i++)
         strbuf_addf(&sorted, "%s%zu", i ? ", " : "", i + 1);
+    if (strchr(grouping->directions, '-'))
+        for (size_t i = 0; i < grouping->n_keys; i++)
+            strbuf_addf(&sorted, "%s%zu%s", i ? ", " : " ORDER BY ", i + 1,
+                        grouping->directions[i] == '-' ? " DESC" : "");
     strbuf_add_str(out, " FROM __mmsql_groups(");
     quoted_add(out, &form);
     strbuf_add_str(out, ", ");

@@ -114,6 +114,10 @@ static void groups_are_those_of_sqlite(void **state)
         "SELECT 'it''s', count(*), NULL, 1.5 FROM rows GROUP BY name",
         "SELECT CAST(sum(v) AS TEXT), CAST(name AS BLOB) IS NULL FROM rows GROUP BY name",
         "SELECT name, count(*) FROM rows GROUP BY name ORDER BY sum(id) DESC NULLS LAST",
+        // Groups that ORDER BY leaves equal have the direction of its terms, if there are as many.
+        "SELECT name, count(*) FROM rows GROUP BY name ORDER BY count(*) > 0 DESC",
+        "SELECT k, name FROM rows GROUP BY k, name ORDER BY 1 > 0, count(*) > 0 DESC LIMIT 5",
+        "SELECT k, name FROM rows GROUP BY k, name ORDER BY count(*) > 0 DESC LIMIT 5",
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < ELEMENTS(statements); i++)
@@ -168,6 +172,7 @@ static void too_many_groups_are_sorted(void **state)
                      SQLITE_OK);
     compare(f, "SELECT i, name, count(*), sum(i) FROM many GROUP BY i, name", true);
     compare(f, "SELECT i, sum(i) / 2, max(name) FROM many GROUP BY i HAVING sum(i) % 3", true);
+    compare(f, "SELECT i, sum(i) / 2 FROM many GROUP BY i ORDER BY sum(i) > 0 DESC", true);
     compare(f,
             "SELECT i % 80 AS j, length(max(zeroblob(1000000 + i))) FROM many WHERE i < 160 "
             "GROUP BY j",
@@ -190,19 +195,19 @@ static void an_overflow_is_an_error_of_sqlite(void **state)
 static void the_table_belongs_to_statements(void **state)
 {
     struct fixture *f = *state;
-    fails(f, "SELECT * FROM __mmsql_groups('1:', 'SELECT 1')", "no query solution");
-    fails(f, "SELECT * FROM __mmsql_groups('1:q', 'SELECT 1', 'SELECT 1')",
+    fails(f, "SELECT * FROM __mmsql_groups('+:', 'SELECT 1')", "no query solution");
+    fails(f, "SELECT * FROM __mmsql_groups('+:q', 'SELECT 1', 'SELECT 1')",
           "__mmsql_groups: wrong arguments");
     fails(f, "SELECT * FROM __mmsql_groups('17:', 'SELECT 1', 'SELECT 1')",
           "__mmsql_groups: wrong arguments");
-    fails(f, "SELECT * FROM __mmsql_groups('1:', 'SELECT __mmsql_group(?1)', 'SELECT 1')",
+    fails(f, "SELECT * FROM __mmsql_groups('+:', 'SELECT __mmsql_group(?1)', 'SELECT 1')",
           "__mmsql_group is a part of __mmsql_groups");
     fails(f, "SELECT __mmsql_group(1, 2)", "__mmsql_group is a part of __mmsql_groups");
-    fails(f, "SELECT * FROM __mmsql_groups('1:', 'SELECT x', 'SELECT 1')", "no such column: x");
-    is(f, "SELECT __g0 FROM __mmsql_groups('1:', 'SELECT ?1', 'SELECT 1')", "");
+    fails(f, "SELECT * FROM __mmsql_groups('+:', 'SELECT x', 'SELECT 1')", "no such column: x");
+    is(f, "SELECT __g0 FROM __mmsql_groups('+:', 'SELECT ?1', 'SELECT 1')", "");
     assert_int_equal(sqlite3_exec(f->handle,
                                   "PRAGMA trusted_schema=OFF; CREATE VIEW main.v AS SELECT * FROM "
-                                  "__mmsql_groups('1:', 'SELECT 1', 'SELECT 1')",
+                                  "__mmsql_groups('+:', 'SELECT 1', 'SELECT 1')",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     fails(f, "SELECT * FROM v", "unsafe use of virtual table \"__mmsql_groups\"");
