@@ -101,14 +101,21 @@ static uid_t owner_of(int fd, uid_t otherwise)
     return owner;
 }
 
+static bool is_own_namespace(int fd)
+{
+    struct stat own;
+    return stat("/proc/self/ns/user", &own) == 0 && is_same(fd, &own);
+}
+
+// Whoever made the user namespace: all processes with its rights can make mounts.
 bool foreign_has_own_mounts(const char *proc, int32_t pid)
 {
     char path[64];
     snprintf(path, sizeof(path), "%s/%d/ns/mnt", proc, pid);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    int users = fd < 0 ? -1 : ioctl(fd, NS_GET_USERNS);
+    CLEANUP(close_fdp) int users = fd < 0 ? -1 : ioctl(fd, NS_GET_USERNS);
     // -EPERM: a namespace above ours.
-    return users >= 0 && owner_of(users, 0) != 0;
+    return users >= 0 && !is_own_namespace(users);
 }
 
 static uid_t together(uid_t uid)
@@ -134,7 +141,8 @@ uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
     struct ids_line uids, gids;
     if (read_ids(proc, pid, &uids, &gids))
         uid = (uid_t)uids.real;
-    return together(namespace_owner(proc, pid, uid));
+    uid_t owner = namespace_owner(proc, pid, uid);
+    return together(owner == 0 ? uid : owner);
 }
 
 uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid)

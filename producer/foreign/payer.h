@@ -11,8 +11,9 @@
 
 // Returns a number for the user behind process `pid`: 0 for root, the real uid for others. For a
 // process in a user namespace, this is the user who made the outermost of its namespaces, because
-// this user controls all uids inside. The subordinate uids of a user (subuid(5)) have one number in
-// common. Returns the number for `uid` if the process is gone. Never blocks.
+// this user controls all uids inside. If root made it, the process is a container's, and pays as
+// the uid that it has outside: only root itself is root. The subordinate uids of a user (subuid(5))
+// have one number in common. Returns the number for `uid` if the process is gone. Never blocks.
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid);
 
 // The same for the client of a socket with the credentials `pid` and `uid`. The client may be gone,
