@@ -409,7 +409,7 @@ static void index_stat(struct strbuf *sql, const struct index_def *def,
 {
     strbuf_addf(sql, ",('%s','%s','%" PRIu64, table_defs[def->table].stored_name, def->name,
                 written->n);
-    for (size_t i = 0; i < def->n_key; i++)
+    for (size_t i = index_has_group(def) ? 0 : 1; i < def->n_key; i++)
         strbuf_addf(sql, " %" PRIu64,
                     (written->n + written->n_distinct[i] - 1) / written->n_distinct[i]);
     strbuf_add_str(sql, "')");

@@ -21,6 +21,7 @@ const struct index_def index_defs[N_INDEXES] = {
     [INDEX_SCHED_SLICE_BY_THREAD] = {"sched_slice_by_thread", TABLE_sched_slice,
                                      COLUMNS(COL_sched_slice_utid, COL_sched_slice_ts,
                                              COL_sched_slice_dur)},
+    [INDEX_SLICE_BY_TIME] = {"slice_by_time", TABLE_slice, COLUMNS(NO_GROUP, COL_slice_ts)},
     [INDEX_SLICE_BY_TRACK] = {"slice_by_track", TABLE_slice,
                               COLUMNS(COL_slice_track_id, COL_slice_ts)},
     [INDEX_THREAD_STATE_BY_THREAD] = {"thread_state_by_thread", TABLE_thread_state,
@@ -53,8 +54,10 @@ void index_sql(struct strbuf *sql, const struct index_def *def)
 {
     const struct table_def *table = &table_defs[def->table];
     strbuf_addf(sql, "CREATE INDEX %s ON %s", def->name, table->stored_name);
-    for (size_t i = 0; i < def->n_columns; i++)
-        strbuf_addf(sql, "%s%s", i ? ", " : "(", stored_column_name(table, def->columns[i]));
+    size_t first = index_has_group(def) ? 0 : 1;
+    for (size_t i = first; i < def->n_columns; i++)
+        strbuf_addf(sql, "%s%s", i > first ? ", " : "(",
+                    stored_column_name(table, def->columns[i]));
     strbuf_add_str(sql, ")");
 }
 

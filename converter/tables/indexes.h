@@ -4,11 +4,13 @@
 //
 // An index of a table with millions of rows begins with the group of the row (a track, a thread),
 // then the time. The index serves queries on one group, on one group in a time window, and on all
-// groups in a time window (SQLite skips from group to group if sqlite_stat1 shows few groups). The
-// columns that these queries sum up come last. Without them, SQLite would look up each row in the
-// table, in random order.
+// groups in a time window (SQLite skips from group to group if sqlite_stat1 shows few groups).
+// Slices have an index by time alone, too: they have many tracks, and their rows come nearly in
+// order of time, so the rows of a window are neighbours. The columns that these queries sum up come
+// last. Without them, SQLite would look up each row in the table, in random order.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,13 +28,17 @@ enum index_id {
     INDEX_ARG_SET_BY_KIND,
     INDEX_COUNTER,
     INDEX_SCHED_SLICE_BY_THREAD,
+    INDEX_SLICE_BY_TIME,
     INDEX_SLICE_BY_TRACK,
     INDEX_THREAD_STATE_BY_THREAD,
     N_INDEXES
 };
 
-// Columns are numbers: a group, then times. The fourth column of an index is a text. The last
-// column of an index's entries is the row's id, which `columns` of an index lacks.
+// In place of the group: all rows are one group.
+#define NO_GROUP UINT8_MAX
+
+// Columns are numbers: a group or NO_GROUP, then times. The fourth column of an index is a text.
+// The last column of an index's entries is the row's id, which `columns` of an index lacks.
 struct index_def {
     const char *name;
     enum table_id table;
@@ -42,6 +48,11 @@ struct index_def {
     bool is_table; // the entries are the rows of a clustered table
 };
 extern const struct index_def index_defs[N_INDEXES];
+
+static inline bool index_has_group(const struct index_def *def)
+{
+    return def->columns[0] != NO_GROUP;
+}
 
 // Returns the definition of a clustered table; NULL: the table has rows of its own.
 const struct index_def *table_cluster(enum table_id table);

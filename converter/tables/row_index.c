@@ -92,7 +92,9 @@ static bool entry_make(struct row_index *index, const struct cell *row, size_t w
                        uint32_t *ret_group, int64_t *columns)
 {
     const struct index_def *def = index->def;
-    if (def->columns[0] >= width || !group_take(&row[def->columns[0]], INDEX_GROUP_MAX, ret_group))
+    *ret_group = 0;
+    if (index_has_group(def) && (def->columns[0] >= width ||
+                                 !group_take(&row[def->columns[0]], INDEX_GROUP_MAX, ret_group)))
         return false;
     for (size_t i = 1; i < def->n_columns; i++) {
         const struct cell *cell = def->columns[i] < width ? &row[def->columns[i]] : NULL;
@@ -209,8 +211,11 @@ static size_t index_entry_write(const struct row_index *index, uint32_t group, c
                                 uint8_t *entry)
 {
     const struct index_def *def = index->def;
-    uint8_t *type = entry + 2, *body = type + def->n_columns + 1;
-    body += record_put_int(body, group + shift_of(index, def->columns[0]), type++);
+    bool has_group = index_has_group(def);
+    size_t n = def->n_columns + has_group;
+    uint8_t *type = entry + 2, *body = type + n;
+    if (has_group)
+        body += record_put_int(body, group + shift_of(index, def->columns[0]), type++);
     for (size_t i = 1; i < def->n_columns; i++) {
         int64_t value = row[i - 1];
         if (i == TEXT_COLUMN && value) {
@@ -225,7 +230,7 @@ static size_t index_entry_write(const struct row_index *index, uint32_t group, c
         }
     }
     body += record_put_int(body, row[def->n_columns - 1] + shift_of(index, 0), type);
-    entry[1] = (uint8_t)(def->n_columns + 2); // size of the record's header
+    entry[1] = (uint8_t)(n + 1); // size of the record's header
     return (size_t)(body - entry);
 }
 
@@ -287,10 +292,10 @@ static int64_t known_text(const struct row_index *index, const uint8_t *text, si
 static void entry_read(const struct row_index *index, const uint8_t *entry, int64_t *columns)
 {
     const struct index_def *def = index->def;
-    size_t n = entry[1] - 1u;
-    const uint8_t *type = entry + 2, *body = type + n;
+    size_t first = index_has_group(def) ? 0 : 1, n = first + entry[1] - 1u;
+    const uint8_t *type = entry + 2 - first, *body = type + n;
     int64_t values[ENTRY_COLUMNS_MAX + 1];
-    for (size_t i = 0; i < n; body += record_value_size(type[i]), i++)
+    for (size_t i = first; i < n; body += record_value_size(type[i]), i++)
         if (type[i] >= RECORD_TEXT)
             values[i] = known_text(index, body, record_value_size(type[i]));
         else if (type[i] == RECORD_NULL)

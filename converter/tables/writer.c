@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "converter/tables/backlog.h"
 #include "converter/tables/btree.h"
 #include "converter/tables/text_mend.h"
@@ -35,7 +36,8 @@ struct writer {
     struct pages pages;
     struct sink sinks[N_TABLES];
     struct row_index indexes[N_INDEXES];
-    struct row_index *index_of[N_TABLES]; // NULL: none
+    struct row_index *index_of[N_TABLES];      // by group; NULL: none
+    struct row_index *time_index_of[N_TABLES]; // NULL: none
     struct record record;
     const struct id_shifts *shifts; // borrowed; NULL: none
     char *folder;                   // owned; may be NULL
@@ -74,10 +76,31 @@ static int64_t id_shift(const struct writer *writer, enum table_id table)
     return writer->shifts ? writer->shifts->add[table][0] : 0;
 }
 
+// Rows come to the tree in the order of ids, which is nearly that of time; before, a slice comes
+// when it ends. The time is the first column after the id, whose place in a record is empty.
+static int time_index_add(struct row_index *index, const struct record *record, int64_t id)
+{
+    struct cell row[2] = {{.type = CELL_NULL}, {.type = CELL_NULL}};
+    const uint8_t *ready = record->ready;
+    if (!ready)
+        row[1] = record->n_cells > 1 ? record->cells[1] : row[1];
+    else if (ready[0] > 2 && ready[2] != RECORD_NULL) {
+        bool is_int = ready[0] < 0x80 &&
+                      (ready[2] < RECORD_REAL || ready[2] == RECORD_0 || ready[2] == RECORD_1);
+        row[1].type = is_int ? CELL_INT : CELL_REAL; // which the index does not take
+        row[1].integer = is_int ? record_get_int(ready + ready[0], ready[2]) : 0;
+    }
+    return row_index_add(index, row, ELEMENTS(row), id);
+}
+
 static int tree_add(struct writer *writer, enum table_id table, const struct record *record)
 {
     struct sink *sink = &writer->sinks[table];
     int64_t id = sink->next++;
+    int r =
+        writer->time_index_of[table] ? time_index_add(writer->time_index_of[table], record, id) : 0;
+    if (r < 0)
+        return r;
     return btree_add(&sink->tree, &writer->pages, id + id_shift(writer, table), record);
 }
 
@@ -235,7 +258,9 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
         r = -ENOMEM;
     for (size_t i = 0; i < N_INDEXES; i++) {
         row_index_init(&writer->indexes[i], &index_defs[i], &writer->pages, writer->folder);
-        writer->index_of[index_defs[i].table] = &writer->indexes[i];
+        struct row_index **of =
+            index_has_group(&index_defs[i]) ? writer->index_of : writer->time_index_of;
+        of[index_defs[i].table] = &writer->indexes[i];
     }
     if (r == 0)
         r = pages_init(&writer->pages, fd, first_page);

@@ -194,6 +194,9 @@ static void indexes_are_whole(void **state)
         assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY "
                                            "slice_by_track WHERE track_id = 40"),
                          (sizes[i] + 5) / 7);
+        assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY slice_by_time "
+                                           "WHERE ts BETWEEN 1 << 40 AND (1 << 40) + 9"),
+                         sizes[i] < 30 ? sizes[i] : 30);
         database_free(db);
     }
 }
@@ -291,7 +294,36 @@ static void rows_that_come_early_are_moved(void **state)
                                        "WHERE track_id = 1 AND ts BETWEEN 10 AND 59"),
                      2 * DEPTH);
     assert_true(stat_of(handle, "slice_by_track", "20000 5000 1"));
+    assert_true(stat_of(handle, "slice_by_time", "20000 1"));
     database_free(db);
+}
+
+// A slice may have no time, come before slices that began earlier, or wait for the end of others.
+static void times_of_any_kind_are_indexed(void **state)
+{
+    (void)state;
+    enum { N = 9000 };
+    for (int has_real = 0; has_real < 2; has_real++)
+        for (int waits = 0; waits < 2; waits++) {
+            struct database *db = create();
+            for (int k = 0; k < N; k++) {
+                struct cell *row = database_row_with_id(db, TABLE_slice, waits ? k ^ 15 : k);
+                if (k % 7)
+                    cell_int(row, COL_slice_ts, k % 1000 ? k - N / 2 : k / 2);
+                if (has_real && k == N / 2)
+                    cell_real(row, COL_slice_ts, 0.5);
+                if (k % 3)
+                    cell_text(row, COL_slice_name, "a name");
+            }
+            sqlite3 *handle = finish(db);
+            expect_integrity(handle);
+            int64_t n = query_int(handle, "SELECT count(*) FROM _slice NOT INDEXED WHERE ts < 9");
+            assert_in_range(n, N / 3, N);
+            assert_int_equal(query_int(handle, "SELECT count(*) FROM _slice INDEXED BY "
+                                               "slice_by_time WHERE ts < 9"),
+                             n);
+            database_free(db);
+        }
 }
 
 static void figures_are_what_sqlite_would_find(void **state)
@@ -654,6 +686,7 @@ int main(void)
         cmocka_unit_test(indexes_of_any_size_are_whole),
         cmocka_unit_test(indexes_of_four_columns_are_whole),
         cmocka_unit_test(rows_that_come_early_are_moved),
+        cmocka_unit_test(times_of_any_kind_are_indexed),
         cmocka_unit_test(figures_are_what_sqlite_would_find),
         cmocka_unit_test(windows_of_time_use_the_index),
         cmocka_unit_test(sets_are_found_by_kind),
