@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql: converts traces to SQLite databases and queries the databases.
+#include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
-
-#include <sqlite3.h>
 
 #include "common/elements.h"
 #include "common/memory.h"
@@ -35,6 +35,7 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .n_verbs = ELEMENTS(verbs),
     };
+    signal(SIGXFSZ, SIG_IGN); // a limit of file sizes is an error of write(), and leaves nothing
     // Nobody asks how much memory SQLite takes; counting costs a lock for each allocation.
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     int code = program_main(&program, argc, argv);

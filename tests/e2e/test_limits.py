@@ -93,6 +93,17 @@ class Resources(Limits):
                 else:
                     self.assertRegex(done.stderr, ": File name too long$")
 
+    def test_a_limit_of_file_sizes(self):
+        """The kernel's signal would end mmsql before it can remove its folder."""
+        for size in (512, 100 << 10, 64 * MIB):
+            with self.subTest(size=size):
+                done = self.convert(
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+                if size < MIB:
+                    self.assertIn(": File too large", done.stderr)
+                else:
+                    self.assertEqual(done.returncode, 0)
+
     @lib.needs_root
     def test_no_thread(self):
         def alone():
