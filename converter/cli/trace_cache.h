@@ -49,7 +49,7 @@ bool cached_trace_of(const struct trace_cache *cache, const char *path, const st
 void cached_trace_done(struct cached_trace *trace); // fit for CLEANUP()
 
 // Opens the database of an earlier question, and prints the messages of its conversion. Returns
-// false if there is none, or none that can be used; the next question then replaces the entry.
+// false if there is no entry that can be used; the next question then replaces the entry.
 bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret);
 
 // Returns true if the conversion of `path` may be written to the cache's file system: it has as

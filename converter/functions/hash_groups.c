@@ -467,7 +467,7 @@ static int fail(sqlite3_vtab *vtab, int code)
     return code;
 }
 
-// Returns false if the form is none.
+// Returns false if `form` is not a valid form.
 static bool form_read(struct groups_cursor *cursor, const char *form)
 {
     struct groups *groups = &cursor->groups;

@@ -7,8 +7,8 @@
 // Each table has ts and dur, and its spans do not overlap within a partition. Both tables are
 // therefore read once, side by side, in order of partition and time. The rest of a row stays for
 // the next piece. A row of duration 0 meets the row of the other table at its time. A row that has
-// not ended (dur is -1) does the same, and its piece has not ended, either. Rows without a
-// partition are left out. One table may lack dur: its rows have duration 0.
+// not ended (dur is -1) also meets the row at its time, and their piece has not ended, either. Rows
+// without a partition are left out. One table may lack dur: its rows have duration 0.
 //
 // If only one table is partitioned, the other table counts in each partition: it is read once for
 // each partition, and its pieces belong to the current partition.
@@ -183,8 +183,8 @@ static int span_connect(sqlite3 *handle, void *userdata, int argc, const char *c
         !side_parse(argv[4], &table->sides[1]) ||
         (*first && *second && sqlite3_stricmp(first, second) != 0)) {
         *ret_error =
-            sqlite3_mprintf("SPAN_JOIN: (a PARTITIONED column, b PARTITIONED column), with "
-                            "the same column, (a PARTITIONED column, b) or (a, b) is expected");
+            sqlite3_mprintf("SPAN_JOIN: expected (a PARTITIONED column, b PARTITIONED column) with "
+                            "the same column twice, (a PARTITIONED column, b), or (a, b)");
         sqlite3_free(table);
         return SQLITE_ERROR;
     }

@@ -148,7 +148,7 @@ static int stacks_write(struct flames *flames, const struct report_trace *trace,
                : 0;
 }
 
-// The heaps: what is not freed; and all allocations, if much was freed.
+// Writes the heaps: the memory that is not freed. If much was freed, writes all allocations, too.
 static int heaps_write(struct flames *flames, const struct report_trace *trace)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of other formats become packets of a trace, so that everything after the reader stays the
-// same: order of time, tables, budgets, joins. A format is a row in converter/input/kinds.c, by
-// which it is recognised, a const struct translator, and a row in translators.c.
+// same: order of time, tables, budgets, joins. A format has a row in converter/input/kinds.c, which
+// recognises the files, a const struct translator, and a row in translators.c.
 //
-// A translator reads the bytes from front to back. What cannot be read is left out and counted; all
-// before and after it is kept.
+// A translator reads the bytes from front to back. Lines or records that cannot be read are left
+// out and counted; all others are kept.
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 struct translation {
     struct input *input;    // borrowed: the file
-    struct packets packets; // what it becomes
+    struct packets packets; // the file's content as packets
     const struct input_needs *needs;
     struct err *err;
     char damage[160];    // what is wrong with the file, for people; empty: nothing

@@ -275,7 +275,7 @@ static void note_history(struct gathering *gathering, const struct trace_history
     for (const char *end; line && (end = strchr(line, '\n')); line = end + 1)
         bugreport_note(report, "%.*s", (int)(end - line), line);
     if (!history->traces.n)
-        bugreport_note(report, "There are none.");
+        bugreport_note(report, "There are no traces.");
 }
 
 static const char *file_name(const char *path)

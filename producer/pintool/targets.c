@@ -150,7 +150,7 @@ int targets_add_process(struct targets *targets, int32_t pid, struct err *err)
         return err_errno(err, -ENOMEM, "process %" PRId32, pid);
     int r = maps_open(reader, PROC, pid);
     if (r == -ENOENT || r == -ESRCH)
-        return err_set(err, r, "process %" PRId32 ": there is none", pid);
+        return err_set(err, r, "process %" PRId32 " does not exist", pid);
     if (r < 0)
         return err_errno(err, r, "process %" PRId32, pid);
     size_t first = targets->items.n;

@@ -47,7 +47,7 @@ static int find_original(const struct service *service, const struct service_clo
     if (member)
         *ret = member;
     else if (request->session_id)
-        err_set(err, -ENOENT, "session %" PRIu64 ": there is none", request->session_id);
+        err_set(err, -ENOENT, "session %" PRIu64 " does not exist", request->session_id);
     else if (by_name)
         err_set(err, -ENOENT, "no session has the unique_session_name \"%s\"",
                 quoted(name, printable));

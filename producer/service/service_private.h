@@ -91,7 +91,7 @@ static inline struct member *next_member(const struct service *service, uint64_t
 
 static inline int no_session(struct err *err, uint64_t id)
 {
-    return err_set(err, -ESRCH, "session %" PRIu64 ": there is none", id);
+    return err_set(err, -ESRCH, "session %" PRIu64 " does not exist", id);
 }
 
 static inline const char *quoted(const char *text, char ret[QUOTED_MAX])

@@ -300,6 +300,16 @@ class Import(unittest.TestCase):
                                     f"{path.relative_to(ROOT)}: no test has a packet {field}: add "
                                     "one to tests/golden/imports/")
 
+    def test_each_subject_of_ftrace_has_a_test(self):
+        words = {word for path in ROOT.glob("tests/golden/imports/*.textproto")
+                 for word in re.findall(r"\w+", path.read_text())}
+        for name, path in self.defined("ftrace_subject").items():
+            events = re.findall(r'\{"(\w+)",', path.read_text())
+            with self.subTest(name):
+                self.assertTrue(words & set(events),
+                                f"{path.relative_to(ROOT)}: no test has an event of this subject: "
+                                f"add tests/golden/imports/ftrace_{name}.textproto")
+
     def test_each_subject_of_ftrace_has_a_row(self):
         text = (self.HERE / "ftrace/meson.build").read_text()
         rows = re.findall(r"'(\w+)'", re.search(r"^subjects = \[(.*?)^\]", text,

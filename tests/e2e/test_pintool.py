@@ -616,7 +616,7 @@ class Process(Case):
         gone = subprocess.Popen(["true"])
         gone.wait(10)
         done = self.pintool("file", "--pid", gone.pid, code=1)
-        self.assertIn(f"process {gone.pid}: there is none", done.stderr)
+        self.assertIn(f"process {gone.pid} does not exist", done.stderr)
         self.pintool("file", "--pid", "many", code=2)
 
 

@@ -216,7 +216,7 @@ class Residency(unittest.TestCase):
         return json.loads(done.stdout)
 
     def check_database(self, file, steps, reader):
-        """The database has the same: the runs of every sample, and the changes between samples."""
+        """The database has the runs of every sample, and the changes between samples."""
         done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.dir / "trace.db")
         self.assertEqual(done.returncode, 0, done.stderr)
         info = self.query("SELECT * FROM page_residency_file")

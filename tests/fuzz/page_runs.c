@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as runs of pages: what is accepted is sorted and disjoint, and comes back when it is
+// Any bytes as runs of pages. Accepted runs are sorted and disjoint, and come back when they are
 // written and read again, in parts of any size.
 #include <errno.h>
 #include <stdlib.h>

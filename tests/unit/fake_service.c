@@ -210,7 +210,7 @@ int service_clone(struct service *s, const struct service_consumer *consumer,
          request->unique_session_name ? request->unique_session_name : "-", request->for_bugreport,
          request->trigger ? request->trigger->name : "-");
     if (request->session_id == 99)
-        return err_set(err, -ENOENT, "session 99: there is none");
+        return err_set(err, -ENOENT, "session 99 does not exist");
     s->consumer = consumer;
     s->id = ++s->last_id;
     *ret = (struct service_clone_result){

@@ -462,7 +462,7 @@ static void clones_are_read_by_whoever_asked(void **state)
     clone_call(client, &request, "names no session");
     request.selector_case = PB__CLONE_SESSION_REQUEST__SELECTOR_SESSION_ID;
     request.session_id = 99;
-    clone_call(client, &request, "there is none");
+    clone_call(client, &request, "does not exist");
     request.session_id = UINT64_MAX;
     clone_call(client, &request, NULL);
     clone_call(client, &request, "has a session already");

@@ -337,8 +337,8 @@ static bool is_resident(const void *address)
     return resident & 1;
 }
 
-// A ring that has wrapped several times is read for the last time: what is read goes, what is not
-// stays, and the newest, which lies before the oldest, is not touched.
+// A ring that has wrapped several times is read for the last time. Memory of packets that were read
+// is released. All other packets stay, also the newest packet, which lies before the oldest.
 static void consumed_memory_is_released(void **state)
 {
     (void)state;
@@ -442,8 +442,8 @@ static void too_large_is_refused(void **state)
     assert_non_null(strstr(err.text, "too small"));
 }
 
-// A walk over a ring that is written to and read meanwhile: what was there and still is comes
-// exactly once and in order, whether it moved beside the ring or not.
+// A ring is written to and read during a walk over it. Each packet that was there at the start and
+// still is there comes exactly once and in order, also if the packet moved out of the ring.
 static void walk_survives_writing(void **state)
 {
     (void)state;

@@ -307,7 +307,7 @@ static void file_descriptors(void **state)
     fixture_done(&f);
 }
 
-// Has the ring pass over everything that is in it now; what it then still keeps.
+// Overwrites everything that is in the ring now. Returns the number of packets that are kept.
 static uint64_t kept_packets(struct source_fixture *f)
 {
     struct packet_meta plain = {.sequence_id = 9};

@@ -127,7 +127,7 @@ static int check_buffers(const struct check *check)
     const Pb__TraceConfig *trace = check->trace;
     // A config may only fire triggers of other sessions.
     if (!trace->n_buffers && (!trace->n_activate_triggers || trace->n_data_sources)) {
-        FAIL(check, "buffers: there is none");
+        FAIL(check, "buffers: the config has no buffer");
         return err_hint(check->err, -EINVAL, "add: buffers { size_kb: 16384 }");
     }
     if (trace->n_buffers > BUFFERS_MAX)
@@ -237,7 +237,8 @@ static int check_data_sources(const struct check *check)
 {
     const Pb__TraceConfig *trace = check->trace;
     if (!trace->n_data_sources && !trace->n_activate_triggers)
-        WARN(check, "data_sources: there is none, only the service's own packets are recorded");
+        WARN(check,
+             "data_sources: the config has no source; only the service's own packets are recorded");
     if (trace->n_data_sources > DATA_SOURCES_MAX)
         return FAIL(check, "data_sources: %zu are more than the maximum of %d",
                     trace->n_data_sources, DATA_SOURCES_MAX);
@@ -311,8 +312,8 @@ static int check_trigger_mode(const struct check *check,
     if (trace->write_into_file && !is_start)
         return FAIL(check, "write_into_file: does not go together with trigger_mode %s", mode);
     if (!config->n_triggers)
-        WARN(check, "trigger_config.triggers: there is none, so nothing ends the wait but the "
-                    "timeout");
+        WARN(check,
+             "trigger_config.triggers: the config has no trigger; only the timeout ends the wait");
     return 0;
 }
 

@@ -17,7 +17,7 @@
 #include "producer/heap/elf_symbols.h"
 #include "producer/sources/heap/names_roots.h"
 
-// Numbers that stand in the place of a file's.
+// Numbers in the place of a file's number.
 #define CODE_NOWHERE 0 // code without a file: frames keep their addresses
 #define CODE_KERNEL  1 // offsets are numbers of functions (perf_kernel.h)
 #define CODE_FIRST   2
@@ -85,7 +85,7 @@ struct perf_code {
     struct strset keys; // of files: their ids are the places in `files`
     struct code_file_vec files;
     struct strset texts; // names of functions
-    struct budget bytes; // of these
+    struct budget bytes; // memory of `texts`
     struct code_frame_vec frames;
     struct map64 frame_of; // file and offset
     struct code_stack_vec stacks;
@@ -100,8 +100,9 @@ int perf_code_init(struct perf_code *code, struct foreign_helper *helper, const 
                    const char *proc);
 void perf_code_done(struct perf_code *code);
 
-// Finds out whose files process `pid` uses. If the process has ended, `former` decides, the owner
-// of its files before it executed its program; without one (NULL): those that everybody may read.
+// Finds out with whose rights the files of process `pid` are read. If the process has ended,
+// `former` decides: the owner of its files before it executed its program. If the process has ended
+// and `former` is NULL, only files that everybody may read are read.
 void perf_code_owner(struct perf_code *code, int32_t pid, const struct code_owner *former,
                      struct code_owner *ret);
 
@@ -112,13 +113,14 @@ struct code_mapping {
     uint64_t start, end, offset;
 };
 
-// Returns the number of the mapped file; CODE_NOWHERE if it is none, or if there are too many.
+// Returns the number of the mapped file; CODE_NOWHERE if the mapping has no file, or if there are
+// too many files.
 uint32_t perf_code_file(struct perf_code *code, const struct code_owner *owner,
                         const struct code_mapping *mapping);
 
 // Returns the frame at an offset of a file, or CODE_STACK_NONE if memory ran out.
 uint32_t perf_code_frame(struct perf_code *code, uint32_t file, uint64_t offset);
-// The same for a function of the kernel.
+// Returns the frame of a function of the kernel, or CODE_STACK_NONE if memory ran out.
 uint32_t perf_code_kernel_frame(struct perf_code *code, uint32_t function, const char *name);
 
 // Returns the stack of these frames, innermost first, or CODE_STACK_NONE.
@@ -131,7 +133,7 @@ void perf_code_ask(struct perf_code *code);
 
 // Returns whether frames and stacks take so much memory that they should be forgotten.
 bool perf_code_is_large(const struct perf_code *code);
-// Forgets frames and stacks. No number of them is valid afterwards.
+// Forgets frames and stacks. The numbers of all frames and stacks become invalid.
 void perf_code_forget(struct perf_code *code);
 
 const char *perf_code_name(const struct perf_code *code, const struct code_frame *frame); // or NULL

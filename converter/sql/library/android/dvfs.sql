@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Frequencies of what scales with the load (DVFS): domains, buses, memory, caches.
+-- Frequencies that scale with the load (DVFS): those of domains, buses, memory and caches.
 
--- Whether a counter is such a frequency, by its name.
+-- Whether the name of a counter is that of a frequency that scales with the load.
 CREATE PERFETTO FUNCTION _is_dvfs_counter(
   -- Name of a counter.
   name STRING
@@ -32,7 +32,7 @@ FROM counter_track t JOIN counter c ON c.track_id = t.id
 WHERE t.name GLOB '* Frequency' AND _is_dvfs_counter(t.name)
 ORDER BY c.ts;
 
--- The sums of the frequencies.
+-- Maximum, minimum and average of each frequency.
 CREATE PERFETTO TABLE android_dvfs_counter_stats(
   -- Name of the counter.
   name STRING,

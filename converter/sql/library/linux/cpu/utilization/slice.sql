@@ -59,7 +59,7 @@ CREATE PERFETTO TABLE cpu_cycles_per_thread_slice(
 SELECT s.id, s.name, s.utid, s.thread_name, s.upid, s.process_name, c.millicycles, c.megacycles
 FROM thread_slice s LEFT JOIN _cpu_cycles_of_slices c ON c.id = s.id;
 
--- Cycles of each slice of a thread in an interval: what is outside is cut off.
+-- Cycles of each slice of a thread in an interval. Time outside of the interval does not count.
 CREATE PERFETTO FUNCTION cpu_cycles_per_thread_slice_in_interval(
   -- Start of the interval (ns).
   ts TIMESTAMP,
