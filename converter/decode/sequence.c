@@ -12,9 +12,10 @@
 _Static_assert(PB_DATA_LOSS_READ_GAP == 2 && PB_DATA_LOSS_SMB_FULL == 1 << LOSS_CAUSES,
                "sequence_note_gap() counts each bit after the first");
 
-#define UNINDEXED_MAX  8
-#define LONG_BYTES     4096
-#define LONG_BYTES_MAX (UINT64_C(256) << 20) // of long entries, returned by generation_find()
+#define UNINDEXED_MAX 8
+#define LONG_BYTES    4096 // an entry of more bytes is long
+#define LONG_BYTES_MAX                                                                             \
+    (UINT64_C(256) << 20) // sum of the long entries that generation_find() returns
 
 static uint64_t interned_key(uint32_t field, uint64_t iid)
 {

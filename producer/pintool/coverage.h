@@ -41,10 +41,11 @@ struct coverages {
 size_t coverage_first(const struct page_ranges *set, uint64_t offset);
 
 // Appends the bytes of the part that are in `set` (sorted bytes; NULL: all bytes of the part).
-// Takes the logarithm of the set's size, plus the number of ranges found. Returns 0 or -ENOMEM.
+// The time grows with the logarithm of the set's size and with the number of ranges that are found.
+// Returns 0 or -ENOMEM.
 int coverages_add(struct coverages *list, const struct part *part, const struct page_ranges *set);
 
-// Does the same for the bytes in `wanted` alone (sorted, within the part).
+// Appends the bytes of the part that are in both `wanted` (sorted, within the part) and `set`.
 int coverages_add_wanted(struct coverages *list, const struct part *part,
                          const struct page_ranges *wanted, const struct page_ranges *set);
 
@@ -60,9 +61,9 @@ static inline const struct page_range *coverage_ranges(const struct coverages *l
 // Returns the covered bytes in percent; 0 for a part without bytes.
 double coverage_percent(uint64_t covered_bytes, uint64_t size_bytes);
 
-// Sets ret[0 .. n_cells - 1] to the covered part of each stretch of the `size_bytes` (> 0) that
-// begin at `offset`, as a level from 0 (nothing) over 1 to `n_levels` - 1 (something, not all) to
-// `n_levels` (all). `ranges` are sorted and lie within. If there are more cells
-// than bytes, several cells show the same byte.
+// Divides the `size_bytes` (> 0) from `offset` on into `n_cells` cells, and sets ret[i] to the
+// level of cell i: 0 if no byte is covered, `n_levels` if all are, and 1 to `n_levels` - 1 if some
+// are. `ranges` are sorted and lie within these bytes. If there are more cells than bytes, several
+// cells show the same byte.
 void density_levels(const struct page_range *ranges, size_t n_ranges, uint64_t offset,
                     uint64_t size_bytes, unsigned n_levels, size_t n_cells, uint8_t *ret);

@@ -161,8 +161,8 @@ class OwnSockets(Base):
             for how in ([self.command("status", "--json", env=env)],
                         [lib.run(lib.MMTRACE, "status", "--json", env=env)]):
                 self.assertEqual(json.loads(how[0].stdout)["pid"], daemon.pid)
-            # The default run folder belongs to another daemon: both names that lead to this daemon
-            # are told.
+            # Two names lead to this daemon, because the default run folder belongs to another one.
+            # The command sends the trigger to both names.
             names["PERFETTO_PRODUCER_SOCK_NAME"] += "," + str(self.run_dir / "producer.sock")
             done = lib.run(lib.MMTRACE, "trigger", "kmem_activity", env={**os.environ, **names})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -214,7 +214,7 @@ def in_group(join, script):
 
 @lib.needs_tracefs
 class Recorder(unittest.TestCase):
-    """configs/flight_recorder.cfg in a daemon whose watch is the default one, but for its rests."""
+    """configs/flight_recorder.cfg in a daemon with the default watch, except for shorter rests."""
 
     @classmethod
     def setUpClass(cls):

@@ -105,7 +105,7 @@ class MembersSee(unittest.TestCase):
         self.assertNotIn(self.daemon.process.pid, with_smaps)
 
     def test_heaps(self):
-        """A program of root's is not attached to, and the member is told."""
+        """The recorder does not attach to a program of root's, and a message tells the member."""
         pid = self.sleeper(0)
         done, packets = self.record(
             f'data_sources {{ config {{ name: "linux.heap" heapprofd_config {{ pid: {pid} '

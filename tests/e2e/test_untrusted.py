@@ -99,7 +99,7 @@ class Databases(Untrusted):
             self.assertIn("unsafe use of trace_start()", self.ask(sql, code=1))
 
     def test_triggers_do_not_fire(self):
-        """An old database that an append copies has triggers on what the append writes."""
+        """`convert --append` copies an old database. Triggers of its tables do not fire."""
         self.change("CREATE TABLE fired(what)",
                     *(f"CREATE TRIGGER on_{t} AFTER INSERT ON {t} BEGIN INSERT INTO fired "
                       f"VALUES('{t}'); END"

@@ -227,7 +227,7 @@ static void test_places(void **state)
     while (armed_next_due(f->armed) <= f->now)
         armed_run_due(f->armed);
     assert_int_equal(n_live(), 1);
-    // A missing place that is not optional is told.
+    // An error names a missing place that is not optional.
     drop(f->configs, "one.cfg");
     rmdir(f->configs);
     strbuf_clear(&f->said);

@@ -33,7 +33,8 @@ struct sched_switch {
 };
 
 void sched_switch(struct import *im, struct sched_cpu *state, const struct sched_switch *event);
-// The same with the state as a text that lives as long as the conversion; NULL: not known.
+// Writes a switch whose `prev_state` is a text that lives as long as the conversion; NULL: the
+// state is not known.
 void sched_switch_as(struct import *im, struct sched_cpu *state, const struct sched_switch *event,
                      const char *prev_state);
 

@@ -146,8 +146,8 @@ static void *hook_dlsym(void *handle, const char *name)
     return REAL(dlsym)(handle, name);
 }
 
-// The callbacks run under the loader's lock. The unwinder takes this lock too, perhaps after a lock
-// of its own that another thread holds.
+// The callbacks run under the loader's lock. Another thread may hold a lock of the unwinder and
+// wait for the loader's lock. If a callback unwound a stack, neither thread would go on.
 static int hook_dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *),
                                 void *userdata)
 {

@@ -14,11 +14,11 @@
 // Maps HEAP_MEMORY_BYTES(ring_bytes) of the memfd `fd`, shared. Returns MAP_FAILED with errno if
 // the memory cannot be mapped.
 //
-// If *ret_is_noted is true, the death of this process sets HEAP_STOPPED in the header's `recorder`,
-// which has the thread's number unless it had a value already. *ret_is_noted is false, and
-// `recorder` unchanged, for more than LAST_WILL_MAX maps, for other threads than the first, and if
-// the kernel has no robust futexes.
+// If *ret_is_noted is true, the death of this process sets HEAP_STOPPED in the header's `recorder`.
+// last_will_map() has written the thread's number into `recorder`, unless `recorder` had a value
+// already. *ret_is_noted is false, and `recorder` unchanged, for more than LAST_WILL_MAX maps, for
+// other threads than the first, and if the kernel has no robust futexes.
 struct heap_header *last_will_map(int fd, uint64_t ring_bytes, bool *ret_is_noted);
 
-// Unmaps the memory, in which nothing is noted any more.
+// Unmaps the memory. The death of this process no longer changes the memory.
 void last_will_unmap(struct heap_header *header, uint64_t ring_bytes, bool is_noted);
