@@ -172,6 +172,14 @@ bool path_end_is_strangers(const struct path_end *end, const struct stat *st)
     return fstat(end->folder, &folder) < 0 || is_strangers(st, &folder);
 }
 
+const char *folder_fault(const struct stat *st)
+{
+    bool shared = st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != getegid());
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return "belongs to another user";
+    return shared && !(st->st_mode & S_ISVTX) ? "can be changed by other users" : NULL;
+}
+
 // -- walks --
 
 struct walk {

@@ -59,6 +59,9 @@ struct path_end {
 // Returns why a folder of a path is not to be trusted, or NULL.
 typedef const char *(*folder_fault_fn)(const struct stat *st);
 
+// Returns why other users could exchange entries of the folder, or NULL. For path_walk().
+const char *folder_fault(const struct stat *st);
+
 // Walks along the parts of `path`, and of the targets of links. The walk refuses each link that
 // another user may have put there (path_end_is_strangers()): the user could lead root to any file.
 // The folders are opened one by one, so no other user can exchange one after its check. The caller

@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/file.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -26,6 +27,7 @@
 #include "converter/cli/say.h"
 #include "converter/cli/statements.h"
 #include "converter/cli/streams.h"
+#include "converter/cli/working_file.h"
 #include "converter/perfetto_sql/engine.h"
 #include "converter/sql/sql.h"
 
@@ -158,6 +160,27 @@ static void words_gather_temporary(struct shell *shell)
     line_editor_words(shell->words.items);
 }
 
+// Returns whether nobody else can lead the path to another file. All folders on the path are to be
+// trusted, because root's HOME may be another user's.
+static bool history_is_own(const char *path)
+{
+    CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
+    CLEANUP(freep) char *folder = folder_of(path);
+    struct stat st;
+    int r = path_walk(path, true, folder_fault, &end);
+    if (r == -ENOENT && folder && folder_make(folder, 0700, NULL) == 0) {
+        path_end_done(&end);
+        r = path_walk(path, true, folder_fault, &end);
+    }
+    if (end.part)
+        say("no history: %s %s", end.part, end.fault);
+    if (r < 0)
+        return false;
+    if (fstatat(end.folder, end.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT;
+    return S_ISREG(st.st_mode) && st.st_uid == geteuid();
+}
+
 // Returns the path of the history, $XDG_STATE_HOME/mmtrace/query_history, and makes its folders.
 // The caller frees the path. NULL: no history.
 static char *history_path(void)
@@ -171,14 +194,7 @@ static char *history_path(void)
     else
         return NULL;
     strbuf_add_str(&path, "/mmtrace/query_history");
-    if (path.failed)
-        return NULL;
-    for (char *slash = path.text + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path.text, 0700);
-        *slash = '/';
-    }
-    return strbuf_steal(&path);
+    return !path.failed && history_is_own(path.text) ? strbuf_steal(&path) : NULL;
 }
 
 // Redirects standard output to a pager. Called at the first output, because a pager without input
@@ -374,7 +390,7 @@ int shell_run(struct sqlite3 *handle, struct sql_engine *engine, const char *nam
     shell.sets.form = &shell.form;
     if (isatty(STDOUT_FILENO))
         shell.form.begin = pager_begin;
-    CLEANUP(freep) char *history = history_path();
+    CLEANUP(freep) char *history = shell.asks ? history_path() : NULL;
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -62,15 +62,6 @@ static char *path_make(const char *folder, const char *name)
 
 // -- the folder --
 
-// Returns why other users could exchange entries of the folder, or NULL.
-static const char *folder_fault(const struct stat *st)
-{
-    bool shared = st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != getegid());
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return "belongs to another user";
-    return shared && !(st->st_mode & S_ISVTX) ? "can be changed by other users" : NULL;
-}
-
 static void refuse(struct trace_cache *cache, const char *folder, const char *why)
 {
     if (!cache->refusal &&

@@ -641,6 +641,31 @@ class Shell(Case):
         again.until("page_residency_round")
         self.assertEqual(again.end(say="\x04"), 0)
 
+    @lib.needs_root
+    def test_a_history_that_another_user_leads_elsewhere(self):
+        """Root's HOME may be another user's, as with sudo -E."""
+        if not self.has_editor:
+            self.skipTest("built without libedit")
+        mine, theirs = self.dir / "mine", self.dir / "theirs"
+        mine.write_text("of root alone")
+        mine.chmod(0o640)
+        (theirs / "mmtrace").mkdir(parents=True)
+        (theirs / "mmtrace" / "query_history").symlink_to(mine)
+        (self.dir / "led").symlink_to(self.dir / "elsewhere")
+        (self.dir / "elsewhere").mkdir()
+        for path in (theirs, theirs / "mmtrace", self.dir / "led"):
+            os.chown(path, 4711, 4711, follow_symlinks=False)
+        for state, said in ((theirs, "theirs belongs to another user"),
+                            (self.dir / "led", "led is a link of another user")):
+            with self.subTest(state=state):
+                shell = Terminal(lib.MMSQL, "query", self.db, XDG_STATE_HOME=str(state))
+                shell.until(rf"no history: \S*{said}[^>]*mmsql> ")
+                shell.type("SELECT 7;\n")
+                shell.until(r"7\s+mmsql> ")
+                self.assertEqual(shell.end(say="\x04"), 0)
+        self.assertEqual((mine.read_text(), mine.stat().st_mode & 0o777), ("of root alone", 0o640))
+        self.assertEqual(os.listdir(self.dir / "elsewhere"), [])
+
     def test_a_statement_of_several_lines_comes_back_as_one(self):
         if not self.has_editor:
             self.skipTest("built without libedit")
