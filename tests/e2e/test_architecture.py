@@ -123,7 +123,7 @@ ALLOWED = {
     "converter/cli/own_sandbox.c": ("access realpath stat", "what the sandbox leaves open"),
     "converter/cli/open_command.c": ("bind open", COMMAND + ", read only; a port of the loopback"),
     "converter/cli/query.c": ("access open stat", COMMAND + ", read only"),
-    "converter/cli/shell.c": ("access folder_make fstatat", "the history, in trusted folders; a pager"),
+    "converter/cli/shell.c": ("access folder_make fstatat", "the history, in trusted folders"),
     "converter/cli/streams.c": (None, COMMAND + ", read only; " + WORK),
     "converter/ground/budget.c": ("fopen open statvfs", OWN_PROC + "; cgroups; free space"),
     "converter/ground/spill.c": ("open unlink", "a file that keeps no name"),
