@@ -124,7 +124,8 @@ static void base64_decode(sqlite3_context *context, int argc, sqlite3_value **ar
     sqlite3_result_blob(context, out, n, sqlite3_free);
 }
 
-// The bytes of a text or blob, or NULL with an error, or NULL for NULL.
+// Returns the bytes of a text or blob. Returns NULL for the value NULL, and NULL with an error for
+// a value of another type.
 static const void *bytes_of(sqlite3_context *context, sqlite3_value *value, int *ret_n)
 {
     int type = sqlite3_value_type(value);
@@ -163,7 +164,7 @@ static void zstd_compress(sqlite3_context *context, int argc, sqlite3_value **ar
     sqlite3_result_blob64(context, out, size, sqlite3_free);
 }
 
-// Appends what the stream gives. False: an error was reported.
+// Appends the output of the stream. False: an error was reported.
 static bool unzstd(sqlite3_context *context, ZSTD_DStream *stream, ZSTD_inBuffer *in,
                    sqlite3_str *out)
 {

@@ -13,7 +13,7 @@
 #define TIME_MAX  (INT64_MAX / 2)
 #define NOT_KNOWN ((int64_t)-1) // instead of an upid or utid
 
-// SQL: machines of the trace, whose id is ?1.
+// SQL: machines of the trace with the id ?1.
 #define OF_TRACE "IN (SELECT machine_id FROM trace_machine WHERE trace_id = ?1)"
 
 struct subject {
@@ -29,15 +29,16 @@ struct subject {
     char problem[160];         // SQLite's message of this failure
 };
 
-// Prepares a query and binds the trace's id to ?1. Returns NULL after a failure; SQLite binds no
-// values to NULL, and subject_row() has no row of NULL. Ended by subject_end().
+// Prepares a query and binds the trace's id to ?1. The caller ends the query by subject_end().
+// Returns NULL after a failure. The caller may use NULL like a query: SQLite ignores values that
+// are bound to NULL, and subject_row() returns false.
 sqlite3_stmt *subject_ask(struct subject *subject, const char *sql);
 // Steps to the next row. Returns false at the end and after a failure.
 bool subject_row(struct subject *subject, sqlite3_stmt *row);
 void subject_end(sqlite3_stmt **row); // fit for CLEANUP()
 
-// Reads the number in the first column of the first row. Returns false without a row, or if it is
-// NULL.
+// Reads the number in the first column of the first row. Returns false if there is no row or if the
+// column is NULL.
 bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
 
 // SQL: true if the trace had kernel events, and the conversion left out their rows (--no-ftrace).

@@ -90,6 +90,7 @@ uint64_t span_number_of(struct span text, const char *key);
 __attribute__((format(printf, 4, 5))) struct span
 text_file_span(char *buffer, size_t size, const char *root, const char *path, ...);
 
-// The same, but returns the size or a negative errno, and does not terminate the text.
+// Opens, reads and closes a file, and does not terminate the text. Returns the size or a negative
+// errno.
 __attribute__((format(printf, 4, 5))) ssize_t
 text_file_read_once(char *buffer, size_t size, const char *root, const char *path, ...);

@@ -9,7 +9,7 @@ FROM stats b JOIN stats d ON d.machine_id IS b.machine_id AND d.trace_id IS b.tr
 WHERE d.name = 'traced_buf_clone_done_timestamp_ns' AND b.value != 0
   AND b.name IN ('traced_clone_started_timestamp_ns', 'traced_clone_trigger_timestamp_ns');
 
--- From the start of the clone to the flush of each buffer.
+-- The time from the start of the clone to the flush of each buffer.
 CREATE PERFETTO TABLE traced_clone_flush_latency(
   -- Buffer: its number in the config, from 0.
   buffer_id LONG,
@@ -23,7 +23,7 @@ CREATE PERFETTO TABLE traced_clone_flush_latency(
 SELECT buffer_id, duration_ns, machine_id, trace_id FROM _traced_clone_time
 WHERE name = 'traced_clone_started_timestamp_ns' ORDER BY machine_id, trace_id, buffer_id;
 
--- From the trigger that asked for the clone to the flush of each buffer.
+-- The time from the trigger that asked for the clone to the flush of each buffer.
 CREATE PERFETTO TABLE traced_trigger_clone_flush_latency(
   -- Buffer: its number in the config, from 0.
   buffer_id LONG,
