@@ -168,15 +168,6 @@ static int write_report(const struct command_line *line, struct err *err)
     return 0;
 }
 
-// Removes the partial report of a process that died of a signal.
-static void partial_remove(const struct command_line *line, pid_t pid)
-{
-    char path[PATH_MAX];
-    if (!str_eq(line->out_path, "-") &&
-        bugreport_partial_path(path, sizeof(path), line->out_path, pid) == 0)
-        unlink(path);
-}
-
 // minizip crashes if an allocation for an entry fails. Therefore a separate process writes the
 // report, and this process reports any abnormal end.
 static int report_apart(void *userdata, struct err *err)
@@ -199,7 +190,8 @@ static int report_apart(void *userdata, struct err *err)
             return err_errno(err, -errno, "waitpid");
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    partial_remove(line, pid);
+    if (!str_eq(line->out_path, "-"))
+        bugreport_partial_remove(line->out_path, pid);
     err_set(err, -ENOMEM, "%s: its writer was ended by signal %d", line->out_path,
             WTERMSIG(status));
     return err_hint(err, -ENOMEM, "free some memory, and try again");

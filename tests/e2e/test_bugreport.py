@@ -189,6 +189,19 @@ class WithoutDaemon(Case):
             self.assertIn(f"/{name}.pftrace: not read: another owner, or a second link\n",
                           self.index)
 
+    @lib.needs_root
+    def test_a_link_in_the_path_is_not_followed(self):
+        """Another user's link must not choose which file root replaces."""
+        (self.root / "roots").mkdir()
+        mine = self.root / "roots" / "report.zip"
+        mine.write_text("mine")
+        (self.root / "link").symlink_to(mine.parent)
+        os.chown(self.root / "link", 12345, 12345, follow_symlinks=False)
+        done = lib.run(lib.MMTRACE, "bugreport", "-o", self.root / "link" / "report.zip",
+                       env={**os.environ, **self.sockets})
+        self.assertIn(f"the folder {self.root}/link is a link of user 12345", done.stderr)
+        self.assertEqual((done.returncode, mine.read_text()), (1, "mine"))
+
 
 @lib.needs_root
 class WithDaemon(Case):

@@ -42,8 +42,9 @@ static const char *const proc_files[] = {
 };
 #define N_PROC_FILES ELEMENTS(proc_files)
 struct bugreport {
-    char *path;      // owned; NULL: standard output
-    char *temporary; // owned; NULL: no name
+    char *path;            // owned; NULL: standard output
+    struct path_end place; // of `path`: its owner cannot put a link in the place of the folder
+    char *temporary;       // owned; a name in this folder; NULL: no name
     int fd;
     zipFile zip;
     int write_failed; // -errno of the output; 0: none
@@ -165,10 +166,19 @@ int bugreport_scratch_file(const struct bugreport *report)
     return r < 0 ? bugreport_temporary_file() : r;
 }
 
-int bugreport_partial_path(char *to, size_t size, const char *path, pid_t pid)
+static int partial_name(char *to, size_t size, const char *name, pid_t pid)
 {
-    int n = snprintf(to, size, "%s.%d.partial", path, (int)pid);
+    int n = snprintf(to, size, "%s.%d.partial", name, (int)pid);
     return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+void bugreport_partial_remove(const char *path, pid_t pid)
+{
+    CLEANUP(path_end_done) struct path_end place = PATH_END_INIT;
+    char name[PATH_MAX];
+    if (path_walk(path, false, NULL, &place) == 0 &&
+        partial_name(name, sizeof(name), place.name, pid) == 0)
+        unlinkat(place.folder, name, 0);
 }
 
 static int make_file(struct bugreport *report, const char *path, struct err *err)
@@ -178,25 +188,27 @@ static int make_file(struct bugreport *report, const char *path, struct err *err
         return report->fd < 0 ? err_errno(err, report->fd, "temporary file") : 0;
     }
     struct stat st;
-    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return err_set(err, -EEXIST, "%s: exists and is not a regular file", path);
     char name[PATH_MAX];
-    int named = bugreport_partial_path(name, sizeof(name), path, getpid());
-    if (named < 0)
-        return err_errno(err, named, "%s", path);
+    struct path_end *place = &report->place;
+    int r = path_walk(path, false, NULL, place);
+    if (place->part)
+        return path_walk_error(path, place, err);
+    if (r == 0 && fstatat(place->folder, place->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(st.st_mode))
+        return err_set(err, -EEXIST, "%s: exists and is not a regular file", path);
+    if (r == 0)
+        r = partial_name(name, sizeof(name), place->name, getpid());
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
     report->path = strdup(path);
-    char *temporary = strdup(name);
-    if (!report->path || !temporary) {
-        free(temporary);
+    CLEANUP(freep) char *temporary = strdup(name);
+    if (!report->path || !temporary)
         return err_errno(err, -ENOMEM, "%s", path);
-    }
-    report->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (report->fd < 0) {
-        int r = err_errno(err, -errno, "%s", path);
-        free(temporary);
-        return r;
-    }
-    report->temporary = temporary;
+    report->fd =
+        openat(place->folder, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (report->fd < 0)
+        return err_errno(err, -errno, "%s", path);
+    report->temporary = STEAL(temporary);
     return 0;
 }
 
@@ -206,6 +218,7 @@ int bugreport_new(const char *path, const char *version, struct bugreport **ret,
     if (!report)
         return err_errno(err, -ENOMEM, "bugreport");
     report->fd = -1;
+    report->place = PATH_END_INIT;
     report->started = nsec_now(CLOCK_REALTIME);
     report->version = strdup(version);
     int r = report->version ? make_file(report, str_eq(path, "-") ? NULL : path, err)
@@ -244,7 +257,8 @@ struct bugreport *bugreport_free(struct bugreport *report)
     }
     report->fd = close_fd(report->fd);
     if (report->temporary)
-        unlink(report->temporary);
+        unlinkat(report->place.folder, report->temporary, 0);
+    path_end_done(&report->place);
     free(report->temporary);
     free(report->path);
     free(report->version);
@@ -615,7 +629,8 @@ int bugreport_finish(struct bugreport *report, uint64_t *ret_size_bytes, struct 
         return err_errno(err, -errno, "%s", out_name(report));
     if (!report->path)
         r = copy_to_stdout(report, err);
-    else if (fsync(report->fd) < 0 || rename(report->temporary, report->path) < 0)
+    else if (fsync(report->fd) < 0 || renameat(report->place.folder, report->temporary,
+                                               report->place.folder, report->place.name) < 0)
         r = err_errno(err, -errno, "%s", report->path);
     else
         free(STEAL(report->temporary));

@@ -25,9 +25,8 @@
 
 struct bugreport;
 
-// Writes the name that process `pid` uses for an incomplete report at `path`. Returns 0 or
-// -ENAMETOOLONG.
-int bugreport_partial_path(char *to, size_t size, const char *path, pid_t pid);
+// Removes the incomplete report for `path` that process `pid` has left.
+void bugreport_partial_remove(const char *path, pid_t pid);
 
 // Makes a file without a name in TMPDIR or the usual folder. Returns a descriptor (owned by the
 // caller) or a negative errno.
@@ -35,8 +34,8 @@ int bugreport_temporary_file(void);
 
 // Creates the zip in the folder of `path`, under a temporary name, readable by its owner only. For
 // "-", the zip is made in a temporary folder, and copied to standard output at the end. `version`
-// is the program's version. Returns 0 or a negative errno with text: -EEXIST if `path` is not a
-// regular file.
+// is the program's version. Goes through no link that path_walk() refuses. Returns 0 or a negative
+// errno with text: -EEXIST if `path` is not a regular file.
 int bugreport_new(const char *path, const char *version, struct bugreport **ret, struct err *err);
 struct bugreport *bugreport_free(struct bugreport *report); // takes NULL, returns NULL
 
