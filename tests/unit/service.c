@@ -238,8 +238,9 @@ static void limits_are_named(void **state)
 static void one_user_has_many_uids(void **state)
 {
     (void)state;
-    struct service_consumer user = t.consumer;
+    static struct service_consumer user; // its sessions end with the fixture
     uint64_t id;
+    user = t.consumer;
     user.uid++;
     service_free(t.service);
     t.limits = (struct service_limits){.max_sessions_per_uid = 2};
