@@ -305,11 +305,11 @@ class Budgets(Limits):
                              [packet(11, event + text(23, name.encode()), ts=2000 + i)
                               for i in range(20000)])
                   for name in "abcdef"]
-        argv = ["--max-output", "3m", *traces]
+        argv = ["--max-output", "4m", *traces]
         _, said = self.limited(argv.pop(), *argv)
-        self.assertRegex(said, r"f.gz: --max-output, 3 MiB, is reached")
-        self.assertRegex(said, r"b.gz: --max-output, 3 MiB, is reached")
-        self.assertLessEqual(self.db.stat().st_size, 3 * MIB)
+        self.assertRegex(said, r"f.gz: --max-output, 4 MiB, is reached")
+        self.assertRegex(said, r"b.gz: --max-output, 4 MiB, is reached")
+        self.assertLessEqual(self.db.stat().st_size, 4 * MIB)
         self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
         self.assertIn(self.query("SELECT count(*) FROM trace")[0][0], range(2, 7))
         self.assertGreater(self.query("SELECT count(*) FROM slice")[0][0], 20000)

@@ -448,12 +448,12 @@ class Dialect(Case):
         self.assertEqual(out, "ts,dur,x,y\n4,2,p,7\n")
 
     def test_span_join_errors(self):
-        for arguments, why in (("a", "is expected"),
-                               ("a PARTITIONED cpu, b PARTITIONED y", "is expected"),
+        for arguments, why in (("a", "expected (a PARTITIONED"),
+                               ("a PARTITIONED cpu, b PARTITIONED y", "expected (a"),
                                ("a, nothing", "no such table"),
                                ("a PARTITIONED foo, b PARTITIONED foo", "no column foo"),
                                ("a, a", "same name"),
-                               ("a X cpu, b X cpu", "is expected"),
+                               ("a X cpu, b X cpu", "expected (a"),
                                ("a PARTITIONED cpu, b", "same name"),
                                ("moments, moments",
                                 "neither moments nor moments has a column dur")):
