@@ -151,8 +151,8 @@ static void other_statements_stay(void **state)
         "SELECT k, count(*), 1 AS a1, 2 AS a2, 3 AS a3, 4 AS a4, 5 AS a5, 6 AS a6, 7 AS a7, 8 AS "
         "a8, 9 AS a9, 10 AS a10, 11 AS a11, 12 AS a12, 13 AS a13, 14 AS a14, 15 AS a15 FROM rows "
         "GROUP BY k",
-        "SELECT min(1), max(2), min(3), max(4), min(5), max(6), min(7), max(8), min(9), max(10),"
-        " min(11), max(12), min(13), max(14), min(15), max(16) FROM rows GROUP BY k",
+        ("SELECT min(1), max(2), min(3), max(4), min(5), max(6), min(7), max(8), min(9), max(10), "
+         "min(11), max(12), min(13), max(14), min(15), max(16) FROM rows GROUP BY k"),
         "WITH x AS (SELECT k, count(*) FROM rows GROUP BY k) SELECT * FROM x",
     };
     struct fixture *f = *state;
