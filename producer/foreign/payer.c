@@ -107,7 +107,7 @@ static bool is_own_namespace(int fd)
     return stat("/proc/self/ns/user", &own) == 0 && is_same(fd, &own);
 }
 
-// Whoever made the user namespace: all processes with its rights can make mounts.
+// The maker of the user namespace does not matter: all processes with its rights can make mounts.
 bool foreign_has_own_mounts(const char *proc, int32_t pid)
 {
     char path[64];
