@@ -31,8 +31,8 @@ struct map64 {
 
 #define HASH_FACTOR UINT64_C(0xe9846af9b1a615d)
 
-// The same in each process, for ids that reach an output. No place in a table: a stranger can
-// choose numbers whose hashes are alike.
+// Returns a hash that is equal in all processes, for ids that reach an output. Not for places in a
+// table: a stranger can choose numbers with equal hashes.
 static inline uint64_t hash_u64(uint64_t x)
 {
     x ^= x >> 32;

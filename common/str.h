@@ -62,7 +62,7 @@ int str_parse_i64(const char *text, int64_t *ret);
 // more than 64 bits.
 bool str_scan_u64(const char **cursor, const char *end, uint64_t *ret);
 
-// The same for a hexadecimal number in lower case without 0x, but without skipping blanks.
+// As str_scan_u64(), for a hexadecimal number in lower case without 0x. Skips no blanks.
 bool str_scan_hex(const char **cursor, const char *end, uint64_t *ret);
 
 // Parses a duration: "10s", "0.5s", "500ms", "2m" or "1h". A bare number is in seconds. *ret is in

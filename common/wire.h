@@ -248,8 +248,8 @@ static inline bool wire_get_varint(const uint8_t **pos, const uint8_t *end, uint
     return false;
 }
 
-// The same, but faster for values of several bytes, for example timestamps. Up to eight bytes are
-// loaded at once, and their groups of seven bits are joined in three steps.
+// As wire_get_varint(), but faster for values of several bytes, for example timestamps. Up to eight
+// bytes are loaded at once, and their groups of seven bits are joined in three steps.
 static inline bool wire_get_long_varint(const uint8_t **pos, const uint8_t *end, uint64_t *ret)
 {
     uint64_t word, last;

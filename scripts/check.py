@@ -397,7 +397,8 @@ def step_tsan(step, only):
                 {"TSAN_OPTIONS": suppressions + ":exitcode=66"})
     golden(step, directory)
     with tempfile.TemporaryDirectory() as logs:
-        # Programs of these tests end as they should, so what they say of races is in files.
+        # Programs of these tests end with exit code 0 in spite of races; the reports of races are
+        # in files.
         os.environ["TSAN_OPTIONS"] = f"{suppressions}:exitcode=0:log_path={logs}/log"
         python_tests(step, directory, TSAN_TESTS, step.options)
         del os.environ["TSAN_OPTIONS"]

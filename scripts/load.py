@@ -7,9 +7,9 @@ wakes kswapd, and the readers soon have to reclaim on their own. More readers co
 keeps up with them, and where other programs leave them too little of the processors. Nothing needs
 a disk, a sysctl or an assumption about memory zones, and every page can be dropped at any time.
 
-The memory is that of the machine, or what a memory cgroup leaves of it. In such a group the readers
-reclaim within the group, and kswapd sleeps on. A group of its own is also the last resort of
-pressure_anyway(): a small group is full soon, however busy the machine is.
+The memory is the memory of the machine, or less if a memory cgroup has a limit. In such a group the
+readers reclaim within the group, and kswapd sleeps on. A group of its own is also the last resort
+of pressure_anyway(): a small group is full soon, however busy the machine is.
 
 Pressure ends by itself: when the kernel has reclaimed enough, or after a time limit. The files have
 no name any more when the reading begins. The readers are the first that the kernel would kill, they
@@ -315,7 +315,8 @@ def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
 
 
 def pressure_anyway(folder, say=print, patience_s=PATIENCE_S, n_wanted=N_STALLS):
-    """The same. If the machine is too busy for the patience, a memory cgroup takes its place."""
+    """Does what pressure() does. If the machine is too busy, reclaims in a memory cgroup
+    instead."""
     try:
         return pressure(folder, patience_s, n_wanted)
     except OSError as error:

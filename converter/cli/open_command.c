@@ -103,8 +103,8 @@ static bool wait_for(int fd, short events, nsec_t until)
     }
 }
 
-// Takes what has come of the request, up to the empty line that ends the headers. Returns 1 if the
-// request is complete, 0 if more is to come, or a negative errno.
+// Reads the part of the request that has arrived, up to the empty line that ends the headers.
+// Returns 1 if the request is complete, 0 if more is to come, or a negative errno.
 static int request_take(int client, struct request *request)
 {
     while (request->size < REQUEST_MAX) {

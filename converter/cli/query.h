@@ -19,7 +19,7 @@ void question_expect(const char *path, const struct limits *limits, struct trace
 // error, which is printed to stderr; the program must then end.
 bool question_sandbox(const char *path, const char *output, const struct limits *limits,
                       struct trace_cache *cache);
-// The same for a verb that reads `n` files.
+// As question_sandbox(), for a verb that reads `n` files.
 bool questions_sandbox(const char *const *paths, size_t n, const char *output,
                        const struct limits *limits, struct trace_cache *cache);
 

@@ -472,7 +472,8 @@ static bool is_unchanged(const struct trace_cache *cache, const struct cached_tr
 
 // Keeps the folder `name` of the folder `place`, which has a new database and its messages. Removes
 // the entries whose last use is longest ago until all take bytes_max at most. Returns false if the
-// file changed meanwhile, if the folder is not as it should be, or if there is an answer now.
+// file changed meanwhile, if the folder does not hold exactly a database and its note, or if the
+// cache has the entry by now.
 static bool folder_keep(void *userdata, uint32_t number, int place, const char *name)
 {
     const struct trace_cache *cache = userdata;

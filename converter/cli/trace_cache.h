@@ -14,7 +14,7 @@
 
 struct sqlite3;
 
-// A question to a file: what the file is, and all that changes its conversion
+// A question to a file: the identity of the file, and all settings that change its conversion.
 struct cached_trace {
     struct strbuf key; // with the terminator at its end
     char *entry;       // owned; path of the folder in the cache

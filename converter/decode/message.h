@@ -22,8 +22,8 @@ void message_read(struct wire_reader reader, struct wire_field *fields, size_t n
 #define FIELDS_OTHER      (UINT64_C(1) << 63)
 #define FIELD_BIT(number) ((number) < 63 ? UINT64_C(1) << (number) : FIELDS_OTHER)
 
-// The same as message_read() for fields that are zeroed already. Returns the set of the numbers
-// that the message has.
+// As message_read(), for fields that are zeroed already. Returns the set of the numbers that the
+// message has.
 uint64_t message_read_seen(struct wire_reader reader, struct wire_field *fields, size_t n);
 
 // Declares `name` and reads a message of the schema ("Outer_Inner" for nested messages) from

@@ -124,8 +124,8 @@ static inline const struct generation *sequences_generation(const struct sequenc
 // so long entries are withheld after very many bytes.
 struct interned *generation_find(const struct generation *generation, uint32_t field, uint64_t iid);
 
-// The same for users that keep the result in `made`; an entry is never withheld. Both pointers are
-// valid until the sequence gets another entry.
+// As generation_find(), for users that keep the result in `made`; an entry is never withheld. Both
+// pointers are valid until the sequence gets another entry.
 struct interned *generation_entry(const struct generation *generation, uint32_t field,
                                   uint64_t iid);
 

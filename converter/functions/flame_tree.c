@@ -459,7 +459,7 @@ static int wide_compare(const void *a, const void *b)
 struct layout {
     struct wide *by_width; // owned; the nodes with a weight
     size_t n;
-    uint32_t *first_child; // owned; by node, and one more
+    uint32_t *first_child; // owned; by node, and the end after the last node
     uint32_t *children;    // owned; in order of width
 };
 

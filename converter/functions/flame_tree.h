@@ -89,7 +89,7 @@ struct flame_tree {
     union flame_number *self[FLAME_NAMES_MAX], *sums[FLAME_NAMES_MAX]; // owned; by value and node
     int value_columns[FLAME_NAMES_MAX];                                // of the source
     struct flame_part_vec parts;    // in order of nodes; only if a column is aggregated
-    uint32_t *first_part;           // owned; by node, and one more
+    uint32_t *first_part;           // owned; by node, and the end after the last node
     uint32_t *first_row, *next_row; // owned; the rows that count for a row; NO_NODE: the end
     size_t n_lines;
     struct flame_line *lines; // owned; in the order in which they are drawn

@@ -28,7 +28,7 @@ struct table_function_extra {
     void *userdata;                     // owned: free() releases it
 };
 
-// The same with more. The userdata is taken over, also on failure.
+// As table_function_add(), with the additions of `extra`. Takes over the userdata, also on failure.
 int table_function_add_extra(sqlite3 *handle, const char *name, const char *sql, int n_arguments,
                              const struct table_function_extra *extra);
 

@@ -281,8 +281,8 @@ struct common {
 };
 VEC_DEFINE(common_vec, struct common);
 
-// Adds what `a` and `b` have in common. An instant belongs to the interval that it lies in, at its
-// start, but not at its end.
+// Adds the time that `a` and `b` have in common. An instant belongs to the interval that it lies
+// in, at its start, but not at its end.
 static int common_add(struct common_vec *ret, const struct common *a, const struct interval *b,
                       int table)
 {

@@ -157,7 +157,8 @@ static sqlite3_stmt *query(struct profile *profile, int number, int64_t id)
     return NULL;
 }
 
-// The id of what `key` means; *ret_new: the caller has to write it.
+// Returns the id of the item with the key `key`. *ret_new: the item is new, and the caller has to
+// write the item.
 static uint32_t id_of(struct profile *profile, struct map64 *map, uint64_t key, uint32_t next,
                       bool *ret_new)
 {

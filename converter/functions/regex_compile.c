@@ -22,7 +22,7 @@ struct group {
     int32_t alternative; // the step at which the present alternative begins
     int32_t jumps;       // the last jump to the group's end; its x is the one before; -1: none
     int order;           // of the group; 0: none
-    uint8_t flags;       // of what is around
+    uint8_t flags;       // of the pattern around the group
 };
 
 enum { IGNORES_CASE = 1, DOT_IS_ALL = 2, MANY_LINES = 4, IS_UNGREEDY = 8 };

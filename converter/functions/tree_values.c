@@ -198,7 +198,7 @@ static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **ar
                          -1);
 }
 
-// The sums of what each node of a dominator tree dominates, itself included.
+// For each node of a dominator tree: sums over the nodes that the node dominates, itself included.
 
 enum dominated { DOMINATED_SIZE, DOMINATED_NATIVE, DOMINATED_COUNT, N_DOMINATED };
 

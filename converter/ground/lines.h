@@ -69,7 +69,7 @@ static inline bool lines_next(struct lines *lines, struct span *ret)
     return true;
 }
 
-// The same, skipping blank lines.
+// As lines_next(), but skips blank lines.
 static inline bool lines_next_full(struct lines *lines, struct span *ret)
 {
     while (lines_next(lines, ret))
@@ -125,7 +125,7 @@ static inline bool text_decimal(struct span text, uint64_t *ret)
     return true;
 }
 
-// The same in hexadecimal, with or without 0x.
+// As text_decimal(), for a hexadecimal number, with or without 0x.
 static inline bool text_hex(struct span text, uint64_t *ret)
 {
     if (text_size(text) > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x')

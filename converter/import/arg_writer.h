@@ -68,5 +68,5 @@ struct described_field;
 void message_args_read(struct arg_writer *writer, uint32_t type, struct wire_reader message,
                        bool (*wanted)(uint32_t number));
 
-// The same for a DebugAnnotation, whose name becomes a member.
+// Writes the value of a DebugAnnotation as a member with the annotation's name.
 void debug_annotation_read(struct arg_writer *writer, const struct wire_field *annotation);

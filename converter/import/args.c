@@ -100,8 +100,8 @@ static size_t key_find(const struct arg *items, size_t n, const char *key)
     return i;
 }
 
-// The same for many args, by a map of the keys' hashes, to which the key is added. Keys with the
-// same hash as another are taken for new.
+// As key_find(), for many args: `places` maps the hashes of keys to indexes. Adds the key to
+// `places`. A key counts as new if another key has its hash.
 static size_t key_find_hashed(struct map64 *places, const struct arg *items, size_t n,
                               const char *key, struct failure *failure)
 {

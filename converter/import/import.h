@@ -133,7 +133,7 @@ static inline bool import_time(struct import *im, uint32_t clock_id, int64_t tim
     return clocks_convert(&im->clocks, clock_key(clock_id, 0, im->machine->number), timestamp, ret);
 }
 
-// The same; counts the times that cannot be converted.
+// As import_time(), and counts the times that cannot be converted.
 static inline bool import_time_counted(struct import *im, uint32_t clock_id, int64_t timestamp,
                                        int64_t *ret)
 {

@@ -24,7 +24,7 @@ enum name_source {
     NAME_CONSTANT,     // known without the trace
 };
 
-// The same for names of processes.
+// The source of a name of a process, worst first.
 enum process_name_source {
     PROCESS_NAME_OTHER,
     PROCESS_NAME_TYPE,     // Chrome's kind of process
@@ -91,7 +91,7 @@ int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
 
 // The thread that a tid means now; created if missing.
 int64_t processes_thread(struct processes *processes, int64_t tid);
-// The same, or UTID_NONE.
+// The thread that a tid means now, or UTID_NONE.
 int64_t processes_find_thread(const struct processes *processes, int64_t tid);
 
 // The living process of a pid, or NULL.
@@ -100,7 +100,7 @@ struct process *processes_find(const struct processes *processes, int64_t pid);
 // The living process of a pid; created with its main thread if missing.
 int64_t processes_process(struct processes *processes, int64_t pid);
 
-// The same without a thread.
+// The living process of a pid; created without a thread if missing.
 int64_t processes_without_thread(struct processes *processes, int64_t pid);
 // A thread of the process, not necessarily the main thread. Returns its utid.
 int64_t processes_thread_of(struct processes *processes, int64_t tid, int64_t upid);

@@ -62,13 +62,13 @@ int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
 // Closes the innermost open slice with the spec's category and name (none: any), and adds the args.
 // Returns its id, or SLICE_NONE if no slice matches.
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
-// The same for the innermost open slice of a track, whatever its name.
+// Closes the innermost open slice of a track, whatever its name.
 static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track)
 {
     slice_end(slices, &(struct slice_spec){.ts = ts, .track = track});
 }
 
-// The same as slice_end(); *ret_ts is the slice's start.
+// As slice_end(); *ret_ts is the slice's start.
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
 // Adds the spec's args to the innermost open slice with its category and name, if any.

@@ -2,7 +2,8 @@
 //
 // tar: headers of 512 bytes, each followed by the bytes of its file. The forms are ustar, GNU (long
 // names, large sizes) and pax (records before an entry). A damaged header costs the entries up
-// to the next good one. An archive that is cut keeps what it has, also of its last entry.
+// to the next good one. A truncated archive delivers all entries that it has, also the beginning of
+// the last entry.
 #include "converter/input/archive_tar.h"
 
 #include <errno.h>

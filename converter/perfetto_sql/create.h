@@ -25,7 +25,7 @@ enum relation { RELATION_NONE, RELATION_TABLE, RELATION_VIEW, RELATION_FUNCTION 
 
 // 0 or a negative errno.
 int relation_kind(struct sql_engine *engine, struct sql_part name, enum relation *ret);
-// Fails: the name is that of something else.
+// Fails: the name belongs to an object of another kind.
 int relation_is_other(struct sql_engine *engine, struct sql_part name, enum relation found);
 
 // create_function.c

@@ -113,7 +113,8 @@ int engine_prepare(struct sql_engine *engine, const struct sql_rope *rope,
     return 0;
 }
 
-// Runs a statement to its end. Rows are an error where `what` must not return any.
+// Runs a statement to its end. If `what` is not NULL, rows are an error; `what` is the statement's
+// name in the message.
 static int engine_step(struct sql_engine *engine, struct sqlite3_stmt *statement, const char *what)
 {
     int code = sqlite3_step(statement), r = 0;
@@ -294,7 +295,7 @@ static int include_checked(struct sql_engine *engine, const struct sql_rope *rop
 
 int sql_engine_include(struct sql_engine *engine, const char *pattern)
 {
-    int r = prelude_run(engine); // which may be what the pattern means
+    int r = prelude_run(engine); // the pattern may mean the prelude's modules
     return r < 0 ? r : include_checked(engine, NULL, pattern, strlen(pattern));
 }
 

@@ -81,7 +81,7 @@ __attribute__((format(printf, 2, 3))) int engine_run(struct sql_engine *engine, 
 // Runs all statements of a text. Rows are an error, and `what` returns them.
 int engine_run_text(struct sql_engine *engine, const struct sql_text *text, const char *what);
 
-// Called for what people wrote that may have values of any type in a column.
+// Called for each statement that a person wrote and that may have values of any type in a column.
 void engine_mixed_note(struct sql_engine *engine);
 
 // names.c
@@ -161,12 +161,12 @@ void left_out_free(struct sql_engine *engine);
 // Whether the prelude defines what the database or mmsql has itself.
 bool prelude_has(struct sql_engine *engine, const struct sql_definition *definition);
 
-// row_numbers.c: replaces the column _auto_id, the row's number from 0, by what SQLite has. 0 or
-// -ENOMEM.
+// row_numbers.c: replaces the column _auto_id, the row's number from 0, by an expression that
+// SQLite has. 0 or -ENOMEM.
 int row_numbers_replace(struct sql_rope *rope);
 
-// newer_sql.c: replaces SQL that only newer versions of SQLite have. `version` is that of SQLite as
-// a number (3.44.0 is 3044000). 0 or -ENOMEM.
+// newer_sql.c: replaces SQL that only newer versions of SQLite have. `version` is SQLite's version
+// as a number (3.44.0 is 3044000). 0 or -ENOMEM.
 int newer_sql_replace(struct sql_rope *rope, int version);
 
 // table_calls.c: writes the rope anew with tables instead of calls of tables, if SQLite's message

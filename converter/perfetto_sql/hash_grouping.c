@@ -335,7 +335,7 @@ static size_t number_of(struct sql_token token)
 }
 
 // A key is a number of a result, a column, the alias of a result, or an expression. False: the key
-// is none of these.
+// is something else.
 static bool key_resolve(const struct grouping *grouping, struct part *key)
 {
     struct sql_token token = token_at(grouping, key->begin);

@@ -130,7 +130,7 @@ static bool is_number_of_groups(struct sql_token token)
     return token.kind == SQL_NUMBER && memchr(token.text, '_', token.size);
 }
 
-// The end of what the parenthesis at `at` opens.
+// Returns the end of the parentheses that open at `at`.
 static const char *parenthesis_end(const char *at, const char *end)
 {
     size_t depth = 0;

@@ -134,7 +134,7 @@ static int fields_read(struct reader *reader, struct sql_field_vec *ret, bool ha
     return r;
 }
 
-// The same with at least one field.
+// As fields_read(), for a list of at least one field.
 static int columns_read(struct reader *reader, struct sql_field_vec *ret, bool has_type)
 {
     const char *at = reader->at;

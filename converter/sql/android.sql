@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Perfetto's views of what Android tells. In Perfetto some of them need an INCLUDE PERFETTO MODULE;
--- here they are there.
+-- Perfetto's views of Android's data. In Perfetto some of these views need an INCLUDE PERFETTO
+-- MODULE; in mmsql's databases they are always there.
 
 -- Counters of the CPU time that users took (module android.cpu.cpu_per_uid).
 --   id: Track, see counter_track.
---   uid: User id; that of a range, for users of isolated and shared processes.
+--   uid: User id. Users of isolated and shared processes have the id of their range.
 --   cluster: Kind of processor, from 0.
 --   total_cpu_millis: CPU time in the trace (ms).
 --   package_name: Package that runs as this user.

@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Args as Perfetto shows them, a row each, from sets that are rows (see schema.h). One SELECT over
--- a join, so that SQLite folds it into the query that uses it: a view put together by UNION ALL
--- would be computed as a whole first. CROSS JOIN keeps the order: from a set to its fields.
+-- Args as Perfetto shows them: one row for each arg. The tables store a whole set of args as one
+-- row (see schema.h). The view is one SELECT over a join. SQLite therefore folds the view into the
+-- query that uses the view; SQLite would compute a view with UNION ALL as a whole first. CROSS JOIN
+-- keeps the order: from a set to its fields.
 
--- Values that belong to rows of other tables. A row has one value; the arg_set_id of the other row
--- finds it.
+-- Values that belong to rows of other tables. Each row has one value. A row of another table names
+-- its values by its arg_set_id.
 --   id: Row.
---   arg_set_id: The set this value belongs to; equal sets are stored once. A kernel event's set
---     is its id.
+--   arg_set_id: The set this value belongs to; equal sets are stored once. For a kernel event: the
+--     id of the event.
 --   flat_key: Key without array indexes.
 --   key: Key, with array indexes.
 --   int_value: Value of integers, booleans and pointers.

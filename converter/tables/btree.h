@@ -93,6 +93,7 @@ int btree_add_open_leaf(struct btree *tree, struct pages *pages, const struct bt
 // Completes the tree. Returns the number of the root page; 0 if memory is out or writing failed.
 uint32_t btree_finish(struct btree *tree, struct pages *pages);
 
-// The same, but the root overwrites page `root` of the file. Returns 0 or a negative errno.
+// As btree_finish(), but the root overwrites page `root` of the file. Returns 0 or a negative
+// errno.
 int btree_finish_at(struct btree *tree, struct pages *pages, uint32_t root);
 void btree_done(struct btree *tree);

@@ -54,8 +54,8 @@ uint32_t pages_put(struct pages *pages, const uint8_t *page);
 // Writes the buffered pages, and page 1 with an empty schema. Returns 0 or a negative errno.
 int pages_finish(struct pages *pages, uint32_t application_id);
 
-// The same for a file of SQLite: page 1 gets the new number of pages and a new change counter, so
-// that readers drop their caches.
+// Writes the buffered pages into a file that SQLite has made. Page 1 gets the new number of pages
+// and a new change counter, so that readers drop their caches. Returns 0 or a negative errno.
 int pages_finish_grown(struct pages *pages);
 void pages_done(struct pages *pages);
 

@@ -129,7 +129,7 @@ static int64_t number_pack(const struct cell *cell, int64_t *ret)
     return 0;
 }
 
-// The same for a clustered table: group, time, id, value, arg set.
+// Makes the columns of a row of a clustered table: group, time, id, value, arg set.
 static bool cluster_make(const struct index_def *def, const struct cell *row, int64_t id,
                          uint32_t *ret_group, int64_t *columns)
 {
@@ -234,7 +234,7 @@ static size_t index_entry_write(const struct row_index *index, uint32_t group, c
     return (size_t)(body - entry);
 }
 
-// The same for a row of a clustered table.
+// Writes the entry of a row of a clustered table.
 static size_t cluster_entry_write(const struct row_index *index, uint32_t group, const int64_t *row,
                                   uint8_t *entry)
 {

@@ -29,7 +29,7 @@ struct rows {
 // with text.
 int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, struct err *err);
 
-// The same; rows go into `bulk` (borrowed, may be NULL) if it takes rows of the table.
+// As rows_open(); rows go into `bulk` (borrowed, may be NULL) if `bulk` takes rows of the table.
 int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
                    enum table_id table, struct err *err);
 

@@ -32,7 +32,7 @@ int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct er
 int64_t sql_number_or_failure(struct sqlite3 *handle, const char *sql, int64_t otherwise,
                               int *ret_failure);
 
-// The same; failures are ignored.
+// As sql_number_or_failure(), but ignores failures.
 int64_t sql_number(struct sqlite3 *handle, const char *sql, int64_t otherwise);
 
 // Returns the id after the largest id of the table, 0 for an empty table, or a negative errno.

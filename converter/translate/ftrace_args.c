@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Most events print KEY=VALUE with the names of their fields, and the schema says the rest. The
-// tables here have what differs: other names, and values in words.
+// Most events print KEY=VALUE with the names of their fields, and the schema has the numbers and
+// types. The tables here have the exceptions: other names, and values in words.
 #include "converter/translate/ftrace_args.h"
 
 #include <stdio.h>

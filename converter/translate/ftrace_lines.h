@@ -30,6 +30,6 @@ void ftrace_lines_begin(struct ftrace_lines *lines, struct translation *to);
 // counted. Returns 0 or a negative errno with text.
 int ftrace_lines_take(struct ftrace_lines *lines, uint64_t number, struct span line);
 
-// Writes what is open, notes lines that were left out, and releases the memory. `place` ("": the
-// file) follows the number of a line in the message.
+// Writes the open bundle, notes lines that were left out, and releases the memory.
+// `place` ("": the file) follows the number of a line in the message.
 void ftrace_lines_end(struct ftrace_lines *lines, const char *place);

@@ -49,7 +49,7 @@ static bool number_at(struct perf_bytes body, bool from_end, unsigned n, uint64_
     return !body.failed;
 }
 
-// The id of the event that a record belongs to. False: the record has none.
+// Reads the id of the event that a record belongs to. False: the record has no id.
 static bool event_id(const struct perf_event_attr *attr, const struct perf_record *record,
                      uint64_t *ret)
 {

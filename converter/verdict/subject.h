@@ -42,7 +42,7 @@ void subject_end(sqlite3_stmt **row); // fit for CLEANUP()
 bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
 
 // SQL: true if the trace had kernel events, and the conversion left out their rows (--no-ftrace).
-// Then only the rows made from events are left, in other tables and among all other rows.
+// Other tables still have the rows that the conversion made from the events.
 #define EVENTS_LEFT_OUT                                                                            \
     "NOT EXISTS (SELECT 1 FROM _arg_kind WHERE name IS NOT NULL) AND EXISTS (SELECT 1 FROM "       \
     "stats WHERE name GLOB 'ftrace_cpu_*' AND trace_id = ?1)"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChangeTraceConfig: as in Perfetto, a consumer may widen the filters by producer name of a running
-// session. Perfetto ignores other changes of the config. Here a request with other changes is
-// refused, so that no client relies on them.
+// ChangeTraceConfig: a consumer may change the filters of a running session that select producers
+// by name, as in Perfetto. Perfetto ignores other changes of the config. The daemon refuses a
+// request with other changes, so that no client relies on them.
 #include <errno.h>
 #include <stdlib.h>
 

@@ -56,11 +56,12 @@ struct packet_writer packet_writer_over(struct packet_buffer *buffer, uint32_t s
 struct wire_writer *packet_writer_begin_range(struct packet_writer *writer, nsec_t timestamp,
                                               size_t min, size_t want);
 
-// The same with min and want equal to `room`.
+// As packet_writer_begin_range(), with `min` and `want` equal to `room`.
 struct wire_writer *packet_writer_begin(struct packet_writer *writer, nsec_t timestamp,
                                         size_t room);
 
-// The same, and begins the message `field` of TracePacket. The message ends with the packet.
+// As packet_writer_begin(), and begins the message `field` of TracePacket. The message ends with
+// the packet.
 struct wire_writer *packet_writer_begin_message(struct packet_writer *writer, nsec_t timestamp,
                                                 size_t room, uint32_t field);
 

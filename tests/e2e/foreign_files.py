@@ -100,7 +100,7 @@ def perf_data(events, records, features=None):
 
 
 def perf_stream(events, records):
-    """The same as `perf record -o -` writes it."""
+    """Returns events and records as `perf record -o -` writes them."""
     heads = [record(64, 0, a + struct.pack(f"<{len(ids)}Q", *ids)) for a, _, ids in events]
     return struct.pack("<8sQ", b"PERFILE2", 16) + b"".join(heads + list(records))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/queries: what it takes for the peer's time, which goals --check holds, and that it
-can fail.
+"""tests/bench/queries: which number counts as the peer's time, which goals --check tests, and that
+--check can fail.
 
 The peer here is a script that answers as mmsql does and writes the times that a test wants.
 """

@@ -45,7 +45,7 @@ class Configs(unittest.TestCase):
 
 @lib.needs_program("systemd-analyze")
 class Units(unittest.TestCase):
-    """The systemd units, as far as they can be judged without a manager."""
+    """Checks the systemd units that systemd-analyze can check without a manager."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mmtrace-units-")

@@ -195,8 +195,8 @@ def user_dev(dev):
 @lib.needs_root
 @lib.needs_tracefs
 class SameAsTheKernel(FtraceCase):
-    """The same events, once through mmtrace and once as the kernel prints them from another
-    instance."""
+    """Compares events that mmtrace recorded with the lines that the kernel prints of them in
+    another instance."""
 
     EVENTS = ["kmem/rss_stat", "kmem/mm_page_alloc", "kmem/kmalloc", "task/task_newtask",
               "block/block_bio_queue",

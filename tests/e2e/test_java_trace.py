@@ -259,8 +259,8 @@ class JavaTrace(unittest.TestCase):
                     on f.id = c.frame_id
                     where f.name = 'Allocations.ints'""")
                 size = 100000 * 416
-                # The deviation of a sum of samples is the root of what it would be of and the
-                # interval.
+                # The deviation of a sum of samples is the square root of the true sum times the
+                # sampling interval.
                 deviation = (size * 16384) ** 0.5
                 self.assertAlmostEqual(allocated, size, delta=5 * deviation)
                 if flag == "Epsilon":

@@ -65,7 +65,7 @@ class Packages(unittest.TestCase):
                 self.assertEqual(len({name for name, _ in owners}), 1,
                                  "a row of one debian/*.install is wanted")
             used |= owners
-        # The same script for several programs has one row in the list of meson.
+        # A script that completes several programs has one row in the list of meson.
         unused = {(name, row) for name in PACKAGES for row in rows[name]} - used
         self.assertEqual({(name, row) for name, row in unused
                           if "bash-completion" not in row}, set())

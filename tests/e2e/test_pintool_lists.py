@@ -30,7 +30,7 @@ class ListCase(Case):
         self.entries = [("lib/libapp.so", b"elf!" * 7500), ("lib/libapp.so.debug", b"dbg!" * 7500),
                         ("assets/a b.dat", b"data" * 5000)]
         write_zip(self.dir / "app.apk", *self.entries)
-        # The same entries in another place, one of them changed.
+        # The entries of app.apk in other places, one of them changed.
         write_zip(self.dir / "new.apk", ("added", b"n" * 9000), *self.entries)
 
     def good(self, name="good.meta"):

@@ -122,7 +122,7 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual(one["reads"], said["reads"])
         self.assertLessEqual(said["reads"], said["reads_in_all"])
 
-        # The same ranges for the next build.
+        # These ranges are also written for the next build.
         pins = self.dir / "pins.txt"
         self.assertEqual(self.suggest(trace, 20, "--emit-pinconfig", pins).returncode, 0)
         with zipfile.ZipFile(self.file) as archive:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of call stacks by the kernel's perf events: their shares are those of a program that
-measures itself, and page faults and reclaim have the stacks of whoever caused them."""
+"""Samples of call stacks by the kernel's perf events: their shares are equal to the shares that a
+program measures itself, and page faults and reclaim have the stacks of the threads that caused
+them."""
 import collections
 import json
 import os

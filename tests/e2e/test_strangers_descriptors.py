@@ -101,7 +101,8 @@ class PassedDescriptors(unittest.TestCase):
 
 @lib.needs_program("cc")
 class PassedDescriptorsBefore616(PassedDescriptors):
-    """The same where the kernel cannot refuse descriptors (before Linux 6.16)."""
+    """The tests of PassedDescriptors on a kernel that cannot refuse descriptors (before Linux
+    6.16)."""
 
     def setUp(self):
         os.environ["LD_PRELOAD"] = str(strangers.old_kernel(self))

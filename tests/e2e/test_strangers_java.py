@@ -104,7 +104,7 @@ class Pretenders(unittest.TestCase):
         self.assertEqual(heard, ["asked"])
 
     def folder_of_root(self):
-        """A folder that only root may write into, and what it is like."""
+        """Makes a folder that only root may write into."""
         folder = self.dir / "of_root"
         folder.mkdir(mode=0o755)
         return folder

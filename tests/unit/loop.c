@@ -137,7 +137,8 @@ static void log_order(void *userdata)
     item->log->items[item->log->n++] = item;
 }
 
-// Timers set, moved, disarmed and removed at random fire by time, those of one time by age.
+// Timers that are set, moved, disarmed and removed at random fire in the order of their times;
+// timers of equal times fire in the order of their age.
 static void timers_fire_in_order(void **state)
 {
     (void)state;

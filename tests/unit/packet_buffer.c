@@ -680,8 +680,8 @@ static void both_ends_are_kept(void **state)
     packet_buffer_free(buffer);
 }
 
-// Without a flood nothing is lost and the order is that of writing, also where reading goes on
-// beside it.
+// Without a flood nothing is lost, and packets come in the order of writing, also if reading and
+// writing alternate.
 static void both_ends_without_a_flood(void **state)
 {
     (void)state;

@@ -313,7 +313,7 @@ static void late_ends_leave_no_task_without_a_name(void **state)
     fixture_done(&f);
 }
 
-// The same for processes and threads that are looked up while they live.
+// Owners of an id are distinguished, too, if processes and threads are looked up while they live.
 static void owners_of_a_living_id_are_distinguished(void **state)
 {
     (void)state;

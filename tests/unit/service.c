@@ -517,7 +517,7 @@ static void detached_session_goes_with_its_end(void **state)
         close(fd);
     }
     make_service();
-    // The same if the end comes while the session is attached.
+    // A session that ended while it was attached goes when it is detached.
     id = enable(SOURCE "duration_ms: 1000");
     pass(NSEC_PER_SEC);
     assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);

@@ -247,7 +247,8 @@ static void statistics_of_every_buffer(void **state)
     packet_list_done(&list);
 }
 
-// Memory may run out while a session records: all that it can have to write fits what it reserved.
+// Memory may run out while a session records: the reserved memory has room for all packets that the
+// session can have to write.
 static void everything_fits_what_is_reserved(void **state)
 {
     (void)state;

@@ -381,7 +381,7 @@ static void windows_of_time_use_the_index(void **state)
     database_free(db);
 }
 
-// Far out of order, or not such numbers as they should be: SQLite makes the index then.
+// SQLite makes the index if rows are far out of order, or if their numbers are of the wrong kind.
 static void rows_out_of_order_are_indexed_too(void **state)
 {
     (void)state;
@@ -459,7 +459,7 @@ static void rows_move_to_another_track(void **state)
     }
 }
 
-// A text that is too long, and more of them than there should be.
+// One text is too long, or there are too many texts.
 static void odd_texts_are_indexed_too(void **state)
 {
     (void)state;

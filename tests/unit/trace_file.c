@@ -105,7 +105,7 @@ static void assert_packets(const uint8_t *bytes, size_t size, bool compressible,
     assert_false(reader.error);
 }
 
-// The same for a deflated trace, whose top-level packets hold nothing but compressed ones.
+// Checks the packets of a deflated trace, whose top-level packets hold only compressed packets.
 static void assert_deflated_packets(const uint8_t *bytes, size_t size, bool compressible,
                                     uint32_t *next)
 {

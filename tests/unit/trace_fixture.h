@@ -30,7 +30,7 @@ void trace_writer_start(struct trace_writer *writer);
 
 // Reads the trace with a handler that logs what it is given.
 void read_with(struct seen *seen, const void *bytes, size_t size, int expected);
-// The same, without a failure. The caller releases the result with seen_free().
+// As read_with(), and expects no failure. The caller releases the result with seen_free().
 struct seen *read_bytes(const void *bytes, size_t size);
 struct seen *read_all(struct trace_writer *writer);
 struct seen *seen_free(struct seen *seen);

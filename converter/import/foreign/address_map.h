@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranges of an address space, and what each belongs to. A later range replaces earlier ones. A
-// range and a look-up take O(log n), apart from a move of pointers when the map grows by a block.
+// The ranges of an address space, and the owner of each range. A later range replaces earlier ones.
+// A range and a look-up take O(log n), apart from a move of pointers when the map grows by a block.
 #pragma once
 
 #include <stddef.h>

@@ -50,8 +50,8 @@ static inline int64_t ftrace_number(const struct ftrace_field_type *type,
 // The slot of the field with that number, searched from `hint` on; SIZE_MAX: none.
 size_t ftrace_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint);
 
-// The same as a number or text of the schema's type; 0 or empty if it is absent or of another wire
-// type.
+// Returns the field as a number or text of the schema's type; 0 or an empty text if the field is
+// absent or has another wire type.
 int64_t ftrace_int(const struct ftrace_event *event, const char *name);
 struct slice_name ftrace_text(const struct ftrace_event *event, const char *name);
 bool ftrace_has(const struct ftrace_event *event, const char *name);

@@ -24,7 +24,8 @@ struct pid_namespaces {
 // or -ENOMEM.
 int pid_namespaces_process(struct pid_namespaces *namespaces, uint32_t pid,
                            const struct wire_field *message, uint32_t number);
-// The same for a thread of the process. -ENOENT: the process is not known to be in a namespace.
+// As pid_namespaces_process(), for a thread of the process. Also returns -ENOENT: the process is
+// not known to be in a namespace.
 int pid_namespaces_thread(struct pid_namespaces *namespaces, uint32_t pid, uint32_t tid,
                           const struct wire_field *message, uint32_t number);
 

@@ -22,7 +22,7 @@ static void raw_write(struct import *im, int64_t ts, const char *name, const str
     cell_arg_set(row, COL_chrome_raw_arg_set_id, args_add(&im->args, args, n));
 }
 
-// The fact's value; false: it has none.
+// Reads the fact's value. False: the fact has no value.
 static bool value_read(const union message_ChromeMetadata *part, struct arg *ret)
 {
     const struct wire_field *text = &part->string_value;

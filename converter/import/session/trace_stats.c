@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TraceStats: counts of the tracing service, per buffer and in total. The service also tells which
-// buffer each sequence was written into, so what the trace lacks of sequences is counted by buffer.
+// buffer each sequence was written into, so losses of sequences are counted by buffer.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

@@ -237,7 +237,8 @@ static bool log_flush(struct agent *agent)
     return open;
 }
 
-// The same for a map whose flush returned `r`.
+// Returns whether the perf map, whose flush returned `r`, is still written. Says once why it is
+// not.
 static bool perf_map_holds(struct agent *agent, int r)
 {
     char path[PERF_MAP_PATH_MAX];

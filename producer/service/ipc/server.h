@@ -69,8 +69,8 @@ struct ipc_server *ipc_server_free(struct ipc_server *server);
 int ipc_server_listen(struct ipc_server *server, int fd, const struct ipc_access *access,
                       const struct ipc_port *port);
 
-// Takes over a connected socket, also on failure. The same limits and access rules apply as for an
-// accepted socket. Returns 0 or a negative errno: -EACCES, -EMFILE.
+// Takes over a connected socket, also on failure. Applies the limits and access rules of accepted
+// sockets. Returns 0 or a negative errno: -EACCES, -EMFILE.
 int ipc_server_adopt(struct ipc_server *server, int fd, const struct ipc_access *access,
                      const struct ipc_port *port);
 

@@ -165,9 +165,9 @@ void bundle_clear_state(struct bundle *bundle)
     send_symbols(bundle, 0);
 }
 
-// After a loss, readers ignore the sequence until its state begins anew. The same step drops the
-// numbers of addresses before they take too much memory: many are heap addresses, which never
-// repeat.
+// After a loss, readers ignore the sequence until its state begins anew. The new beginning also
+// drops the numbers of addresses before they take too much memory: many are heap addresses, which
+// never repeat.
 static void renew_state(struct bundle *bundle)
 {
     struct kernel_symbols *symbols = bundle->context->symbols;

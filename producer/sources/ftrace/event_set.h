@@ -32,7 +32,7 @@ struct exit_format {
     uint16_t pid, comm, comm_size;
 };
 
-// The same for sched_process_free, whose name of the task is not read.
+// Where sched_process_free keeps its fields. The name of the task is not read.
 struct free_format {
     uint16_t id, pid;
 };

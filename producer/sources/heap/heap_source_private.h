@@ -135,7 +135,7 @@ bool heap_arrivals_wants(struct heap_source *heap, int32_t pid);
 // a process is profiled.
 __attribute__((format(printf, 2, 3))) void heap_arrivals_tell(struct heap_source *heap,
                                                               const char *format, ...);
-// The same: why a process is not profiled.
+// Logs why a process is not profiled, as heap_arrivals_tell() does.
 void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why);
 // Reports a process without a profile at the end of the recording, unless another such process was
 // reported before.

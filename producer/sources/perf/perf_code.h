@@ -61,7 +61,7 @@ struct code_frame {
 
 struct code_stack {
     uint32_t first, n; // in `stack_frames`, innermost first
-    bool is_ready;     // all names are known, as far as they can be
+    bool is_ready;     // all names that can be found are known
     uint64_t iid;      // for use by the writer
 };
 
@@ -125,7 +125,7 @@ uint32_t perf_code_kernel_frame(struct perf_code *code, uint32_t function, const
 
 // Returns the stack of these frames, innermost first, or CODE_STACK_NONE.
 uint32_t perf_code_stack(struct perf_code *code, const uint32_t *frames, size_t n);
-// Returns whether the names of the stack's frames are known, as far as they can be.
+// Returns whether all names of the stack's frames that can be found are known.
 bool perf_code_is_ready(struct perf_code *code, uint32_t stack);
 
 // Asks for the names of new frames.

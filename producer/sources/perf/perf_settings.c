@@ -121,7 +121,8 @@ static int read_raw(const struct source_roots *roots, const Pb__PerfEvents__RawE
     return 0;
 }
 
-// Without a modifier everything counts; with modifiers only what they name.
+// Without a modifier, the event counts in every mode of the processor; with modifiers, only in the
+// modes that they name.
 static void read_modifiers(const Pb__PerfEvents__EventModifier *modifiers, size_t n,
                            struct perf_event *ret)
 {

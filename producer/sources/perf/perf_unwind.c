@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stack waits in a place of its own, with the mappings of its process: the process may have ended
-// when the answer comes. Before the stack is sent, the tables of all its files are: the helper
-// reads them with the rights of the process, and gives copies, which the recorder passes on and
-// does not read. Two stacks are on their way at a time, so that the socket never blocks.
+// when the answer comes. The recorder sends the tables of all files of the stack first, then the
+// stack. The helper reads the tables with the rights of the process, and gives copies, which the
+// recorder passes on and does not read. At most two stacks are on their way at a time, so that the
+// socket never blocks.
 //
 // The unwinder's answers are checked like a stranger's: it works on data of strangers. If it ends,
 // a stack was the cause, because nothing else was done at the time: the user of that stack is
@@ -202,7 +203,7 @@ static void send_vdso(struct perf_unwinder *u, uint32_t file)
     if (!image || whole_fd < 0 || fd < 0)
         return;
     for (size_t i = 0; i < VDSO_PAGES; i++)
-        if (write(whole_fd, image + i * page, page) != (ssize_t)page) // its end: -EFAULT
+        if (write(whole_fd, image + i * page, page) != (ssize_t)page) // -EFAULT beyond the end
             break;
     if (elf_unwind_copy(whole_fd, fd, &tables) == 0)
         send_tables(u, file, &tables, fd);
@@ -239,9 +240,9 @@ static void tables_came(void *userdata, int result, const void *answer, size_t s
     if (is_hold && result == 0 && size == sizeof(number)) {
         memcpy(&number, answer, sizeof(number));
         code->roots.items[root].number = number;
-        u->states[file] = TABLES_UNKNOWN; // now it can be asked for
+        u->states[file] = TABLES_UNKNOWN; // now the tables can be asked for
     } else if (!is_hold && result == -ESTALE && code->roots.items[root].number == root_number) {
-        code->roots.items[root].number = 0; // another helper
+        code->roots.items[root].number = 0; // the number is an earlier helper's
     } else if (!is_hold && result == 0 && size == sizeof(tables) && fd >= 0) {
         memcpy(&tables, answer, sizeof(tables));
         if (budget_take(&u->tables, code->files.items[file].owner.payer, tables.size, 0, NULL) == 0)
@@ -309,8 +310,8 @@ static void ask_tables(struct perf_unwinder *u, uint32_t number)
     u->states[number] = TABLES_ASKED;
 }
 
-// Asks for the tables that the stack may need. Returns whether all are there, as far as they can
-// be.
+// Asks for the tables that the stack may need. Returns whether all tables that can be read are
+// there.
 static bool has_tables(struct perf_unwinder *u, const struct unwind_sample *sample)
 {
     const struct unwind_mapping *mappings = (const void *)(sample + 1);
@@ -337,7 +338,7 @@ static void send_next(struct perf_unwinder *u)
             return;
         int r = unix_socket_send(u->fd, place->message, place->size, -1, MSG_NOSIGNAL);
         if (r < 0)
-            return; // full: after the next answer; otherwise its end is read
+            return; // full: again after the next answer; or the unwinder has ended
         u->unsent++;
     }
 }
@@ -350,7 +351,7 @@ static bool is_blamed(const struct perf_unwinder *u, uint64_t payer)
     return false;
 }
 
-// The unwinder has ended, or does not do as it should.
+// Starts the unwinder again after it has ended or has given a wrong answer.
 static void begin_anew(struct perf_unwinder *u)
 {
     bool has_stack = u->first < u->unsent;

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Garbage collections of Android's runtime: how long they took, what they brought, and what they
+-- Garbage collections of Android's runtime: their duration, the memory that they freed, and their
 -- cost.
 
 INCLUDE PERFETTO MODULE android.version;
@@ -61,7 +61,7 @@ FROM _gc_with_heap g
 JOIN thread_state s ON s.utid = g.utid AND s.ts < g.gc_ts + g.gc_dur
   AND iif(s.dur = -1, trace_end(), s.ts + s.dur) > g.gc_ts;
 
--- Collections, with what their thread did meanwhile.
+-- Collections, and the states of their thread meanwhile.
 CREATE PERFETTO TABLE android_garbage_collection_events(
   -- Thread id of the thread that collected.
   tid LONG,

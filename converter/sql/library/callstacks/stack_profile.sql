@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Call stacks as a forest of functions: each call site of stack_profile_callsite is a node, and one
--- more for each function that the compiler put into another (inlining).
+-- Call stacks as a forest of functions: one node for each call site of stack_profile_callsite, and
+-- one node for each function that the compiler put into another (inlining).
 --
 -- Large traces have very many call sites, and names are long. The tables of sites and nodes
 -- therefore have numbers only, and rows are found by their rowid: node 0 is row 1.
@@ -10,8 +10,8 @@ INCLUDE PERFETTO MODULE graphs.scan;
 INCLUDE PERFETTO MODULE stack_trace.jit;
 INCLUDE PERFETTO MODULE v8.jit;
 
--- Names of frames in code that V8 made: frame_id, name, line, col. Frames that were of several
--- codes have none.
+-- Names of frames in code that V8 made: frame_id, name, line, col. A frame whose address had
+-- several pieces of code in turn has no row.
 CREATE PERFETTO TABLE _callstack_jit_name AS
 SELECT j.frame_id,
   coalesce(
@@ -33,7 +33,7 @@ LEFT JOIN _v8_wasm_code w ON w.jit_code_id = j.jit_code_id
 LEFT JOIN _v8_regexp_code r ON r.jit_code_id = j.jit_code_id
 LEFT JOIN _v8_internal_code i ON i.jit_code_id = j.jit_code_id;
 
--- Functions of each frame: frame_id, place (0: the innermost one), name, and more of
+-- Functions of each frame: frame_id, place (0: the innermost one), name, and other columns of
 -- _callstack_spc_forest. A frame without symbols is one function.
 CREATE PERFETTO TABLE _callstack_function AS
 WITH
@@ -87,9 +87,9 @@ SELECT n.rowid - 1 AS id, n.parent_id, u.name, u.mapping_id, u.source_file, u.li
   u.column_number, u.inlined, n.callsite_id, u.place = 0 AS is_leaf_function_in_callsite_frame
 FROM _callstack_node n CROSS JOIN _callstack_function u ON u.rowid = n.function;
 
--- Nodes of the stacks of samples, with all that called them, in the order of their ids.
--- `self_value` is the sum of the values of the samples that were taken in the node itself,
--- `total_value` that of the node and what it called.
+-- Nodes of the stacks of samples, and all callers of these nodes, in the order of their ids.
+-- `self_value` is the sum of the values of the samples that were taken in the node itself.
+-- `total_value` also has the samples that were taken in its callees.
 CREATE PERFETTO MACRO _callstacks_with_sums(
   -- Samples: callsite_id, value.
   samples TableOrSubquery
@@ -113,7 +113,7 @@ RETURNS TableOrSubquery AS (
     AND __intrinsic_table_ptr_bind(r.c2, 'total')
 );
 
--- Nodes of the stacks of samples, with all that called them.
+-- Nodes of the stacks of samples, and all callers of these nodes.
 CREATE PERFETTO MACRO _callstacks_for_stack_profile_samples(
   -- Samples: callsite_id.
   spc_samples TableOrSubquery
@@ -147,8 +147,8 @@ RETURNS TableOrSubquery AS (
   FROM _callstacks_with_sums!((SELECT callsite_id, value FROM $samples))
 );
 
--- Samples as one tree: nodes with `self_count`, the samples that were taken in the node itself, and
--- `cumulative_count`, those in the node and what it called. In the order of the ids.
+-- Samples as one tree, in the order of the ids: nodes with `self_count`, the samples that were
+-- taken in the node itself, and `cumulative_count`, the samples in the node and in its callees.
 CREATE PERFETTO MACRO _callstacks_summary(
   -- Samples: callsite_id.
   samples TableOrSubquery
@@ -159,7 +159,7 @@ RETURNS TableOrSubquery AS (
   FROM _callstacks_with_sums!((SELECT callsite_id, 1 AS value FROM $samples))
 );
 
--- Sums of nodes and all that they called: id, cumulative_count.
+-- Sums over each node and all its callees: id, cumulative_count.
 CREATE PERFETTO MACRO _callstacks_self_to_cumulative(
   -- Nodes: id, parent_id, self_count.
   callstacks TableOrSubquery

@@ -247,8 +247,8 @@ RETURNS TableOrSubQuery AS (
 );
 
 -- The critical paths of spans, with all levels. Columns: root_id, the span to begin with; depth: 0
--- is the root, n + 1 what n waited for; ts and dur (ns); id, the span at this level; parent_id, the
--- span one level above.
+-- is the root; the span of depth n waited for the span of depth n + 1; ts and dur (ns); id, the
+-- span at this level; parent_id, the span one level above.
 CREATE PERFETTO MACRO _critical_path_with_depth_by_roots(
     -- Spans to begin with: root_node_id.
     _roots_table TableOrSubQuery,

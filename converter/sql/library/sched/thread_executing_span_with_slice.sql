@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The critical path of threads as stacks: what the thread did, and what the thread did that it
--- waited for, with states and slices.
+-- The critical path of threads as stacks: the states and slices of each thread, and the states and
+-- slices of the thread that it waited for.
 
 INCLUDE PERFETTO MODULE intervals.intersect;
 INCLUDE PERFETTO MODULE sched.thread_executing_span;

@@ -38,7 +38,7 @@ ORDER BY s.ts, s.id;
 
 -- These samples as one tree of functions, from the outermost one down.
 CREATE PERFETTO TABLE cpu_profiling_summary_tree(
-  -- Node: a function and all that called it.
+  -- Node: a function with its chain of callers.
   id LONG,
   -- Node that called this one; NULL for the outermost function.
   parent_id LONG,
@@ -52,7 +52,7 @@ CREATE PERFETTO TABLE cpu_profiling_summary_tree(
   line_number LONG,
   -- Samples that were taken in the function itself.
   self_count LONG,
-  -- Samples that were taken in the function and what it called.
+  -- Samples that were taken in the function and its callees.
   cumulative_count LONG
 ) AS
 SELECT * FROM _callstacks_summary!((SELECT callsite_id FROM cpu_profiling_samples));

@@ -6,7 +6,7 @@
 CREATE PERFETTO VIEW android_cpu_per_uid_track(
     -- Track, see counter_track.
     id ID,
-    -- User id; that of a range, for users of isolated and shared processes.
+    -- User id. Users of isolated and shared processes have the id of their range.
     uid LONG,
     -- Kind of processor, from 0.
     cluster LONG,

@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE callstacks.stack_profile;
 
 -- All samples of perf as one tree of functions, from the outermost one down.
 CREATE PERFETTO TABLE linux_perf_samples_summary_tree(
-  -- Node: a function and all that called it.
+  -- Node: a function with its chain of callers.
   id LONG,
   -- Node that called this one.
   parent_id LONG,
@@ -20,7 +20,7 @@ CREATE PERFETTO TABLE linux_perf_samples_summary_tree(
   line_number LONG,
   -- Samples that were taken in the function itself.
   self_count LONG,
-  -- Samples that were taken in the function and what it called.
+  -- Samples that were taken in the function and its callees.
   cumulative_count LONG
 ) AS
 SELECT * FROM _callstacks_summary!((SELECT callsite_id FROM perf_sample));

@@ -42,8 +42,8 @@ CREATE PERFETTO MACRO _tree_to_table_col_bind(
 RETURNS Expr AS __intrinsic_table_ptr_bind($idx, __intrinsic_stringify!($col));
 
 -- The nodes of a tree as rows. Columns: _tree_id, the number of the node in the tree, from 0;
--- _tree_parent_id, that of its parent, NULL for roots; id and parent_id as they were given; the
--- columns named.
+-- _tree_parent_id, the number of its parent, NULL for roots; id and parent_id as they were given;
+-- the named columns.
 CREATE PERFETTO MACRO _tree_to_table(
     -- Tree, see _tree_from_table.
     tree_ptr Expr,

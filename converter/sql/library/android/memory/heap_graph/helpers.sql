@@ -12,8 +12,8 @@ FROM heap_graph_class ORDER BY id;
 
 CREATE PERFETTO INDEX _heap_graph_class_name_hash_id ON _heap_graph_class_name_hash(id);
 
--- Objects with what a path's hash is made of: id, upid, graph_sample_ts, name_hash, root_type,
--- heap_type.
+-- Objects with the parts of which a path's hash is made: id, upid, graph_sample_ts, name_hash,
+-- root_type, heap_type.
 CREATE PERFETTO VIEW _heap_graph_hashed_object AS
 SELECT o.id, o.upid, o.graph_sample_ts, c.name_hash, ifnull(o.root_type, '') AS root_type,
   ifnull(o.heap_type, '') AS heap_type

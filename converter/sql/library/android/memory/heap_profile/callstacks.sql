@@ -4,8 +4,8 @@
 
 INCLUDE PERFETTO MODULE callstacks.stack_profile;
 
--- Nodes of the stacks of allocations, with all that called them, and sums of the allocations of
--- each call site: self_size and self_alloc_size (bytes), self_count and self_alloc_count.
+-- Nodes of the stacks of allocations, and all callers of these nodes, with sums of the allocations
+-- of each call site: self_size and self_alloc_size (bytes), self_count and self_alloc_count.
 CREATE PERFETTO MACRO _android_heap_profile_callstacks_for_allocations(
   -- Allocations: callsite_id, size and alloc_size (bytes), count and alloc_count.
   allocations TableOrSubquery

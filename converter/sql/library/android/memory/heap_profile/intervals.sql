@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Dumps of heap profiles as the times that they are about.
+-- Dumps of heap profiles as intervals: the time that each dump covers.
 
--- A row for each dump of a heap: id, upid, heap_name, ts and dur (ns), and sums of what it has
--- (bytes): `allocated`; `retained`, what was allocated and not freed in this time; `delta`, all
--- allocations less all frees, those of older memory, too. A dump that does not say when its time
--- began begins 1 ns after the heap's dump before, or after the start of the trace.
+-- A row for each dump of a heap: id, upid, heap_name, ts and dur (ns), and sums (bytes):
+-- `allocated`; `retained`, the memory that was allocated and not freed in this time; `delta`, all
+-- allocations less all frees, frees of older memory, too. If a dump does not say when its time
+-- began, the time begins 1 ns after the heap's previous dump, or 1 ns after the start of the trace.
 CREATE PERFETTO TABLE _android_heap_profile_intervals AS
 WITH
   site AS (

@@ -17,7 +17,7 @@ CREATE PERFETTO INDEX _heap_profile_node_id ON _heap_profile_node(id);
 -- Allocations of native heaps by call stack, from the outermost function down. Processes are not
 -- told apart.
 CREATE PERFETTO TABLE android_heap_profile_summary_tree(
-  -- Node: a function and all that called it.
+  -- Node: a function with its chain of callers.
   id LONG,
   -- Node that called this one.
   parent_id LONG,
