@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Databases that earlier questions made of traces, below $XDG_CACHE_HOME/mmtrace. A cache that
-// cannot be used costs no answer: the trace is converted as without the cache.
+// Databases that earlier questions made of traces, below $XDG_CACHE_HOME/mmtrace. If a cache cannot
+// be used, mmsql converts the trace as without the cache.
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct cached_trace {
 };
 VEC_DEFINE(cached_trace_vec, struct cached_trace);
 
-// All zero is no cache.
+// All zero: there is no cache.
 struct trace_cache {
     char *folder;  // owned; NULL: no cache
     char *refusal; // owned; the message about a folder that is not used; NULL: no message

@@ -128,6 +128,6 @@ void trace_keeper_ask(const struct trace_keeper *keeper, uint32_t trace,
     memcpy(request.name, name, strlen(name));
     if (send(keeper->fd, &request, sizeof(request), MSG_NOSIGNAL) < 0 || !answer_wait(keeper->fd))
         return;
-    free(STEAL(folder->path)); // the folder is no working folder any more
+    free(STEAL(folder->path)); // the folder is not a working folder any more
     folder->fd = close_fd(folder->fd);
 }

@@ -66,7 +66,7 @@ struct cell_texts {
     struct value_vec values; // owned; by number
 };
 
-// Reads a value. 0, -ENOMEM, or -EINVAL: a BLOB is no value of a cell.
+// Reads a value. 0, -ENOMEM, or -EINVAL: a BLOB is not a value of a cell.
 int cell_read(struct cell_texts *texts, sqlite3_value *value, struct cell *ret);
 void cell_texts_done(struct cell_texts *texts);
 

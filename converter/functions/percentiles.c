@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PERCENTILE(value, p) with p from 0 to 100, PERCENTILE_CONT and PERCENTILE_DISC with p from 0 to
-// 1, and MEDIAN(value). Newer versions of the sqlite3 shell have them, too. NULL is no value.
-// Between two values the result is interpolated, but for PERCENTILE_DISC, which is one of the
-// values.
+// 1, and MEDIAN(value). Newer versions of the sqlite3 shell have them, too. NULL does not count as
+// a value. Between two values the result is interpolated, but for PERCENTILE_DISC, which is one of
+// the values.
 #include <math.h>
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 // __intrinsic_slice_self_agg(id, parent_id, dur): the duration of each slice without those of the
 // slices right inside it. __intrinsic_slice_pieces_agg(id, track_id, ts, dur, depth): the times in
 // which a slice was the innermost one of its track. Slices without a duration, or without an end,
-// are no pieces; all that is inside of an outermost one of these is left out, too.
+// are left out. If such a slice is the outermost one, all slices inside are left out, too.
 #include <stdlib.h>
 
 #include "common/elements.h"

@@ -69,8 +69,8 @@ static const char *parents_read(struct tree *tree)
     return NULL;
 }
 
-// Each row goes after those of its ancestors that have no place yet. `order` has the rows on the
-// way, from its end on, until they get their places.
+// Orders the rows so that each row comes after its ancestors. Until the rows of a path get their
+// places, `order` keeps the path at its end.
 static const char *rows_order(struct tree *tree)
 {
     const uint32_t on_the_way = NO_NODE - 1;

@@ -169,7 +169,7 @@ struct args {
 
 int args_init(struct args *args, struct database *db);
 
-// Leaves one arg of each key: at the place of the first, with the value of the last that is no
+// Leaves one arg of each key: at the place of the first, with the value of the last that is not a
 // fallback. Returns the number of args that are left.
 size_t args_merge(struct arg *items, size_t n, struct failure *failure);
 

@@ -22,7 +22,7 @@ struct ftrace_line {
     struct span event, args;
 };
 
-// Returns false if the line is no event.
+// Returns false if the line is not an event.
 bool ftrace_line_read(struct span line, struct ftrace_line *ret);
 
 // Reads SECONDS.FRACTION at the start of `text`, and moves *text past it. *ret is in ns. Returns

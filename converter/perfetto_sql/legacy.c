@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Older spellings of PerfettoSQL, which are functions: SELECT CREATE_FUNCTION('f(x INT)', 'INT',
-// 'SELECT $x'). Each becomes the statement of today. SQLite cannot change a function while a
-// statement runs. Therefore SQLite does not run a SELECT that is one such call: the engine does.
+// 'SELECT $x'). mmsql replaces each by the present statement. SQLite cannot change a function while
+// a statement runs. Therefore the engine, not SQLite, runs a SELECT that is one such call.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stddef.h>

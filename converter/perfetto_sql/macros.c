@@ -9,7 +9,7 @@
 #include "common/elements.h"
 #include "converter/perfetto_sql/token.h"
 
-#define CALLS_SHOWN 8 // of macros that call each other
+#define CALLS_SHOWN 8 // in an error, of macros that call each other
 
 VEC_DEFINE(rope_vec, struct sql_rope);
 
@@ -20,13 +20,13 @@ static void ropes_done(struct rope_vec *ropes)
     rope_vec_done(ropes);
 }
 
-// One expansion: where it goes, and what stops it.
+// One expansion: its macros, the place for an error, and the amounts that its limits count.
 struct expansion {
     struct sql_macros *macros;
     struct strbuf *why;
     struct sql_piece *at;
     unsigned depth, n_nested, n_calls;
-    size_t n_bytes; // put together by all calls
+    size_t n_bytes; // copied by all calls
 };
 
 // The macro whose body is being expanded; NULL at the top.
@@ -85,8 +85,8 @@ static struct range trimmed(struct range range)
 
 VEC_DEFINE(range_vec, struct range);
 
-// The items between the parentheses at *cursor, which goes after them; -EINVAL without an end. An
-// empty list has none.
+// Reads the items between the parentheses at *cursor, and moves *cursor past the closing one.
+// Returns -EINVAL without a closing parenthesis. An empty list has no items.
 static int list_read(const struct sql_rope *rope, const char **cursor, const char *end,
                      struct range_vec *ret)
 {

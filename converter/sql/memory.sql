@@ -128,10 +128,10 @@ change AS (
 SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level,
        machine_id FROM change;
 
--- Memory of processes over time, a row for as long as a counter stayed the same. The rows of a
--- process end with the process. A condition on any column of the process or its counter makes
--- SQLite read these counters alone.
---   ts: From when (ns).
+-- Memory of processes over time, one row for each period in which a counter stayed the same. The
+-- rows of a process end with the process. A condition on any column of the process or its counter
+-- makes SQLite read these counters alone.
+--   ts: Start (ns).
 --   dur: Until the next reading, or the end of the process or of its trace (ns).
 --   upid: Process.
 --   pid: Process id.

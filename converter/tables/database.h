@@ -69,7 +69,7 @@ const void *database_copy(struct database *db, const void *bytes, size_t size);
 // Sets the budget of the database and its temporary files. Called before the first row. Borrowed.
 void database_budget(struct database *db, struct budget *budget);
 
-// The failure that ends the database. The database and all code that makes rows share it.
+// The failure that ends the conversion. The database and all code that makes rows share it.
 struct failure *database_failure(struct database *db);
 
 // The first failure, or 0.
@@ -103,9 +103,9 @@ uint64_t database_n_bytes(const struct database *db);
 // Closes the database. Without database_finish(), removes the temporary file.
 struct database *database_free(struct database *db);
 
-// In every database, so that mmsql recognises its own databases ("mmsq").
-// PRAGMA user_version. The number grows when a table or column changes its name or meaning, or
-// goes. New tables and columns leave the number as it is.
+// PRAGMA user_version of every database. The number grows when a table or column is removed, or
+// changes its name or meaning. New tables and columns leave the number as it is.
 #define DATABASE_SCHEMA_VERSION 1
 
+// PRAGMA application_id of every database ("mmsq"), by which mmsql recognises its own databases.
 #define DATABASE_APPLICATION_ID 0x6d6d7371

@@ -161,7 +161,7 @@ static bool is_compressed(const struct lines *lines)
            memchr(second_bytes, (uint8_t)lines->at[1], sizeof(second_bytes));
 }
 
-// The idle thread is called <idle>, so a bracket alone is no web page.
+// The idle thread is called <idle>, so a bracket alone does not make a web page.
 static bool is_page(struct lines lines)
 {
     struct span line;

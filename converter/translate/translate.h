@@ -50,6 +50,6 @@ int translation_step(struct translation *translation, size_t n);
 __attribute__((format(printf, 2, 3))) void translation_damage(struct translation *translation,
                                                               const char *format, ...);
 
-// Notes what is worth knowing and is no damage; the first note counts.
+// Notes what is worth knowing and is not damage; the first note counts.
 __attribute__((format(printf, 2, 3))) void translation_note(struct translation *translation,
                                                             const char *format, ...);

@@ -257,7 +257,7 @@ static void kind_tell(struct health *health, enum health_kind kind)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     if (!health->tallies[kind].n)
         return;
-    // A ring buffer that wrapped begins within the data of its sources, so gaps are no loss.
+    // A ring buffer that wrapped begins within the data of its sources, so gaps are not a loss.
     if (kind == HEALTH_PACKETS && health->overwritten)
         return;
     if (texts[kind].tell)

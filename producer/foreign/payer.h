@@ -22,7 +22,7 @@ uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid);
 uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid);
 
 // Gets the user and group with which the process opens files. Returns 0 or -ESRCH. Never blocks.
-// (The owner of /proc/PID is no substitute: it is root for each process that forbids tracing.)
+// (The owner of /proc/PID does not help: the owner is root for each process that forbids tracing.)
 int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret);
 
 // Returns whether a user other than root can make mounts in the process's mount namespace. Files

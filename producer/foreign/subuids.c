@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/str.h"
 
-// 65536 users with 65536 uids each take less, and there are no more uids.
+// Lines for 65536 users with 65536 uids each take less, and these are all uids that exist.
 #define TABLE_MAX ((size_t)4 << 20)
 
 // Takes the number after the next colon.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The options after the `=` of -agentpath: SAMPLE_RATE,STACK_DEPTH_LIMIT,LOG_PATH as in Android's
-// agent, and NAME or NAME=VALUE at any position. With `trace` there is no log.
+// agent, and NAME or NAME=VALUE at any position. With `trace` the agent writes no log.
 #pragma once
 
 #include <limits.h>

@@ -40,7 +40,7 @@ int elf_code_read(int fd, struct elf_code *ret);
 #define ELF_TABLE_MAX (UINT64_C(256) << 20)
 
 // Reads .symtab, or .dynsym if there is no .symtab. `fd` is borrowed. Returns 0 or a negative
-// errno: -ENOEXEC if the file is no 64-bit ELF file with symbols, -EFBIG if its symbols or their
+// errno: -ENOEXEC if the file is not a 64-bit ELF file with symbols, -EFBIG if its symbols or their
 // names take more than `table_max` bytes (at most ELF_TABLE_MAX).
 int elf_symbols_read(int fd, uint64_t table_max, struct elf_symbols *ret);
 // Reads the exported symbols only (.dynsym).

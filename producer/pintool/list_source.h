@@ -58,7 +58,7 @@ int list_source_compare(const struct list_source *source, const struct zipindex 
                         struct list_source_change *ret);
 
 // Returns 1 with text if the list at `list_path` was made of another build of the zip at `path`; 0
-// if nothing shows this; or -ENOMEM. `beyond_bytes` of the list lie beyond the end of the zip.
+// if no difference was found; or -ENOMEM. `beyond_bytes` of the list lie beyond the end of the zip.
 int list_source_check(const struct list_source *source, const struct zipindex *index,
                       const char *list_path, const char *path, uint64_t beyond_bytes,
                       struct err *err);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pintool lock` and `pintool preload`: apply a pinlist on any Linux. Locked pages stay as long as
-// the process lives and maps them: the process only stays alive. It says when it is ready, because
-// mlock(2) reads the pages in first. Preloading only reads: the pages may be evicted the next
-// moment.
+// the process lives and maps them. Therefore the process then waits, for a time or for a signal.
+// The process says when all pages are locked, because mlock(2) reads the pages in first. Preloading
+// only reads: the pages may be evicted the next moment.
 //
-// A file that shrinks while it is locked costs pages, not the process: nothing here touches the
-// mapping.
+// If a file shrinks while it is locked, its pages go, but the process is not killed: nothing here
+// touches the mapping.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -92,7 +92,7 @@ struct listed_file {
     uint64_t page_size;
     struct page_ranges pages; // owned; clipped to the file
     uint64_t n_missing_bytes; // named, but beyond the file's end
-    struct err other_build;   // why the list is of another build; no text: nothing shows this
+    struct err other_build;   // why the list is of another build; no text: no difference was found
 };
 
 static int clip(const struct page_ranges *bytes, struct listed_file *file)
@@ -114,8 +114,8 @@ static int clip(const struct page_ranges *bytes, struct listed_file *file)
     return 0;
 }
 
-// Compares the file with the build of the list. A file that is not a zip differs from a zip's
-// build.
+// Compares the file with the build of the list. A file that is not a zip is never the build of a
+// zip.
 static int check_build(const char *list_path, const struct list_source *source,
                        struct listed_file *file, struct err *err)
 {

@@ -477,8 +477,8 @@ class Odd(Programs):
         self.assertEqual(process.wait(60), 0)
 
     def test_one_that_executes_others_all_the_time(self):
-        """Threads end meanwhile: the program has to wait for each of them, and a helper that has
-        stopped one has to let go."""
+        """Threads end meanwhile: the program has to wait for each thread, so a helper that has
+        stopped a thread has to detach from the thread."""
         process = self.start_piped(self.compile(
             "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
             "static void *run(void *p) { for (;;) { free(malloc(1000)); usleep(10); } return p; }\n"

@@ -393,7 +393,8 @@ class Daemon(Daemons):
             if longest < 0.45:
                 break
         self.assertLess(longest, 0.45)
-        # Once more, at once: the recorder waits for processes that are still being let go.
+        # The second recording begins at once: its recorder waits for processes whose first profile
+        # is still ending.
         recorder = self.record(" ".join(f"pid: {p.pid}" for p in sleepers), "second")
         self.wait_attached(sleepers)
         self.end(recorder)

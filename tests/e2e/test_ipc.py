@@ -197,8 +197,8 @@ class BadClients(unittest.TestCase):
         self.assertEqual(self.daemon.stop(), 0)
 
     def record_among_them(self):
-        """The longest time without a sample while the clients are at it and after that, and how
-        long they were at it."""
+        """Returns the longest time without a sample, during the clients' attempts and afterwards,
+        and the duration of the attempts."""
         trace = pathlib.Path(self.daemon.dir.name) / "trace"
         config = pathlib.Path(self.daemon.dir.name) / "config"
         config.write_text(BUFFERED)

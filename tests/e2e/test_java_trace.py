@@ -85,7 +85,7 @@ class JavaTrace(unittest.TestCase):
         states.wait_for_rounds(java.pid, 300)
 
     def profile(self, java, *options):
-        """A profile of a VM that runs, for as long as the VM takes."""
+        """Profiles a VM that runs already, until samples have come."""
         recorder = self.start(MMTRACE, "heap", "-i", "4k", *options, "-o", self.trace, "--pid",
                               java.pid)
         self.wait_sampled(java)

@@ -247,8 +247,8 @@ class Keys(Case):
         self.assertEqual(len(self.entries()), n + 1)
 
     def test_a_file_that_may_still_change_unseen(self):
-        """The clock stands still between two writes for as long as a tick; here until the time
-        comes that the file has."""
+        """The kernel's clock for files can stand still for a tick, so two writes can have one time.
+        Here the file has a time in the future, which the clock has not reached."""
         later = time.time_ns() + 3600 * 10**9
         os.utime(self.trace, ns=(later, later))
         for _ in range(2):

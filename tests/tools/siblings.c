@@ -5,9 +5,9 @@
 //     siblings SOCKET UID
 //
 // The first child gives up its rights, listens at SOCKET, and writes this name into the memory that
-// it shares with its parent: children after fork shall ask there for a profile. The second child
-// keeps its rights and allocates. Then the first one says "came" if somebody connected, else
-// "nobody". Neither child allocates before that.
+// it shares with its parent: children after fork shall ask there for a profile. After that, the
+// second child begins, keeps its rights and allocates. At the end the first child says "came" if
+// somebody connected to SOCKET, else "nobody". Neither child allocates before SOCKET exists.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -119,8 +119,8 @@ void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum proc
     counter_push(im, ts, track, value, set);
 }
 
-// The process's track for values on the thread's track. If there is no other, the thread's track
-// takes its place.
+// The process's track for values on the thread's track. If the process has no track, the thread's
+// track becomes the process's track.
 static uint32_t waiting_settle(struct import *im, const struct waiting_track *waiting, int64_t upid)
 {
     struct track_vec *tracks = &im->tracks.items;

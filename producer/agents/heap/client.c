@@ -12,8 +12,8 @@
 // child asks for a profile of its own (client_follow_parent()). A child after vfork shares memory
 // and heap with its parent and counts as the parent.
 //
-// Allocation is no cancellation point: code here that may be a cancellation point runs with
-// cancellation off.
+// An allocation must not be a cancellation point: code here that may be a cancellation point runs
+// with cancellation off.
 #include "producer/agents/heap/client.h"
 
 #include <errno.h>

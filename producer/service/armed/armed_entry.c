@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A temporary lack of memory or descriptors must not cost a config. A config counts as removed only
-// if its folder or file does not exist, and as wrong only if the file can be read.
+// A temporary lack of memory or descriptors must not remove a config. A config counts as removed
+// only if its folder or file does not exist, and as wrong only if the file can be read.
 //
 // The service reports the end of a session during a call, perhaps during a call of this module.
 // Therefore the handler only sets the entry's due time, and makes no session.

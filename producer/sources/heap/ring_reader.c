@@ -257,7 +257,7 @@ static bool next_record(struct ring_reader *ring, nsec_t now, bool is_last, stru
             size > ring->bytes - at)
             return give_up(ring);
         bool is_done =
-            word & HEAP_RECORD_DONE; // before that, its writer may still be writing the kind
+            word & HEAP_RECORD_DONE; // before the flag is set, the writer may still write the kind
         if (!is_done && !is_stuck(ring, now, is_last))
             return false;
         if (!is_done || ((const struct heap_record *)place)->kind == HEAP_PAD) {

@@ -74,7 +74,8 @@ bool ring_reader_next(struct ring_reader *ring, nsec_t now, bool is_last, struct
 // Returns the number of unread bytes.
 uint64_t ring_reader_used(const struct ring_reader *ring);
 
-// Tell the client to end its profile, and that the recorder is alive.
+// ring_reader_stop() tells the client to end its profile. ring_reader_beat() tells the client that
+// the recorder is alive.
 void ring_reader_stop(struct ring_reader *ring);
 void ring_reader_beat(struct ring_reader *ring);
 

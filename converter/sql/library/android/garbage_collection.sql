@@ -267,7 +267,7 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
   gc_running_dur DURATION,
   -- How long threads that collected ran, as a share of the time.
   gc_running_rate DOUBLE,
-  -- How well collections use the processor, however often they come: the more, the better.
+  -- How well collections use the processor, however often they come. A larger number is better.
   gc_running_efficiency DOUBLE,
   -- How long collections went on while an app started (ns).
   gc_during_android_startup_dur DURATION,
@@ -275,7 +275,7 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
   total_android_startup_dur DURATION,
   -- The one as a share of the other.
   gc_during_android_startup_rate DOUBLE,
-  -- How little collections disturb starts, however often they come: the more, the better.
+  -- How little collections disturb starts, however often they come. A larger number is better.
   gc_during_android_startup_efficiency DOUBLE
 ) AS
 WITH

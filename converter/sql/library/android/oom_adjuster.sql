@@ -90,14 +90,14 @@ LEFT JOIN _oom_adj_update u
 
 CREATE PERFETTO INDEX _oom_adjuster_intervals_upid ON _oom_adjuster_intervals(upid, ts);
 
--- Scores of all processes, a row for as long as a score stayed the same, with the update of the
--- system server that came before.
+-- Scores of all processes, one row for each period in which a score stayed the same, with the last
+-- update by the system server before the period.
 CREATE PERFETTO VIEW android_oom_adj_intervals(
   -- Start (ns).
   ts TIMESTAMP,
   -- Until the score of the process changes, or the trace ends (ns).
   dur DURATION,
-  -- Score, -1000 to 1000; the higher, the earlier the process is killed.
+  -- Score, -1000 to 1000; a process with a higher score is killed earlier.
   score LONG,
   -- Group of the score, see android_oom_adj_score_to_bucket_name.
   bucket STRING,

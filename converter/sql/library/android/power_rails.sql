@@ -5,7 +5,7 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- Readings of the meters, a row for as long as a reading stayed the same.
+-- Readings of the meters, one row for each period in which a reading stayed the same.
 CREATE PERFETTO TABLE android_power_rails_counters(
   -- Reading, see counter.
   id ID(counter.id),

@@ -5,7 +5,8 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- Frequency of the devices whose name a pattern means, a row for as long as it stayed the same.
+-- Frequency of the devices whose names match a pattern, one row for each period in which the
+-- frequency stayed the same.
 CREATE PERFETTO FUNCTION _get_devfreq_counters(
   -- Pattern of GLOB.
   device_name STRING

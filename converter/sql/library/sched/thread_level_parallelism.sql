@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE intervals.overlap;
 
 -- How many threads were ready to run (R).
 CREATE PERFETTO TABLE sched_runnable_thread_count(
-    -- From when on (ns).
+    -- Start (ns).
     ts TIMESTAMP,
     -- Threads that were ready until the next row.
     runnable_thread_count LONG
@@ -16,7 +16,7 @@ FROM intervals_overlap_count!((SELECT ts, dur FROM thread_state WHERE state = 'R
 
 -- How many threads slept and could not be interrupted (D).
 CREATE PERFETTO TABLE sched_uninterruptible_sleep_thread_count(
-    -- From when on (ns).
+    -- Start (ns).
     ts TIMESTAMP,
     -- Threads in the state D until the next row.
     uninterruptible_sleep_thread_count LONG
@@ -26,7 +26,7 @@ FROM intervals_overlap_count!((SELECT ts, dur FROM thread_state WHERE state = 'D
 
 -- How many processors ran something else than their idle task.
 CREATE PERFETTO TABLE sched_active_cpu_count(
-    -- From when on (ns).
+    -- Start (ns).
     ts TIMESTAMP,
     -- Processors that were busy until the next row.
     active_cpu_count LONG

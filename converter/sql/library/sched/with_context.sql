@@ -9,7 +9,7 @@ INCLUDE PERFETTO MODULE std.thread.with_context;
 CREATE PERFETTO VIEW sched_with_thread_process(
     -- Row, see sched.
     id ID(sched.id),
-    -- From when on the thread ran (ns).
+    -- When the thread began to run (ns).
     ts TIMESTAMP,
     -- For how long (ns); -1: until the end of the trace.
     dur DURATION,

@@ -10,7 +10,7 @@ INCLUDE PERFETTO MODULE slices.with_context;
 CREATE PERFETTO TABLE _slice_flattened(
     -- Slice that was innermost.
     slice_id JOINID(slice.id),
-    -- From when on (ns).
+    -- Start (ns).
     ts TIMESTAMP,
     -- For how long (ns).
     dur DURATION,

@@ -4,8 +4,8 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- A row for as long as a process's memory in buffers stayed the same: upid, ts and dur (ns), and
--- dmabuf_rss (bytes).
+-- One row for each period in which a process's memory in buffers stayed the same: upid, ts and dur
+-- (ns), and dmabuf_rss (bytes).
 CREATE PERFETTO TABLE _dmabuf_spans AS
 SELECT t.upid, i.ts, i.dur, CAST(i.value AS INTEGER) AS dmabuf_rss
 FROM counter_leading_intervals!((

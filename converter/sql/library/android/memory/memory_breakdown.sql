@@ -28,8 +28,8 @@ GROUP BY t.upid, t.name;
 
 CREATE PERFETTO INDEX _zygote_memory_upid ON _zygote_memory(upid, name);
 
--- Memory of processes, a row for as long as a counter stayed the same and its process lived. A
--- zygote that the trace has no readings of takes nothing from its children.
+-- Memory of processes, one row for each period in which a counter stayed the same and its process
+-- lived. A zygote that the trace has no readings of takes nothing from its children.
 CREATE PERFETTO TABLE android_process_memory_intervals(
   -- Reading, see counter.
   id JOINID(counter.id),

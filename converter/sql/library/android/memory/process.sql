@@ -9,8 +9,8 @@ CREATE VIRTUAL TABLE _oom_score_and_memory USING SPAN_OUTER_JOIN(
   android_oom_adj_intervals PARTITIONED upid,
   _memory_rss_and_swap_per_process_table PARTITIONED upid);
 
--- Score and memory of each process, a row for as long as neither was read anew. Sums need anonymous
--- and file memory; shared memory and swap count as 0 until they are read.
+-- Score and memory of each process, one row for each period between two readings. Sums need
+-- anonymous and file memory; shared memory and swap count as 0 until they are read.
 CREATE PERFETTO TABLE memory_oom_score_with_rss_and_swap_per_process(
   -- Start (ns).
   ts TIMESTAMP,

@@ -4,7 +4,7 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- Frequency of each processor, a row for as long as the frequency stayed the same.
+-- Frequency of each processor, one row for each period in which the frequency stayed the same.
 CREATE PERFETTO TABLE cpu_frequency_counters(
   -- Reading, see counter.
   id LONG,

@@ -4,7 +4,7 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- Idle state of each processor, a row for as long as the state stayed the same.
+-- Idle state of each processor, one row for each period in which the state stayed the same.
 CREATE PERFETTO TABLE cpu_idle_counters(
   -- Reading, see counter.
   id LONG,
@@ -14,7 +14,7 @@ CREATE PERFETTO TABLE cpu_idle_counters(
   ts TIMESTAMP,
   -- Until another state or the end of the trace (ns).
   dur DURATION,
-  -- State: -1 while the processor is at work; the higher, the deeper its sleep.
+  -- State: -1 while the processor is at work; a higher number is a deeper sleep.
   idle LONG,
   -- Processor.
   cpu LONG

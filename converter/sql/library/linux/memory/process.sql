@@ -23,8 +23,8 @@ CREATE VIRTUAL TABLE _memory_shared USING
 CREATE VIRTUAL TABLE _memory_all USING
   SPAN_OUTER_JOIN(_memory_private PARTITIONED upid, _memory_shared PARTITIONED upid);
 
--- The four counters side by side, a row for as long as none was read: upid, ts and dur (ns),
--- anon_rss, file_rss, shmem_rss and swap (bytes), each NULL until its first reading.
+-- The four counters side by side, one row for each period between two readings: upid, ts and dur
+-- (ns), anon_rss, file_rss, shmem_rss and swap (bytes), each NULL until its first reading.
 CREATE PERFETTO TABLE _memory_rss_and_swap_per_process_table AS
 SELECT ts, dur, upid, CAST(anon_value AS INTEGER) AS anon_rss,
        CAST(file_value AS INTEGER) AS file_rss,
