@@ -15,7 +15,7 @@
 #include "common/str.h"
 #include "converter/tables/statement.h"
 
-// The value of columns whose names match a pattern of GLOB; %s is the column.
+// The values of columns whose names match a pattern of GLOB; %w is the column's name.
 static const struct compat {
     const char *table, *column, *value;
 } changes[] = {
@@ -81,8 +81,8 @@ static char *update_sql(sqlite3 *handle, const char *table)
     return sqlite3_str_finish(sql);
 }
 
-// A view around the SELECT of the view that `made` made. A view that has its wrapping already
-// stays.
+// Makes a view around the SELECT of an existing view; `made` is the statement that made the view. A
+// view that is wrapped already stays as it is.
 static char *wrapping_sql(sqlite3 *handle, const char *table, const char *made)
 {
     sqlite3_str *text = sqlite3_str_new(handle);

@@ -16,7 +16,7 @@ JOIN trace t ON t.id = m.trace_id;
 -- Episodes of reclaim and compaction: the cause, the thread that did the work, and the result.
 --   kind: direct reclaim, memcg reclaim, kswapd or compaction.
 --   ts: Begin (ns).
---   dur: How long it took (ns); if its end is not there, to the end of the thread or of its trace.
+--   dur: Duration (ns); without an end, until the end of the thread or of its trace.
 --   utid: Thread that did it.
 --   upid: Process of the thread.
 --   thread_name: Name of the thread.

@@ -19,7 +19,7 @@ Count = collections.namedtuple("Count", "events lost_bundles bundles")
 
 
 def fields(data, at, end):
-    """(number, start, end) of each field; of a number the place of its bytes."""
+    """Yields (number, start, end) of each field: the place of its content."""
     while at < end:
         key = shift = 0
         while True:

@@ -213,8 +213,8 @@ def places(frames, n=12):
 
 
 def sample(numbers, n, seed):
-    """n of the numbers: the first ones, since each is another step of the start, and others at
-    random."""
+    """Returns n of the numbers: the first numbers, because each is another step of the start, and
+    others at random."""
     numbers = list(numbers)
     first, rest = numbers[:n // 4], numbers[n // 4:]
     return first + sorted(random.Random(seed).sample(rest, min(n - len(first), len(rest))))

@@ -35,8 +35,8 @@ def file_answer(name):
 
 
 def logical(path):
-    """The contents of a file; of a database the rows and definitions, since SQLite may arrange the
-    pages differently."""
+    """Returns the contents of a file. For a database these are the rows and definitions, because
+    SQLite may arrange the pages differently."""
     if path.suffix != ".db":
         return path.read_bytes()
     with contextlib.closing(sqlite3.connect(path)) as db:

@@ -419,8 +419,8 @@ class Dialect(Case):
             self.assertEqual(sorted(out[1:]), sorted(want), kind)
 
     def test_span_joins_of_moments(self):
-        """A row of no length meets the row that holds at its moment, or one that begins there, not
-        one that ends there."""
+        """A row with a dur of 0 meets a row that covers its moment, or that begins then, but not a
+        row that ends then."""
         tables = (
             "CREATE TABLE a AS SELECT column1 AS ts, column2 AS dur, 1 AS p, column3 AS x "
             "FROM (VALUES (0, 10, 'A'), (10, 10, 'B'), (20, 5, 'C'), (25, 0, 'Z25'), (30, 0, "

@@ -4,10 +4,10 @@
 
 usage: test_damage.py MMSQL PROTOC SOURCE_ROOT BUILD_ROOT
 
-For every message of protos/ that a packet can hold, at any depth, a packet is made in which this
-message breaks in the middle of a field, while all lengths around it are right. The converter has to
-count each of these packets, to name the first, and to end with 1. The messages come from protoc's
-view of the schema, so a new one needs nothing here.
+A packet can hold many messages of protos/, at any depth. For each message the test makes a packet
+in which this message breaks in the middle of a field; all lengths around the message are right. The
+converter has to count each of these packets, to name the first, and to end with exit code 1. The
+test takes the messages from protoc's view of the schema, so a new message needs no change here.
 """
 import pathlib
 import sqlite3
@@ -36,7 +36,7 @@ def resolve(messages, scope, name):
 
 
 def message_paths(messages):
-    """For every message below TracePacket: the shortest way there, as [(message, number of its
+    """Returns the shortest way to every message below TracePacket, as [(message, number of its
     field)]."""
     ways, queue = {"TracePacket": []}, ["TracePacket"]
     for outer in queue:
@@ -53,7 +53,7 @@ def packet(way):
     content = BROKEN
     for outer, number in reversed(way):
         content = field(number, content)
-        if outer == "FtraceEvent":  # the event itself has all that it must have
+        if outer == "FtraceEvent":  # the event has its own fields, too
             content = field(1, 1000) + field(2, 7) + content
     return field(1, field(8, 1000) + field(10, 1) + content)
 
@@ -67,7 +67,7 @@ class DamageTest(unittest.TestCase):
                        for name, way in message_paths(test_schema.load_schema().messages).items()}
 
     def convert(self, packets):
-        """Exit code, messages, and how many packets are counted."""
+        """Returns the exit code, the messages, and the number of packets that are counted."""
         with tempfile.TemporaryDirectory() as folder:
             trace, path = pathlib.Path(folder, "trace"), pathlib.Path(folder, "db")
             trace.write_bytes(b"".join(packets))

@@ -271,8 +271,8 @@ def peer_rows(shell, trace, questions):
 
 
 def peer_tables(shell, trace, questions):
-    """Lines by table. All tables but large ones are asked at once; if the peer refuses, each table
-    alone, to find the one."""
+    """Lines by table. The peer gets the questions about all tables but large tables at once. If the
+    peer refuses, it gets each question alone, to find the question that it refuses."""
     answers = {}
     small = {table: asked for table, asked in questions.items() if table not in LARGE}
     rows, error = peer_rows(shell, trace, small)

@@ -280,7 +280,7 @@ static void lookups_use_the_key(void **state)
     }
 }
 
-// Names that a trace may bring along: taken ones, odd ones, the same in other letters.
+// Names that a trace may have: the name of a table, odd names, two names that differ in case only.
 static void odd_names_do_no_harm(void **state)
 {
     struct fixture *f = *state;

@@ -39,8 +39,8 @@ static void test_armed_again_and_again(void **state)
     assert_null(f->said.text);
 }
 
-// A trace that lacks something says so where it is written; of a source that does not count its
-// events, packets are counted.
+// The line about a written trace says what the trace lacks. If a source does not count its events,
+// the line counts the source's packets.
 static void test_losses_are_reported(void **state)
 {
     struct fixture *f = *state;

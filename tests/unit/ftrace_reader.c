@@ -299,7 +299,8 @@ static void a_round_ends_where_the_writer_is(void **state)
         put_page(f, fd, full[i]);
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     assert_int_equal(reader_add_cpu(&f->reader, 1, fd), 0);
-    // The rest of a page that was read in part last time, two full ones, the writer's.
+    // Four pages: the rest of the page that was read in part last time, two full pages, the
+    // writer's page.
     assert_int_equal(reader_drain(&f->reader, 1, 64, false), READER_CAUGHT_UP);
     assert_int_equal(f->reader.counts.pages, 4);
     assert_int_equal(reader_drain(&f->reader, 1, 1, true), READER_MORE);

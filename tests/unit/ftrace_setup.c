@@ -295,7 +295,8 @@ static void borrowed_settings_are_put_back(void **state)
     setup_enable(&setup_state, &config, &set, &f->log);
     char filter[32];
     snprintf(filter, sizeof(filter), "id == %ld", syscall_number("openat"));
-    // Files of a folder keep what is after a shorter text; those of the kernel do not.
+    // Here a shorter text overwrites only the beginning of a file; the kernel's files take the new
+    // text alone.
     assert_file(f, "tracefs/instances/theirs/set_event_pid", "12 13");
     assert_file(f, "tracefs/instances/theirs/trace", "");
     assert_file(f, "tracefs/instances/theirs/events/kmem/rss_stat/enable", "1\n");
@@ -352,7 +353,7 @@ static void what_is_kept_keeps_its_size(void **state)
     Pb__FtraceConfig config = PB__FTRACE_CONFIG__INIT;
     config.has_preserve_ftrace_buffer = 1;
     config.preserve_ftrace_buffer = 1;
-    // The second is what the kernel says where CPUs have different ones.
+    // The kernel prints X if CPUs have buffers of different sizes.
     static const char *const sizes[][2] = {{"4096\n", "8192\n"}, {"X\n", "4096\n"}};
     for (size_t i = 0; i < 2; i++) {
         struct event_set set;
@@ -382,7 +383,7 @@ static void own_instances_come_and_go(void **state)
     snprintf(path, sizeof(path), "%s/%s", f->root, name);
     assert_string_equal(a.path, path);
     assert_string_not_equal(a.path, b.path);
-    // Living ones are not swept, whether by name or by journal.
+    // Instances of living processes are not swept, neither by name nor by journal.
     assert_int_equal(tracefs_sweep(f->tracefs, f->proc, f->run, &f->log), 0);
     tracefs_close(&a, &f->log);
     tracefs_close(&b, &f->log);
@@ -451,7 +452,7 @@ static void the_dead_need_not_be_reaped(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-// Nobody holds the journal, whatever /proc says of its name.
+// Nobody holds the journal's lock, so the journal counts as left over, although its process lives.
 static void the_lock_decides(void **state)
 {
     struct fixture *f = *state;

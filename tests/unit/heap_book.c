@@ -126,7 +126,8 @@ static void frames_belong_to_the_code_of_their_time(void **state)
     heap_book_done(&book);
 }
 
-// Objects that are told anew are there again, others are not; telling once more changes nothing.
+// Objects that are reported again are there again, others are not. A further report changes
+// nothing.
 static void code_is_known_again(void **state)
 {
     (void)state;

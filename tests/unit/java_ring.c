@@ -118,7 +118,7 @@ static void numbers_of_former_profiles_mean_nothing(void **state)
     heap_client_free(client);
     client = connect_both(ring);
     assert_true(trace_ring_add(ring, stack_a, 3, 5000, name, &n_names) > former);
-    assert_int_equal(n_names, 6); // told anew
+    assert_int_equal(n_names, 6); // reported again
     trace_ring_free(ring, former);
     heap_client_look(client, NSEC_MAX);
     assert_int_equal(client->heaps[HEAP_JAVA]->book.total, 5000);

@@ -92,7 +92,7 @@ static void quota_cuts_the_last_range(void **state)
     assert_int_equal(MAKE(&list, 700, NULL, {0, 100}, {8192, 8692}, {16384, 16684}), 0);
     CHECK(&list, {0, 100}, {8192, 500}, {16384, 100});
     assert_int_equal(MAKE(&list, 600, NULL, {0, 100}, {8192, 8692}, {16384, 16684}), 0);
-    CHECK(&list, {0, 100}, {8192, 500}); // no range of no length after
+    CHECK(&list, {0, 100}, {8192, 500}); // no empty range follows
     assert_int_equal(MAKE(&list, 0, NULL, {0, 100}), 0);
     assert_int_equal(list.n, 0);
 }

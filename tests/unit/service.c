@@ -173,7 +173,7 @@ static void limit_per_day_survives_a_restart(void **state)
     enable(config);
     assert_int_equal(fire("t"), 1);
     assert_int_equal(fire("t"), 0);
-    // The first one is forgotten, the second is not.
+    // The first trigger is forgotten, the second is not.
     pass(12 * 3600 * NSEC_PER_SEC);
     assert_int_equal(fire("t"), 1);
     assert_int_equal(fire("t"), 0);
@@ -540,7 +540,7 @@ static void name_of_an_empty_file_is_looked_at_once(void **state)
     assert_int_equal(access(path, F_OK), 0);
     service_destroy(t.service, first);
     assert_int_equal(access(path, F_OK), -1);
-    // Before the first one's memory is released, another has made the file anew.
+    // Another session makes the file again before the memory of the first session is released.
     assert_int_equal(enable_with(&t.consumer, text, -1, true, &second), 0);
     service_run_due(t.service);
     assert_int_equal(access(path, F_OK), 0);

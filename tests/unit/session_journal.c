@@ -230,7 +230,7 @@ static void a_large_journal_begins_anew(void **state)
     assert_true(n_packets < 30); // those of the ring
     pass(&t, NSEC_PER_SEC);
     assert_int_equal(count_source_packets(&t), n_packets + 1);
-    // The ring has passed packets over since: the end begins anew.
+    // The ring passes over packets that the file has: at the end the journal is written again.
     for (int i = 0; i < 7; i++)
         fake_write(newest, PACKET);
     pass(&t, NSEC_PER_SEC);

@@ -71,12 +71,13 @@ static void file_survives_a_boot(void **state)
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    // Boot time has begun anew; the second trigger was before it.
+    // The machine has booted since: boot time begins at 0 again, and both triggers lie before the
+    // boot.
     struct trigger_now now = {.boot = HOUR, .real = REAL + 23 * HOUR};
     assert_int_equal(trigger_history_load(&after, dir, now, NULL), 0);
     assert_int_equal(trigger_history_count(&after, "a", now), 2);
     assert_int_equal(trigger_history_count(&after, "a", later(now, HOUR)), 1);
-    // Saved again, it is the same.
+    // The file is equal if it is saved again.
     assert_int_equal(save(&after, dir, later(now, HOUR)), 0);
     trigger_history_done(&after);
     assert_int_equal(trigger_history_load(&after, dir, later(now, HOUR), NULL), 0);
@@ -106,7 +107,7 @@ static void garbage_is_skipped(void **state)
                                "1600000000000000000 0x1\n" // long ago
                                "1800000000000000000 0x2\n" // in the future: now
                                "9223372036854775808 0x1\n"
-                               "1700000000000000000 0x3"; // the end is missing, but all is there
+                               "1700000000000000000 0x3"; // a whole line without newline
     struct trigger_history h = {0};
     assert_int_equal(trigger_history_parse(&h, text, sizeof(text) - 1, start), 0);
     assert_int_equal(h.times.n, 3);

@@ -2,7 +2,7 @@
 --
 -- Android's battery statistics of the device: states as counters, and events in pairs.
 
--- Words for the states: track, value, name. A track that is not here has numbers.
+-- Words for the states: track, value, name. The values of all other tracks are plain numbers.
 CREATE PERFETTO TABLE _battery_stats_word AS
 WITH
   names(tracks, words) AS (
@@ -33,7 +33,7 @@ CREATE PERFETTO FUNCTION android_battery_stats_counter_to_string(
   -- Value of the counter.
   value DOUBLE
 )
--- Name; unknown for a value without one; of other counters the number as text.
+-- Name; "unknown" for a value without a name. For other counters: the number as text.
 RETURNS STRING AS
 SELECT coalesce(
   (SELECT name FROM _battery_stats_word WHERE track = $track AND value = $value),
@@ -62,15 +62,15 @@ FROM counter_track t JOIN counter c ON c.track_id = t.id
 WHERE t.name GLOB 'battery_stats.*'
 WINDOW track AS (PARTITION BY t.name ORDER BY c.ts);
 
--- Events that begin (+KIND=NUMBER:"TEXT") and end (-KIND=NUMBER:"TEXT"), put together. An end
--- without a begin began before the trace. The window has the track's name, so that a question
--- about one track reads only this one.
+-- Events: a slice begins with +KIND=NUMBER:"TEXT" and ends with -KIND=NUMBER:"TEXT". If only the
+-- end is in the trace, the event began before the trace. The window has the track's name, so that a
+-- question about one track reads only this track.
 CREATE PERFETTO VIEW android_battery_stats_event_slices(
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long (ns); -1 without an end.
+  -- Duration (ns); -1 if the end is not in the trace.
   dur DURATION,
-  -- How long, or to the end of the trace without an end (ns).
+  -- Duration (ns); until the end of the trace if the end of the event is not in the trace.
   safe_dur DURATION,
   -- Track of the events, such as battery_stats.top.
   track_name STRING,

@@ -55,7 +55,7 @@ CREATE PERFETTO VIEW android_dvfs_counter_residency(
   name STRING,
   -- Frequency (kHz).
   value DOUBLE,
-  -- How long, in sum (ns).
+  -- Total time at this frequency (ns).
   dur DURATION,
   -- Share of the counter's time (percent).
   pct DOUBLE

@@ -10,8 +10,8 @@ CREATE PERFETTO FUNCTION _extract_freezer_pid(
 RETURNS LONG AS
 SELECT CAST(reverse(str_split(reverse(str_split($name, ' ', 1)), ':', 0)) AS INTEGER);
 
--- The process that had a number at a time; the latest one if there are several. A process without
--- begin or end lived from the start or to the end of the trace.
+-- The process that had a number at a time; the latest one if there are several. A process without a
+-- start_ts lived since the start of the trace, and a process without an end_ts until its end.
 CREATE PERFETTO FUNCTION _pid_to_upid(
   -- Number of the process.
   pid LONG,

@@ -136,8 +136,8 @@ SELECT min(ts) AS gc_stats_window_start, max(ts) AS gc_stats_window_end,
 FROM _gc_heap;
 
 -- Starts of apps: ts and dur (ns). Android 13 has a slice for each start and a moment at its end.
--- Android 10 to 12 have a moment at the start and at the end, and a slice between; older ones have
--- the slice alone, so starts of apps that still ran are missing.
+-- Android 10 to 12 have a moment at the start and at the end, and a slice between. Older versions
+-- have the slice alone, so starts that still went on at the end of the trace are missing.
 CREATE PERFETTO TABLE _gc_app_start AS
 WITH
   generation AS (

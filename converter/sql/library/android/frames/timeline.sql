@@ -97,7 +97,7 @@ CREATE PERFETTO TABLE android_frames_layers(
   frame_id LONG,
   -- Begin, of the display's frame if there is one, else of the main thread's work (ns).
   ts TIMESTAMP,
-  -- How long the display's frame took, or until the end of the drawing (ns).
+  -- Duration of the display's frame; without a frame, until the end of the drawing (ns).
   dur DURATION,
   -- End (ns).
   ts_end TIMESTAMP,

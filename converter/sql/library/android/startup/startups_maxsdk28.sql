@@ -6,8 +6,8 @@ INCLUDE PERFETTO MODULE android.frames.timeline;
 INCLUDE PERFETTO MODULE android.startup.startup_events;
 
 -- Launches in order of time: ts, ts_end and dur (ns), package, startup_type. The system server
--- shows cold and warm ones. A hot one is an activityResume outside of these, up to the end of the
--- next frame; the name of its process stands for the package.
+-- shows cold and warm launches. A hot launch is an activityResume outside of these launches, up to
+-- the end of the next frame; the name of its process stands for the package.
 CREATE PERFETTO TABLE _startups_maxsdk28 AS
 SELECT ts, ts_end, ts_end - ts AS dur, package, startup_type
 FROM (

@@ -10,9 +10,9 @@ CREATE PERFETTO TABLE cpu_idle_stats(
   cpu LONG,
   -- State, from 1: the kernel's state 0 is 1 here.
   state LONG,
-  -- How often the processor went to sleep so.
+  -- How often the processor entered this state.
   count LONG,
-  -- How long, in sum (ns).
+  -- Total time in this state (ns).
   dur DURATION,
   -- How long each time, on average (ns).
   avg_dur DURATION,
