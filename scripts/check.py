@@ -545,8 +545,8 @@ def usage_error(text):
 
 
 def is_mountable():
-    """Whether tests can make mount namespaces. A plain chroot's / is no mount point: they can
-    not."""
+    """Whether tests can make mount namespaces. Tests cannot make them in a plain chroot, where / is
+    not a mount point."""
     return run(["unshare", "--mount", "true"])[0] == 0
 
 

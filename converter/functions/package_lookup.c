@@ -152,7 +152,7 @@ static int package_rank(const char *name)
                                                            : 1;
 }
 
-// Adds the package, or replaces a worse one of the same user id, which was the last one.
+// Adds the package. If the last package has the same user id, the better of the two stays.
 static int package_add(struct package_vec *packages, uint32_t uid, const char *name)
 {
     int rank = package_rank(name);

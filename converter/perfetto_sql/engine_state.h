@@ -21,7 +21,7 @@ VEC_DEFINE(sql_left_out_vec, struct sql_left_out);
 
 enum sql_stage {
     STAGE_DONE,
-    STAGE_INTERNAL_TABLES, // these are being created
+    STAGE_INTERNAL_TABLES, // the engine creates its internal tables
     STAGE_PRELUDE,         // of a library that was given
 };
 
@@ -49,7 +49,7 @@ struct sql_engine {
     struct strbuf calls;   // the calls of functions within it that failed
     unsigned n_calls;
     struct column_scan *scan;                // borrowed; of columns.c
-    const struct sql_package_module *module; // borrowed; that runs; NULL: none
+    const struct sql_package_module *module; // borrowed; the module that runs; NULL: none
     bool is_mixed;  // a column of SQLite may have values of another type than it says
     unsigned depth; // of modules that include each other
     enum sql_stage stage;

@@ -423,7 +423,7 @@ static const char *const functions[] = {
     "trace_end", "trace_start", "trim",       "typeof",     "upper",
 };
 
-// After the parenthesis that is closed; `end` if it is not.
+// Returns the parenthesis that closes the parenthesis at `open`; `end` if there is none.
 static size_t close_find(const struct grouping *grouping, size_t open, size_t end)
 {
     int depth = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The documentation of modules, read from their text: comments above a definition describe it,
-// comments above a column or argument describe that.
+// The documentation of modules, read from their text: a comment above a definition, a column or an
+// argument describes the definition, the column or the argument.
 #pragma once
 
 #include "common/str.h"

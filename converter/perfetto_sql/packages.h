@@ -30,7 +30,7 @@ int packages_add_library(struct sql_packages *packages);
 int packages_add(struct sql_packages *packages, const char *argument, bool overrides,
                  struct err *err);
 
-// Replaces all packages by those of a folder: each folder in it is one.
+// Replaces all packages by the packages of the folder `path`: each folder inside is a package.
 int packages_override_all(struct sql_packages *packages, const char *path, struct err *err);
 
 void packages_done(struct sql_packages *packages); // fit for CLEANUP()

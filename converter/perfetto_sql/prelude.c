@@ -106,8 +106,8 @@ static const struct sql_left_out *left_out_find(const struct sql_engine *engine,
     return NULL;
 }
 
-// The table or function that is missing by SQLite's message, without a schema's name. Empty: the
-// error is another one.
+// Returns the table or function that is missing according to SQLite's message, without a schema's
+// name. Empty: the message says something else.
 static struct sql_part missing(const struct sql_engine *engine)
 {
     static const char *const kinds[] = {NO_TABLE, "no such function: "};

@@ -18,7 +18,7 @@ static bool is_name(struct sql_token token)
 struct column {
     const char *begin; // NULL: there is none
     const char *name, *end;
-    bool is_result; // it is a column of a SELECT by itself, which has its name from it
+    bool is_result; // the column alone is a result of a SELECT, so the result has the column's name
 };
 
 static bool is_result(struct sql_token before, const char *after, const char *end)

@@ -29,5 +29,5 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
                   struct err *err);
 
 // Checks that the database has all tables and columns of this program. Returns 0 or a negative
-// errno with text; -EINVAL if not.
+// errno with text: -EINVAL if a table or column is missing.
 int database_same_schema(struct sqlite3 *handle, const char *path, struct err *err);

@@ -179,7 +179,7 @@ static void stop(const struct java_options *o, const sigset_t *waiting, struct o
     ret->result = agent_stop(o, waiting, &ret->err);
 }
 
-// Waits until the child has ended, for at most `ms`. Returns false if it has not.
+// Waits until the child has ended, for at most `ms`. Returns false if the child still runs.
 static bool child_ends(int pipe_fd, int ms, const sigset_t *waiting)
 {
     struct pollfd end = {.fd = pipe_fd, .events = POLLIN};

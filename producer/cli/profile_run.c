@@ -232,7 +232,7 @@ int profile_run_start(struct profile_run *run, int (*prepare)(void *userdata), v
 void profile_run_release(struct profile_run *run)
 {
     ssize_t n = run->start_fd < 0 ? 0 : write(run->start_fd, "", 1);
-    (void)n; // a program that was killed meanwhile needs none
+    (void)n; // a program that was killed meanwhile needs no byte
     run->start_fd = close_fd(run->start_fd);
 }
 

@@ -23,7 +23,8 @@
 
 // Limits; 0: no limit. Each limit has an error text with its name.
 struct service_limits {
-    // All sessions that are no snapshots; default 15. Snapshots have a second limit of this number.
+    // All sessions that are not snapshots; default 15. Snapshots have a second limit of this
+    // number.
     uint32_t max_sessions;
     // Sessions of each user other than root; default 5. Snapshots are counted apart here, too.
     uint32_t max_sessions_per_uid;

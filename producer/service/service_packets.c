@@ -457,7 +457,7 @@ static void put_buffer_stats(struct wire_writer *w, const struct packet_buffer_s
                              uint64_t writer_losses)
 {
     // Packets that the buffer refused are in both counts. Readers treat only this field as data
-    // loss; overwritten packets of a ring are no loss unless the ring keeps both ends.
+    // loss; overwritten packets of a ring are not a loss unless the ring keeps both ends.
     uint64_t refused =
         writer_losses > stats->packets_discarded ? writer_losses : stats->packets_discarded;
     size_t mark = wire_begin(w, PB_TraceStats_buffer_stats);

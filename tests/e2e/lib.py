@@ -133,7 +133,7 @@ def needs_root(test):
 
 
 def needs_namespaces(test):
-    """Skip where mount and pid namespaces cannot be made: without root, or where / is no mount
+    """Skip where mount and pid namespaces cannot be made: without root, or where / is not a mount
     point (a plain chroot)."""
     made = run("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true")
     return test if made.returncode == 0 else unittest.skip(

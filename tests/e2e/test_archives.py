@@ -167,7 +167,7 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT kind, total_ns FROM proc_pressure"), [("full", 7000)])
 
     def test_bugreports_of_others(self):
-        """Bugreports of dumpstate: many files are no traces; traces are found elsewhere if the
+        """Bugreports of dumpstate: many files are not traces; traces are found elsewhere if the
         usual folder has none."""
         entries = {"main_entry.txt": "bugreport-x.txt", "bugreport-x.txt": "== dumpstate\n" * 100,
                    "version.txt": "2.0",

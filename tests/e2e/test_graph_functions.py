@@ -62,7 +62,7 @@ class Walks(Case):
         least, most = -2**63, 2**63 - 1
         edges = [(most, least), (least, -1), (-1, 4294967296)]
         want = [(most, None), (least, most), (-1, least), (4294967296, -1)]
-        # repr() of the least integer is no literal of SQL
+        # repr() of the least integer is not a literal of SQL
         for name in ("dfs", "bfs"):
             sql = (f"__intrinsic_{name}((SELECT __intrinsic_graph_agg(a, b) FROM ("
                    + " UNION ALL ".join(

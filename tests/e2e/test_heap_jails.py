@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in seccomp jails: a filter that permits what a profile needs, as those of containers do,
-is no obstacle; another filter is named with the call that it forbids, and nothing happens."""
+"""Programs in seccomp jails: a filter that permits all calls of a profile, as the filters of
+containers do, is not an obstacle. If a filter forbids a call, the message names the call, and
+nothing happens."""
 import platform
 import signal
 import subprocess

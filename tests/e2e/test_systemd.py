@@ -241,7 +241,8 @@ class Units(unittest.TestCase):
                  for process in packet.all("process_stats", "processes")
                  if any(name.startswith("smr_") for name in process)]
         self.assertTrue(smaps)
-        # Pressure of the machine, and what killed recorders left behind, are no complaints.
+        # Lines about pressure of the machine, and about files that killed recorders left behind,
+        # are not complaints.
         lines = [line for line in self.machine.log().splitlines()
                  if not re.match("mmtrace: (ftrace: |kmem_activity: |oom_kill: )", line)]
         self.assertEqual(lines,

@@ -163,7 +163,7 @@ static const char *const texts[] = {
 #define N_TEXTS ELEMENTS(texts)
 static uint64_t choose_id(void)
 {
-    return t.last_id ? next_byte() % (t.last_id + 1) + 1 : 1; // one that is not there, too
+    return t.last_id ? next_byte() % (t.last_id + 1) + 1 : 1; // also an id of no session
 }
 
 static void one_call(void);

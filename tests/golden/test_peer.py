@@ -35,7 +35,7 @@ DIFFERENT = {
                           "descriptor once more",
     "stats.key": "each program's own number of a name",
 }
-# Tables that are no part of what Perfetto calls public, or that have more columns here.
+# Tables that Perfetto does not call public, or that have more columns here.
 MORE = {
     "heap_graph": ("ts", "upid", "dump_reason", "heap_size"),
     "heap_graph_class": ("name", "deobfuscated_name", "location", "superclass_id", "classloader_id",

@@ -49,7 +49,7 @@ size_t n_live(void);
 
 void put(const char *folder, const char *name, const char *text);
 void drop(const char *folder, const char *name);
-// Returns the number of files with this name; NULL: of all files that are no parts.
+// Returns the number of files with this name; NULL: of all files that are not parts.
 size_t count_files(const char *folder, const char *name);
 
 void arm(struct fixture *f);

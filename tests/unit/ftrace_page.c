@@ -110,7 +110,7 @@ static void times_are_extended_and_set(void **state)
     assert_true(page_next(&page, &record));
     assert_int_equal(record.timestamp, (UINT64_C(5) << 27) + 3);
 
-    // A clock that stepped back is no overflow of the stamp.
+    // A clock that stepped back is not an overflow of the stamp.
     bytes.bytes[4] = 1; // 0x100001000
     assert_true(page_open(&page, &layout, &bytes, sizeof(bytes)));
     assert_true(page_next(&page, &record));

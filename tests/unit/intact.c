@@ -52,7 +52,7 @@ static void packed_numbers_are_whole(void **state)
     assert_true(intact(many, sizeof(many), KIND_PACKED_VARINT));
     many[sizeof(many) - 1] = (char)0x80;
     assert_false(intact(many, sizeof(many), KIND_PACKED_VARINT));
-    memset(many, 0xff, 12); // eleven bytes and more are no number
+    memset(many, 0xff, 12); // eleven bytes or more are not a number
     many[sizeof(many) - 1] = 1;
     assert_false(intact(many, sizeof(many), KIND_PACKED_VARINT));
     assert_true(intact("", 0, KIND_PACKED_VARINT));

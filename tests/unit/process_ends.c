@@ -119,7 +119,7 @@ static void each_task_waits_for_its_own_exit(void **state)
     fixture_done(&f);
 }
 
-// A thread whose process is known is no process, and needs no tracefs.
+// A thread whose process is known is not a process, and needs no tracefs.
 static void an_ended_thread_has_its_process(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static void snapshot_holds_what_there_is(void **state)
     assert_string_equal(read_letters(a), "Z");
     assert_int_equal(n_running, 1);
     assert_string_equal(t.diary, "1 started, 1 clone t");
-    // A snapshot has the name, but does not hold it, and is no original.
+    // A snapshot has the name of its session, but does not reserve the name, and cannot be cloned.
     service_destroy(t.service, id);
     clone_with(&(struct service_clone_request){.unique_session_name = "n"}, -ENOENT);
     clone_with(&(struct service_clone_request){.session_id = a}, -EINVAL);

@@ -168,7 +168,7 @@ static int64_t mapping_find(const struct foreign_perf *perf, int64_t upid, bool 
     return in_image ? perf->kernel - 1 : ADDRESS_NONE;
 }
 
-// The mapping of addresses of a process that are in none.
+// Returns the mapping that stands for all addresses of a process outside of known mappings.
 static int64_t mapping_of_nothing(struct import *im, struct foreign_perf *perf, int64_t upid)
 {
     static const int64_t all_addresses[5] = {[3] = -1};

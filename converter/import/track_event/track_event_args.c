@@ -229,7 +229,7 @@ static size_t part_size(struct text text)
 static struct slice_name mojo_interface(struct import *im, struct slice_name symbol)
 {
     CLEANUP(strbuf_done) struct strbuf joined = {0};
-    size_t ends[2] = {0}; // of the text, before the last part and of the last but one
+    size_t ends[2] = {0}; // of the text without its last part, and without its last two parts
     size_t n_parts = 0;
     for (size_t at = 0, size; at < symbol.size; at += size + strlen("::")) {
         size = part_size((struct text){symbol.text + at, symbol.size - at});

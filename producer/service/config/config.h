@@ -19,7 +19,7 @@ enum config_format {
     CONFIG_FORMAT_TEXT,
 };
 
-// All zero is no config.
+// All zero: there is no config.
 struct config {
     Pb__TraceConfig *trace; // owned
     uint8_t *bytes;         // owned: `trace` encoded, as it goes into the trace_config packet

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Configs are written for many machines and for Perfetto, so a field without effect is no error.
-// The log has a line only if the recording differs from the config's intent. Fields for Android's
-// services, or for shared memory between processes, cause no warning.
+// Configs are written for many machines and for Perfetto, so a field without effect is not an
+// error. The log has a line only if the recording differs from the config's intent. Fields for
+// Android's services, or for shared memory between processes, cause no warning.
 //
 // Every field is read or is in a list: the fields of a data source's own config in the list of the
 // class, all others in `rows`. tests/unit/config_unread.c compares `rows` with the descriptors,

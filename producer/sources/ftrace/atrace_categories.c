@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Android's atrace gave names to sets of kernel events, and configs use these names. The sets are
-// Perfetto's. Events that a kernel does not have are no loss, because most belong to one vendor or
-// one kernel version.
+// Perfetto's. Events that a kernel does not have are not a loss, because most belong to one vendor
+// or one kernel version.
 #include "producer/sources/ftrace/atrace_categories.h"
 
 #include <stddef.h>

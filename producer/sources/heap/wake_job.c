@@ -11,9 +11,9 @@
 // milliseconds. Therefore the signal is sent with the rights of the process's user.
 //
 // A program in a seccomp jail of its own is left alone: its jail may forbid the system calls of a
-// profile. The filter that a container puts around all its processes is no jail of this kind: the
-// container's first process has the same filter. The container controls its own /proc, but false
-// data there can only wake its own processes.
+// profile. The filter that a container puts around all its processes is not a jail of this kind:
+// the container's first process has the same filter. The container controls its own /proc, but
+// false data there can only wake its own processes.
 //
 // All of this may block: the memory map of a process is locked during its page faults, and a file
 // system of its own may serve these.

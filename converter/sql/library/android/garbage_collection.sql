@@ -273,7 +273,7 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
   gc_during_android_startup_dur DURATION,
   -- How long apps started (ns).
   total_android_startup_dur DURATION,
-  -- The one as a share of the other.
+  -- Time that collections took while apps started, as a share of the time of the starts.
   gc_during_android_startup_rate DOUBLE,
   -- How little collections disturb starts, however often they come. A larger number is better.
   gc_during_android_startup_efficiency DOUBLE

@@ -29,7 +29,8 @@ CREATE PERFETTO FUNCTION android_package_lookup(
   -- User id, of any of the people who use the device.
   uid LONG
 )
--- Name of the package; for users of the system the name of the user; uid=NUMBER for an unknown one.
+-- Name of the package. For users of the system: the name of the user. For unknown users:
+-- uid=NUMBER.
 RETURNS STRING AS
 SELECT coalesce(
   (SELECT package_name FROM package_list

@@ -32,7 +32,8 @@ CREATE PERFETTO MACRO _ii_df_select(
 )
 RETURNS _ProjectionFragment AS $x AS $y;
 
--- The first of two: takes as many items of a list as a second list has.
+-- Gives the first argument. Applied to two lists, takes as many items of the first list as the
+-- second list has.
 CREATE PERFETTO MACRO __ii_first(x Expr, y Expr) RETURNS Expr AS $x;
 
 -- The set of intervals of a table whose columns have other names than id, ts and dur.

@@ -177,11 +177,11 @@ CREATE PERFETTO TABLE _wakeup_graph(
     utid JOINID(thread.id),
     -- Span: its first state.
     id JOINID(thread_state.id),
-    -- Span that woke the thread; NULL: not known, or an interrupt did.
+    -- Span that woke the thread; NULL: not known, or an interrupt woke the thread.
     waker_id JOINID(thread_state.id),
     -- Start (ns).
     ts TIMESTAMP,
-    -- State of the sleep before; IRQ: an interrupt ended that.
+    -- State of the sleep before; IRQ: an interrupt ended the sleep.
     idle_state STRING,
     -- Function of the kernel that the thread slept in.
     idle_reason STRING,

@@ -10,7 +10,7 @@ CREATE PERFETTO FUNCTION _android_lmk_kill_reason_string(
   -- Number of the reason.
   kill_reason LONG
 )
--- Name; UNKNOWN for other numbers and without one.
+-- Name; UNKNOWN for NULL and for numbers without a name.
 RETURNS STRING AS
 SELECT coalesce(
   json_extract('["PRESSURE_AFTER_KILL", "NOT_RESPONDING", "LOW_SWAP_AND_THRASHING",

@@ -9,8 +9,8 @@ INCLUDE PERFETTO MODULE android.startup.startups_minsdk29;
 INCLUDE PERFETTO MODULE android.startup.startups_minsdk33;
 INCLUDE PERFETTO MODULE android.version;
 
--- The way in which this Android tells of launches: 28, 29 or 33, the first SDK after 28 that does
--- it so. Without the version, the names of the slices decide.
+-- The way in which this version of Android traces launches: 28, 29 or 33, the SDK that introduced
+-- the way. Without the version, the names of the slices decide.
 CREATE PERFETTO FUNCTION _startup_sdk()
 RETURNS LONG AS
 SELECT CASE

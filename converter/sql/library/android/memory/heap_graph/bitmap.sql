@@ -45,7 +45,7 @@ CREATE PERFETTO TABLE heap_graph_bitmaps(
   bitmap_pid LONG,
   -- Where the pixels are: wrapped_pixel_ref, heap, ashmem or hardware.
   bitmap_storage_type STRING,
-  -- Number of the bitmap in the process that sent it; NULL if nobody did.
+  -- Number of the bitmap in the process that sent it; NULL if no process sent it.
   source_id LONG,
   -- Process id of the sender.
   source_pid LONG,
