@@ -118,7 +118,7 @@ static bool sources_make(struct dominators *all, const struct graph *graph)
     return true;
 }
 
-// Points `v` and what lies above straight below the root of their tree.
+// Moves `v` and all nodes above `v` right below the root of their tree.
 static void compress(struct dominators *all, uint32_t v)
 {
     uint32_t n = 0;

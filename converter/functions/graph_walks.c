@@ -166,7 +166,7 @@ struct bounded {
     struct value_table *table;
 };
 
-// A weight is unsigned; a number that no weight can be is more than each bound allows.
+// A weight is an unsigned number of 32 bits. Any other number becomes a weight above every bound.
 static uint32_t weight_of(int64_t number)
 {
     return number < 0 || number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;

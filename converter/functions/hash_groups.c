@@ -3,8 +3,8 @@
 // A table function runs two statements by itself. The first one calls an aggregate of ours with the
 // keys and arguments of each row: the aggregate finds the row's group, and has no result. If there
 // are nearly as many groups as rows, or if an integer overflows, the aggregate ends the statement,
-// and the second one, with GROUP BY, gives the rows: SQLite sorts in files, and has the words for
-// an overflow.
+// and the second one, with GROUP BY, gives the rows: SQLite sorts in files, and reports the
+// overflow.
 //
 // Sums are those of the SQLite that runs: from 3.43 on, SQLite adds reals with a correction.
 #include "converter/functions/hash_groups.h"

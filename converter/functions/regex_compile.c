@@ -561,8 +561,8 @@ static bool compile(struct compiler *compiler)
     return group_end(compiler) && step_add(compiler, STEP_FOUND, 0, 0);
 }
 
-// Finds the literal that each match begins with. Alternatives begin with a split, so the steps that
-// follow each other without one are part of each match.
+// Finds the literal that each match begins with. Alternatives begin with a split, so the steps
+// before the first split are part of each match.
 static int literal_find(struct regex *regex)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiling and searching share the program that a pattern becomes. Each step takes a
-// character or go on elsewhere. Targets are relative, so a run of steps can be moved and copied.
+// Compiling and searching share the program that a pattern becomes. Each step takes a character or
+// goes on elsewhere. Targets are relative, so a run of steps can be moved and copied.
 #pragma once
 
 #include <stdint.h>

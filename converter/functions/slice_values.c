@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Aggregates over slices; their results are tables as values. SQL would sort the slices several
-// times for the same.
+// times for the same result.
 //
 // __intrinsic_slice_self_agg(id, parent_id, dur): the duration of each slice without those of the
 // slices right inside it. __intrinsic_slice_pieces_agg(id, track_id, ts, dur, depth): the times in
@@ -108,7 +108,7 @@ VEC_DEFINE(open_vec, const struct slice *);
 struct walk {
     struct value_table *table;
     struct open_vec open; // the outermost slice, and the slices inside it
-    int64_t at;           // pieces are told up to here
+    int64_t at;           // pieces are written up to here
     bool is_parent;       // of the outermost slice: another one was inside
 };
 

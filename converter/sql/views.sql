@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Perfetto's public views over the stored tables. Each selects from one table, so that SQLite folds
--- it into the query that uses it. The comment right above a view is what `mmsql tables` says of it;
--- a line of it that is indented explains a column that the view's table does not have.
+-- it into the query that uses it. `mmsql tables` shows the comment right above a view. An indented
+-- line of the comment explains a column that the view's table does not have.
 
 -- All tracks: what slices and counters are about.
 CREATE VIEW track AS
@@ -102,7 +102,7 @@ SELECT ts, track_id, name, arg_set_id FROM slice WHERE dur = 0;
 --   shared_clean_kb: Shared and unchanged (KiB).
 --   shared_dirty_kb: Shared and changed (KiB).
 --   private_clean_kb: Private and unchanged (KiB).
---   pss_kb: Its share of what is resident (KiB).
+--   pss_kb: Its share of the resident memory (KiB).
 CREATE VIEW process_memory_mappings AS
 SELECT id, upid, ts, path_trimmed AS path, aggregate_count, is_deleted, size_kb,
        rss_kb, anonymous_kb,

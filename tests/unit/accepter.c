@@ -54,7 +54,7 @@ static void come(struct fixture *f, const char *path, unsigned n)
     }
 }
 
-// A refused connection takes no place of others.
+// A refused connection does not use up the place of another connection.
 static void refused_connections_do_not_count(void **state)
 {
     (void)state;

@@ -248,7 +248,7 @@ static void events_are_sets(void **state)
            (long long)before, (long long)after);
 }
 
-// A set is found by its id, not by looking at all of them, however it is asked for.
+// SQLite finds a set by its id, and does not look at all sets, whatever the form of the query.
 static void lookups_use_the_key(void **state)
 {
     struct fixture *f = *state;
@@ -300,7 +300,7 @@ static void odd_names_do_no_harm(void **state)
     expect(handle, "0\n", "SELECT count(*) FROM slice");
 }
 
-// As it is where memory was out for its copy.
+// A text has no bytes if memory was out for its copy.
 static void a_text_that_is_not_there_is_empty(void **state)
 {
     (void)state;

@@ -215,7 +215,8 @@ static void test_places(void **state)
     fake.ends_at_once = true;
     assert_int_equal(n_live(), 1);
     strbuf_clear(&f->said);
-    // The vendor's takes the place of ours, and gives it back.
+    // A config of the vendor replaces our config of the same name. Our config returns when the
+    // vendor's goes.
     put(vendor, "one.cfg", "not a config");
     armed_reload(f->armed);
     while (armed_next_due(f->armed) <= f->now)

@@ -68,7 +68,7 @@ static struct model_track *model_of_cookie(int64_t cookie)
     for (size_t i = 0; i < model.n; i++)
         if (model.items[i].has_cookie && model.items[i].cookie == cookie)
             return &model.items[i];
-    // The first that is offered and not in use; an offer of one that is in use is void.
+    // Takes the first track that is offered and not in use. An offer of a track in use is void.
     for (size_t i = 0; i < model.n && !found; i++) {
         if (model.items[i].n_offers && !model.items[i].n_open) {
             found = &model.items[i];

@@ -49,7 +49,7 @@ static void unknown_fields_of_a_binary_config_are_kept(void **state)
     config.trace->has_duration_ms = true;
     assert_int_equal(config_encode(&config, NULL), 0);
     assert_int_equal(config.size,
-                     10); // duration_ms takes two bytes, the unknown field is there yet
+                     10); // two bytes of duration_ms, and the unknown field
     config_done(&config);
 }
 

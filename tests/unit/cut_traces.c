@@ -28,7 +28,7 @@ static const char *const questions[] = {
     "SELECT 'c ' || ts || ' ' || value || ' ' || t.name FROM counter JOIN _track t ON t.id = "
     "track_id WHERE t.type NOT LIKE 'gpu_counter%'",
     "SELECT 'r ' || ts || ' ' || tid || ' ' || priority FROM sched_slice JOIN thread USING (utid)",
-    // A state may be told later.
+    // A later packet may bring the state.
     "SELECT 't ' || ts || ' ' || tid FROM thread_state JOIN thread USING (utid)",
     "SELECT 'p ' || pid FROM process",
     "SELECT 'h ' || tid FROM thread",

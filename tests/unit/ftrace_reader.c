@@ -551,7 +551,8 @@ static void numbers_of_addresses_do_not_grow_for_ever(void **state)
         look(f);
         assert_true(f->n_times > 0);
     }
-    assert_int_equal(f->n_symbols, 6); // with a bundle and beside it, at first and anew twice
+    // With a bundle and beside the ring, three times: at first, and after two new beginnings.
+    assert_int_equal(f->n_symbols, 6);
 }
 
 static bool allows(const Pb__FtraceConfig__PrintFilter *filter, const char *text)

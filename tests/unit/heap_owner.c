@@ -14,7 +14,7 @@ static void a_running_owner_is_not_gone(void **state)
     struct heap_owner self = heap_owner_self();
     assert_true(self.start_ticks > 0);
     assert_false(heap_owner_is_gone("/proc", &self));
-    self.start_ticks++; // another one of that id
+    self.start_ticks++; // another process with this id
     assert_true(heap_owner_is_gone("/proc", &self));
 }
 

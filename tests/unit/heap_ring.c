@@ -416,7 +416,7 @@ static void the_table_has_steps_of_the_shortest_interval(void **state)
     options.others_interval_bytes = 1 << 21;
     assert_int_equal(shift_of(options), 14);
     options.wanted[0].interval_bytes = 16384;
-    assert_int_equal(shift_of(options), 14); // which are none
+    assert_int_equal(shift_of(options), 14); // wanted[0] does not count while n_wanted is 0
     options.n_wanted = 1;
     options.wanted[1].interval_bytes = 1;
     assert_int_equal(shift_of(options), 10);
@@ -630,8 +630,8 @@ static void a_client_is_stopped_by_its_memory(void **state)
     assert_true(heap_is_stopped(reader.header));
 }
 
-// Runs as a process of its own: makes three rings, gives back the middle one, tells their
-// descriptors, and waits to be killed.
+// Runs as a process of its own: makes three rings, gives back the middle one, sends the numbers of
+// their descriptors, and waits to be killed.
 static void be_a_recorder(int pipe_fd)
 {
     struct ring_options options = {.bytes = RING_BYTES, .interval_bytes = 4096};

@@ -45,7 +45,7 @@ static void come_and_go(uint32_t shift)
         assert_false(may_have(i * 48));
 }
 
-// At a shift of 8 there are ten times as many as a line has slots.
+// At a shift of 8 there are ten times as many addresses for a line as the line has slots.
 static void addresses_come_and_go(void **state)
 {
     (void)state;
@@ -54,7 +54,8 @@ static void addresses_come_and_go(void **state)
     come_and_go(8);
 }
 
-// One in so many bytes on average, as samples are: few are not in their line.
+// The distances are random, as the distances of samples are: nearly all addresses are in their
+// line.
 static void samples_are_in_their_lines(void **state)
 {
     (void)state;
@@ -124,7 +125,7 @@ static void what_is_in_a_range_is_removed(void **state)
         remove_ranges(shift);
 }
 
-// Addresses need not be of memory.
+// An address may be any number, also without memory behind it.
 static void a_range_ends_at_the_last_address(void **state)
 {
     (void)state;

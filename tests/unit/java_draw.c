@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which allocations of a JVM become samples: of a rate, each has the same chance.
+// The choice of the allocations of a JVM that become samples. At a rate, each allocation has the
+// same chance.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ static void one_of_so_many_in_a_row(void **state)
         assert_in_range(places[i], 850, 1150);
 }
 
-// A VM that tells of each object that holds a byte which it drew.
+// A VM that draws bytes at random, and reports each object that holds a drawn byte.
 struct vm {
     struct draw draw;
     double interval, until;
@@ -61,7 +62,8 @@ static void sizes_have_one_chance(void **state)
                 }
         for (size_t i = 0; i < 5; i++)
             assert_in_range(taken[i], expected - 5 * sqrt(expected), expected + 5 * sqrt(expected));
-        // All of the smallest are taken: the VM tells of no more than it must.
+        // All reported objects of the smallest size are taken: the VM reports no more than
+        // necessary.
         assert_true(told - taken[0] < 10);
     }
 }

@@ -47,7 +47,7 @@ static uint64_t intern(struct sample_log *log, const char *text)
     return sample_log_intern(log, copy, strlen(copy));
 }
 
-// Logs live as long as the process; what is kept here is no leak.
+// Logs live as long as the process: a log that is kept here is not a leak.
 static struct sample_log *opened[4];
 static size_t n_opened;
 

@@ -20,7 +20,7 @@ static char socket_name[64];
 static int listen_fd;
 static struct heap_settings settings = {.ring.bytes = 65536, .java_interval_bytes = 4096};
 
-// Rings live as long as the process; what is kept here is no leak.
+// Rings live as long as the process: a ring that is kept here is not a leak.
 static struct trace_ring *kept[16];
 static size_t n_kept;
 

@@ -118,7 +118,7 @@ static uint64_t find_uint(struct wire_reader reader, uint32_t number)
     return 0;
 }
 
-// The sums over all tasks: of what `name` counts.
+// Returns the sum over all tasks of the numbers of `name`.
 static uint64_t sum_of(struct packet_buffer *buffer, const char *name, size_t *ret_n)
 {
     struct packet_view view;
@@ -154,8 +154,9 @@ static void ends_before_the_first_begin_are_kept(void **state)
     struct lost_events *lost = make();
     struct output output = open_output();
     uint64_t times[16];
-    // Task 1 was in two things when the loss began, task 2 in none, task 3 has moved: what its new
-    // processor recorded comes first. Kept are 100 and 110, and 130; the others end what is lost.
+    // When the loss began, two begins of task 1 had no end yet, and none of task 2. Task 3 has
+    // moved: the events of its new processor come first. The ends at 100, 110 and 130 are kept; the
+    // other ends belong to lost begins.
     LOSE(lost, 0, {100, 1, END}, {105, 2, BEGIN}, {110, 1, END}, {120, 1, BEGIN}, {125, 1, END},
          {127, 2, END});
     LOSE(lost, 1, {150, 3, BEGIN}, {160, 3, END});

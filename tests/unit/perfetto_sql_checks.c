@@ -276,7 +276,7 @@ static void errors_of_calls_have_a_traceback(void **state)
        "  in function two, called here:\n"
        "  line 2, column 3:   SELECT two() AS a\n"
        "                      ^");
-    // An error after one of a call does not have the call's lines.
+    // An error that follows an error of a call does not have the call's lines.
     is(f, "SELECT abs(-9223372036854775807 - 1)",
        "integer overflow\n"
        "  line 1, column 1: SELECT abs(-9223372036854775807 - 1)\n"

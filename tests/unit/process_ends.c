@@ -287,7 +287,7 @@ static void owners_of_an_id_are_distinguished(void **state)
 }
 
 // A recorder that is late names a task by the list before the task's exit is read. The end of the
-// id is in front of such a name, and stays away unless the exit gives another name.
+// id stands before such a name. The end is left out unless the exit gives another name.
 static void late_ends_leave_no_task_without_a_name(void **state)
 {
     (void)state;

@@ -34,7 +34,7 @@ enum { PASSED, UNSUPPORTED = 77 };
         CHECK((call) == -1 && errno == (number));                                                  \
     } while (0)
 
-// A sandbox is for ever, so each is a child's.
+// A process cannot leave its sandbox, so each check runs in a child.
 static void in_child(void (*check)(void))
 {
     int status;

@@ -116,7 +116,8 @@ static void buffers_move_or_are_emptied(void **state)
     uint64_t b = clone_with(&(struct service_clone_request){.session_id = id}, 0);
     assert_string_equal(read_letters(b), "..Z");
     service_disable(t.service, id, NULL);
-    assert_string_equal(read_letters(id), "...Z"); // of the first none before the last flush
+    // No packet of the first source before the last flush.
+    assert_string_equal(read_letters(id), "...Z");
 }
 
 static void snapshot_of_a_file_is_a_file(void **state)

@@ -217,7 +217,7 @@ static void unknown_counters_are_passed_over(void **state)
     struct wire_writer w = write_counters(&set, text);
     assert_int_equal(count_fields(reader_of(&w), 2), 1);
     counter_set_done(&set);
-    // None is left: that is not the same as no choice.
+    // A choice of unknown counters alone leaves no counter; without a choice all counters are read.
     assert_int_equal(counter_set_init(&set, &counter_kind_vmstat, unknown, 1), 1);
     assert_int_equal(counter_set_learn(&set, text), 0);
     w = write_counters(&set, text);

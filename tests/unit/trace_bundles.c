@@ -137,7 +137,7 @@ static void bundles_need_a_processor(void **state)
     seen_free(seen);
 }
 
-// Without a time stamp it is left out, and told.
+// An event without a time stamp is left out and reported.
 static void events_need_a_time(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void write_start(struct wire_writer *w, uint32_t cpu, uint64_t start, boo
     wire_end(w, packet);
 }
 
-// The latest of what the processors' first bundles say.
+// The data is complete from the latest time that the first bundles of the processors give.
 static void data_is_complete_from_the_last_processor_on(void **state)
 {
     (void)state;

@@ -95,7 +95,7 @@ static void test_newest_first(void **state)
     trace_history_done(&history);
 }
 
-// Only where that is asked for, and nobody is at it.
+// Parts count only if the caller asks for parts, and no daemon writes the part.
 static void test_parts(void **state)
 {
     struct trace_history_folder folders[] = {{.path = scratch}, {.path = scratch, .stem = "mm"}};
@@ -204,7 +204,7 @@ static void test_strangers_files(void **state)
     assert_int_equal(chown(in_scratch("stranger.pftrace"), 12345, 12345), 0);
     assert_string_equal(found(&folder, 1, &wide, &history), "root.pftrace");
     trace_history_done(&history);
-    // The folder's owner may have what he wants in it.
+    // The owner of the folder may have any file in the folder.
     assert_int_equal(chown(scratch, 12345, 12345), 0);
     assert_string_equal(found(&folder, 1, &wide, &history), "root.pftrace stranger.pftrace");
     trace_history_done(&history);

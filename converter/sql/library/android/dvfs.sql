@@ -49,7 +49,7 @@ SELECT name, max(value) AS max, min(value) AS min, max(ts) - min(ts) AS dur,
   sum(value * dur) / sum(dur) AS wgt_avg
 FROM android_dvfs_counters WHERE dur > 0 GROUP BY name;
 
--- How long each frequency lasted, in sum.
+-- The total time at each frequency.
 CREATE PERFETTO VIEW android_dvfs_counter_residency(
   -- Name of the counter.
   name STRING,

@@ -259,7 +259,7 @@ CREATE PERFETTO TABLE _android_garbage_collection_stats(
   heap_allocation_rate DOUBLE,
   -- Memory that collections left, summed over the time since the collection before (MB * s).
   heap_live_mbs DOUBLE,
-  -- Memory that collections found, summed so (MB * s).
+  -- Memory that collections found, summed in the same way (MB * s).
   heap_total_mbs DOUBLE,
   -- Share of the heaps that was in use: 0 to 1.
   heap_utilization DOUBLE,

@@ -29,7 +29,7 @@ CREATE PERFETTO TABLE android_kernel_wakelocks(
   ts TIMESTAMP,
   -- Until the next reading (ns).
   dur DURATION,
-  -- How long the device was awake of that (ns).
+  -- The part of this time in which the device was awake (ns).
   awake_dur DURATION,
   -- Name of the lock.
   name STRING,

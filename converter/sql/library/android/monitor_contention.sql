@@ -112,7 +112,7 @@ SELECT str_split(str_split($slice_name, ')(', 2), ')', 0);
 CREATE PERFETTO TABLE _contention_slice AS
 SELECT id, track_id FROM slice WHERE name GLOB 'monitor contention*';
 
--- Waits that have their whole story: no slices inside, or only the slice of the lock itself.
+-- Waits that are complete: they have no slices inside, or only the slice of the lock itself.
 CREATE PERFETTO TABLE _valid_android_monitor_contention AS
 SELECT w.id
 FROM _contention_slice w
@@ -127,7 +127,7 @@ GROUP BY w.id;
 CREATE PERFETTO TABLE android_monitor_contention(
   -- Method that held the lock: with its type and arguments.
   blocking_method STRING,
-  -- Method that waited: the same.
+  -- Method that waited: with its type and arguments.
   blocked_method STRING,
   -- Method that held the lock: the name alone.
   short_blocking_method STRING,
@@ -267,7 +267,7 @@ CREATE PERFETTO TABLE android_monitor_contention_chain(
   parent_id LONG,
   -- Method that held the lock: with its type and arguments.
   blocking_method STRING,
-  -- Method that waited: the same.
+  -- Method that waited: with its type and arguments.
   blocked_method STRING,
   -- Method that held the lock: the name alone.
   short_blocking_method STRING,

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Scores that Android's memory killer goes by (oom_score_adj), over time, and why they changed.
+-- Scores by which Android's memory killer chooses (oom_score_adj), over time, and why they changed.
 
 INCLUDE PERFETTO MODULE counters.intervals;
 INCLUDE PERFETTO MODULE slices.with_context;

@@ -31,7 +31,7 @@ CREATE PERFETTO TABLE android_suspend_state(
   machine_id JOINID(machine.id)
 ) AS
 WITH
-  -- A time that reaches into the next one lost its end.
+  -- If a suspended time reaches into the next one, the trace lost its end.
   suspended AS (SELECT machine_id, ts, ts + dur AS end_ts FROM _suspend_slice
                 WHERE ts + dur <= next_ts),
   edge AS (

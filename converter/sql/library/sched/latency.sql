@@ -4,7 +4,7 @@
 
 INCLUDE PERFETTO MODULE sched.runnable;
 
--- The rows of thread_state and sched that are the same time on a processor.
+-- The rows of thread_state and sched that describe the same time on a processor.
 CREATE PERFETTO VIEW _sched_with_thread_state_join(
     -- State Running.
     thread_state_id JOINID(thread_state.id),

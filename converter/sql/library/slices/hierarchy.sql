@@ -75,7 +75,7 @@ FROM descendant_slice($slice_id);
 
 -- Leaves out slices that have NULL in a column. The nearest slice that is left becomes the parent
 -- of those inside; if none is left around a slice, the outermost one stays its parent. Columns: id,
--- parent_id, depth (that of the parent; of slices without a parent: 0), the column.
+-- parent_id, depth (the depth of the parent; 0 without a parent), the column.
 CREATE PERFETTO MACRO _slice_remove_nulls_and_reparent(
     -- Slices: id, parent_id, depth, the column.
     slice_table TableOrSubquery,

@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE android.frames.timeline_maxsdk28;
 INCLUDE PERFETTO MODULE slices.with_context;
 
 -- Slices of threads whose second word is the number of a frame: id, frame_id, utid, upid, ts (ns).
--- Slices with another word, 0 or -1 there are left out.
+-- Slices whose second word is 0, -1 or not a number are left out.
 CREATE PERFETTO MACRO _numbered_frame_slice(
   -- Pattern of the slices' names, for GLOB.
   glob_str Expr,

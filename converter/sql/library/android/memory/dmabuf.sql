@@ -27,7 +27,7 @@ WHERE s.name = 'binder reply'
 
 CREATE PERFETTO INDEX _gralloc_request_ts ON _gralloc_request(utid, ts);
 
--- Changes with the thread they were asked for by.
+-- Changes, each with the thread that asked for it.
 CREATE PERFETTO TABLE _dmabuf_change_for AS
 SELECT d.*, coalesce(
   (SELECT r.client_utid FROM _gralloc_request r

@@ -29,7 +29,7 @@ GROUP BY t.upid, t.name;
 CREATE PERFETTO INDEX _zygote_memory_upid ON _zygote_memory(upid, name);
 
 -- Memory of processes, one row for each period in which a counter stayed the same and its process
--- lived. A zygote that the trace has no readings of takes nothing from its children.
+-- lived. If the trace has no readings of a zygote, the values of its children stay as they are.
 CREATE PERFETTO TABLE android_process_memory_intervals(
   -- Reading, see counter.
   id JOINID(counter.id),

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Memory of processes beside the score that Android's memory killer goes by.
+-- Memory of processes beside the score by which Android's memory killer chooses.
 
 INCLUDE PERFETTO MODULE android.oom_adjuster;
 INCLUDE PERFETTO MODULE linux.memory.process;

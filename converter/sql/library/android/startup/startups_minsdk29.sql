@@ -11,7 +11,7 @@ FROM _startup_slice
 WHERE name = 'MetricsLogger:launchObserverNotifyIntentStarted'
 ORDER BY ts;
 
--- Those of these times in which exactly one launch began.
+-- The times among these in which exactly one launch began.
 CREATE PERFETTO VIEW _startup_partitions AS
 SELECT s.ts, s.dur FROM _activity_intent_recv_spans s
 WHERE (SELECT count(*) FROM _startup_events e WHERE e.ts BETWEEN s.ts AND s.ts + s.dur) = 1;

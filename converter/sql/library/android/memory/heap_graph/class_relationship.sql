@@ -2,7 +2,7 @@
 --
 -- Classes and what descends from them.
 
--- Classes that descend from some classes, and these themselves: id, ancestor_class_id,
+-- Classes that descend from some classes, and these classes themselves: id, ancestor_class_id,
 -- ancestor_class_name.
 CREATE PERFETTO MACRO android_heap_graph_class_find_descendants(
   -- The classes that are asked for: id, see heap_graph_class.

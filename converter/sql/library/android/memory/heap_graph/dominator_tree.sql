@@ -8,8 +8,8 @@ INCLUDE PERFETTO MODULE android.memory.heap_graph.raw_dominator_tree;
 CREATE PERFETTO TABLE heap_graph_dominator_tree(
   -- Object, see heap_graph_object.
   id LONG,
-  -- Object that dominates this one and no other dominator of it; NULL for a root, and for an object
-  -- that is reached from several roots.
+  -- The nearest object that dominates this object; NULL for a root, and for an object that is
+  -- reached from several roots.
   idom_id LONG,
   -- Objects that this one dominates, itself included.
   dominated_obj_count LONG,

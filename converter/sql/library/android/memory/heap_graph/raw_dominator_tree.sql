@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Dominators: an object dominates another one if each path from a root to the other goes through
--- it. The other goes when its dominator goes.
+-- it. If the dominator is freed, the other object is freed, too.
 
 INCLUDE PERFETTO MODULE android.memory.heap_graph.excluded_refs;
 INCLUDE PERFETTO MODULE graphs.dominator_tree;

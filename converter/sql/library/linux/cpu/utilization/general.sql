@@ -86,7 +86,7 @@ FROM _busy_at_frequency WHERE ts < $ts + $dur AND ts + dur > $ts;
 
 -- Sums over rows with dur (ns) and freq (kHz); a cycle of 1 kHz takes 1 ms.
 CREATE PERFETTO MACRO _cpu_cycle_sums(
-  -- The time that the average frequency is of (ns).
+  -- The time over which the frequency is averaged (ns).
   dur_with_frequency Expr
 )
 RETURNS _ProjectionFragment AS
