@@ -159,8 +159,8 @@ def _listed(folder):
 
 
 def wait_for_rounds(pid, n):
-    """Until some thread of the process has waited n times more: what a loop does between two waits,
-    it has done."""
+    """Until some thread of the process has waited n times more: a loop has then done its work
+    between two waits."""
     def count():
         _stat(pid)
         statuses = [proc_text(pid, f"task/{task}/status")

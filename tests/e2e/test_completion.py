@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion by shells, and help: what the programs' tables have is what --help says and what a
-shell offers."""
+"""Completion by shells, and help: --help and the shells have exactly the options of the programs'
+tables."""
 import os
 import re
 import shutil

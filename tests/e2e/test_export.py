@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql export: what is written is what a query says, files are whole, names lead nowhere else."""
+"""mmsql export: files have the rows of a query and are whole, and names lead nowhere else."""
 import csv
 import json
 import os

@@ -261,7 +261,7 @@ class OfTraces(Case):
         self.fails("__intrinsic_arg_set_to_json('a')", "number of an arg set")
 
     def test_json_of_many_values(self):
-        """Small sets after a large one take no time for the memory of the large one."""
+        """A large set makes the small sets after it no slower."""
         many = [annotation(f"k{i}", f"int_value: {i}") for i in range(4000)]
         trace = self.made("many",
                           self.event(*many) + "".join(self.event(annotation("a", f"int_value: {i}"),

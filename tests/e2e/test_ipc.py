@@ -120,7 +120,7 @@ QUERY_STATE, FLUSH, SAVE_TRACE, INITIALIZE, REGISTER = 12, 5, 14, 1, 2
 
 
 class BadClients(unittest.TestCase):
-    """Other tests check the answer to each bad client; this one, that no other client loses
+    """Other tests check the answer to each bad client. This test checks that no other client loses
     anything."""
 
     def setUp(self):

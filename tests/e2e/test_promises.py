@@ -24,7 +24,8 @@ def members(path):
 
 
 class Named:
-    """Follows the names of a sentence: a name may leave out what the name before it has."""
+    """Follows the names of a sentence: a name may leave out the file and the class if the name
+    before has them."""
 
     def __init__(self):
         self.module, self.classes, self.last = None, {}, None

@@ -168,7 +168,8 @@ static int apply(struct import *im, struct residency_file *file, bool *ret_exact
         end_runs(im, file, g->ts);
         return 0;
     }
-    // `other` is the difference if a list was gathered, and the list if a difference was.
+    // If a list was gathered, `other` is the difference; if a difference was gathered, `other` is
+    // the list.
     struct page_ranges other = {0};
     int r = page_ranges_xor(&file->runs, &g->runs, &other);
     struct page_ranges *next = g->complete ? &g->runs : &other;

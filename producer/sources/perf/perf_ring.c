@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mapping of code may be told by one CPU, and used by a sample of another. Therefore the rings
-// are merged by time. A record that was written after the round began waits for the next round: the
-// caller takes the time before it begins the round, and no record up to that time can still come.
+// The record of a mapping may be in the ring of one CPU, and a sample in that code in the ring of
+// another CPU. Therefore the rings are merged by time. A record that was written after the round
+// began waits for the next round: the caller takes the time before it begins the round, and no
+// record up to that time can still come.
 //
 // A record is parsed where it is. The kernel writes no byte between tail and head.
 #include "producer/sources/perf/perf_ring.h"

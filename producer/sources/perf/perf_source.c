@@ -97,7 +97,7 @@ static void written(struct perf_source *perf, bool is_written)
     perf->n_refused += !is_written;
 }
 
-// The stack stays as the frame pointers tell it.
+// The stack of the frame pointers stays.
 static void not_unwound(struct perf_source *perf, struct perf_waiting *sample)
 {
     perf->n_not_unwound++;
@@ -251,7 +251,7 @@ static void unwound(void *userdata, uint64_t number, const uint32_t *frames, siz
     sample->stack = perf_code_stack(&perf->code, whole, n_kernel + n);
 }
 
-// Adds the frames of the kernel's call chain, innermost first. *ret_kernel is the number of those
+// Adds the frames of the kernel's call chain, innermost first. *ret_kernel is the number of frames
 // of the kernel.
 static size_t frames_of_chain(struct perf_source *perf, const struct perf_record *record,
                               struct perf_task *task, uint32_t *frames, uint32_t *ret_kernel)
@@ -323,7 +323,8 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
     size_t n = frames_of_chain(perf, record, task, frames, &to->n_kernel);
     if (n > 0)
         to->stack = perf_code_stack(&perf->code, frames, n);
-    // Code without a file begins no stack: the way led into compiled code, or astray.
+    // The outermost frame of a whole stack is in a file. Otherwise the frame pointers led into code
+    // that was made at run time, or were wrong.
     if (n > to->n_kernel && perf->code.frames.items[frames[n - 1]].file == CODE_NOWHERE)
         to->unwind_error = PB_UNWIND_ERROR_UNWIND_INFO;
     if (perf->unwinder && record->sample.registers && task->code.ranges.n > 0) {

@@ -8,10 +8,10 @@
 // program. A process that cannot be judged any more, because it has ended, is left out if the
 // config or the recording's user limits the processes.
 //
-// Short programs end before they are looked at: the records are read a moment later. Whose files
-// such a process used is guessed from the process that forked it, which mostly lives longer, or was
-// looked at itself. A guess cannot show anything to a user with limits, because the processes of
-// such a recording must be judged alive.
+// Short programs end before they are looked at: the records are read a moment later. The owner of
+// the files of such a process is guessed: it is the owner of the files of the parent, which mostly
+// lives longer or was looked at before. A guess cannot show anything to a user with limits, because
+// the processes of such a recording must be judged alive.
 #include "producer/sources/perf/perf_tasks.h"
 
 #include <fnmatch.h>
@@ -113,7 +113,7 @@ static void name_read(struct perf_tasks *tasks, int32_t pid)
         name_note(tasks, (uint32_t)pid, line.pos, span_size(line));
 }
 
-// Whose files.
+// The owner of a process's files.
 
 static void owner_find(struct perf_tasks *tasks, struct perf_task *task)
 {
@@ -223,7 +223,7 @@ static bool looks_at_parents(const struct perf_tasks *tasks)
            (!is_limited(tasks) && tasks->settings->n_additional == 0);
 }
 
-// Looks at a process, for the sake of those that it forks.
+// Looks at a process, so that the owner of its children's files can be guessed.
 static void look_at(struct perf_tasks *tasks, struct perf_task *task)
 {
     if (!task || task->pid == 0 || is_limited(tasks))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Follows copied stacks of programs through mmunwind, a process of its own. Its share of a
-// processor and the number of stacks that wait are limited. A user whose stack ends mmunwind has no
-// stacks followed any more.
+// processor and the number of stacks that wait are limited. If a stack ends mmunwind, no further
+// stacks of its user are followed.
 #pragma once
 
 #include <stdbool.h>
