@@ -7,10 +7,11 @@
 //         'SELECT __mmsql_group(?1, name, dur) FROM slice',
 //         'SELECT name, sum(dur) FROM slice GROUP BY 1') ORDER BY ms
 //
-// Sorting takes most of the time of such statements. A statement that comes out of an index in
-// order is left alone, and so is each statement that is not understood as a whole: the tokens say
-// where its parts are, and SQLite says what sorts, by which collation, and which names are columns.
-// The plain statement was prepared before, so it has no errors.
+// Sorting takes most of the time of such statements. Where an index has the order of the groups and
+// lacks other columns, SQLite looks up each row by itself, which takes as long. A statement whose
+// columns are all in an index is left alone, and so is each statement that is not understood as a
+// whole: the tokens say where its parts are, and SQLite says what sorts, by which collation, and
+// which names are columns. The plain statement was prepared before, so it has no errors.
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
@@ -225,9 +226,18 @@ static bool is_column(const struct grouping *grouping, size_t token)
     return is;
 }
 
-// Whether SQLite sorts rows to group them, and all collations are BINARY.
-static bool sorts_plainly(sqlite3 *handle, const struct sql_rope *rope)
+// Whether a line of the plan reads a whole table in the order of an index, and looks up each row.
+static bool looks_rows_up(const char *detail)
 {
+    return strncmp(detail, "SCAN ", strlen("SCAN ")) == 0 && strstr(detail, " USING INDEX ");
+}
+
+// Whether SQLite sorts rows to group them, or looks up each row of a table in the order of the
+// groups; and all collations are BINARY.
+static bool sorts_plainly(const struct grouping *grouping, const struct sql_rope *rope)
+{
+    sqlite3 *handle = grouping->handle;
+    bool is_limited = grouping->clauses[LIMIT].end > grouping->clauses[LIMIT].begin;
     static const char marks[] = "k(0123456789,BN.-)"; // of keys with the collation BINARY
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     sqlite3_stmt *plan = NULL, *program = NULL;
@@ -237,7 +247,8 @@ static bool sorts_plainly(sqlite3 *handle, const struct sql_rope *rope)
         while (!sorts && sqlite3_step(plan) == SQLITE_ROW) {
             const char *detail = (const char *)sqlite3_column_text(plan, 3);
             sorts = sqlite3_column_int(plan, 1) == 0 && detail &&
-                    strcmp(detail, "USE TEMP B-TREE FOR GROUP BY") == 0;
+                    (strcmp(detail, "USE TEMP B-TREE FOR GROUP BY") == 0 ||
+                     (!is_limited && looks_rows_up(detail)));
         }
     sqlite3_finalize(plan);
     if (!sorts)
@@ -661,7 +672,7 @@ bool hash_grouping_prepare(sqlite3 *handle, const struct sql_rope *rope, sqlite3
     struct grouping grouping = {.handle = handle};
     sqlite3_stmt *hashed = NULL;
     bool is_known = tokens_read(&grouping, rope) && clauses_find(&grouping) &&
-                    sorts_plainly(handle, rope) && lists_read(&grouping) &&
+                    sorts_plainly(&grouping, rope) && lists_read(&grouping) &&
                     statement_write(&grouping, *statement, &sql) &&
                     sqlite3_prepare_v2(handle, sql.text, -1, &hashed, NULL) == SQLITE_OK;
     token_vec_done(&grouping.tokens);

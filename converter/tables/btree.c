@@ -10,17 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAF_TYPE      0x0d
-#define INDEX_LEAF     0x0a
-#define INDEX_INNER    0x02
-#define LEAF_HEADER    8
-#define INNER_TYPE     0x05
-#define INNER_HEADER   12
-#define INNER_CELL_MAX (4 + BTREE_ENTRY_MAX)
-#define POINTER        2
-#define LOCAL_MAX      (PAGE_BYTES - 35)
-#define LOCAL_MIN      ((PAGE_BYTES - 12) * 32 / 255 - 23)
-#define CHAIN_BYTES    (PAGE_BYTES - 4)
+#define LEAF_TYPE    0x0d
+#define INDEX_LEAF   0x0a
+#define INDEX_INNER  0x02
+#define LEAF_HEADER  8
+#define INNER_TYPE   0x05
+#define INNER_HEADER 12
+#define POINTER      2
+#define LOCAL_MAX    (PAGE_BYTES - 35)
+#define LOCAL_MIN    ((PAGE_BYTES - 12) * 32 / 255 - 23)
+#define CHAIN_BYTES  (PAGE_BYTES - 4)
 
 // Writes the header of a page that was filled from both ends.
 static void page_close(uint8_t *page, uint8_t type, size_t n_cells, size_t content)
@@ -60,33 +59,50 @@ static uint32_t inner_close(struct btree *tree, struct pages *pages, struct btre
     return number;
 }
 
+// Keeps a child with its border. The level has one pending child at most.
+static void pending_push(struct btree_level *level, const struct btree_child *child)
+{
+    uint8_t *border = level->page + PAGE_BYTES + level->next_border * BTREE_ENTRY_MAX;
+    level->next_border = !level->next_border;
+    memcpy(border, child->border, child->size);
+    level->pending[level->n_pending++] =
+        (struct btree_child){.page = child->page, .size = child->size, .border = border};
+}
+
+static size_t inner_cell_room(const struct btree_child *child)
+{
+    return 4u + child->size + POINTER;
+}
+
 static int child_add(struct btree *tree, struct pages *pages, size_t at,
                      const struct btree_child *child)
 {
+    int r = 0;
     if (at == BTREE_LEVELS_MAX)
         return -EFBIG;
     struct btree_level *level = &tree->levels[at];
     if (!level->page) {
-        level->page = calloc(1, PAGE_BYTES);
+        level->page = calloc(1, PAGE_BYTES + 2 * BTREE_ENTRY_MAX);
         if (!level->page)
             return -ENOMEM;
         level->content = PAGE_BYTES;
     }
-    if (level->n_pending < 2) {
-        level->pending[level->n_pending++] = *child;
-        return 0;
+    if (level->n_pending == 2) {
+        struct btree_child oldest = level->pending[0];
+        // Two more cells must fit: they can be the last cells of the tree.
+        size_t room = level->content - (INNER_HEADER + POINTER * level->n_cells);
+        if (room < inner_cell_room(&oldest) + inner_cell_room(&level->pending[1]) +
+                       inner_cell_room(child)) {
+            oldest.page = inner_close(tree, pages, level, oldest.page, 0);
+            r = child_add(tree, pages, at + 1, &oldest);
+        } else {
+            inner_cell_add(level, &oldest);
+        }
+        level->pending[0] = level->pending[1];
+        level->n_pending = 1;
     }
-    struct btree_child oldest = level->pending[0];
-    level->pending[0] = level->pending[1];
-    level->pending[1] = *child;
-    // Two more cells must fit: the last cells of the tree.
-    size_t used = INNER_HEADER + POINTER * level->n_cells;
-    if (level->content - used < 3 * (INNER_CELL_MAX + POINTER)) {
-        oldest.page = inner_close(tree, pages, level, oldest.page, 0);
-        return child_add(tree, pages, at + 1, &oldest);
-    }
-    inner_cell_add(level, &oldest);
-    return 0;
+    pending_push(level, child);
+    return r;
 }
 
 static uint32_t leaf_close(struct btree_leaf *leaf, struct pages *pages, uint8_t type,
@@ -147,8 +163,10 @@ int btree_leaf_open(struct btree_leaf *leaf)
 // Writes the full leaf and adds it to the level above.
 static int leaf_next(struct btree *tree, struct pages *pages)
 {
-    struct btree_child child = {.page = leaf_close(&tree->leaf, pages, LEAF_TYPE, 0)};
-    child.size = (uint8_t)put_varint(child.border, (uint64_t)tree->last);
+    uint8_t border[VARINT_MAX];
+    struct btree_child child = {.page = leaf_close(&tree->leaf, pages, LEAF_TYPE, 0),
+                                .size = (uint16_t)put_varint(border, (uint64_t)tree->last),
+                                .border = border};
     return child_add(tree, pages, 0, &child);
 }
 
@@ -237,11 +255,17 @@ int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
     return 0;
 }
 
+// The size of an entry, with the size of its record, which has one byte or two.
+static size_t entry_size(const uint8_t *entry)
+{
+    return entry[0] < 0x80 ? 1u + entry[0] : 2u + ((entry[0] & 0x7fu) << 7 | entry[1]);
+}
+
 // Takes the last entry, which was added last, out of the leaf. Returns its size.
-static uint8_t last_entry_take(struct btree_leaf *leaf, uint8_t *ret)
+static uint16_t last_entry_take(struct btree_leaf *leaf, uint8_t *ret)
 {
     uint8_t *last = leaf->page + leaf->content;
-    uint8_t size = (uint8_t)(1 + last[0]);
+    uint16_t size = (uint16_t)entry_size(last);
     if (ret)
         memcpy(ret, last, size);
     memset(last, 0, size);
@@ -253,8 +277,9 @@ static uint8_t last_entry_take(struct btree_leaf *leaf, uint8_t *ret)
 // Takes the last entry out of the full leaf, writes the leaf and adds it to the level above.
 static int entry_leaf_next(struct btree *tree, struct pages *pages)
 {
-    struct btree_child child;
-    child.size = last_entry_take(&tree->leaf, child.border);
+    uint8_t border[BTREE_ENTRY_MAX];
+    struct btree_child child = {.border = border};
+    child.size = last_entry_take(&tree->leaf, border);
     child.page = leaf_close(&tree->leaf, pages, INDEX_LEAF, 0);
     return child_add(tree, pages, 0, &child);
 }
@@ -317,17 +342,16 @@ int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entr
     return r;
 }
 
-int btree_reserve_two(struct btree *tree, struct pages *pages)
+int btree_reserve_two(struct btree *tree, struct pages *pages, size_t size)
 {
-    bool has_room = !tree->leaf.page || leaf_room(&tree->leaf) >= 2 * (BTREE_ENTRY_MAX + POINTER);
+    bool has_room = !tree->leaf.page || leaf_room(&tree->leaf) >= 2 * (size + POINTER);
     return has_room ? 0 : entry_leaf_next(tree, pages);
 }
 
 int btree_add_leaf(struct btree *tree, struct pages *pages, uint32_t page, const uint8_t *border,
                    size_t size)
 {
-    struct btree_child child = {.page = page, .size = (uint8_t)size};
-    memcpy(child.border, border, size);
+    struct btree_child child = {.page = page, .size = (uint16_t)size, .border = border};
     int r = tree->leaf.n_cells ? entry_leaf_next(tree, pages) : 0;
     return r < 0 ? r : child_add(tree, pages, 0, &child);
 }

@@ -13,19 +13,21 @@
 #include "converter/tables/record_format.h"
 
 #define BTREE_LEVELS_MAX 12 // above the leaves; no tree is higher
-#define BTREE_ENTRY_MAX  72 // bytes of an index's entry
+// Bytes of an index's entry. SQLite moves the rest of a longer record to other pages.
+#define BTREE_ENTRY_MAX (2 + (PAGE_BYTES - 12) * 64 / 255 - 23)
 
 struct btree_child {
     uint32_t page;
-    uint8_t size;
-    uint8_t border[BTREE_ENTRY_MAX]; // key between this child and the next child
+    uint16_t size;
+    const uint8_t *border; // borrowed: the key between this child and the next child
 };
 
 struct btree_level {
-    uint8_t *page; // owned
+    uint8_t *page; // owned, with room for the borders of `pending` after the page
     size_t n_cells, content;
     struct btree_child pending[2]; // children that are not in the page yet
     size_t n_pending;
+    size_t next_border; // the place of the next border: 0 or 1
 };
 
 // A leaf that is being filled. All zero has no page.
@@ -55,8 +57,8 @@ int btree_add_event(struct btree *tree, struct pages *pages, int64_t id,
 int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
                       const int64_t *numbers, size_t n);
 
-// Adds an entry of an index, which must sort after all entries before: a byte with the size of its
-// record, then the record. An entry has at most BTREE_ENTRY_MAX bytes.
+// Adds an entry of an index, which must sort after all entries before: the size of its record as a
+// varint, then the record. An entry has at most BTREE_ENTRY_MAX bytes.
 int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entry, size_t size);
 
 // -- leaves of an index's tree that are filled apart from the tree --
@@ -79,8 +81,9 @@ void btree_leaf_end(struct btree_leaf *leaf);
 size_t btree_n_cells(const uint8_t *page);
 const uint8_t *btree_cell(const uint8_t *page, size_t i);
 
-// Makes room for two entries in the tree's last leaf, so that a leaf can follow both.
-int btree_reserve_two(struct btree *tree, struct pages *pages);
+// Makes room for two entries of at most `size` bytes in the tree's last leaf, so that a leaf can
+// follow both.
+int btree_reserve_two(struct btree *tree, struct pages *pages, size_t size);
 
 // Adds a written leaf and the entry after the leaf. They must sort after all entries before. The
 // tree's last leaf has two entries or more, or was added in this way.

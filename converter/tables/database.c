@@ -405,7 +405,7 @@ static int roots_register(sqlite3 *handle, const struct writer_result *written)
 // Adds a row of sqlite_stat1, "COUNT EACH...": number of entries, then the average number of
 // entries that share the first column, the first two columns, ...
 static void index_stat(struct strbuf *sql, const struct index_def *def,
-                       const struct row_index_result *written)
+                       const struct index_result *written)
 {
     strbuf_addf(sql, ",('%s','%s','%" PRIu64, table_defs[def->table].stored_name, def->name,
                 written->n);

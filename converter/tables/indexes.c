@@ -21,6 +21,8 @@ const struct index_def index_defs[N_INDEXES] = {
     [INDEX_SCHED_SLICE_BY_THREAD] = {"sched_slice_by_thread", TABLE_sched_slice,
                                      COLUMNS(COL_sched_slice_utid, COL_sched_slice_ts,
                                              COL_sched_slice_dur)},
+    [INDEX_SLICE_BY_NAME] = {"slice_by_name", TABLE_slice, COLUMNS(COL_slice_name),
+                             .is_text = true},
     [INDEX_SLICE_BY_TIME] = {"slice_by_time", TABLE_slice, COLUMNS(NO_GROUP, COL_slice_ts)},
     [INDEX_SLICE_BY_TRACK] = {"slice_by_track", TABLE_slice,
                               COLUMNS(COL_slice_track_id, COL_slice_ts)},

@@ -7,7 +7,8 @@
 // groups in a time window (SQLite skips from group to group if sqlite_stat1 shows few groups).
 // Slices have an index by time alone, too: they have many tracks, and their rows come nearly in
 // order of time, so the rows of a window are neighbours. The columns that these queries sum up come
-// last. Without them, SQLite would look up each row in the table, in random order.
+// last. Without them, SQLite would look up each row in the table, in random order. Slices have an
+// index by name alone, for slices of one name or of names that begin alike (GLOB 'name*').
 #pragma once
 
 #include <stdbool.h>
@@ -23,11 +24,13 @@
 #define INDEX_COLUMNS_MAX 4
 #define ENTRY_COLUMNS_MAX 5
 
-// Indexes and clustered tables that are made from rows as they come (see row_index.h).
+// Indexes and clustered tables that are made from rows as they come (see row_index.h and
+// text_index.h).
 enum index_id {
     INDEX_ARG_SET_BY_KIND,
     INDEX_COUNTER,
     INDEX_SCHED_SLICE_BY_THREAD,
+    INDEX_SLICE_BY_NAME,
     INDEX_SLICE_BY_TIME,
     INDEX_SLICE_BY_TRACK,
     INDEX_THREAD_STATE_BY_THREAD,
@@ -37,7 +40,8 @@ enum index_id {
 // In place of the group: all rows are one group.
 #define NO_GROUP UINT8_MAX
 
-// Columns are numbers: a group or NO_GROUP, then times. The fourth column of an index is a text.
+// The columns of an index by text are that text. Other columns are numbers: a group or NO_GROUP,
+// then times. The fourth column of an index is a text.
 // The last column of an index's entries is the row's id, which `columns` of an index lacks.
 struct index_def {
     const char *name;
@@ -46,6 +50,7 @@ struct index_def {
     uint8_t n_columns;
     uint8_t n_key; // columns that the entries are sorted by, without the id of an index
     bool is_table; // the entries are the rows of a clustered table
+    bool is_text;  // an index by text
 };
 extern const struct index_def index_defs[N_INDEXES];
 
@@ -53,6 +58,13 @@ static inline bool index_has_group(const struct index_def *def)
 {
     return def->columns[0] != NO_GROUP;
 }
+
+// A written index.
+struct index_result {
+    uint32_t root;                          // root page; 0: SQLite must make the index
+    uint64_t n;                             // entries
+    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... key columns
+};
 
 // Returns the definition of a clustered table; NULL: the table has rows of its own.
 const struct index_def *table_cluster(enum table_id table);

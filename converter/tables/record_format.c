@@ -35,6 +35,11 @@ static uint64_t cell_type(const struct cell *cell)
     return RECORD_NULL;
 }
 
+static size_t type_size(uint64_t type)
+{
+    return type < RECORD_BLOB ? record_sizes[type] : (type - RECORD_BLOB) / 2;
+}
+
 static size_t varint_size(uint64_t value)
 {
     uint8_t bytes[VARINT_MAX];
@@ -53,7 +58,7 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
         uint64_t type = cell_type(&cells[i]);
         record->types[i] = type;
         n_head += type < 0x80 ? 1 : varint_size(type);
-        n_body += type < RECORD_BLOB ? record_sizes[type] : (type - RECORD_BLOB) / 2;
+        n_body += type_size(type);
     }
     n_head += n_head < 0x7f ? 1 : 2; // bytes of the header's size
     record->n_head = n_head;
@@ -75,6 +80,48 @@ size_t record_write_number(int64_t value, uint8_t *to)
     to[0] = 3; // size of the header
     to[1] = RECORD_NULL;
     return 3 + record_put_int(to + 3, value, to + 2);
+}
+
+// Reads a varint, most significant bits first, of a record that this program wrote.
+static uint64_t get_varint(const uint8_t **at)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < VARINT_MAX - 1; i++) {
+        uint8_t byte = *(*at)++;
+        value = value << 7 | (byte & 0x7f);
+        if (byte < 0x80)
+            return value;
+    }
+    return value << 8 | *(*at)++;
+}
+
+static void ready_column(const uint8_t *record, size_t column, struct cell *ret)
+{
+    const uint8_t *type_at = record, *body = record + get_varint(&type_at), *end = body;
+    uint64_t type = RECORD_NULL;
+    for (size_t i = 0; i <= column && type_at < end; i++) {
+        type = get_varint(&type_at);
+        if (i == column)
+            break;
+        body += type_size(type);
+        type = RECORD_NULL;
+    }
+    if (type == RECORD_NULL)
+        *ret = (struct cell){.type = CELL_NULL};
+    else if (type < RECORD_REAL || type == RECORD_0 || type == RECORD_1)
+        *ret = (struct cell){.integer = record_get_int(body, (uint8_t)type), .type = CELL_INT};
+    else if (type >= RECORD_TEXT && type % 2)
+        *ret = (struct cell){.bytes = body, .size = (uint32_t)type_size(type), .type = CELL_TEXT};
+    else
+        *ret = (struct cell){.type = CELL_REAL};
+}
+
+void record_column(const struct record *record, size_t column, struct cell *ret)
+{
+    if (record->ready)
+        ready_column(record->ready, column, ret);
+    else
+        *ret = column < record->n_cells ? record->cells[column] : (struct cell){.type = CELL_NULL};
 }
 
 static uint8_t *put_int(uint8_t *to, uint64_t value, size_t size)

@@ -27,6 +27,10 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
 // Writes record->size bytes.
 void record_write(const struct record *record, uint8_t *to);
 
+// Reads a column that is an integer or a text. *ret is NULL if the record lacks the column, and a
+// REAL of 0 in place of a value of another type.
+void record_column(const struct record *record, size_t column, struct cell *ret);
+
 #define RECORD_NUMBER_MAX 11
 
 // Writes a record of NULL, which stands for the row's id, and a number. Returns its size. `to` has

@@ -20,6 +20,7 @@
 #include "common/elements.h"
 #include "converter/ground/scratch.h"
 
+#define ROW_ENTRY_MAX     72  // bytes of an entry
 #define LEAVES_FROM       256 // rows of a group in the log
 #define LEAVES_MAX        512 // groups that fill leaves
 #define INDEX_GROUP_MAX   (1 << 20)
@@ -266,7 +267,7 @@ static size_t entry_write(const struct row_index *index, uint32_t group, const i
 }
 
 static void distinct_count(const struct row_index *index, const int64_t *before, const int64_t *row,
-                           struct row_index_result *result)
+                           struct index_result *result)
 {
     int order;
     size_t differs = 0;
@@ -428,7 +429,7 @@ static int leaf_put_away(struct row_index *index, struct open_leaf *open, uint32
 static int leaf_add(struct row_index *index, const struct log_group *group, uint32_t number,
                     const int64_t *columns)
 {
-    uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
+    uint8_t entry[ROW_ENTRY_MAX + RECORD_SLACK];
     struct open_leaf *open = &index->open.items[group->place - 1];
     size_t size = entry_write(index, number, columns, entry);
     int r = 0;
@@ -497,7 +498,7 @@ struct writing {
     struct group_lists lists;
     struct scratch rows; // of a group that must be sorted
     struct btree tree;
-    struct row_index_result result;
+    struct index_result result;
     entry_row last; // entry of the group
     bool group_goes_on;
     size_t n_forget; // entries since memory was released
@@ -525,7 +526,7 @@ static int lists_make(struct writing *writing)
 
 static int entry_put(struct writing *writing, uint32_t group, const int64_t *row)
 {
-    uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
+    uint8_t entry[ROW_ENTRY_MAX + RECORD_SLACK];
     const struct row_index *index = writing->index;
     distinct_count(index, writing->group_goes_on ? writing->last : NULL, row, &writing->result);
     writing->group_goes_on = true;
@@ -543,7 +544,7 @@ static int entry_put(struct writing *writing, uint32_t group, const int64_t *row
 static int leaves_put(struct writing *writing, uint32_t group)
 {
     CLEANUP(group_reader_done) struct group_reader reader = {0};
-    uint8_t entry[BTREE_ENTRY_MAX + RECORD_SLACK];
+    uint8_t entry[ROW_ENTRY_MAX + RECORD_SLACK];
     struct row_index *index = writing->index;
     const struct open_leaf *open = &index->open.items[index->log.groups[group].place - 1];
     int r = group < index->leaves.n_groups ? group_reader_open(&reader, &index->leaves, group) : 0;
@@ -683,7 +684,7 @@ static int group_write(struct writing *writing, uint32_t group)
     int r = group_reader_open(&reader, &index->log, group);
     for (uint64_t i = 0; r == 0 && group_reader_next(&reader); i++) {
         if (logged->place && i == logged->n - 2)
-            r = btree_reserve_two(&writing->tree, index->pages);
+            r = btree_reserve_two(&writing->tree, index->pages, ROW_ENTRY_MAX);
         if (r == 0)
             r = entry_put(writing, group, reader.row);
     }
@@ -734,9 +735,9 @@ void row_index_init(struct row_index *index, const struct index_def *def, struct
     index->leaves.n_columns = index->log.n_columns + 1;
 }
 
-int row_index_finish(struct row_index *index, struct row_index_result *ret)
+int row_index_finish(struct row_index *index, struct index_result *ret)
 {
-    struct row_index_result none = {0};
+    struct index_result none = {0};
     bool is_wanted = index->def->is_table || (!index->given_up && index->log.n_groups);
     if (!is_wanted) {
         *ret = none;

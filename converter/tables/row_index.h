@@ -22,17 +22,10 @@ struct row_index_text {
     uint8_t size;
 };
 
-// The result of row_index_finish().
-struct row_index_result {
-    uint32_t root;                          // root page; 0: SQLite must make the index
-    uint64_t n;                             // entries
-    uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... key columns
-};
-
 // The leaf that a group fills.
 struct open_leaf {
     struct btree_leaf leaf;
-    struct row_index_result counts; // of the group's entries in leaves
+    struct index_result counts; // of the group's entries in leaves
     int64_t last[GROUP_LOG_COLUMNS_MAX];
 };
 VEC_DEFINE(open_leaf_vec, struct open_leaf);
@@ -68,5 +61,5 @@ int row_index_add(struct row_index *index, const struct cell *row, size_t width,
 int row_index_move(struct row_index *index, uint32_t from, uint32_t to);
 
 // Writes the index. 0 or a negative errno.
-int row_index_finish(struct row_index *index, struct row_index_result *ret);
+int row_index_finish(struct row_index *index, struct index_result *ret);
 void row_index_done(struct row_index *index);

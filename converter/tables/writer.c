@@ -16,6 +16,7 @@
 #include "common/elements.h"
 #include "converter/tables/backlog.h"
 #include "converter/tables/btree.h"
+#include "converter/tables/text_index.h"
 #include "converter/tables/text_mend.h"
 
 #define QUEUE_SIZE  16
@@ -35,9 +36,13 @@ struct job {
 struct writer {
     struct pages pages;
     struct sink sinks[N_TABLES];
-    struct row_index indexes[N_INDEXES];
-    struct row_index *index_of[N_TABLES];      // by group; NULL: none
-    struct row_index *time_index_of[N_TABLES]; // NULL: none
+    union {
+        struct row_index rows;
+        struct text_index texts; // if the definition is_text
+    } indexes[N_INDEXES];
+    struct row_index *index_of[N_TABLES];       // by group; NULL: none
+    struct row_index *time_index_of[N_TABLES];  // NULL: none
+    struct text_index *text_index_of[N_TABLES]; // NULL: none
     struct record record;
     const struct id_shifts *shifts; // borrowed; NULL: none
     char *folder;                   // owned; may be NULL
@@ -80,25 +85,29 @@ static int64_t id_shift(const struct writer *writer, enum table_id table)
 // when it ends. The time is the first column after the id, whose place in a record is empty.
 static int time_index_add(struct row_index *index, const struct record *record, int64_t id)
 {
-    struct cell row[2] = {{.type = CELL_NULL}, {.type = CELL_NULL}};
-    const uint8_t *ready = record->ready;
-    if (!ready)
-        row[1] = record->n_cells > 1 ? record->cells[1] : row[1];
-    else if (ready[0] > 2 && ready[2] != RECORD_NULL) {
-        bool is_int = ready[0] < 0x80 &&
-                      (ready[2] < RECORD_REAL || ready[2] == RECORD_0 || ready[2] == RECORD_1);
-        row[1].type = is_int ? CELL_INT : CELL_REAL; // which the index does not take
-        row[1].integer = is_int ? record_get_int(ready + ready[0], ready[2]) : 0;
-    }
+    struct cell row[2] = {{.type = CELL_NULL}};
+    record_column(record, 1, &row[1]);
     return row_index_add(index, row, ELEMENTS(row), id);
+}
+
+static int ordered_indexes_add(struct writer *writer, enum table_id table,
+                               const struct record *record, int64_t id)
+{
+    struct text_index *by_text = writer->text_index_of[table];
+    struct cell text;
+    int r =
+        writer->time_index_of[table] ? time_index_add(writer->time_index_of[table], record, id) : 0;
+    if (r < 0 || !by_text)
+        return r;
+    record_column(record, by_text->def->columns[0], &text);
+    return text_index_add(by_text, &text, id);
 }
 
 static int tree_add(struct writer *writer, enum table_id table, const struct record *record)
 {
     struct sink *sink = &writer->sinks[table];
     int64_t id = sink->next++;
-    int r =
-        writer->time_index_of[table] ? time_index_add(writer->time_index_of[table], record, id) : 0;
+    int r = ordered_indexes_add(writer, table, record, id);
     if (r < 0)
         return r;
     return btree_add(&sink->tree, &writer->pages, id + id_shift(writer, table), record);
@@ -246,6 +255,27 @@ static int thread_start(struct writer *writer)
     return -code;
 }
 
+static void index_init(struct writer *writer, size_t i)
+{
+    const struct index_def *def = &index_defs[i];
+    if (def->is_text) {
+        text_index_init(&writer->indexes[i].texts, def, &writer->pages, writer->folder);
+        writer->text_index_of[def->table] = &writer->indexes[i].texts;
+        return;
+    }
+    row_index_init(&writer->indexes[i].rows, def, &writer->pages, writer->folder);
+    struct row_index **of = index_has_group(def) ? writer->index_of : writer->time_index_of;
+    of[def->table] = &writer->indexes[i].rows;
+}
+
+static void index_done(struct writer *writer, size_t i)
+{
+    if (index_defs[i].is_text)
+        text_index_done(&writer->indexes[i].texts);
+    else
+        row_index_done(&writer->indexes[i].rows);
+}
+
 int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
@@ -256,12 +286,8 @@ int writer_start(int fd, const char *folder, uint32_t first_page, struct writer 
     int r = 0;
     if (folder && !(writer->folder = strdup(folder)))
         r = -ENOMEM;
-    for (size_t i = 0; i < N_INDEXES; i++) {
-        row_index_init(&writer->indexes[i], &index_defs[i], &writer->pages, writer->folder);
-        struct row_index **of =
-            index_has_group(&index_defs[i]) ? writer->index_of : writer->time_index_of;
-        of[index_defs[i].table] = &writer->indexes[i];
-    }
+    for (size_t i = 0; i < N_INDEXES; i++)
+        index_init(writer, i);
     if (r == 0)
         r = pages_init(&writer->pages, fd, first_page);
     if (r == 0)
@@ -278,7 +304,10 @@ void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts)
 {
     writer->shifts = shifts;
     for (size_t i = 0; shifts && i < N_INDEXES; i++)
-        writer->indexes[i].add = shifts->add[index_defs[i].table];
+        if (index_defs[i].is_text)
+            writer->indexes[i].texts.shift = shifts->add[index_defs[i].table][0];
+        else
+            writer->indexes[i].rows.add = shifts->add[index_defs[i].table];
 }
 
 int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to)
@@ -292,7 +321,10 @@ void writer_budget(struct writer *writer, struct budget *budget)
     for (size_t i = 0; i < N_TABLES; i++)
         writer->sinks[i].backlog.log.budget = writer->sinks[i].backlog.index.budget = budget;
     for (size_t i = 0; i < N_INDEXES; i++)
-        writer->indexes[i].log.budget = writer->indexes[i].leaves.budget = budget;
+        if (index_defs[i].is_text)
+            writer->indexes[i].texts.log.budget = budget;
+        else
+            writer->indexes[i].rows.log.budget = writer->indexes[i].rows.leaves.budget = budget;
 }
 
 struct batch *writer_batch(struct writer *writer)
@@ -367,8 +399,10 @@ int writer_finish(struct writer *writer, uint32_t application_id, struct writer_
         if (!table_cluster(i))
             r = sink_finish(writer, i, &written.roots[i]);
     for (size_t i = 0; i < N_INDEXES && r == 0; i++) {
-        r = row_index_finish(&writer->indexes[i], &written.indexes[i]);
-        row_index_done(&writer->indexes[i]);
+        r = index_defs[i].is_text
+                ? text_index_finish(&writer->indexes[i].texts, &written.indexes[i])
+                : row_index_finish(&writer->indexes[i].rows, &written.indexes[i]);
+        index_done(writer, i);
         if (index_defs[i].is_table)
             written.roots[index_defs[i].table] = written.indexes[i].root;
     }
@@ -406,7 +440,7 @@ struct writer *writer_free(struct writer *writer)
         btree_done(&writer->sinks[i].tree);
     }
     for (size_t i = 0; i < N_INDEXES; i++)
-        row_index_done(&writer->indexes[i]);
+        index_done(writer, i);
     while (writer->n_spare)
         batch_free(writer->spare[--writer->n_spare]);
     pages_done(&writer->pages);

@@ -43,7 +43,7 @@ void writer_abandon(struct writer *writer);
 // The trees in the file, which are not in SQLite's schema yet.
 struct writer_result {
     uint32_t roots[N_TABLES]; // pages
-    struct row_index_result indexes[N_INDEXES];
+    struct index_result indexes[N_INDEXES];
 };
 
 // Moves the rows of a group of a clustered table (see indexes.h), those before and after this

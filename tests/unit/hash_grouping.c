@@ -99,6 +99,7 @@ static void groups_are_those_of_sqlite(void **state)
         "SELECT k, max(sum(id), 5), iif(min(v) < -1490, .5, -1) FROM rows GROUP BY k",
         "SELECT k, sum(max(id, 1000)), sum((SELECT 1)) IS NULL FROM others JOIN rows USING (id) "
         "GROUP BY k",
+        "SELECT a, sum(b) FROM ordered GROUP BY a", // SQLite would look up each row
         "SELECT o.name, sum(r.id) FROM rows r JOIN others o ON r.k = o.id GROUP BY o.name",
         "SELECT o.name, r.name, count(*) FROM rows r LEFT JOIN others o ON r.id = o.id GROUP BY "
         "1, 2 ORDER BY count(*) DESC, o.name, r.name",
@@ -127,7 +128,8 @@ static void groups_are_those_of_sqlite(void **state)
 static void other_statements_stay(void **state)
 {
     static const char *const statements[] = {
-        "SELECT a, count(*) FROM ordered GROUP BY a", // comes from the index
+        "SELECT a, count(*) FROM ordered GROUP BY a",       // comes from the index
+        "SELECT a, sum(b) FROM ordered GROUP BY a LIMIT 3", // reads a part of the table
         "SELECT count(*) FROM rows",
         "SELECT DISTINCT k, count(*) FROM rows GROUP BY k",
         "SELECT k, id FROM rows WHERE id < 13 GROUP BY k", // any row of the group

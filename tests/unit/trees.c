@@ -316,7 +316,8 @@ static void entries_have_a_largest_size(void **state)
     (void)state;
     struct btree tree = {.is_index = true};
     struct pages pages;
-    const uint8_t entry[BTREE_ENTRY_MAX + 1] = {BTREE_ENTRY_MAX - 1};
+    enum { RECORD_MAX = BTREE_ENTRY_MAX - 2 };
+    const uint8_t entry[BTREE_ENTRY_MAX + 1] = {0x80 | RECORD_MAX >> 7, RECORD_MAX & 0x7f};
     assert_int_equal(pages_init(&pages, -1, 2), 0);
     assert_int_equal(btree_add_entry(&tree, &pages, entry, BTREE_ENTRY_MAX + 1), -EINVAL);
     assert_int_equal(btree_add_entry(&tree, &pages, entry, BTREE_ENTRY_MAX), 0);
