@@ -7,8 +7,8 @@ Without arguments every step runs. NAME picks steps (see --list), or single test
 fuzz target by its program's name (ranges), or a file of Python tests by its stem (test_record).
 --fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
 Several files of end-to-end tests run at a time, --jobs N of them (default: twice as many as there
-are processors, 6 at most); --times prints the time and the processor time of each. Builds stay in
-build-check/ and are used again. The last line is 'N passed, N failed', with ', N skipped' where
+are processors, 6 at most); --times prints the time and the processor time of each. Builds of later
+steps use the processor time that these tests leave. Builds stay in build-check/ and are used again. The last line is 'N passed, N failed', with ', N skipped' where
 something was; the exit code is 1 when something failed.
 """
 import collections
@@ -48,7 +48,24 @@ CHILDREN = set()  # that run now
 # Held while a child starts. When the suite ends, it keeps the lock: no thread starts another child.
 STARTING = threading.RLock()
 
-Options = collections.namedtuple("Options", "long jobs times")
+# `builds`: names of builds that later steps need.
+Options = collections.namedtuple("Options", "long jobs times builds")
+
+OPTIONAL_LIBRARIES = ("bugreport", "demangle", "libedit", "lzma", "symbols", "zip", "zstd")
+
+# Options, compiler and its flags of each build.
+Build = collections.namedtuple("Build", "options compiler flags", defaults=("gcc", ""))
+BUILD_OF = {
+    "gcc": Build(()),
+    # Level 1 and lines alone: a fifth less time to build, and the same reports.
+    "clang-asan": Build(("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"),
+                        "clang", "-gline-tables-only"),
+    "clang-tsan": Build(("-Db_sanitize=thread", "-Db_lundef=false"), "clang"),
+    "producer-only": Build(("-Dconverter=disabled", "-Dtests=disabled", "-Dbuildtype=release")),
+    "plain": Build((*(f"-D{name}=disabled" for name in (*OPTIONAL_LIBRARIES, "tests")),
+                    "-Dbuildtype=debug")),
+    "fallback": Build(("-Dwrap_mode=forcefallback", "-Dbuildtype=debug", "-Dtests=disabled")),
+}
 
 
 class Step:
@@ -77,8 +94,11 @@ class Step:
             self.fail(what, log)
 
 
-def run(argv, timeout_s=600, env=None, cwd=ROOT):
-    """Run to the end or the timeout, with everything it started. Returns (exit code, output)."""
+def run(argv, timeout_s=600, env=None, cwd=ROOT, is_idle=False):
+    """Run to the end or the timeout, with everything it started. Returns (exit code, output).
+
+    is_idle: the program gets processor time that no other program wants.
+    """
     full_env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", MMTRACE_CACHE_SIZE="0", **(env or {}))
     with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
         try:
@@ -86,7 +106,7 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT):
                 child = subprocess.Popen(
                     [str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=output,
                     stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True,
-                    preexec_fn=reset_signals)
+                    preexec_fn=prepare_idle_child if is_idle else prepare_child)
                 CHILDREN.add(child)
         except OSError as error:
             return 127, f"{argv[0]}: {error.strerror}"
@@ -112,9 +132,14 @@ def end_all(number, _frame):
     os._exit(128 + number)
 
 
-def reset_signals():
+def prepare_child():
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+
+
+def prepare_idle_child():
+    prepare_child()
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def stop_group(child):
@@ -135,25 +160,51 @@ def tail(text, n=TAIL_LINES):
     return "\n".join((["..."] if len(lines) > n else []) + lines[-n:])
 
 
-def build(step, name, options=(), compiler="gcc", flags=""):
-    """Configure (once) and build build-check/NAME with warnings as errors. True if it worked."""
-    directory = BUILDS / name
-    env = {"CC": compiler}
-    if flags:
-        env["CFLAGS"] = flags
-    what = f"build of {name}"
-    arguments = ["-Dwerror=true", *options]
+def make_build(name, is_idle=False):
+    """Configure (once) and build build-check/NAME with warnings as errors: (exit code, output)."""
+    directory, wanted = BUILDS / name, BUILD_OF[name]
+    env = {"CC": wanted.compiler}
+    if wanted.flags:
+        env["CFLAGS"] = wanted.flags
+    arguments = ["-Dwerror=true", *wanted.options]
     if (directory / "build.ninja").exists():
-        code, log = run(["meson", "configure", directory, *[a for a in arguments if a[:2] == "-D"]])
+        code, log = run(["meson", "configure", directory, *arguments], is_idle=is_idle)
     else:
         shutil.rmtree(directory, ignore_errors=True)
-        code, log = run(["meson", "setup", directory, *arguments], env=env)
+        code, log = run(["meson", "setup", directory, *arguments], env=env, is_idle=is_idle)
     if code == 0:
-        code, log = run(["ninja", "-C", directory], env=env, timeout_s=BUILD_TIMEOUT_S)
-        first = re.search(r"^FAILED: ", log, re.M)
-        log = "\n".join(log[first.start():].splitlines()[:TAIL_LINES]) if first else log
-    step.expect(code == 0, what, tail(log))
+        code, log = run(["ninja", "-C", directory], env=env, timeout_s=BUILD_TIMEOUT_S,
+                        is_idle=is_idle)
+    return code, log
+
+
+def build(step, name):
+    """make_build(), as a part of a step. True if it worked."""
+    code, log = make_build(name)
+    first = re.search(r"^FAILED: ", log, re.M)
+    log = "\n".join(log[first.start():].splitlines()[:TAIL_LINES]) if first else log
+    step.expect(code == 0, f"build of {name}", tail(log))
     return code == 0
+
+
+class Beside:
+    """Builds of later steps, one after the other, in processor time that the tests leave. Their
+    steps build again and find what failed."""
+
+    def __init__(self, names):
+        self.is_ended = False
+        self.thread = threading.Thread(target=self.work, args=(names,), daemon=True)
+        self.thread.start()
+
+    def work(self, names):
+        for name in names:
+            if not self.is_ended:
+                make_build(name, is_idle=True)
+
+    def end(self):
+        """Wait for the build that has begun. No other begins."""
+        self.is_ended = True
+        self.thread.join()
 
 
 def count_cmocka(text):
@@ -259,11 +310,13 @@ def python_tests(step, directory, only, options):
         if code not in (0, 77):
             step.fail("scripts/aarch64-root", tail(output))
     results = {}
+    beside_tests = Beside(options.builds)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
             concurrent.futures.ThreadPoolExecutor(max(1, len(beside))) as more:
         waiting = {f: executor.submit(python_file, f, directory, options.long)
                    for executor, some in ((more, beside), (pool, together)) for f in some}
         results.update((f, future.result()) for f, future in waiting.items())
+    beside_tests.end()
     for file in alone:
         results[file] = python_file(file, directory, options.long)
     for file in files:
@@ -374,9 +427,7 @@ def step_install(step, only):
 
 def step_clang(step, only):
     """Build with clang, ASan and UBSan; unit tests, fuzz targets and golden traces with it."""
-    # Level 1 and lines alone: a fifth less time to build, and the same reports.
-    options = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1")
-    if build(step, "clang-asan", options, compiler="clang", flags="-gline-tables-only"):
+    if build(step, "clang-asan"):
         meson_tests(step, BUILDS / "clang-asan", "unit")
         meson_tests(step, BUILDS / "clang-asan", "fuzz")
         golden(step, BUILDS / "clang-asan")
@@ -384,8 +435,7 @@ def step_clang(step, only):
 
 def step_tsan(step, only):
     """With --long: a build with ThreadSanitizer; unit tests, the daemon and recordings with it."""
-    options = ("-Db_sanitize=thread", "-Db_lundef=false")
-    if not build(step, "clang-tsan", options, compiler="clang"):
+    if not build(step, "clang-tsan"):
         return
     directory = BUILDS / "clang-tsan"
     suppressions = f"suppressions={ROOT / 'tests' / 'tsan.supp'}"
@@ -413,8 +463,7 @@ def needed_libraries(program):
 
 def step_producer_only(step, only):
     """A release build with -Dconverter=disabled: no sqlite, no libunwind."""
-    options = ("-Dconverter=disabled", "-Dtests=disabled", "-Dbuildtype=release")
-    if not build(step, "producer-only", options):
+    if not build(step, "producer-only"):
         return
     directory = BUILDS / "producer-only"
     needed = needed_libraries(directory / "producer" / "mmtrace")
@@ -437,8 +486,7 @@ def step_fallback(step, only):
     if code != 0:
         step.fail("scripts/fill-package-cache", tail(output))
         return
-    options = ("-Dwrap_mode=forcefallback", "-Dbuildtype=debug", "-Dtests=disabled")
-    if not build(step, "fallback", options):
+    if not build(step, "fallback"):
         return
     directory = BUILDS / "fallback"
     for program in ("producer/mmtrace", "converter/mmsql"):
@@ -450,9 +498,7 @@ def step_fallback(step, only):
 
 def step_plain(step, only):
     """A build without the libraries that are optional: every one of them can be missing."""
-    features = ("bugreport", "demangle", "libedit", "lzma", "symbols", "zip", "zstd")
-    options = [f"-D{name}=disabled" for name in (*features, "tests")]
-    if not build(step, "plain", [*options, "-Dbuildtype=debug"]):
+    if not build(step, "plain"):
         return
     unwanted = [n for n in needed_libraries(BUILDS / "plain" / "converter" / "mmsql")
                 if re.search(r"edit|stdc\+\+|minizip|libdw|libelf|lzma|zstd", n)]
@@ -481,6 +527,8 @@ TSAN_LEAVES_OUT = {
     "ipc_server": "it waits milliseconds for processes that ThreadSanitizer slows down",
 }
 NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
+# Builds that can be made beside the end-to-end tests, by step.
+BUILD_BESIDE = {"clang": "clang-asan", "producer-only": "producer-only", "plain": "plain"}
 
 
 def find_tests(name):
@@ -536,7 +584,7 @@ def parse(arguments):
             names.append(argument)
     if fast and is_long:
         sys.exit(usage_error("either --fast or --long"))
-    return names, fast, Options(is_long, jobs, times)
+    return names, fast, Options(is_long, jobs, times, ())
 
 
 def usage_error(text):
@@ -588,6 +636,8 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, end_all)
+    options = options._replace(
+        builds=[BUILD_BESIDE[name] for name, _ in chosen if name in BUILD_BESIDE])
     passed = failed = skipped = 0
     broken = False
     for name, only in chosen:
