@@ -8,8 +8,9 @@ fuzz target by its program's name (ranges), or a file of Python tests by its ste
 --fast runs the steps that take seconds. --long adds the tests and steps that take minutes each.
 Several files of end-to-end tests run at a time, --jobs N of them (default: twice as many as there
 are processors, 6 at most); --times prints the time and the processor time of each. Builds of later
-steps use the processor time that these tests leave. Builds stay in build-check/ and are used again. The last line is 'N passed, N failed', with ', N skipped' where
-something was; the exit code is 1 when something failed.
+steps use the processor time that these tests leave. Builds stay in build-check/ and are used again.
+The last line is 'N passed, N failed', with ', N skipped' where something was; the exit code is 1
+when something failed.
 """
 import collections
 import concurrent.futures
@@ -94,20 +95,25 @@ class Step:
             self.fail(what, log)
 
 
-def run(argv, timeout_s=600, env=None, cwd=ROOT, is_idle=False):
+def run(argv, timeout_s=600, env=None, cwd=ROOT, beside=None):
     """Run to the end or the timeout, with everything it started. Returns (exit code, output).
 
-    is_idle: the program gets processor time that no other program wants.
+    beside: the Beside that may end the program. The program gets processor time that no other
+    program wants.
     """
     full_env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", MMTRACE_CACHE_SIZE="0", **(env or {}))
     with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
         try:
             with STARTING:
+                if beside and beside.is_ended:
+                    return 1, "ended"
                 child = subprocess.Popen(
                     [str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=output,
                     stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True,
-                    preexec_fn=prepare_idle_child if is_idle else prepare_child)
+                    preexec_fn=prepare_idle_child if beside else prepare_child)
                 CHILDREN.add(child)
+                if beside:
+                    beside.child = child
         except OSError as error:
             return 127, f"{argv[0]}: {error.strerror}"
         note = ""
@@ -160,7 +166,7 @@ def tail(text, n=TAIL_LINES):
     return "\n".join((["..."] if len(lines) > n else []) + lines[-n:])
 
 
-def make_build(name, is_idle=False):
+def make_build(name, beside=None):
     """Configure (once) and build build-check/NAME with warnings as errors: (exit code, output)."""
     directory, wanted = BUILDS / name, BUILD_OF[name]
     env = {"CC": wanted.compiler}
@@ -168,13 +174,13 @@ def make_build(name, is_idle=False):
         env["CFLAGS"] = wanted.flags
     arguments = ["-Dwerror=true", *wanted.options]
     if (directory / "build.ninja").exists():
-        code, log = run(["meson", "configure", directory, *arguments], is_idle=is_idle)
+        code, log = run(["meson", "configure", directory, *arguments], beside=beside)
     else:
         shutil.rmtree(directory, ignore_errors=True)
-        code, log = run(["meson", "setup", directory, *arguments], env=env, is_idle=is_idle)
+        code, log = run(["meson", "setup", directory, *arguments], env=env, beside=beside)
     if code == 0:
         code, log = run(["ninja", "-C", directory], env=env, timeout_s=BUILD_TIMEOUT_S,
-                        is_idle=is_idle)
+                        beside=beside)
     return code, log
 
 
@@ -188,22 +194,24 @@ def build(step, name):
 
 
 class Beside:
-    """Builds of later steps, one after the other, in processor time that the tests leave. Their
-    steps build again and find what failed."""
+    """Builds of later steps, one after the other, in processor time that the tests leave. The steps
+    build what is left, and report failures."""
 
     def __init__(self, names):
-        self.is_ended = False
+        self.is_ended, self.child = False, None
         self.thread = threading.Thread(target=self.work, args=(names,), daemon=True)
         self.thread.start()
 
     def work(self, names):
         for name in names:
-            if not self.is_ended:
-                make_build(name, is_idle=True)
+            make_build(name, self)
 
     def end(self):
-        """Wait for the build that has begun. No other begins."""
-        self.is_ended = True
+        """End the build that runs. No other build begins."""
+        with STARTING:
+            self.is_ended = True
+        if self.child and self.child.poll() is None:
+            stop_group(self.child)
         self.thread.join()
 
 
