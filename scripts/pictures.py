@@ -19,6 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDTH = 1120
+MARGIN = 18  # above what begins the picture
 # name: (what begins the picture, height, dark)
 PICTURES = {
     "report.png": ("body", 1010, False),
@@ -86,7 +87,7 @@ def main():
                 window.look(WIDTH, height, dark)
                 window.open(page)
                 window.run("document.getElementById('time').style.position = 'static';"
-                           "document.documentElement.style.scrollPadding = '0'")
+                           f"document.documentElement.style.scrollPadding = '{MARGIN}px'")
                 window.run(f"document.querySelector('{begin}').scrollIntoView()")
                 window.settle()
                 window.picture(options.output / name)

@@ -18,14 +18,31 @@ static double pages_size(const struct subject *subject, int64_t pages)
     return (double)pages * (double)subject->page_bytes;
 }
 
+// When pages were evicted, or evicted pages came back: from the first time to the last.
+struct moments {
+    int64_t from, to;
+};
+
+static void moments_take(void *userdata, int64_t ts, int64_t end, double change)
+{
+    struct moments *moments = userdata;
+    if (change <= 0)
+        return;
+    if (ts < moments->from)
+        moments->from = ts;
+    if (end > moments->to)
+        moments->to = end;
+}
+
 // Adds the file of which most pages came back after their eviction.
-static bool file_add(struct strbuf *text, struct subject *subject)
+static bool file_add(struct strbuf *text, struct subject *subject, struct moments *moments)
 {
     CLEANUP(subject_end)
     sqlite3_stmt *row = subject_ask(
         subject, "SELECT f.path, sum((NOT c.came) * (c.end_page - c.start_page)), "
                  "f.page_size_bytes, min(c.ts) FILTER (WHERE NOT c.came), "
-                 "sum((c.end_page - c.start_page) * (c.came AND c.ts > g.ts)) AS back "
+                 "sum((c.end_page - c.start_page) * (c.came AND c.ts > g.ts)) AS back, "
+                 "max(c.ts) FILTER (WHERE c.came) "
                  "FROM page_residency_change c JOIN page_residency_file f ON f.id = c.file_id "
                  "JOIN (SELECT file_id, min(ts) AS ts FROM page_residency_change WHERE NOT came "
                  "GROUP BY file_id) g ON g.file_id = c.file_id "
@@ -38,8 +55,9 @@ static bool file_add(struct strbuf *text, struct subject *subject)
     double page = sqlite3_column_double(row, 2);
     char name[256];
     str_printable(name, sizeof(name), path ? path : "", path ? strlen(path) : 0);
+    *moments = (struct moments){subject_time(row, 3), subject_time(row, 5)};
     text_tell(text, subject, "%s lost %B from %A on, and %B came back", name,
-              sqlite3_column_double(row, 1) * page, (int64_t)sqlite3_column_int64(row, 3),
+              sqlite3_column_double(row, 1) * page, moments->from,
               sqlite3_column_double(row, 4) * page);
     return true;
 }
@@ -68,12 +86,15 @@ void rule_return(struct subject *subject)
     size_t before = text.size;
     if (by_counters)
         strbuf_add_str(&text, "; ");
-    bool of_file = file_add(&text, subject);
+    struct moments moments = {TIME_MAX, -TIME_MAX};
+    bool of_file = file_add(&text, subject, &moments);
     if (!of_file && by_counters && !text.failed)
         text.text[text.size = before] = '\0';
     if (!by_counters && !of_file)
         return;
     strbuf_add_char(&text, '.');
-    subject_found(subject, VERDICT_RETURN, VERDICT_NOTICE, 0, -1, &text,
-                  by_counters ? query : query_files);
+    if (!of_file)
+        counters_steps(subject, "vmstat", "workingset_refault*", moments_take, &moments);
+    subject_found(subject, VERDICT_RETURN, VERDICT_NOTICE, moments.from, moments.to - moments.from,
+                  &text, by_counters ? query : query_files);
 }

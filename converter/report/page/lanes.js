@@ -123,7 +123,7 @@ function lanesPanel(shown) {
     chip.style.background = "var(--" + name + ")";
     return make("span", {}, chip, kind);
   }));
-  return rowsPanel({id: "chart-lanes", title: "Who reclaimed", rows, keys,
+  return rowsPanel({id: "chart-lanes", title: "Reclaim and compaction", rows, keys,
     drawRow: drawPieces, tell: tellPiece,
     behind: tableBehind("Reclaim and compaction by task", () => reclaimTable(shown))});
 }

@@ -18,7 +18,7 @@ function linkVerdict(trace, mark) {
     if (!item.dataset.ts) continue;
     const from = (Number(BigInt(item.dataset.ts) / 1000n) - trace.start) / 1e6;
     const long = Number(item.dataset.dur) / 1e9;
-    if (item.dataset.kind !== "quiet" && item.dataset.kind !== "growth") {
+    if (!["quiet", "growth", "return"].includes(item.dataset.kind)) {
       const level = ["critical", "warning", "notice"].find((name) => item.classList.contains(name));
       time.marks.push({from, to: from + long, level: level || "soft"});
     }
@@ -69,8 +69,8 @@ function show(shown) {
   const both = (build) => shown.flatMap((trace, n) => build(trace, marks[n]));
   byId("charts").replaceChildren(
     group("Memory of the machine", null, chartsOf("machine", shown)),
-    group("Who waited, who was killed, who grew", null, [
-      lanesPanel(shown) || emptyPanel("Who reclaimed",
+    group("Tasks", null, [
+      lanesPanel(shown) || emptyPanel("Reclaim and compaction",
         "ftrace_events: \"vmscan/*\" and \"compaction/*\" (needs root)"),
       killsPanel(shown) || emptyPanel("Killed for lack of memory",
         "ftrace_events: \"oom/mark_victim\" (needs root); or nobody was killed"),
