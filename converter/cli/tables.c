@@ -51,11 +51,20 @@ static void table_print(const struct table_def *def)
                          def->columns[i].doc);
 }
 
+// Name, doc and type of a column that the view has for itself; else NULL.
+static const char *const *view_column(const struct sql_view *view, const char *name)
+{
+    for (const char *const(*column)[3] = view->columns; (*column)[0]; column++)
+        if (str_eq((*column)[0], name))
+            return *column;
+    return NULL;
+}
+
 static const char *view_column_doc(const struct sql_view *view, const char *name)
 {
-    for (const char *const(*column)[2] = view->columns; (*column)[0]; column++)
-        if (str_eq((*column)[0], name))
-            return (*column)[1];
+    const char *const *column = view_column(view, name);
+    if (column)
+        return column[1];
     const struct table_def *def = table_def_find(view->table);
     for (size_t i = 0; def && i < def->n_columns; i++)
         if (str_eq(def->columns[i].name, name))
@@ -67,11 +76,13 @@ static int view_column_print(void *userdata, int n, char **values, char **names)
 {
     (void)n;
     (void)names;
-    column_print(values[0], values[1], view_column_doc(userdata, values[0]));
+    const char *const *column = view_column(userdata, values[0]);
+    column_print(values[0], column && column[2][0] ? column[2] : values[1],
+                 view_column_doc(userdata, values[0]));
     return 0;
 }
 
-// Only SQLite knows the columns of a view.
+// SQLite knows the columns of a view, and the types of those that are columns of tables.
 static int view_print(const struct sql_view *view)
 {
     struct err err = {0};

@@ -47,10 +47,13 @@ def views(text):
         lines = [line[2:] for line in comment.splitlines()]
         doc = " ".join(line.strip() for line in lines if not line.startswith("   "))
         columns = [line.strip().split(": ", 1) for line in lines if line.startswith("   ")]
-        items = "".join(f"{{{quoted(name)}, {quoted(says)}}}, " for name, says in columns)
+        types = {name: kind for kind, name
+                 in re.findall(r"AS (INTEGER|REAL|TEXT)\)\s+AS (\w+)", match[3])}
+        items = "".join(f"{{{quoted(name)}, {quoted(says)}, {quoted(types.get(name, ''))}}}, "
+                        for name, says in columns)
         table = re.search(r"\bFROM (\w+)", without_parentheses(match[3]) + " FROM " + match[2])[1]
         yield (f"    {{{quoted(match[2])}, {quoted(doc)}, {quoted(table)}, "
-               f"(const char *const[][2]){{{items}{{NULL, NULL}}}}}},")
+               f"(const char *const[][3]){{{items}{{NULL}}}}}},")
 
 
 def main():

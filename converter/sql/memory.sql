@@ -80,14 +80,16 @@ episode AS (
     (SELECT sum(CASE a.key WHEN 'free_pfn' THEN -a.int_value ELSE a.int_value END) FROM args a
       WHERE a.arg_set_id = c.arg_set_id AND a.key IN ('migrate_pfn', 'free_pfn'))
   FROM compaction c LEFT JOIN thread t ON t.utid = c.utid WHERE c.name = 'mm_compaction_begin')
-SELECT e.kind, e.ts, coalesce(e.dur, max(0, coalesce(t.end_ts, p.end_ts,
+SELECT CAST(e.kind AS TEXT) AS kind, e.ts,
+  CAST(coalesce(e.dur, max(0, coalesce(t.end_ts, p.end_ts,
     (SELECT b.end_ts FROM machine_bounds b WHERE b.machine_id = t.machine_id),
-    (SELECT end_ts FROM trace_bounds)) - e.ts))
-    AS dur, e.utid, t.upid, t.name AS thread_name, p.name AS process_name, e.cause,
-    e.allocation_order,
-  e.gfp_flags, e.reclaimed_pages, e.scanned_pages, t.machine_id,
-  strftime('%Y-%m-%dT%H:%M:%fZ', (e.ts + (SELECT realtime_offset - ts_shift FROM trace
-    ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS utc
+    (SELECT end_ts FROM trace_bounds)) - e.ts)) AS INTEGER) AS dur,
+  e.utid, t.upid, t.name AS thread_name, p.name AS process_name, CAST(e.cause AS TEXT) AS cause,
+  CAST(e.allocation_order AS INTEGER) AS allocation_order,
+  CAST(e.gfp_flags AS INTEGER) AS gfp_flags, CAST(e.reclaimed_pages AS INTEGER) AS reclaimed_pages,
+  CAST(e.scanned_pages AS INTEGER) AS scanned_pages, t.machine_id,
+  CAST(strftime('%Y-%m-%dT%H:%M:%fZ', (e.ts + (SELECT realtime_offset - ts_shift FROM trace
+    ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS TEXT) AS utc
 FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.upid = t.upid;
 
 -- The cost of reclaim and compaction for each process.
@@ -100,9 +102,11 @@ FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.up
 --   max_dur: The longest episode (ns).
 --   reclaimed_pages: Pages that were freed, in sum.
 CREATE VIEW reclaim_by_process AS
-SELECT e.kind, e.upid, p.pid, coalesce(p.name, e.process_name, e.thread_name) AS process_name,
-       count(*) AS episodes,
-  sum(e.dur) AS dur, max(e.dur) AS max_dur, sum(e.reclaimed_pages) AS reclaimed_pages
+SELECT CAST(e.kind AS TEXT) AS kind, e.upid, p.pid,
+  CAST(coalesce(p.name, e.process_name, e.thread_name) AS TEXT) AS process_name,
+  CAST(count(*) AS INTEGER) AS episodes,
+  CAST(sum(e.dur) AS INTEGER) AS dur, CAST(max(e.dur) AS INTEGER) AS max_dur,
+  CAST(sum(e.reclaimed_pages) AS INTEGER) AS reclaimed_pages
 FROM reclaim_episode e LEFT JOIN process p ON p.upid = e.upid
 GROUP BY e.kind, coalesce(e.upid, -1 - e.utid);
 
@@ -125,8 +129,9 @@ change AS (
   SELECT *, next_ts - ts AS dur,
     CASE WHEN is_level OR next_value >= value THEN next_value - value END AS change
   FROM reading WHERE next_ts > ts)
-SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level,
-       machine_id FROM change;
+SELECT ts, CAST(dur AS INTEGER) AS dur, name, value, CAST(change AS REAL) AS change,
+  CAST(change * 1e9 / dur AS REAL) AS per_second, CAST(is_level AS INTEGER) AS is_level, machine_id
+FROM change;
 
 -- Memory of processes over time, one row for each period in which a counter stayed the same. The
 -- rows of a process end with the process. A condition on any column of the process or its counter
@@ -141,9 +146,10 @@ SELECT ts, dur, name, value, change, change * 1e9 / dur AS per_second, is_level,
 --   change_bytes: Since the reading before (bytes).
 --   machine_id: Machine.
 CREATE VIEW process_memory AS
-SELECT c.ts, coalesce(lead(c.ts) OVER w, p.end_ts, (SELECT b.end_ts FROM machine_bounds b
-    WHERE b.machine_id = t.machine_id), (SELECT end_ts FROM trace_bounds)) - c.ts AS dur,
-      t.upid, p.pid,
+SELECT c.ts, CAST(coalesce(lead(c.ts) OVER w, p.end_ts, (SELECT b.end_ts FROM machine_bounds b
+    WHERE b.machine_id = t.machine_id), (SELECT end_ts FROM trace_bounds)) - c.ts AS INTEGER)
+    AS dur,
+  t.upid, p.pid,
   p.name AS process_name, t.name, CAST(c.value AS INTEGER) AS size_bytes,
   CAST(c.value - lag(c.value) OVER w AS INTEGER) AS change_bytes, t.machine_id
 FROM counter c JOIN process_counter_track t ON t.id = c.track_id JOIN process p ON p.upid = t.upid
@@ -200,20 +206,24 @@ episode AS (
     coalesce(sum(amount) FILTER (WHERE what = 'kswapd'), 0) AS kswapd_dur,
     coalesce(sum(amount) FILTER (WHERE what = 'compaction'), 0) AS compaction_dur,
     sum(pages) AS reclaimed_pages,
-    CAST(sum(amount) FILTER (WHERE what = 'allocstall') AS INTEGER) AS allocation_stalls,
+    sum(amount) FILTER (WHERE what = 'allocstall') AS allocation_stalls,
     group_concat(DISTINCT process_name) FILTER (WHERE what = 'reclaim') AS processes
   FROM numbered GROUP BY machine_id, episode)
-SELECT ts, dur,
+SELECT CAST(ts AS INTEGER) AS ts, CAST(dur AS INTEGER) AS dur,
   CAST(coalesce(some, (SELECT 0 FROM psi
                        WHERE psi.machine_id = e.machine_id AND name = 'psi.mem.some')) AS INTEGER)
     AS some_stall_ns,
   CAST(coalesce(full, (SELECT 0 FROM psi
                        WHERE psi.machine_id = e.machine_id AND name = 'psi.mem.full')) AS INTEGER)
     AS full_stall_ns,
-  direct_reclaims, direct_reclaim_dur, kswapd_dur, compaction_dur, reclaimed_pages,
-  allocation_stalls, processes, machine_id,
-  strftime('%Y-%m-%dT%H:%M:%fZ', (ts + (SELECT realtime_offset - ts_shift FROM trace
-    ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS utc
+  CAST(direct_reclaims AS INTEGER) AS direct_reclaims,
+  CAST(direct_reclaim_dur AS INTEGER) AS direct_reclaim_dur,
+  CAST(kswapd_dur AS INTEGER) AS kswapd_dur, CAST(compaction_dur AS INTEGER) AS compaction_dur,
+  CAST(reclaimed_pages AS INTEGER) AS reclaimed_pages,
+  CAST(allocation_stalls AS INTEGER) AS allocation_stalls, CAST(processes AS TEXT) AS processes,
+  machine_id,
+  CAST(strftime('%Y-%m-%dT%H:%M:%fZ', (ts + (SELECT realtime_offset - ts_shift FROM trace
+    ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS TEXT) AS utc
 FROM episode e;
 
 -- Pages that pinlists name, of the files whose residency was watched: merged, in whole pages.
@@ -237,7 +247,8 @@ edge AS (
 numbered AS (
   SELECT *, sum(coalesce(is_new, 1)) OVER (PARTITION BY pinlist_id, file_id
                                            ORDER BY start_page, end_page) AS run FROM edge)
-SELECT pinlist_id, file_id, path, min(start_page) AS start_page, max(end_page) AS end_page
+SELECT pinlist_id, file_id, path, CAST(min(start_page) AS INTEGER) AS start_page,
+  CAST(max(end_page) AS INTEGER) AS end_page
 FROM numbered GROUP BY pinlist_id, file_id, run;
 
 -- How much of each pinlist was in the page cache, from one exact sample to the next.
@@ -268,8 +279,9 @@ covered AS (
       AS resident_pages
   FROM pin_range p JOIN sample s ON s.file_id = p.file_id WHERE s.detail = 'exact'
   GROUP BY p.pinlist_id, p.file_id, s.id)
-SELECT pinlist_id, file_id, path, sample_id, ts, dur, pinned_pages, resident_pages,
-  round(100.0 * resident_pages / nullif(pinned_pages, 0), 1) AS resident_percent
+SELECT pinlist_id, file_id, path, sample_id, ts, CAST(dur AS INTEGER) AS dur,
+  CAST(pinned_pages AS INTEGER) AS pinned_pages, CAST(resident_pages AS INTEGER) AS resident_pages,
+  CAST(round(100.0 * resident_pages / nullif(pinned_pages, 0), 1) AS REAL) AS resident_percent
 FROM covered;
 
 -- Pages of pinlists that went out of the page cache.
@@ -283,9 +295,9 @@ FROM covered;
 --   n_pages: Pages.
 CREATE VIEW pin_eviction AS
 SELECT p.pinlist_id, p.file_id, p.path, c.sample_id, c.ts,
-       max(c.start_page, p.start_page) AS start_page,
-  min(c.end_page, p.end_page) AS end_page,
-  min(c.end_page, p.end_page) - max(c.start_page, p.start_page) AS n_pages
+  CAST(max(c.start_page, p.start_page) AS INTEGER) AS start_page,
+  CAST(min(c.end_page, p.end_page) AS INTEGER) AS end_page,
+  CAST(min(c.end_page, p.end_page) - max(c.start_page, p.start_page) AS INTEGER) AS n_pages
 FROM pin_range p JOIN page_residency_change c ON c.file_id = p.file_id
 WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
 
@@ -337,11 +349,12 @@ piece AS (
     sum(at_begin) OVER w AS at_begin, sum(went) OVER w AS went, sum(came) OVER w AS came,
     sum(pins) OVER w AS pins
   FROM step WINDOW w AS (PARTITION BY file_id ORDER BY page))
-SELECT p.file_id, f.path, p.start_page, p.end_page, p.end_page - p.start_page AS n_pages,
-       p.ns AS resident_ns,
-  round(100.0 * p.ns / nullif(w.ns, 0), 1) AS resident_percent, p.shown AS times_resident,
-  p.went AS times_evicted,
-  max(0, min(p.went, p.came - NOT p.at_begin)) AS times_read_back
+SELECT p.file_id, f.path, CAST(p.start_page AS INTEGER) AS start_page,
+  CAST(p.end_page AS INTEGER) AS end_page, CAST(p.end_page - p.start_page AS INTEGER) AS n_pages,
+  CAST(p.ns AS INTEGER) AS resident_ns,
+  CAST(round(100.0 * p.ns / nullif(w.ns, 0), 1) AS REAL) AS resident_percent,
+  CAST(p.shown AS INTEGER) AS times_resident, CAST(p.went AS INTEGER) AS times_evicted,
+  CAST(max(0, min(p.went, p.came - NOT p.at_begin)) AS INTEGER) AS times_read_back
 FROM piece p JOIN page_residency_file f ON f.id = p.file_id JOIN watched w ON w.file_id = p.file_id
 WHERE p.ns > 0 AND NOT p.pins;
 
@@ -363,12 +376,12 @@ WITH symbol AS (
     row_number() OVER (PARTITION BY symbol_set_id ORDER BY id) - 1 AS inline_depth
     FROM stack_profile_symbol),
 mapped AS (SELECT DISTINCT frame_id FROM perf_map_frame)
-SELECT f.id AS frame_id, coalesce(s.inline_depth, 0) AS inline_depth,
-       coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''),
-                nullif(f.name, '')) AS function,
-  CASE WHEN f.deobfuscated_name != '' THEN 'deobfuscation' WHEN s.name != '' THEN 'symbols'
+SELECT f.id AS frame_id, CAST(coalesce(s.inline_depth, 0) AS INTEGER) AS inline_depth,
+  CAST(coalesce(nullif(f.deobfuscated_name, ''), nullif(s.name, ''), nullif(f.name, '')) AS TEXT)
+    AS function,
+  CAST(CASE WHEN f.deobfuscated_name != '' THEN 'deobfuscation' WHEN s.name != '' THEN 'symbols'
     WHEN f.name != '' AND m.frame_id IS NOT NULL THEN 'perf map'
-      WHEN f.name != '' THEN 'trace' END AS source,
+    WHEN f.name != '' THEN 'trace' END AS TEXT) AS source,
   g.name AS mapping_name, g.build_id, f.rel_pc, s.source_file, s.line_number
 FROM stack_profile_frame f LEFT JOIN stack_profile_mapping g ON g.id = f.mapping
 LEFT JOIN symbol s ON s.symbol_set_id = f.symbol_set_id
@@ -410,11 +423,12 @@ growth AS (
          sum(h.size) AS growth_bytes,
     sum(h.count) AS growth_count
   FROM heap_profile_allocation h JOIN below b ON b.leaf_id = h.callsite_id GROUP BY 1, 2, 3, 4)
-SELECT g.upid, p.name AS process_name, g.heap_name, g.ts, d.previous_ts, g.function, g.self_bytes,
-       g.growth_bytes,
-  g.growth_count,
-  sum(g.growth_bytes) OVER (PARTITION BY g.upid, g.heap_name, g.function
-                            ORDER BY g.ts) AS total_bytes
+SELECT g.upid, p.name AS process_name, g.heap_name, g.ts,
+  CAST(d.previous_ts AS INTEGER) AS previous_ts, CAST(g.function AS TEXT) AS function,
+  CAST(g.self_bytes AS INTEGER) AS self_bytes, CAST(g.growth_bytes AS INTEGER) AS growth_bytes,
+  CAST(g.growth_count AS INTEGER) AS growth_count,
+  CAST(sum(g.growth_bytes) OVER (PARTITION BY g.upid, g.heap_name, g.function
+                                 ORDER BY g.ts) AS INTEGER) AS total_bytes
 FROM growth g JOIN dump d ON d.upid = g.upid AND d.heap_name IS g.heap_name AND d.ts = g.ts
 LEFT JOIN process p ON p.upid = g.upid;
 
@@ -444,8 +458,10 @@ perf AS (
   JOIN perf_map_frame f ON f.upid = t.upid AND f.frame_id = c.frame_id
     AND s.ts BETWEEN f.first_ts AND f.last_ts GROUP BY 1)
 SELECT m.id AS perf_map_id, m.path, f.upid, p.name AS process_name, s.name AS function, s.start,
-  count(DISTINCT f.frame_id) AS n_frames, min(f.first_ts) AS first_ts, max(f.last_ts) AS last_ts,
-  coalesce(sum(h.bytes), 0) AS allocated_bytes, coalesce(sum(e.n), 0) AS perf_samples
+  CAST(count(DISTINCT f.frame_id) AS INTEGER) AS n_frames,
+  CAST(min(f.first_ts) AS INTEGER) AS first_ts, CAST(max(f.last_ts) AS INTEGER) AS last_ts,
+  CAST(coalesce(sum(h.bytes), 0) AS INTEGER) AS allocated_bytes,
+  CAST(coalesce(sum(e.n), 0) AS INTEGER) AS perf_samples
 FROM perf_map_frame f JOIN perf_map_symbol s ON s.id = f.symbol_id
 JOIN perf_map m ON m.id = s.perf_map_id
 LEFT JOIN process p ON p.upid = f.upid
@@ -457,7 +473,8 @@ GROUP BY s.id, f.upid;
 --   depth: Distance from the outermost method, from 0.
 --   frame_id: Method, see alloc_log_frame.
 CREATE VIEW alloc_log_stack_frame AS
-SELECT g.id, s.id AS stack_id, g.id - s.first_frame AS depth, g.frame_id FROM alloc_log_stack s
+SELECT g.id, s.id AS stack_id, CAST(g.id - s.first_frame AS INTEGER) AS depth, g.frame_id
+FROM alloc_log_stack s
 JOIN _alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames;
 
 -- The frames of every call stack that was sampled, each with the name that it had at that time.
@@ -516,9 +533,11 @@ WITH once AS (
   FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id
   JOIN _alloc_log_stack_frame g ON g.id >= s.first_frame AND g.id < s.first_frame + s.n_frames
   JOIN alloc_log_frame f ON f.id = g.frame_id GROUP BY s.id, f.name)
-SELECT alloc_log_id, name AS method, sum(iif(is_self, n_samples, 0)) AS self_samples,
-       sum(n_samples) AS total_samples,
-  sum(iif(is_self, bytes, 0)) AS self_bytes, sum(bytes) AS total_bytes
+SELECT alloc_log_id, name AS method,
+  CAST(sum(iif(is_self, n_samples, 0)) AS INTEGER) AS self_samples,
+  CAST(sum(n_samples) AS INTEGER) AS total_samples,
+  CAST(sum(iif(is_self, bytes, 0)) AS INTEGER) AS self_bytes,
+  CAST(sum(bytes) AS INTEGER) AS total_bytes
 FROM once GROUP BY alloc_log_id, name;
 
 -- Java allocations of logs, by the type of the object.
@@ -527,7 +546,8 @@ FROM once GROUP BY alloc_log_id, name;
 --   samples: Samples.
 --   bytes: Bytes of the sampled objects.
 CREATE VIEW alloc_log_type AS
-SELECT s.alloc_log_id, r.type, sum(s.n_samples) AS samples, sum(s.n_samples * r.size_bytes) AS bytes
+SELECT s.alloc_log_id, r.type, CAST(sum(s.n_samples) AS INTEGER) AS samples,
+  CAST(sum(s.n_samples * r.size_bytes) AS INTEGER) AS bytes
 FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
 
 -- Java allocations of logs, by thread.
@@ -536,8 +556,8 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 --   samples: Samples.
 --   bytes: Bytes of the sampled objects.
 CREATE VIEW alloc_log_thread AS
-SELECT s.alloc_log_id, r.thread_name, sum(s.n_samples) AS samples,
-       sum(s.n_samples * r.size_bytes) AS bytes
+SELECT s.alloc_log_id, r.thread_name, CAST(sum(s.n_samples) AS INTEGER) AS samples,
+  CAST(sum(s.n_samples * r.size_bytes) AS INTEGER) AS bytes
 FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
 
 -- The memory of profiled processes beside the sums of their heap profiles, and names for the
@@ -659,5 +679,7 @@ line(upid, ts, layer, place, part, bytes, meaning) AS (
     || 'and mappings that are not the allocator''s; '
     || 'negative: allocated and never touched, or less than the sampling error'
   FROM held WHERE anonymous IS NOT NULL AND held IS NULL)
-SELECT l.upid, p.pid, p.name AS process_name, l.ts, l.layer, l.part, l.bytes, l.meaning
+SELECT l.upid, p.pid, p.name AS process_name, CAST(l.ts AS INTEGER) AS ts,
+  CAST(l.layer AS TEXT) AS layer, CAST(l.part AS TEXT) AS part, CAST(l.bytes AS INTEGER) AS bytes,
+  CAST(l.meaning AS TEXT) AS meaning
 FROM line l JOIN process p ON p.upid = l.upid ORDER BY l.upid, l.ts, l.place;
