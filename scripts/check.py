@@ -38,6 +38,7 @@ INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmscreen.so",
              "mmtrace/mmsql_functions.so", "completions/mmtrace", "completions/mmsql",
              "completions/pintool", "vendor_completions.d/mmtrace.fish",
              "site-functions/_mmtrace")
+MADE_PAGES = ("man3/mmheap.3", "man5/mmtrace-config.5", "man5/mmsql-tables.5")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
 TAIL_LINES = 60
 BUILD_TIMEOUT_S = 3600  # on a busy machine with an empty compiler cache
@@ -421,7 +422,8 @@ def step_install(step, only):
         docs = [f"share/doc/mmtrace/{f.name}" for f in (ROOT / "docs").glob("*.md")
                 if f.name not in DEVELOPERS_PAGES]
         docs += [f"share/doc/mmtrace/pictures/{f.name}" for f in ROOT.glob("docs/pictures/*")]
-        docs += [f"share/man/man1/{f.name}" for f in (ROOT / "docs" / "man").iterdir()]
+        docs += [f"share/man/man1/{f.name}" for f in (ROOT / "docs" / "man").glob("*.1")]
+        docs += [f"share/man/{page}" for page in MADE_PAGES]
         for wanted in (*INSTALLED, *configs, *docs):
             step.expect(any(f.endswith("/" + wanted) for f in files), f"installs {wanted}",
                         "installed: " + " ".join(sorted(files)))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The man pages have the options of --help and no other, and are well-formed.
 
-usage: test_man.py FOLDER PROGRAM...
+usage: test_man.py FOLDER PROGRAM... PAGE...
 
-FOLDER has the pages. A verb is a section (.Ss) of its program's page.
+FOLDER has the pages of programs. A verb is a section (.Ss) of its program's page. gen_page.py made
+each PAGE.
 """
 import pathlib
 import re
@@ -13,7 +14,7 @@ import sys
 import unittest
 
 FOLDER = None
-PROGRAMS = []
+PROGRAMS, MADE = [], []
 EVERYWHERE = {"-h", "--help", "--version"}
 
 
@@ -79,12 +80,22 @@ class ManPages(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mandoc"),
                          "needs mandoc, which scripts/install-deps installs")
     def test_pages_are_well_formed(self):
-        for page in sorted(FOLDER.glob("*.1")):
+        for page in [*sorted(FOLDER.glob("*.1")), *MADE]:
             with self.subTest(page=page.name):
                 lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page],
                                       stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, check=False, text=True)
                 self.assertEqual(lint.stdout, "")
+
+    def test_made_pages_have_what_they_are_made_of(self):
+        texts = {page.name: page.read_text() for page in MADE}
+        for name, wanted in (("mmheap.3", ("mmheap_register", "mmheap_report_free_range")),
+                             ("mmtrace-config.5", ("Va paths ", "TRACECONFIG.BUFFERCONFIG",
+                                                   "Va no_children ", "DETAIL_RANGES")),
+                             ("mmsql-tables.5", ('Ss "process_memory"', "upid INTEGER: "))):
+            for text in wanted if name in texts else ():
+                self.assertIn(text, texts[name], name)
+        self.assertTrue(texts)
 
     @unittest.skipUnless(shutil.which("mandoc"),
                          "needs mandoc, which scripts/install-deps installs")
@@ -109,5 +120,6 @@ class ManPages(unittest.TestCase):
 
 if __name__ == "__main__":
     FOLDER = pathlib.Path(sys.argv[1])
-    PROGRAMS = sys.argv[2:]
+    MADE = [pathlib.Path(name) for name in sys.argv[2:] if re.search(r"\.\d$", name)]
+    PROGRAMS = [name for name in sys.argv[2:] if not re.search(r"\.\d$", name)]
     unittest.main(argv=sys.argv[:1], verbosity=2)
