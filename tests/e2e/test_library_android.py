@@ -131,6 +131,22 @@ class Launches(Case):
                          ["Lcom/app/Shelf;,6,"])
 
 
+    def test_a_car_changes_its_user(self):
+        self.make(*spans((90, 95, SERVER, "launching: com.before"),
+                         (100, 110, SERVER, "UserController.startUser-10-fg-start-mode-1"),
+                         (200, 210, SERVER, "UserController.startUser-11-fg-start-mode-1"),
+                         (300, 400, SERVER, "launching: com.home"),
+                         (350, 500, SERVER, "finishUserStopped-10-[stopUser]")))
+        self.assertEqual(
+            self.ask("android.auto.multiuser",
+                     "SELECT event_start_user_id, event_start_time, event_end_time, "
+                     "event_end_name, event_start_name, duration "
+                     "FROM android_auto_multiuser_timing ORDER BY event_end_time"),
+            ["11,200,400,com.home,UserController.startUser-11-fg-start-mode-1,200",
+             "11,200,500,finishUserStopped-10-[stopUser],"
+             "UserController.startUser-11-fg-start-mode-1,300"])
+
+
 class Frames(Case):
     def test_frames_before_android_10(self):
         self.make(*slices((100, 110, APP, APP, "Choreographer#doFrame"),

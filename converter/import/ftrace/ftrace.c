@@ -531,6 +531,12 @@ static void event_apply(struct import *im, const struct ftrace_machine *machine,
     } while (++form < end && !*form->row->event);
 }
 
+static bool pid_is_needed(const struct ftrace *ftrace, uint32_t number)
+{
+    const struct bound *bound = number < TYPES_MAX ? &ftrace->bound[number] : NULL;
+    return !bound || !bound->first_form || !ftrace_subjects[bound->subject]->without_pid;
+}
+
 static void event_handle(struct import *im, const struct ftrace_machine *machine,
                          const struct bundle_event *record)
 {
@@ -552,7 +558,7 @@ static void event_handle(struct import *im, const struct ftrace_machine *machine
         stats_add(&im->stats, STAT_ftrace_missing_event_id, 1);
         return;
     }
-    if (reader.error || !has_pid) {
+    if (reader.error || (!has_pid && pid_is_needed(ftrace, event.message.number))) {
         stats_add(&im->stats, STAT_ftrace_bundle_tokenizer_errors, 1);
         return;
     }

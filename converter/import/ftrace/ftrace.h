@@ -20,6 +20,7 @@ struct ftrace_subject {
     size_t state_size;               // bytes of state for each machine, zeroed at the start
     size_t n_maps; // number of struct map64 at the start of the state; released by ftrace.c
     void (*done)(void *state); // releases the rest of the state; may be NULL
+    bool without_pid;          // events may lack the pid, which is 0 then
 };
 
 // The rows of meson.build; the last one is NULL.
