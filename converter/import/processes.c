@@ -129,7 +129,7 @@ int64_t processes_enter_machine(struct processes *all, uint32_t machine)
 {
     all->machine = machine;
     all->mark = machine ? hash_u64(machine) : 0; // pids and made-up tids use up to 63 bits
-    if (map_get(all, &all->by_pid, 0) == UPID_NONE)
+    if (!all->is_without_idle && map_get(all, &all->by_pid, 0) == UPID_NONE)
         idle_add(all);
     return map_get(all, &all->live, 0);
 }
@@ -323,6 +323,15 @@ static int64_t pid_free(struct processes *all, int64_t pid)
     map_put(all, &all->by_tid, pid, -1);
     map_put(all, &all->live, pid, -1);
     return before;
+}
+
+void processes_without_idle(struct processes *all)
+{
+    if (all->is_without_idle)
+        return;
+    all->is_without_idle = true;
+    thread_at(all, 0)->name = STRSET_NONE;
+    pid_free(all, 0);
 }
 
 int64_t processes_renew(struct processes *all, int64_t pid)

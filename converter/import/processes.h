@@ -82,12 +82,17 @@ struct processes {
     uint64_t mark;           // of the current machine, in the keys of these maps
     uint32_t machine;        // the current machine
     struct failure *failure; // borrowed
+    bool is_without_idle;    // see processes_without_idle()
 };
 
 void processes_init(struct processes *processes, struct strset *strings, struct failure *failure);
 
 // Later pids and tids belong to this machine. Returns the utid of its idle thread.
 int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
+
+// For traces that no kernel made: pid and tid 0 mean a process and a thread like others from now
+// on. The rows of the idle process and its thread stay, without names.
+void processes_without_idle(struct processes *processes);
 
 // The thread that a tid means now; created if missing.
 int64_t processes_thread(struct processes *processes, int64_t tid);

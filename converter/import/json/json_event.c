@@ -433,6 +433,12 @@ static int64_t key_of(const struct wire_field *message)
     return dur > 0 ? INT64_MAX - dur : INT64_MAX;
 }
 
+static void json_event_now(struct import *im, const struct packet *packet)
+{
+    (void)packet;
+    processes_without_idle(&im->processes);
+}
+
 static void json_event_sorted(struct import *im, const struct packet *packet)
 {
     struct json_events *all = packet->own;
@@ -459,6 +465,7 @@ static void json_event_done(void *state)
 
 const struct importer importer_json_event = {
     .field = PB_TracePacket_json_event,
+    .now = json_event_now,
     .sorted = json_event_sorted,
     .state_size = sizeof(struct json_events),
     .finish = json_event_finish,

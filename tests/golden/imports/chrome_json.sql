@@ -15,3 +15,6 @@ SELECT name, value FROM stats
 WHERE value
   AND (name LIKE '%json%' OR name LIKE '%text%' OR name LIKE '%spill%' OR name LIKE 'flow%')
   ORDER BY name;
+SELECT s.name, t.tid, t.name, p.name, t.is_idle FROM slice s JOIN thread_track r ON r.id = track_id
+JOIN thread t USING (utid) JOIN process p USING (upid) WHERE p.pid = 0;
+SELECT utid, name, is_idle FROM thread WHERE tid = 0;
