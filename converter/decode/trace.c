@@ -28,6 +28,7 @@
 
 #define FLAG_STATE_CLEARED 1
 #define FLAG_STATE_NEEDED  2
+#define SEQUENCE_ZERO      UINT32_MAX // in place of a sequence id of 0, which is one, unlike none
 #define CPU_MAX            (TIMELINE_CPUS - 1)
 #define CLOCKS_OF_RUNS     64 // see struct timeline_item
 #define PACKET_MAX         ((size_t)512 << 20)
@@ -143,7 +144,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
             header->clock_id = (uint32_t)field.value;
             break;
         case PB_TracePacket_trusted_packet_sequence_id:
-            header->sequence_id = (uint32_t)field.value;
+            header->sequence_id = field.value ? (uint32_t)field.value : SEQUENCE_ZERO;
             break;
         case PB_TracePacket_sequence_flags:
             header->cleared |= field.value & FLAG_STATE_CLEARED;

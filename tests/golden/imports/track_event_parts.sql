@@ -14,3 +14,4 @@ LEFT JOIN stack_profile_callsite y ON y.id = c.end_callsite_id
 LEFT JOIN stack_profile_frame e ON e.id = y.frame_id ORDER BY c.id;
 SELECT name, value FROM stats WHERE value
        AND (name LIKE 'track_event%' OR name LIKE 'flow_%' OR name LIKE 'streaming%') ORDER BY name;
+SELECT ts, name FROM slice WHERE category = 'zero';
