@@ -281,10 +281,12 @@ static bool perf_build(struct flames *flames)
 
 // The heap graph: a tree of shortest paths from the roots, as in
 // android.memory.heap_graph.class_tree. The memory outside of the heap is a row below its object.
+// LIMIT and CROSS JOIN keep the order of the objects: SQLite drops the ORDER BY of a subquery in a
+// join.
 #define NAME                                                                                       \
     "coalesce(c.deobfuscated_name, c.name) || coalesce(' [' || o.root_type || ']', '') AS name"
 #define FROM_TREE                                                                                  \
-    "FROM tree t JOIN heap_graph_object o ON o.id = t.id JOIN heap_graph_class c ON "              \
+    "FROM tree t CROSS JOIN heap_graph_object o ON o.id = t.id CROSS JOIN heap_graph_class c ON "  \
     "c.id = o.type_id"
 
 static const char graph_sql[] =
@@ -303,27 +305,27 @@ static const char graph_sql[] =
     "tree AS MATERIALIZED (SELECT p.id, p.parent_id FROM paths p JOIN heap_graph_object o ON "
     "o.id = p.id WHERE o.upid = %lld AND o.graph_sample_ts = %lld UNION ALL SELECT o.id, NULL FROM "
     "heap_graph_object o WHERE o.upid = %lld AND o.graph_sample_ts = %lld AND o.root_type IS NOT "
-    "NULL AND o.id NOT IN (SELECT id FROM paths) ORDER BY 1) "
+    "NULL AND o.id NOT IN (SELECT id FROM paths) ORDER BY 1 LIMIT -1) "
     "SELECT o.id * 2 AS id, t.parent_id * 2 AS parent_id, " NAME
     ", 1 AS value, o.self_size AS size, 'JAVA' AS map_name " FROM_TREE " UNION ALL "
     "SELECT o.id * 2 + 1, o.id * 2, '[native] ' || " NAME ", 1, o.native_size, 'JAVA' " FROM_TREE
     " WHERE o.native_size != 0)";
 
+// Adds the nodes in the order of their first objects. Each node has objects, so none is left out.
 static void flame_rows_add(struct flames *flames, const struct flame_tree *flame)
 {
-    for (size_t i = 0; i < flame->n_lines && !flames->failed; i++) {
-        const struct flame_line *line = &flame->lines[i];
-        const struct flame_node *node = &flame->nodes.items[line->node];
+    const struct value_vec *texts = &flame->source->tree->rows.texts.values;
+    for (size_t i = 0; i < flame->nodes.n && !flames->failed; i++) {
+        const struct flame_node *node = &flame->nodes.items[i];
         const struct cell *name = flame_cell(flame->source, node->row, 2);
-        const struct value_vec *texts = &flame->source->tree->rows.texts.values;
         struct flame_row row = {
-            .parent = line->parent, .depth = node->depth - 1, .ts = flames->ts, .line = -1};
+            .parent = node->parent, .depth = node->depth - 1, .ts = flames->ts, .line = -1};
         if (name->kind == CELL_TEXT)
             row.name = text_kept(flames, text_number(flames, texts->items[name->text]));
         const struct cell *mapping = flame_cell(flame->source, node->row, 5);
         row.mapping = text_kept(flames, text_number(flames, texts->items[mapping->text]));
-        row.self[COUNT] = flame->self[0][line->node].integer;
-        row.self[SIZE] = flame->self[1][line->node].integer;
+        row.self[COUNT] = flame->self[0][i].integer;
+        row.self[SIZE] = flame->self[1][i].integer;
         flames->failed |= flame_row_vec_push(&flames->rows, row) < 0;
     }
 }

@@ -81,6 +81,18 @@ class Flamegraph(unittest.TestCase):
             ["0,,0,A [ROOT_JNI_GLOBAL],JAVA,1,100,160", "1,0,1,A,JAVA,1,10,40",
              "2,0,1,B,JAVA,1,20,20", "3,1,2,B,JAVA,1,30,30"])
 
+    def test_rows_of_a_heap_graph_are_in_the_order_of_its_objects(self):
+        self.trace.write_bytes(lib.encode(CLOCKS + packet("""timestamp: 5000 heap_graph { pid: 100
+            roots { root_type: ROOT_JNI_GLOBAL object_ids: 1 object_ids: 3 }
+            objects { id: 1 type_id: 1 self_size: 100 reference_object_id: 2 }
+            objects { id: 2 type_id: 2 self_size: 10 }
+            objects { id: 3 type_id: 2 self_size: 20 }
+            types { id: 1 class_name: "A" } types { id: 2 class_name: "B" } }""", 5)))
+        self.assertEqual(
+            self.ask("'graph', 5000, NULL, UPID, NULL, NULL",
+                     "id, parent_id, depth, name, cumulative_size"),
+            ["0,,0,A [ROOT_JNI_GLOBAL],110", "1,0,1,B,10", "2,,0,B [ROOT_JNI_GLOBAL],20"])
+
     def test_firefox_profile(self):
         done = lib.run(lib.MMSQL, "query", "-q", "--csv", self.trace,
                        "INCLUDE PERFETTO MODULE export.to_firefox_profile; "
