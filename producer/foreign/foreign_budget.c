@@ -3,7 +3,8 @@
 // A payer that holds nothing and has its whole burst again needs no account, so its place can be
 // reused. If all places are taken, new payers share one account: many users that misbehave at once
 // hinder each other, but not the users that came before them. A payer that holds something in the
-// shared account stays there until it has given that back: it never holds more than one limit.
+// shared account stays there until it has given everything back: it never has the limits of two
+// accounts.
 #include "producer/foreign/foreign_budget.h"
 
 #include <errno.h>

@@ -46,7 +46,7 @@ void budget_done(struct budget *budget);
 // Payer 0 (root) has all_max and all_burst for itself: no other payer can use them up.
 int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, struct err *err);
 // Counts `n` that have been spent already, in a budget that has only rates. The payer may get into
-// debt. Returns false if the payer has used up its share. Root never does.
+// debt. Returns false if the payer has used up its share; for root always true.
 bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now);
 // Returns the amount that the payer may spend at once at time `now`; UINT64_MAX means no limit.
 uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGKILL does not always end a process: a process waits on if a FUSE server has already read its
-// request. Therefore the recorder never waits for a helper. It closes its end of the socket, keeps
-// a pidfd, and reaps the process when the pidfd reports the end.
+// SIGKILL does not always end a process: a process goes on waiting if a FUSE server has already
+// read its request. Therefore the recorder never waits for a helper. It closes its end of the
+// socket, keeps a pidfd, and reaps the process when the pidfd reports the end.
 //
 // A helper that is no longer needed sees the end of its socket, and removes its files in the
 // folders of others. If this takes too long, it is killed.
@@ -49,7 +49,7 @@ struct left_process {
     int pidfd; // owned; -1: the kernel has no pidfds
     struct loop_io *io;
     uint64_t payer;
-    bool is_killed; // otherwise it ends by itself
+    bool is_killed; // otherwise it was asked to end
     nsec_t due;     // time by which it should have ended; CLOCK_MONOTONIC
 };
 VEC_DEFINE(left_vec, struct left_process *);
@@ -207,7 +207,7 @@ void foreign_close_socket(struct foreign *foreign, int fd)
     socklen_t size = sizeof(peer), size_of_int = sizeof(listens);
     if (fd < 0)
         return;
-    // A listening socket has this process's credentials, and connections of anybody.
+    // A listening socket has the credentials of this process, but may hold connections of any user.
     getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size_of_int);
     if (!listens)
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
@@ -664,7 +664,7 @@ int foreign_helper_ask(struct foreign_helper *helper, const struct foreign_ask *
     }
     if (ret)
         *ret = call;
-    // Started from the loop, so that `done` is never called in here.
+    // The loop starts the call, so that `done` is never called in here.
     if (!helper->current && !helper->in_callback)
         loop_set_timer(helper->timer, 0, 0);
     return 0;

@@ -66,13 +66,13 @@ struct foreign *foreign_free(struct foreign *foreign);
 // processor does not count.
 uint64_t foreign_time_left(struct foreign *foreign, uint64_t payer);
 
-// For other children of the recorder that may hang in a file system of `payer`: takes over the
-// process and reaps it. `is_killed`: kills the process now; otherwise the process ends by itself
-// within FOREIGN_GRACE. Does not wait.
+// Takes over and reaps another child of the recorder, which may hang in a file system of `payer`.
+// Kills the process now if `is_killed`; otherwise after FOREIGN_GRACE if it has not ended. Does not
+// wait.
 void foreign_leave(struct foreign *foreign, pid_t pid, uint64_t payer, bool is_killed);
 
-// Returns -EDQUOT, with the reason, if so many killed helpers hang that `payer` gets no other one;
-// else 0.
+// Returns -EDQUOT, with the reason, if so many killed helpers hang that `payer` gets no other
+// helper; else 0.
 int foreign_check_left(struct foreign *foreign, uint64_t payer, struct err *err);
 
 // Closes a connection of another process, or a listening socket; -1: none. Messages that were not
@@ -85,11 +85,11 @@ int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
 // Unfinished calls end with -ECANCELED. Does not wait: the process ends by itself. Returns NULL.
 struct foreign_helper *foreign_helper_free(struct foreign_helper *helper);
 
-// The end of a call. Called from the loop or from foreign_helper_settle(), never from
-// foreign_helper_ask(). `result` is the job's result; -ETIMEDOUT if this job, or another one of the
-// payer, was late; -EPIPE if the helper died or could not be started; or -ECANCELED if the helper
-// is being freed: then no more can be asked. `answer` is borrowed. `fd` is owned by the callee; -1:
-// none. Data in the answer that the job took from another user are unchecked.
+// Reports the end of a call. The loop or foreign_helper_settle() calls this function;
+// foreign_helper_ask() never does. `result` is the job's result; -ETIMEDOUT if this job, or another
+// one of the payer, was late; -EPIPE if the helper died or could not be started; or -ECANCELED if
+// the helper is being freed: then it takes no more jobs. `answer` is borrowed. `fd` is owned by the
+// callee; -1: none. Data in the answer that the job took from another user are unchecked.
 typedef void (*foreign_done_fn)(void *userdata, int result, const void *answer, size_t size,
                                 int fd);
 

@@ -25,8 +25,8 @@ struct foreign_answer {
     int result;     // 0 or a negative errno
     uint8_t *bytes; // room for FOREIGN_MESSAGE_MAX
     size_t size;
-    int fd; // owned; -1: none. Only of objects that this process has made: the recorder closes it,
-            // and closing another user's file may block
+    int fd; // owned; -1: none. Only for an object that this process has made: the recorder closes
+            // the descriptor, and the close of another user's file may block
 };
 
 typedef void (*foreign_job_fn)(struct foreign_worker *worker, struct foreign_request *request,

@@ -2,7 +2,8 @@
 //
 // open() of a device or a FIFO has side effects: it allocates a terminal, arms a watchdog, or waits
 // for a writer. Therefore the name is looked up by O_PATH, which opens nothing, and the descriptor
-// is checked. Then /proc/self/fd opens exactly this file, whatever has its name by then.
+// is checked. Then /proc/self/fd opens exactly this file, even if another file has the name by
+// then.
 //
 // RESOLVE_NO_XDEV is not used, because /tmp of a container is usually a file system of its own.
 // RESOLVE_IN_ROOT keeps the path below the root instead.

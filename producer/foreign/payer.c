@@ -4,8 +4,8 @@
 // reliable: it is root for each process that forbids tracing.
 //
 // newuidmap gives one user 65536 uids, so budgets by uid alone would limit nothing. The kernel
-// tells the owner of a user namespace, in the numbers of the asking namespace. nsfs serves all
-// look-ups here, without any part of the examined process. A process that is gone has no namespace,
+// tells the owner of a user namespace, in the numbers of the asking namespace. nsfs answers all
+// look-ups here; the examined process has no part in them. A process that is gone has no namespace,
 // and a set-user-ID program with a subordinate uid can leave its namespace. For these, /etc/subuid
 // tells which uids belong together.
 #include "producer/foreign/payer.h"
@@ -120,7 +120,7 @@ bool foreign_has_own_mounts(const char *proc, int32_t pid)
 
 static uid_t together(uid_t uid)
 {
-    static struct subuids known; // in the thread of the loop alone
+    static struct subuids known; // used only in the loop's thread
     if (uid == 0)
         return uid;
     subuids_follow(&known, "/etc/subuid");

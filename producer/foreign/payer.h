@@ -17,8 +17,8 @@
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid);
 
 // As foreign_payer(), for the client of a socket with the credentials `pid` and `uid`. The client
-// may be gone, and another process may have its pid: this process does not pay. A client who is not
-// trusted never counts as a trusted user: not as root, and not as the user of this process.
+// may be gone, and another process may have its pid: the other process does not pay. A client who
+// is not trusted never counts as a trusted user: not as root, and not as the user of this process.
 uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid);
 
 // Gets the user and group with which the process opens files. Returns 0 or -ESRCH. Never blocks.

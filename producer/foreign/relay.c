@@ -20,8 +20,9 @@
 //
 // Invariant: the service is never the last holder of a connection: the last close() is the one that
 // blocks. Therefore a closer holds a connection until the service's next message, which the service
-// sends after its own close(). Until then a closer must not end: only the service ends it, which
-// does so at no time between the two. A relay waits for the service's close() before it begins.
+// sends after its own close(). Until then a closer must not end: only the service ends a closer,
+// and never between the message and its own close(). A relay waits for the service's close() before
+// it begins.
 #include "producer/foreign/relay.h"
 
 #include <errno.h>
@@ -78,8 +79,8 @@ struct relay_work {
 
 static struct relay_work work; // used only in the forked process
 
-// Writes to the client's file. The reader of a pipe may take any time, so that only the write
-// itself is limited by the alarm.
+// Writes to the client's file. The alarm limits only the write itself, because the reader of a pipe
+// may take any time.
 static ssize_t write_some(const char *bytes, size_t size)
 {
     struct pollfd wait = {.fd = work.file_fd, .events = POLLOUT};
@@ -249,8 +250,8 @@ static void enter_sandbox(void)
         _exit(0);
 }
 
-// The kernel kills a closer that hangs when the service has ended. It has no alarm: an alarm could
-// end it between the service's message and the service's close().
+// After the end of the service, the kernel kills a closer that hangs. A closer has no alarm: an
+// alarm could end it between the service's message and the service's close().
 static void closer_main(int fd, int none)
 {
     int held_fd = -1;
@@ -299,7 +300,7 @@ struct relay {
     uint64_t payer;
     int pid_fd; // owned; -1: the kernel has no pidfds
     bool is_closer;
-    int closer_fd;    // owned: the closer's socket, for connections to close; -1: it is to end
+    int closer_fd;    // owned; takes the connections to close; -1: the closer is to end
     nsec_t last_used; // a closer; CLOCK_BOOTTIME
     struct loop_io *io;
     struct relays *relays; // borrowed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each connection asks, so the table stays in memory, sorted.
+// Each new connection needs a look-up. Therefore the table stays in memory, sorted.
 #include "producer/foreign/subuids.h"
 
 #include <stdlib.h>

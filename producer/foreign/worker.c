@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A helper shares nothing with its recorder but its rights: no descriptor except the socket, no
-// memory, no supplementary groups. It may be killed at any moment: everything that it holds of
-// others (a root folder, a file) ends with its process.
+// memory, no supplementary groups. It may be killed at any moment: its references to files of
+// others (a root folder, an open file) end with its process.
 //
 // The helper measures its jobs itself. A measurement by the waiting recorder would include how busy
 // the machine is: a job waits for a processor, and so does its answer.
