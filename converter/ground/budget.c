@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Used memory is the kernel's count of resident pages without a file, so all tables count,
-// whichever of them a trace makes grow. A check takes a microsecond, and is made after some
-// thousands of packets or a mebibyte.
+// Used memory is the kernel's count of resident pages without a file, so every table counts. A
+// check takes a microsecond, and follows each mebibyte or some thousands of packets.
 //
 // If no limit is given, the free room of the disk and half of the available memory are the limits,
 // and the shares are larger: an estimate must not cut a database that would fit.
 //
 // With a given limit, the first walk may use a quarter of the memory, because the state of the rows
-// follows. Rows are made up to three eighths: a full table needs twice its size in addition to
-// grow, and the end of the conversion needs memory, too. Inflated data may use a quarter of the
-// room in files. An index needs as much room again as its collected entries.
+// follows. The making of rows may use three eighths: a full table that grows needs twice its size
+// in addition, and the end of the conversion needs memory, too. Inflated data may use a quarter of
+// the room in files. An index needs as much room as its collected entries, in addition to the room
+// of the entries.
 //
-// The need of the end of a conversion is an estimate. If the estimate is too low and a file cannot
-// grow, the conversion of the trace begins again with half of the share (budget_narrow()). Any
-// limit that an empty database fits into thus leads to a database with the start of the trace.
+// The room that the end of a conversion needs is an estimate. If the estimate is too low and a file
+// cannot grow, the conversion of the trace begins again with half of the share (budget_narrow()).
+// The database thus has the start of the trace under any limit that an empty database fits into.
 #include "converter/ground/budget.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@
 
 // -- available --
 
-// The number after `key` in a file of lines "KEY NUMBER".
+// Reads the number after `key` from a file of lines "KEY NUMBER". False: not found.
 static bool file_number(const char *path, const char *key, uint64_t *ret)
 {
     CLEANUP(fclosep) FILE *file = fopen(path, "re");
@@ -54,8 +54,8 @@ static bool file_number(const char *path, const char *key, uint64_t *ret)
     return false;
 }
 
-// The bytes that are left in a memory cgroup. Pages of files do not count, because the kernel
-// reclaims them.
+// Returns the bytes that are left in a memory cgroup. Pages of files do not count, because the
+// kernel reclaims them.
 static uint64_t cgroup_left(const char *folder, bool is_v2)
 {
     char path[LINE_BYTES + 64];
@@ -77,8 +77,8 @@ static uint64_t cgroup_left(const char *folder, bool is_v2)
     return limit > used ? limit - used : 0;
 }
 
-// The least of the cgroup and its parents. In a container, the container's root cgroup is mounted,
-// whatever the name is.
+// Returns the least of the bytes left in the cgroup and in its parents. In a container, the mount
+// is the container's root cgroup, and the name may not exist below the mount.
 static uint64_t cgroups_left(const char *mount, const char *name, bool is_v2)
 {
     char folder[LINE_BYTES];
@@ -117,7 +117,7 @@ uint64_t memory_available(void)
     return least;
 }
 
-// The bytes that a limit of the process leaves after the program's `own` bytes.
+// Returns the bytes that a limit of the process leaves after the program's `own` bytes.
 static uint64_t limit_left(int resource, uint64_t own)
 {
     struct rlimit limit;
@@ -219,8 +219,8 @@ bool budget_is_tight(const struct budget *budget)
     return budget->output_max < TIGHT_BYTES || budget->output > budget->output_max / 2;
 }
 
-// A reserve for data at the end of a conversion that budget_take() does not count: statistics,
-// sources, verdicts.
+// Returns the limit without a reserve. The reserve is for data at the end of a conversion that
+// budget_take() does not count: statistics, sources, verdicts.
 static uint64_t file_max(const struct budget *budget)
 {
     return budget->is_room ? budget->output_max

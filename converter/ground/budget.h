@@ -18,7 +18,7 @@ enum budget_limit { BUDGET_LASTS, BUDGET_MEMORY, BUDGET_OUTPUT };
 
 // The stages of a conversion. An earlier stage leaves more of the budget to the later stages.
 enum budget_stage {
-    BUDGET_INPUT, // bytes are inflated, or taken from a pipe
+    BUDGET_INPUT, // bytes are inflated, or read from a pipe
     BUDGET_WALK,  // packets are read in the order of the file
     BUDGET_ROWS,  // rows are made
 };
@@ -39,16 +39,16 @@ void budget_open(struct budget *budget, uint64_t memory_max, uint64_t output_max
                  const char *folder);
 void budget_close(struct budget *budget);
 
-// Returns the limit that ends reading, or BUDGET_LASTS. `budget` may be NULL here, and in
+// Returns the limit that ends reading, or BUDGET_LASTS. `budget` may be NULL in this function,
 // budget_take(), budget_give(), budget_note(), budget_narrowed() and budget_is_tight().
 enum budget_limit budget_check(const struct budget *budget, enum budget_stage stage);
 
-// Called before a file grows, and after its bytes are freed. Returns 0, or -EDQUOT if the file must
-// not grow.
+// Call budget_take() before a file grows, and budget_give() after bytes of a file are freed.
+// budget_take() returns 0, or -EDQUOT if the file must not grow.
 int budget_take(struct budget *budget, uint64_t n_bytes);
 void budget_give(struct budget *budget, uint64_t n_bytes);
 
-// Counts bytes that are in a file already, because SQLite does not call budget_take().
+// Counts bytes that are in a file already: SQLite's files grow without budget_take().
 void budget_note(struct budget *budget, uint64_t n_bytes);
 
 // Returns true if files may grow by `n_bytes`.
@@ -56,15 +56,15 @@ bool budget_fits(const struct budget *budget, uint64_t n_bytes);
 
 // Input files are read one after the other, and each may use a share of the rest. If reading did
 // not end early enough, the same file is read again with half of its share. budget_begin() begins a
-// file. budget_narrow() halves the share; `r` is the failure of reading. Returns false if the
-// failure has another cause, or if the share was halved too often.
+// file. budget_narrow() halves the share after the failure `r` of reading, and returns false if the
+// failure has another cause or if the share was halved too often.
 void budget_begin(struct budget *budget);
 bool budget_narrow(struct budget *budget, int r);
 unsigned budget_narrowed(const struct budget *budget); // number of halvings
 
-// Returns true if room is so short that rows waiting for the writer could decide a check. These
-// rows are then written before budget_check(), so that the same input always leads to the same
-// rows.
+// Returns true if room is so short that rows waiting for the writer could change the result of a
+// check. The caller then lets the writer finish before budget_check(), so that the same input
+// always leads to the same rows.
 bool budget_is_tight(const struct budget *budget);
 
 // Writes "--max-memory, 512 MiB, is reached" or the like into `buffer`, and returns it.

@@ -23,7 +23,7 @@ static void blanks_skip(struct json_reader *reader)
         reader->at++;
 }
 
-// The string whose first quote is at `at`. False: the string is not closed.
+// Reads the string whose first quote is at `at`. False: the string is not closed.
 static bool string_scan(const char *at, const char *end, struct json_token *ret)
 {
     const char *start = ++at;
@@ -194,8 +194,8 @@ static bool hex_read(const char *at, const char *end, uint32_t *ret)
     return true;
 }
 
-// Resolves `\u` at `at`, and the other half of a surrogate pair. Returns the address after it, or
-// NULL.
+// Resolves `\u` at `at`, and the other half of a surrogate pair. Returns the address after the
+// escapes, or NULL.
 static const char *unicode_add(const char *at, const char *end, struct strbuf *text)
 {
     uint32_t c, low;

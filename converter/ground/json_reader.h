@@ -24,7 +24,7 @@ enum json_type {
     JSON_TRUE,
     JSON_FALSE,
     JSON_NULL, // also NaN and Infinity, which JSON lacks
-    JSON_BAD,  // no JSON, or too deep
+    JSON_BAD,  // not JSON, or too deep
     JSON_CUT,  // the text ends inside of a value
 };
 
@@ -51,9 +51,9 @@ static inline struct json_reader json_reader_over(const void *text, size_t size)
 // Reads the next token. JSON_BAD and JSON_CUT do not move the reader.
 struct json_token json_next(struct json_reader *reader);
 
-// Called after JSON_OBJECT or JSON_ARRAY: moves past the whole container, of any depth, and
-// makes `token` its text. What is in the container is not checked. False: the text ends inside of
-// it.
+// Called after JSON_OBJECT or JSON_ARRAY: moves past the whole container, of any depth, and makes
+// `token` its text. The contents of the container are not checked. False: the text ends inside of
+// the container.
 bool json_skip(struct json_reader *reader, struct json_token *token);
 
 static inline bool json_is(const struct json_token *token, const char *text)

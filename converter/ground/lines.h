@@ -78,7 +78,8 @@ static inline bool lines_next_full(struct lines *lines, struct span *ret)
     return false;
 }
 
-// Takes the next word off the front of `text`, and the blanks after it. Empty at the end.
+// Removes the next word and the blanks after the word from the front of `text`. Returns the word;
+// empty at the end.
 static inline struct span word_take(struct span *text)
 {
     struct span word = {text->at, text->at};
@@ -88,7 +89,8 @@ static inline struct span word_take(struct span *text)
     return word;
 }
 
-// Takes the last word off the end of `text`, and the blanks around it. Empty at the start.
+// Removes the last word and the blanks around the word from the end of `text`. Returns the word;
+// empty at the start.
 static inline struct span last_word_take(struct span *text)
 {
     struct span rest = text_trim_end(*text), word = {rest.end, rest.end};

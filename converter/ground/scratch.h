@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that may grow larger than a process's memory: an unnamed file, mapped for writing.
+// Memory that may grow beyond the memory of a process: an unnamed file, mapped for writing.
 #pragma once
 
 #include <stdbool.h>
@@ -18,9 +18,9 @@ struct scratch {
     struct budget *budget; // borrowed; NULL: none. Set before the first scratch_reserve()
 };
 
-// Makes at least `size` bytes usable; `bytes` may move. `folder`: for the file; NULL: the system's
-// folder for temporary files. Returns 0 or a negative errno: -ENOSPC if the disk is full, -EDQUOT
-// if the budget is used up, -ENOMEM if the address space is.
+// Makes at least `size` bytes usable; `bytes` may move. `folder`: the folder of the file; NULL: the
+// system's folder for temporary files. Returns 0 or a negative errno: -ENOSPC if the disk is full,
+// -EDQUOT if the budget is used up, -ENOMEM if the address space is.
 int scratch_reserve(struct scratch *scratch, const char *folder, size_t size);
 
 // Removes the pages from this process's memory; an access maps them again.

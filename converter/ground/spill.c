@@ -148,7 +148,7 @@ int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err)
     return 0;
 }
 
-// Pages beyond the end of the file do not exist.
+// The last part may reach beyond the end of the file, where no pages exist.
 void spill_forget(const struct spill *spill)
 {
     vec_foreach(&spill->parts, part) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A growing sequence of bytes outside of memory: an unnamed file that is written at its end and
-// read through mappings. For inflated packets, gzip data and pipes.
+// read through mappings. Spills hold inflated packets, unpacked data and the bytes of pipes.
 #pragma once
 
 #include <stddef.h>
@@ -25,8 +25,8 @@ struct spill {
     struct budget *budget;    // borrowed; NULL: none. Set before the first append
 };
 
-// `folder`: for the file; NULL: the system's folder for temporary files. Returns 0 or a negative
-// errno with text.
+// `folder`: the folder of the file; NULL: the system's folder for temporary files. Returns 0 or a
+// negative errno with text.
 int spill_init(struct spill *spill, const char *folder, struct err *err);
 
 // Appends bytes. Returns 0 or a negative errno with text; -EDQUOT if the budget is used up.
