@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A segment tree over the addresses, not over the ranges, because ranges come by the million. A
-// range without an address costs two searches. A range marks the nodes that make up the range.
-// Numbers ascend, so a mark overwrites the old mark without a look at the nodes below. The look-up
-// of an address reads the nodes above the address.
+// range that covers no address costs two searches. A range marks the nodes that make up the range.
+// Numbers ascend, so a mark overwrites the old mark, and the nodes below need no change. The
+// look-up of an address reads the nodes above the address.
 #include "converter/symbols/code_cover.h"
 
 #include <errno.h>

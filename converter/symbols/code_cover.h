@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the range of code that covers an address. The last of overlapping ranges counts. A
-// range and an address take O(log n) each, for n addresses that are given in advance.
+// Finds the range of code that covers an address. The last of overlapping ranges counts. Adding a
+// range and looking up an address take O(log n) each. The n addresses are given in advance.
 #pragma once
 
 #include <stddef.h>

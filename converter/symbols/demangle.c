@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiler's C++ runtime has the demangler.
+// The demangler is a function of the compiler's C++ runtime.
 #include "converter/symbols/demangle.h"
 
 #include "common/mangled.h"

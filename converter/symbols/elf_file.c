@@ -4,8 +4,8 @@
 // data is preferred. Without debug data, the symbol table gives at least the function's name.
 //
 // A trace names the path, and the file at the path names other files (its debug data). libdw opens
-// none of these files, but gets open regular ELF files. libdw itself would wait at a FIFO, inflate
-// a packed file into memory, and query servers of debug data.
+// none of these files: elf_file.c passes open regular ELF files to libdw. libdw itself would wait
+// at a FIFO, inflate a packed file into memory, and query servers of debug data.
 #include "converter/symbols/elf_file.h"
 
 #ifdef HAVE_LIBDW
@@ -110,7 +110,7 @@ static bool checksum_is(int fd, uint32_t wanted)
     return sum == wanted;
 }
 
-// True if the debug file has the build id; without build ids, the checksum decides
+// Returns true if the debug file has the build id. Without build ids, the checksum decides.
 static bool belongs(int fd, const char *id, uint32_t checksum)
 {
     const void *bits = NULL;
@@ -172,8 +172,8 @@ static int common_open(const struct elf_file *file, const char *elf_path, const 
     return slash ? debug_open(ret_path, "%.*s/%s", (int)(slash - from), from, name) : NOT_FOUND;
 }
 
-// As libdw's own callback, but opens only regular ELF files. A link to a common file has no
-// checksum.
+// Does the work of libdw's own callback, but opens only regular ELF files. A link to a common file
+// has no checksum.
 static int debug_find(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
                       const char *elf_path, const char *link, GElf_Word checksum, char **ret_path)
 {
@@ -232,7 +232,7 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
     return file;
 }
 
-// The linkage name is preferred, because it has the types of the arguments.
+// The linkage name is preferred, because the linkage name has the types of the arguments.
 static const char *function_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
@@ -243,7 +243,7 @@ static const char *function_name(Dwarf_Die *die)
     return name ? name : dwarf_diename(die);
 }
 
-// The place where `die` is inlined: file and line of the call.
+// Reads the place where `die` is inlined: file and line of the call.
 static void call_place(Dwarf_Die *die, Dwarf_Die *unit, struct elf_symbol *ret)
 {
     Dwarf_Attribute attribute;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A frame belongs to no process: equal frames of several processes are one row. Code that was made
-// at run time may be another function in each process and at each time. The result is therefore a
-// table of process, frame, times and symbol. The frame's own name is set only without doubt.
+// at run time may be a different function in each process and at each time. The result is therefore
+// a table of process, frame, times and symbol. The frame's own name is set only if all processes
+// and times agree.
 //
 // A frame gets a name only if its mapping, which was recorded with the sample, is not a file. Code
-// at run time is thus never confused with a file that was mapped at the same address before or
-// after.
+// made at run time is thus never confused with a file that was mapped at the same address earlier
+// or later.
 //
 // If several symbols cover an address, the last symbol before the sample counts, unless its code
 // was freed before the sample. Without times, the symbol that stands last in the map counts.
 // Samples before the first symbol take the first symbol, because runtimes report code a little late
-// and maps are read from time to time. The samples of a heap profile's dump are from any time since
-// the dump before.
+// and maps are read from time to time. The samples in a dump of a heap profile are from any time
+// since the previous dump.
 //
 // Most places have one symbol for all their samples. Only the other places are looked up sample by
 // sample.
@@ -44,7 +45,7 @@ struct place {
     int64_t frame_id;
     int64_t first_ts, last_ts;  // of the samples
     int64_t last_from;          // begin of the time range of the last sample
-    uint32_t earliest;          // index of the first code; CODE_NONE: none at any time
+    uint32_t earliest;          // index of the first code; CODE_NONE: never any code
     uint32_t current;           // index of the current code; CODE_NONE: none
     int64_t held_from, held_to; // times of the samples of `current`
 };
@@ -57,7 +58,7 @@ struct lookup {
     sqlite3_stmt *frames, *symbols, *samples, *doubt, *nameless;
     struct place_vec places;      // of one process, sorted by address
     struct address_vec addresses; // of the places
-    struct code_vec codes;        // that cover a place, in the order in which they were made
+    struct code_vec codes;        // that cover a place, in the order in which the codes were made
     struct code_cover cover;
     struct rows rows;
 };
@@ -67,8 +68,8 @@ struct lookup {
 static const char times_sql[] =
     "CREATE TEMP TABLE jit_made AS SELECT rowid AS id, perf_map_id, start, size, ts, "
     "row_number() OVER (PARTITION BY perf_map_id, start, size ORDER BY rowid) AS nth, "
-    // Further code at the same address does not end the old code: a runtime may report a part of
-    // it.
+    // Further code at the same address does not end the old code, because a runtime may report a
+    // part of the old code.
     "lead(iif(size IS NULL, ts, NULL)) OVER (PARTITION BY perf_map_id, start ORDER BY rowid) AS "
     "gone_ts "
     "FROM perf_map_code;"
@@ -282,7 +283,7 @@ static void sample_answer(struct lookup *lookup, int64_t upid, size_t at, int64_
         frame_mark(lookup->nameless, place->frame_id, at);
 }
 
-// Looks up sample by sample, with the code at the time of the sample.
+// Looks up the remaining places sample by sample, with the code at the time of the sample.
 static int samples_answer(struct lookup *lookup, int64_t upid)
 {
     size_t next = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A file is opened once for all frames of its mapping. Names are stored demangled. A frame keeps
-// the name from the trace, and gets the function's name only if it has no name.
+// the name from the trace. A frame without a name gets the function's name.
 //
 // libdw may open files that an ELF file names. Therefore libdw runs in a thread that cannot open
-// files without O_NONBLOCK, a flag that libdw never sets: only elf_file.c opens files. SQLite opens
-// no files meanwhile, because its temporary tables are in memory.
+// files without O_NONBLOCK, a flag that libdw never sets. Only elf_file.c thus opens files. SQLite
+// opens no files meanwhile, because its temporary tables are in memory.
 //
 // Names and build ids come from the trace and become parts of paths, so they must not lead out of
 // the folders: names with ".." are ignored, and a build id must be hexadecimal digits.
@@ -163,7 +163,7 @@ static int symbolizer_open(struct symbolizer *symbolizer, struct err *err)
     symbolizer->debug_path = strbuf_steal(&path);
     if (!symbolizer->debug_path)
         return err_errno(err, -ENOMEM, "symbols");
-    // Frames are collected first, because they change while they are read.
+    // Frames are collected first, because the loop below changes the frames.
     int r = sql_run(symbolizer->handle,
                     "CREATE TEMP TABLE bare_frame AS SELECT f.id, f.mapping, f.rel_pc "
                     "FROM stack_profile_frame f WHERE f.symbol_set_id IS NULL",
