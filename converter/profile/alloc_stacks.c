@@ -30,8 +30,8 @@ static const char *text_of(sqlite3_stmt *statement, int column)
     return text && *text ? text : "[unnamed]";
 }
 
-// Reads the names of the innermost methods into `arena`, outermost first. Returns their number; -1
-// if memory is out.
+// Reads the names of the innermost methods into `arena`, outermost first. Returns the number of
+// names; -1 if memory is out.
 static int64_t methods_read(sqlite3_stmt *frames, int64_t first, int64_t n, uint32_t limit,
                             struct arena *arena, const char **names)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of allocation logs (tiallocsample) in a database, as stacks of a flame graph.
+// Reads the stacks of allocation logs (tiallocsample) from a database into a flame graph.
 #pragma once
 
 #include <sqlite3.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of a dump are the changes since the dump before, so the state at a time is the sum of
-// all rows up to that time. All names are made in SQL first, because a frame is part of many
-// stacks.
+// The rows of a dump are the changes since the previous dump, so the state at a time is the sum of
+// all rows up to that time. SQL makes all names in advance, because a frame is part of many stacks.
 #include "converter/profile/call_stacks.h"
 
 #include <errno.h>
@@ -25,10 +24,10 @@ static const char frames_sql[] =
     "WITHOUT ROWID;"
     "INSERT INTO flame_frame SELECT frame_id, inline_depth, coalesce(demangle(function), function, "
     "'[' || trim("
-    // The part of a path after the last slash.
+    // The part of the path after the last slash is the file's name.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
     "''), ''), nullif(mapping_name, ''), 'unknown'), '[]') || ']') FROM main.stack_frame;"
-    // If several functions had their code at one address, the last one counts.
+    // If several functions had their code at one address, the last function counts.
     "CREATE TEMP TABLE flame_code(upid, frame_id, function, PRIMARY KEY(upid, frame_id));"
     "INSERT OR REPLACE INTO flame_code SELECT p.upid, p.frame_id, s.name "
     "FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id "
@@ -126,8 +125,8 @@ static int stack_read(sqlite3_stmt *up, sqlite3_int64 callsite, struct arena *ar
     return 0;
 }
 
-// A stack with its weights. `owners` are the outermost frames, which no function is: the process
-// and the thread; NULL: not told.
+// A stack with its weights. `owners` are the outermost frames, which are not functions: the process
+// and the thread; NULL: left out.
 struct leaf {
     int64_t callsite, upid, before, after;
     const char *owners[2];

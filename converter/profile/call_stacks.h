@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the call stacks of a database, those of heap profiles and of sampling profilers, into a
-// flame graph.
+// Reads the call stacks of heap profiles and sampling profilers from a database into a flame graph.
 #pragma once
 
 #include <sqlite3.h>
@@ -26,20 +25,20 @@ struct call_stacks {
     int64_t at;           // heap: the weight is the state up to this time
     bool total;           // heap: all allocations, freed or not
     bool is_before;       // the stacks are the earlier ones of a comparison
-    bool without_pid;     // processes are told apart by name alone
+    bool without_pid;     // processes are distinguished by name alone
     bool reverse;         // innermost frames first
     uint32_t depth_limit; // number of frames
     int64_t pid, upid, machine_id;
     const char *process, *heap; // borrowed; process may have * and ?
-    const char *source;         // samples: borrowed; of which profiler
-    int64_t session_id;         // samples: of which session; -1: of none
+    const char *source;         // samples: borrowed; the profiler
+    int64_t session_id;         // samples: the session; -1: samples without a session
     const char *of;             // event: borrowed; as in struct sample_choice
     int64_t from;               // event: samples after this time, up to `at`; INT64_MIN: all
     bool by_thread;             // event: the thread is a frame, too
 };
 
-// Reads the names of all frames, once for each connection. call_stacks_read() does so, too, but
-// fails then while another statement runs. Returns SQLite's code; the handle has the message.
+// Reads the names of all frames, once for each connection. Otherwise call_stacks_read() reads the
+// names, but fails while another statement runs. Returns SQLite's code; the handle has the message.
 int call_stacks_prepare(sqlite3 *handle);
 
 // Adds the stacks. If several processes match, the process is the outermost frame. Returns SQLite's

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call stacks with weights, merged into a tree with the outermost frames at the root, and its
-// output: folded text, and an SVG picture with its own script.
+// Call stacks with weights, merged into a tree with the outermost frames at the root. A tree is
+// written as folded text, or as an SVG picture with its own script.
 #pragma once
 
 #include <stdbool.h>
@@ -17,9 +17,9 @@ struct flame_node {
     uint32_t name; // in names
     uint32_t parent, first_child, next_sibling;
     uint32_t depth;        // the root's is 0
-    int64_t before, after; // with all children; set by flame_finish()
+    int64_t before, after; // including all children; set by flame_finish()
     int64_t self_before, self_after;
-    int64_t width; // of the box: sum of the larger of before and after of each stack
+    int64_t width; // of the box: each stack counts with the larger of `before` and `after`
 };
 VEC_DEFINE(flame_node_vec, struct flame_node);
 
@@ -53,7 +53,7 @@ void flame_done(struct flame *flame);
 void flame_folded(const struct flame *flame, FILE *out);
 
 // Writes a title into `ret`: "WHAT: 5.8 MiB, 6,120,288 bytes", or both weights of a difference.
-// Another unit than "bytes" has no MiB.
+// Only the unit "bytes" gets MiB.
 void flame_title(char *ret, size_t size, const struct flame *flame, const char *what,
                  const char *unit);
 int flame_svg(const struct flame *flame, const struct flame_look *look, FILE *out);

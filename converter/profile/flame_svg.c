@@ -99,7 +99,7 @@ static const char *grouped(char *ret, size_t size, int64_t value, bool sign)
     size_t k = 0;
     if (value < 0 || sign)
         ret[k++] = value < 0 ? '-' : '+';
-    // digits[0] is the sign of all but 0.
+    // digits[0] is '-', except for 0.
     for (int i = value ? 1 : 0; i < n && k + 2 < size; i++) {
         ret[k++] = digits[i];
         if ((n - i) % 3 == 1 && i + 1 < n)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A signature is read from left to right in one pass; a position of NULL means an invalid
-// signature. The return type of a method is left out, because it does not distinguish methods.
+// A signature is read from left to right in one pass; the position NULL means an invalid signature.
+// The return type of a method is left out, because it does not distinguish methods.
 #include "converter/profile/java_names.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #define DIMENSIONS_MAX 255
 
 struct writer {
-    char *at, *end; // room for the zero is after `end`
+    char *at, *end; // the final zero fits after `end`
 };
 
 static void put(struct writer *w, struct text text)

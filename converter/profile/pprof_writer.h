@@ -23,7 +23,7 @@ struct pprof {
     int failure; // 0 or a negative errno
 };
 
-// A text or a number about a sample.
+// A label of a sample: a text or a number.
 struct pprof_label {
     const char *key, *text; // borrowed; `text` NULL: `number` counts
     int64_t number;

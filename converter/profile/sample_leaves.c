@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session of samples belongs to the event that it was sampled by, its timebase. The kinds are
-// known by the names of events, which are those of perf, or of the kernel's tracepoints. A name can
+// A session of samples belongs to its timebase, the event that caused the samples. The name of the
+// event gives the kind. Events have the names of perf, or of the kernel's tracepoints. A name can
 // end with modifiers, as in "cpu-cycles:u".
 #include "converter/profile/sample_leaves.h"
 

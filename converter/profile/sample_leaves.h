@@ -7,18 +7,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Which samples count.
+// The choice of samples.
 struct sample_choice {
     // "cpu", "faults", "reclaim", or the name of an event as in perf_counter_track (* and ?).
     const char *of;
     int64_t from, to;    // samples after `from`, up to `to`; INT64_MIN: from the beginning
     int64_t pid;         // -1: all
-    const char *pids;    // the same for several, each between commas; NULL or empty: all
+    const char *pids;    // pids, each between commas: ",1,2,"; NULL or empty: all
     const char *process; // a pattern; NULL: all
     bool by_thread;
 };
 
-// Columns of a row. The thread is NULL unless they are told apart.
+// Columns of a row. The thread is NULL unless `by_thread` is set.
 enum {
     LEAF_CALLSITE,
     LEAF_UPID,
@@ -26,7 +26,7 @@ enum {
     LEAF_PROCESS,
     LEAF_THREAD,
     LEAF_SAMPLES,
-    LEAF_PROCESSES, // how many processes there are in all rows
+    LEAF_PROCESSES, // number of processes in all rows
     LEAF_COLUMNS,
 };
 
