@@ -4,9 +4,9 @@
 //
 // An archive may inflate to far more than it declares, or name the same bytes many times. All kept
 // bytes count against one limit, which depends on the size of the archive; the inflated bytes of
-// compressed entries and of archives in it count, too. An entry that exceeds the limit is left out
-// and its bytes are not counted, so that small entries after it are read. Inflating takes time,
-// also for left-out entries: a second limit, twice the first, counts all inflated bytes.
+// compressed entries and of archives in the archive count, too. An entry that exceeds the limit is
+// left out and its bytes are not counted, so that small entries after it are read. Left-out entries
+// take time to inflate, too: a second limit, twice the first, applies to all inflated bytes.
 #include "converter/input/archive_parts.h"
 
 #include <errno.h>
@@ -88,7 +88,8 @@ bool archive_is_bugreport(const char *name)
     return str_starts_with(name, BUGREPORT_FOLDER);
 }
 
-// True for the entries about memory: traces, files of /proc, their index, and the kernel log
+// Returns true for an entry that a bugreport's conversion reads: traces, files of /proc, their
+// index, and the kernel log.
 static bool is_of_bugreport(const char *name)
 {
     return archive_is_bugreport(name) || str_starts_with(name, PROC_FOLDER) ||
@@ -100,7 +101,7 @@ bool archive_leaves_out(const struct archive *archive, const char *name)
     return archive->only_bugreport && !is_of_bugreport(name);
 }
 
-// The error if all useful entries were left out.
+// Sets the error text for an archive whose useful entries were all left out.
 int archive_nothing_taken(const struct archive *archive, int r, struct err *err)
 {
     const struct archive_left_out *left_out = archive->left_out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries of archives, and what the readers of zip and tar share.
+// The entries of archives, and the parts that the readers of zip and tar share.
 #pragma once
 
 #include <stdbool.h>
@@ -44,7 +44,8 @@ struct archive {
 };
 
 // Adds an entry, whose bytes `read` gives (input_from_reader()). An entry that cannot be read is
-// noted. `damage`: as input_note_damage(); NULL: none. Returns 0 or a negative errno with text.
+// noted as left out. `damage`: a text for input_note_damage(); NULL: none. Returns 0 or a negative
+// errno with text.
 int archive_take(struct archive *archive, const char *name, const char *damage,
                  ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
                  void *source, struct err *err);
@@ -53,18 +54,18 @@ int archive_take(struct archive *archive, const char *name, const char *damage,
 void archive_note(struct archive *archive, const char *name, bool damaged, const char *why);
 void archive_note_rest(struct archive *archive, size_t n_seen, const char *why);
 
-// True for a trace of a bugreport.
+// Returns true if `name` is the name of a trace in a bugreport.
 bool archive_is_bugreport(const char *name);
 
-// True for an entry of a bugreport that is not about memory.
+// Returns true for an entry of a bugreport that is not read: neither a trace nor about memory.
 bool archive_leaves_out(const struct archive *archive, const char *name);
 
-// Called before an entry is read. Returns 0; 1 if the budget is used up, which is noted; -EDQUOT
-// with text if nothing is read yet.
+// Call before an entry is read. Returns 0; 1 if the budget is used up, and notes the end of
+// reading; -EDQUOT with text if nothing is read yet.
 int archive_ends(struct archive *archive, const char *name, struct err *err);
 
-// Returns `r` with text: the error if all useful entries were left out.
+// Called if all useful entries were left out. Returns `r`, or -ENOMEM, with text.
 int archive_nothing_taken(const struct archive *archive, int r, struct err *err);
 
-// False if the user ended the work.
+// Returns false if the user ended the work.
 bool archive_goes_on(const struct archive *archive);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tar: headers of 512 bytes, each followed by the bytes of its file. The forms are ustar, GNU (long
-// names, large sizes) and pax (records before an entry). A damaged header costs the entries up
-// to the next good one. A truncated archive delivers all entries that it has, also the beginning of
-// the last entry.
+// names, large sizes) and pax (records before an entry). A damaged header costs the entries up to
+// the next good one. A truncated archive delivers all its entries, including the beginning of the
+// last entry.
 #include "converter/input/archive_tar.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool digits_read(const uint8_t *bytes, size_t n, unsigned base, uint64_t 
     return n > 0;
 }
 
-// Octal digits between blanks; or, if the top bit is set, a big-endian number.
+// Reads octal digits between blanks or, if the top bit is set, a big-endian number.
 static bool number_read(const uint8_t *field, size_t n, uint64_t *ret)
 {
     if (*field & 0x80) {
@@ -105,13 +105,13 @@ static void name_set(struct tar *tar, const void *name, size_t size)
     tar->name[n] = '\0';
 }
 
-// The name in the header itself
+// Reads the name from the header itself.
 static void name_read(struct tar *tar, const uint8_t *header)
 {
     const char *name = (const char *)header + NAME_AT, *prefix = (const char *)header + PREFIX_AT;
     size_t n_prefix = strnlen(prefix, PREFIX_BYTES), n = strnlen(name, NAME_BYTES);
     char whole[PREFIX_BYTES + 1 + NAME_BYTES];
-    // GNU's magic is "ustar " and has other fields in place of the prefix.
+    // A header with GNU's magic, "ustar ", has other fields in place of the prefix.
     if (memcmp(header + MAGIC_AT, "ustar", 6) != 0 || !n_prefix) {
         name_set(tar, name, n);
         return;
@@ -122,7 +122,7 @@ static void name_read(struct tar *tar, const uint8_t *header)
     name_set(tar, whole, n_prefix + 1 + n);
 }
 
-// pax records: "LENGTH KEY=VALUE\n", where LENGTH counts the whole record.
+// Reads pax records: "LENGTH KEY=VALUE\n", where LENGTH counts the whole record.
 static void records_read(struct tar *tar, const uint8_t *bytes, size_t size)
 {
     static const struct text path = TEXT("path="), told = TEXT("size=");

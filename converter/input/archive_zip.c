@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // minizip reads through callbacks, which read the bytes of the archive's input: a file, a pipe or
-// another archive. Entries are inflated into unnamed files, as other inputs.
+// another archive. Entries are inflated into unnamed files, like other compressed inputs.
 #include "converter/input/archive_zip.h"
 
 #include <errno.h>
@@ -114,8 +114,8 @@ static ssize_t entry_read(void *source, void *buffer, size_t size, struct err *e
     return n;
 }
 
-// Reads the entry's first bytes. Returns their number; -EBADMSG if the entry cannot be read, which
-// is noted; -ENOMEM.
+// Reads the entry's first bytes. Returns the number of bytes; -EBADMSG if the entry cannot be read,
+// after a note; -ENOMEM.
 static int entry_head(struct zip *zip, const char *name, uint8_t *head)
 {
     int code = unzOpenCurrentFile(zip->file);
@@ -197,8 +197,8 @@ static int entries_walk(struct zip *zip, int (*visit)(struct zip *zip, struct er
     return r;
 }
 
-// True for a trace of a bugreport. An archive without the bugreport's folder may have traces
-// anywhere.
+// Returns true for a trace of a bugreport. An archive without the bugreport's folder may have
+// traces anywhere.
 static int entry_is_bugreport(struct zip *zip, struct err *err)
 {
     (void)err;
@@ -212,7 +212,7 @@ static int entry_is_bugreport(struct zip *zip, struct err *err)
 int archive_read_zip(struct archive *archive, struct err *err)
 {
     struct zip zip = {.archive = archive};
-    if (input_bytes(archive->input)[2] == 5) { // the end record comes first
+    if (input_bytes(archive->input)[2] == 5) { // the archive begins with its end record
         err_set(err, -ENOENT, "%s: no trace in this archive", archive->path);
         return err_hint(err, -ENOENT, "it is empty");
     }

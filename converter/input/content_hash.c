@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Four independent sums, each over every fourth word, run at the speed of memory. The pages are
-// released on the way, because the conversion limits its memory.
+// Four independent sums, each over every fourth word, run at the speed of memory. The function
+// releases pages that it has read, because the memory of a conversion is limited.
 #include "converter/input/content_hash.h"
 
 #include <string.h>

@@ -39,7 +39,7 @@ bool seconds_take(struct span *text, int64_t *ret)
     return true;
 }
 
-// Takes the digits at the end of `text` off. False: no digits, or more than 32 bits.
+// Removes the digits at the end of `text`. False: no digits, or more than 32 bits.
 static bool number_at_end(struct span *text, uint32_t *ret)
 {
     const char *at = text->end;
@@ -53,7 +53,7 @@ static bool number_at_end(struct span *text, uint32_t *ret)
     return true;
 }
 
-// `(TGID)`, `(-----)` or `TGID`, before the CPU. Takes it off.
+// Removes `(TGID)`, `(-----)` or `TGID` at the end of `text`, the text before the CPU.
 static void tgid_take(struct span *text, struct ftrace_line *line)
 {
     struct span rest = *text;
@@ -84,7 +84,7 @@ static void tgid_take(struct span *text, struct ftrace_line *line)
     *text = whole;
 }
 
-// The text before the CPU.
+// Reads the text before the CPU.
 static bool task_read(struct span text, struct ftrace_line *line)
 {
     text = text_trim(text);
@@ -97,7 +97,7 @@ static bool task_read(struct span text, struct ftrace_line *line)
     return true;
 }
 
-// True if `text` begins with FLAGS of `n` characters, such as `d..2` and `dNh2.`.
+// Returns true if `text` begins with FLAGS of `n` characters, such as `d..2` and `dNh2.`.
 static bool has_flags(struct span text, size_t n)
 {
     if (text_size(text) < n)
@@ -111,7 +111,8 @@ static bool has_flags(struct span text, size_t n)
     return true;
 }
 
-// Reads FLAGS, which may be missing, and SECONDS and a colon. There may be no blank between them.
+// Reads FLAGS, which may be missing, SECONDS and a colon. FLAGS and SECONDS may stand without a
+// blank between them.
 static bool time_take(struct span *text, int64_t *ret)
 {
     for (size_t n = FLAGS_MAX + 1; n-- >= FLAGS_MIN;) {
@@ -129,7 +130,7 @@ static bool time_take(struct span *text, int64_t *ret)
     return false;
 }
 
-// The text after the CPU.
+// Reads the text after the CPU.
 static bool event_read(struct span text, struct ftrace_line *line)
 {
     text = text_trim(text);
@@ -170,7 +171,7 @@ bool ftrace_line_read(struct span text, struct ftrace_line *ret)
     return false;
 }
 
-// The line says that ftrace text follows.
+// Returns true if the line announces ftrace text.
 static bool is_announcement(struct span line, bool is_first)
 {
     struct text text = {line.at, text_size(line)};

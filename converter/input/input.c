@@ -43,7 +43,7 @@ struct input {
     uint64_t unpacked_max;    // bytes that the compressed data may become
     char *name;               // owned; NULL: none
     char damage[DAMAGE_SIZE]; // empty: none
-    char remark[DAMAGE_SIZE]; // the same
+    char remark[DAMAGE_SIZE]; // empty: none
     enum budget_limit stopped;
 };
 
@@ -54,7 +54,7 @@ static bool input_goes_on(const struct input *input)
     return !input->needs.goes_on || input->needs.goes_on(input->needs.userdata);
 }
 
-// True when the budget is used up: the rest is left out. Sets input->damage.
+// Returns true if the budget is used up, and sets input->damage. The rest is then left out.
 static bool is_stopped(struct input *input, const char *what, size_t n_bytes)
 {
     char text[DAMAGE_SIZE / 2];
@@ -100,7 +100,7 @@ static int pipe_copy(struct input *input, int fd, const char *name, struct err *
     for (;;) {
         if (!input_goes_on(input))
             return -ECANCELED;
-        // A signal between this check and read() would go unnoticed.
+        // poll() has a timeout, because a signal between this check and read() would go unnoticed.
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         int n_ready = poll(&wait, 1, ASK_MS);
         if (n_ready == 0 || (n_ready < 0 && errno == EINTR))
@@ -134,7 +134,8 @@ struct unpacking {
     size_t since_forget;
 };
 
-// Keeps what a step unpacked, within the limits. A limit that ends the work sets input->damage.
+// Appends the `n` bytes that a step unpacked, within the limits. A limit that ends the work sets
+// input->damage.
 static int unpacked_keep(struct unpacking *work, size_t n, struct err *err)
 {
     struct input *input = work->input;
@@ -203,8 +204,8 @@ static void unpack_damage(struct unpacking *work, enum unpack_state state)
                  (size_t)(work->end - work->from), (size_t)(work->from - input->bytes), name, name);
 }
 
-// Unpacks all streams of the input, which stand one after the other. Bytes after the last that are
-// not zeros are damage, too.
+// Unpacks all streams of the input, which stand one after the other. Bytes after the last stream
+// are damage, unless they are zeros.
 static int input_unpack(struct input *input, const struct kind *kind, struct spill *to,
                         struct err *err)
 {
@@ -271,8 +272,8 @@ static int layer_replace(struct input *input, const struct kind *kind, struct er
     return 0;
 }
 
-// Unpacks compressed data, and compressed data in it. The limit of all layers depends on the size
-// of the first.
+// Unpacks compressed data, and compressed data in the unpacked data. The limit of all layers
+// depends on the size of the first layer.
 static int layers_replace(struct input *input, struct err *err)
 {
     int r = 0;
@@ -347,7 +348,7 @@ int input_from_reader(const struct input_needs *needs,
     input->size = input->spill.size;
     if (r == 0)
         r = layers_replace(input, err);
-    input->needs.inflation = NULL; // all is inflated; the archive may be freed
+    input->needs.inflation = NULL; // all bytes are inflated; the caller may free the archive
     if (r == 0)
         *ret = STEAL(input);
     return r;

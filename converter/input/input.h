@@ -28,7 +28,7 @@ struct input_needs {
     const char *spill_folder;
     // When the budget is used up, reading ends, and the rest counts as damage; NULL: no limit.
     struct budget *budget;
-    // Counts inflated bytes, too; NULL: only the size of the compressed data limits them.
+    // Counts inflated bytes; NULL: only the size of the compressed data limits inflated bytes.
     struct inflation *inflation;
     // Called from time to time while a pipe is read or data is inflated; false ends the work with
     // -ECANCELED. NULL: always true.
@@ -50,17 +50,17 @@ int input_from_reader(const struct input_needs *needs,
                       ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
                       void *source, struct err *err, struct input **ret);
 
-// The number of bytes that `size` compressed bytes may become; more is taken for an attack.
+// The number of bytes that `size` compressed bytes may become; more is an attack.
 static inline uint64_t input_inflated_max(uint64_t size)
 {
     return ((uint64_t)1 << 30) + (size < UINT64_MAX / 512 ? size * 256 : UINT64_MAX / 2);
 }
 
-// Counts `n` inflated bytes. Returns 0, or -EFBIG with text if the archive inflates to far too
-// much.
+// Counts `n` inflated bytes. Returns 0, or -EFBIG with text if the archive inflates to more than
+// its limit.
 int inflation_take(struct inflation *inflation, uint64_t n, struct err *err);
 
-// The name for people; input_open() sets the path.
+// The name for messages; input_open() sets the path.
 const char *input_name(const struct input *input);
 int input_set_name(struct input *input, const char *name); // 0 or -ENOMEM
 
@@ -80,21 +80,23 @@ enum budget_limit input_stopped(const struct input *input);
 // Returns the budget of the input; NULL: none.
 struct budget *input_budget(const struct input *input);
 
-// Returns what the file was before it became packets, for the metadata: "proto", "systrace".
+// Returns the type of the file before its conversion to packets, for the metadata: "proto",
+// "systrace".
 const char *input_type(const struct input *input);
 
-// Returns the size of the file before it became packets.
+// Returns the size of the file before its conversion to packets.
 size_t input_file_size(const struct input *input);
 
 // Replaces the bytes by those of a spill, which is moved into the input if 0 is returned. `type` is
 // static. Returns 0 or a negative errno with text.
 int input_replace(struct input *input, struct spill *spill, const char *type, struct err *err);
 
-// A text about the bytes that is not damage; NULL: none. The text is copied and cut to 159 bytes.
+// A text about the bytes that does not mean damage; NULL: none. input_set_remark() copies the text,
+// cut to 159 bytes.
 const char *input_remark(const struct input *input);
 void input_set_remark(struct input *input, const char *text);
 
-// Adds a text to input_damage(), unless there is one.
+// Sets the text of input_damage(), unless a text is set already.
 void input_note_damage(struct input *input, const char *text);
 
 // Removes the pages from this process's memory; a read maps them again.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first row that fits decides. A trace has no signature, and its first byte is a newline, so
-// kinds with a signature come first. The kinds that a person takes for a trace are here, too, so
-// that the message can say which file was given.
+// kinds with a signature come first. The table also has kinds that a user may mistake for a trace,
+// so that the message can name the kind of the given file.
 #include "converter/input/kinds.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@
 #define LOOKED_AT 4096
 #define TAR_BLOCK 512
 #define ZIP_MIN   22
-// Numbers of fields: of a profile, and of a ValueType
+// Field numbers of a profile and of a ValueType
 #define PPROF_SAMPLE_TYPE 1
 #define PPROF_TYPE        1
 #define PPROF_UNIT        2
@@ -55,7 +55,7 @@ static size_t text_start(const uint8_t *bytes, size_t size, bool comments)
     }
 }
 
-// `packet {` or `packet: <`, after comments
+// Recognises `packet {` or `packet: <`, after comments.
 static bool text_proto_recognise(const uint8_t *bytes, size_t size)
 {
     const struct text word = TEXT("packet");
@@ -69,7 +69,7 @@ static bool text_proto_recognise(const uint8_t *bytes, size_t size)
     return at < size && (bytes[at] == '{' || bytes[at] == '<');
 }
 
-// An object with a name, or an array of objects
+// Recognises an object with a name, or an array of objects.
 static bool json_recognise(const uint8_t *bytes, size_t size)
 {
     size_t at = text_start(bytes, size, false);
@@ -112,7 +112,7 @@ static bool tar_recognise(const uint8_t *bytes, size_t size)
     return size >= TAR_BLOCK && kind_is_tar_header(bytes);
 }
 
-// A frame of data, or a frame that decoders skip
+// Recognises a frame of data, or a frame that decoders skip.
 static bool zstd_recognise(const uint8_t *bytes, size_t size)
 {
     const struct text frame = TEXT("\x28\xb5\x2f\xfd"), skipped = TEXT("\x2a\x4d\x18");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of files, recognised by their first bytes: the one table that says what a file is and
-// what mmsql does with it. Text formats that are recognised by name or by several lines, and go
-// beside a trace, are in converter/import/files instead.
+// The kinds of files, recognised by their first bytes. One table gives the kind of a file and the
+// role of the kind in mmsql. Text formats that accompany a trace, and are recognised by name or by
+// several lines, are in converter/import/files.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ enum kind_id {
     KIND_PERF_DATA,
     KIND_SIMPLEPERF,
     KIND_DATABASE, // any SQLite database
-    KIND_OTHER,    // only named
+    KIND_OTHER,    // named in the message only
 };
 
 enum kind_role {
@@ -35,18 +35,18 @@ enum kind_role {
     ROLE_COMPRESSED, // unpacked before anything else (unpack.h)
     ROLE_ARCHIVE,    // has entries (archive.h)
     ROLE_TRANSLATED, // becomes packets (converter/translate)
-    ROLE_FOREIGN,    // not read: the message names the kind and says what to do
+    ROLE_FOREIGN,    // not read: the message names the kind and gives advice
 };
 
 struct kind {
     enum kind_id id;
     enum kind_role role;
     const char *name;   // "a PNG picture"
-    const char *advice; // ROLE_FOREIGN: what the user can do
+    const char *advice; // ROLE_FOREIGN: an instruction for the user
     // The signature: the first bytes, or a function.
     struct text magic;
     bool (*recognise)(const uint8_t *bytes, size_t size);
-    bool is_weak; // also fits other files: not enough to read an entry of an archive
+    bool is_weak; // the signature fits other files, too: not enough to read an entry of an archive
 };
 
 // Returns the kind of a file with these first bytes (4 KiB are enough for most kinds), or NULL.
@@ -58,8 +58,9 @@ static inline enum kind_role kind_role_of(const uint8_t *bytes, size_t size)
     return kind ? kind->role : ROLE_UNKNOWN;
 }
 
-// Returns the name and the advice of bytes of no kind: text, or unknown binary data.
+// Returns a name and advice for bytes that kind_recognise() does not know: text, zeros or binary
+// data.
 const struct kind *kind_of_rest(const uint8_t *bytes, size_t size);
 
-// True if the 512 bytes are the header of an entry of a tar archive.
+// Returns true if the 512 bytes are the header of an entry of a tar archive.
 bool kind_is_tar_header(const uint8_t *bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A comm can have any characters. The line is therefore read from the time backwards: the time is
+// A comm can have any character. The line is therefore read from the time backwards: the time is
 // the first `NUMBER.NUMBER:` with six digits or more after the dot.
 #include "converter/input/perf_line.h"
 
@@ -9,7 +9,7 @@
 #define LOOKED_AT    4096
 #define FRACTION_MIN 6
 
-// A task that had ended has the number -1.
+// The number -1 means a task that had ended.
 static bool number_u32(struct span text, uint32_t *ret)
 {
     uint64_t value;

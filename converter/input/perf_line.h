@@ -6,7 +6,7 @@
 //     COMM PID/TID [CPU] SECONDS: COUNT EVENT:
 //             ADDRESS FUNCTION+OFFSET (FILE)
 //
-// The process, the processor and all after the time may be missing.
+// The process, the processor and the text after the time may be missing.
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct perf_line {
     struct span rest; // after the time
 };
 
-// Both return false if the line is something else.
+// Both functions return false if the line does not have their form.
 bool perf_line_read(struct span line, struct perf_line *ret);
 bool perf_frame_read(struct span line, struct span *function, struct span *file);
 

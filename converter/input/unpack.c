@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each library works in chunks. Formats with a window name the memory that the decoder needs, and a
-// file can name any amount, so the memory is limited: the limits are above what the programs zstd
-// (--ultra -22) and xz (-9) ask for.
+// Each library works in chunks. A file of a format with a window states the memory that the decoder
+// needs, and can state any amount. Therefore the memory is limited. The limits suffice for the
+// output of the programs zstd (--ultra -22) and xz (-9).
 #include "converter/input/unpack.h"
 
 #include <stdlib.h>

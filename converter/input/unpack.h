@@ -8,7 +8,7 @@
 
 #include "converter/input/kinds.h"
 
-// The input and output of a step. The step moves the pointers.
+// The input and output of a step of unpacking. The step moves the pointers.
 struct unpack_step {
     const uint8_t *in, *in_end;
     uint8_t *out, *out_end;
@@ -19,7 +19,7 @@ enum unpack_state {
     UNPACK_CUT,       // the data ends before its end mark
     UNPACK_END,       // a whole stream is unpacked; another may follow
     UNPACK_BAD,       // the data is corrupt
-    UNPACK_TOO_LARGE, // the data asks for more memory than is given
+    UNPACK_TOO_LARGE, // the data needs more memory than the limit
     UNPACK_NO_MEMORY,
 };
 
