@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first use of a page is an exception of its own, and the kernel zeroes the page. For events of
-// 30 bytes this takes as much time as their encoding. Therefore the kernel is asked for the pages
-// of a whole step in one call, and for huge pages where these are cheap: one huge page replaces 512
+// The first use of each page causes a page fault, and the kernel zeroes the page. For events of 30
+// bytes this takes as much time as their encoding. Therefore the kernel is asked for the pages of a
+// whole step in one call, and for huge pages where these are cheap: one huge page replaces 512
 // small ones, and is zeroed at a multiple of the speed.
 //
-// Huge pages are not cheap everywhere. If no free one is left, the kernel compacts memory: the
+// Huge pages are not cheap everywhere. If no huge page is free, the kernel compacts memory: the
 // recorder waits, and a recording of memory pressure shows the work for its own recorder. A virtual
 // machine may have returned just these pages to its host. Therefore little free memory means small
 // pages, and the first huge page that took long is the last one of its buffer.
@@ -20,7 +20,7 @@
 #include "common/nsec.h"
 
 #define HUGE_BYTES     ((size_t)2 << 20)
-#define LARGE_MIN      (2 * HUGE_BYTES)      // of a buffer that takes memory in steps
+#define LARGE_MIN      (2 * HUGE_BYTES)      // least size of a buffer that takes memory in steps
 #define STEP_BYTES     ((size_t)256 << 10)   // of small pages
 #define RELEASE_BYTES  ((size_t)1 << 20)     // of a small buffer
 #define FREE_SHARE_MIN 16                    // huge pages need this part of the memory to be free
@@ -91,7 +91,7 @@ void buffer_memory_take(struct buffer_memory *memory, size_t end)
             continue;
         size_t rest = memory->size - memory->ready;
         size_t step = rest < STEP_BYTES ? rest : STEP_BYTES;
-        // If the kernel cannot or has no memory, each page is taken at its first use.
+        // If the kernel lacks the call or the memory, each page is taken at its first use.
         memory->ready = populate(memory, step) ? memory->ready + step : memory->size;
     }
 }

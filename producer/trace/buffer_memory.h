@@ -26,8 +26,8 @@ void buffer_memory_unmap(struct buffer_memory *memory);
 
 void buffer_memory_take(struct buffer_memory *memory, size_t end);
 
-// Takes the memory before `end` from the kernel, if it is to be taken in steps. Call before
-// the first use.
+// Takes the memory before `end` from the kernel if the buffer takes memory in steps. Call this
+// function before the first use of the memory.
 static inline void buffer_memory_prepare(struct buffer_memory *memory, size_t end)
 {
     if (__builtin_expect(end > memory->ready, 0))

@@ -75,8 +75,8 @@ int packet_buffer_new_both_ends(size_t size_bytes, size_t first_bytes, struct pa
                                 struct err *err);
 struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer);
 
-// Returns the limit of the retained bytes of all writers together. UINT64_MAX: the buffer drops
-// nothing.
+// Returns the limit of the retained bytes of all writers together. UINT64_MAX: the buffer keeps all
+// packets that it took (DISCARD).
 uint64_t packet_buffer_retainable_bytes(const struct packet_buffer *buffer);
 
 // Sets a function for a buffer that keeps both ends. The buffer calls the function with each
@@ -126,7 +126,7 @@ void packet_buffer_release_consumed(struct packet_buffer *buffer);
 struct packet_cursor {
     uint64_t position; // of the next packet; see packet_buffer.c
     uint64_t end;
-    uint64_t first_position, first_end; // the same for the beginning that a ring keeps
+    uint64_t first_position, first_end; // in the beginning that a ring keeps
     uint64_t store_epoch;
     size_t store_offset;
     bool started;

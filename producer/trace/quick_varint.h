@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Varints of values that vary in length. A loop over the bytes, as in wire.h, is mispredicted for
-// these, which takes longer than all its work. Here groups of seven bits become bytes by shifts and
-// masks, and only the size classes are branches.
+// Varints of values that vary in length. For these, the processor mispredicts the end of a loop
+// over the bytes (wire.h). The misprediction takes longer than the loop's work. Here groups of
+// seven bits become bytes by shifts and masks, and only the size classes are branches.
 #pragma once
 
 #include <endian.h>
@@ -35,8 +35,8 @@ static __attribute__((noinline, unused)) uint8_t *quick_put_huge(uint8_t *p, uin
     return p + size;
 }
 
-// Writes a varint and returns the address after it. May write, after the varint, what is
-// overwritten later: the caller has reserved WIRE_VARINT_MAX bytes.
+// Writes a varint and returns the address after it. May also write meaningless bytes after the
+// varint: the caller has reserved WIRE_VARINT_MAX bytes.
 static inline uint8_t *quick_put_varint(uint8_t *p, uint64_t value)
 {
     if (value < 0x80) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A log. Packets are appended; superseded or read packets are marked dead in place; compaction
-// moves the live packets together. Compaction runs when the log reaches the end of its memory, or
-// earlier if more than half of the log is dead, so that a store with little content stays small. In
-// both cases, compaction frees a part of the log that is at least proportional to the moved part.
-// Therefore the cost per packet stays constant, and nothing fragments.
+// The store is a log. Packets are appended; superseded or read packets are marked dead in place;
+// compaction moves the live packets together. Compaction runs when the log reaches the end of its
+// memory, or earlier if more than half of the log is dead, so that a store with little content
+// stays small. In both cases, compaction frees a part of the log that is at least proportional to
+// the moved part. Therefore the cost per packet stays constant, and nothing fragments.
 //
 // Packets of one key are found by a hash table of chains through the log. Chains may include dead
-// packets; compaction rebuilds them. At the limit, the oldest packets are dropped, under any key.
+// packets; compaction rebuilds them. At the limit, the oldest packets of all keys are dropped.
 // Among packets that build on each other, the oldest packet is the base: a reader sees that the
-// base is missing, instead of a gap in the middle. Only PACKET_RETAIN_ALWAYS stays.
+// base is missing, instead of a gap in the middle. Only packets with PACKET_RETAIN_ALWAYS stay.
 #include "producer/trace/retained_store.h"
 
 #include <assert.h>

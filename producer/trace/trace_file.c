@@ -41,7 +41,7 @@
 #define WRITE_BYTES     ((size_t)128 << 10) // bytes gathered before a write
 #define CHUNK_MAX       ((size_t)256 << 10) // bytes of packets in one compressed packet
 #define FRAME_MAX       (1 + WIRE_VARINT_MAX)
-#define TRACE_FILE_MODE 0600 // a trace has names and memory of the programs of all users
+#define TRACE_FILE_MODE 0600 // a trace tells about the programs of all users
 #define LENGTH_BYTES    4    // of the fixed-size lengths of a chunk
 #define CHUNK_HEADER    (1 + LENGTH_BYTES + 2 + LENGTH_BYTES)
 #define DEFLATE_LEVEL   6
@@ -80,7 +80,7 @@ struct trace_file {
     bool has_zlib;
     bool chunk_open;
     size_t chunk_input; // bytes of packets in the open chunk
-    size_t chunk_bound; // of CHUNK_MAX bytes, deflated
+    size_t chunk_bound; // maximum size of CHUNK_MAX bytes, deflated
     z_stream zlib;
 };
 
@@ -104,7 +104,8 @@ static int open_error(struct err *err, const char *path, int r)
 }
 
 // Opens an existing name. In a folder that everybody may write to, a file of another user would
-// tell this user the trace. Looks before the open, which is enough to start the reader of a pipe.
+// show the trace to that user. The check comes before the open, because an open alone wakes the
+// reader of a pipe.
 static int open_existing(const struct path_end *end, bool *ret_strange)
 {
     struct stat st;

@@ -10,8 +10,9 @@
 // packet.
 //
 // A regular file ends on a packet border, also after an error. The first error is final: all
-// further packets are refused with the same code. Descriptors of other processes are never made
-// non-blocking, and still never block the caller. The program must ignore SIGPIPE and SIGXFSZ.
+// further packets are refused with the same code. The functions never make a descriptor of another
+// process non-blocking, and such a descriptor still never blocks the caller. The program must
+// ignore SIGPIPE and SIGXFSZ.
 #pragma once
 
 #include <stdbool.h>
@@ -60,8 +61,8 @@ struct trace_file;
 // existing file fails with -EEXIST. The caller owns *ret_fd. Returns 0 or a negative errno.
 int trace_file_open(const char *path, bool no_clobber, int *ret_fd, struct err *err);
 
-// Makes a trace file. Takes over `fd` on success. Allocates all memory. Returns 0 or a negative
-// errno with text.
+// Makes a trace file. Takes over `fd` on success. Allocates all memory that the file ever needs.
+// Returns 0 or a negative errno with text.
 int trace_file_new(int fd, const struct trace_file_options *options, struct trace_file **ret,
                    struct err *err);
 
@@ -72,9 +73,10 @@ struct trace_file *trace_file_free(struct trace_file *file);
 // packet not taken; or a negative errno.
 int trace_file_add(struct trace_file *file, const struct packet_view *packet, struct err *err);
 
-// Before any packet: copies some bytes of another trace, whole packets from *offset to `end` of
-// `from_fd` (borrowed), and moves *offset past them. Returns 0; TRACE_FILE_BLOCKED or
-// TRACE_FILE_NO_ROOM, with nothing copied; or a negative errno: -EIO if `from_fd` has fewer bytes.
+// Copies some bytes of another trace; call it before the first trace_file_add(). The bytes from
+// *offset to `end` of `from_fd` (borrowed) are whole packets. Moves *offset past the copied bytes.
+// Returns 0; TRACE_FILE_BLOCKED or TRACE_FILE_NO_ROOM, with nothing copied; or a negative errno:
+// -EIO if `from_fd` has fewer bytes.
 int trace_file_copy(struct trace_file *file, int from_fd, uint64_t *offset, uint64_t end,
                     struct err *err);
 
