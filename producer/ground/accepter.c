@@ -2,7 +2,7 @@
 //
 // If descriptors are short, a client cannot be accepted and still waits, and would wake the loop
 // again at once. Therefore the loop ignores the socket for ACCEPTER_REST, then tries again. The
-// same holds while the owner takes no connection, and after `most` connections.
+// loop also ignores the socket while the owner takes no connection, and after `most` connections.
 #include "producer/ground/accepter.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "common/cleanup.h"
 #include "common/unix_socket.h"
 
-// Counts a connection. Returns true if there were enough for now.
+// Counts a connection. Returns true if the connection must wait, because a limit is reached.
 static bool has_enough(struct accepter *accepter)
 {
     if (accepter->most == 0)

@@ -16,7 +16,7 @@ struct accepter {
     void *userdata;
     bool (*is_full)(void *userdata); // true: clients wait; NULL: never
     unsigned most;                   // connections in ACCEPTER_REST, the others wait; 0: any number
-    unsigned most_refused;           // and so many that accepter_refuses() leaves out of them
+    unsigned most_refused;           // refused connections in ACCEPTER_REST; 0: any number
     unsigned n, n_refused;           // since `since`
     nsec_t since;
 };
@@ -25,15 +25,14 @@ struct accepter {
 
 // Calls `comes` with each connection until accepter_close() or accepter_leave(). `comes` owns the
 // connection and may close the accepter. Returns 0 or a negative errno; accepter_close() must be
-// called in both cases. The caller sets `fd`, `is_full`, `most` and `most_refused`
-// before.
+// called in both cases. The caller sets `fd`, `is_full`, `most` and `most_refused` before.
 int accepter_begin(struct accepter *accepter, struct loop *loop,
                    void (*comes)(void *userdata, int fd), void *userdata);
 
 // `comes` calls this for a connection that it refuses. A refused connection does not count for
-// `most`, and takes no place of others.
+// `most`, and takes no place from others.
 void accepter_refuses(struct accepter *accepter);
 
 void accepter_close(struct accepter *accepter);
-// As accepter_close(), but returns the listening socket, which the caller owns; -1: none.
+// Closes all but the listening socket, and returns this socket (owned by the caller), or -1.
 int accepter_leave(struct accepter *accepter);

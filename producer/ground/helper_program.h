@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 // Starts `file` in a session of its own, without the recorder's streams, priority and OOM score. A
-// hanging helper so blocks no reader that waits for the end of the streams. `fd` (-1: none) becomes
-// `as_fd` in the program. On success *ret is the pid, which the caller waits for. Returns 0 or a
-// negative errno.
+// reader that waits for the end of the streams therefore does not wait for a hanging helper. `fd`
+// (-1: none) becomes `as_fd` in the program. On success *ret is the pid, which the caller waits
+// for. Returns 0 or a negative errno.
 int helper_program_start(const char *file, char *const *argv, char *const *variables, int fd,
                          int as_fd, pid_t *ret);

@@ -14,7 +14,7 @@ void json_out_text(struct strbuf *out, const char *text); // with its quotes
 // Appends `"key":`, with a comma in front unless the key is the first of its object.
 void json_out_key(struct strbuf *out, const char *key);
 
-// Members of an object. A string that is NULL, and a number that is not known, are left out.
+// Each function appends a member of an object. A NULL string and an unknown number are left out.
 void json_out_string(struct strbuf *out, const char *key, const char *value);
 void json_out_number(struct strbuf *out, const char *key, bool known, int64_t value);
 void json_out_bool(struct strbuf *out, const char *key, bool value);

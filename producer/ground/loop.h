@@ -53,8 +53,8 @@ struct loop_timer *loop_remove_timer(struct loop_timer *timer);
 int loop_run(struct loop *loop);
 void loop_quit(struct loop *loop);
 
-// For a watchdog thread. While `watcher_sleeps` is set, the loop writes to `wake_fd` at the start
-// of each round.
+// The rounds of a loop, for a watchdog thread. While `watcher_sleeps` is set, the loop writes to
+// `wake_fd` at the start of each round.
 struct loop_rounds {
     _Atomic uint64_t number; // odd during a round
     _Atomic bool watcher_sleeps;
@@ -63,6 +63,6 @@ struct loop_rounds {
 // `rounds` is borrowed; NULL: no watcher.
 void loop_set_rounds(struct loop *loop, struct loop_rounds *rounds);
 
-// Runs one round: waits at most `timeout` (NSEC_MAX: forever) and makes the calls that are due. For
-// tests.
+// Runs one round: waits at most `timeout` (NSEC_MAX: forever) and makes the calls that are due.
+// Besides loop_run(), only tests call this function.
 int loop_run_once(struct loop *loop, nsec_t timeout);

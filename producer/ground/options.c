@@ -170,8 +170,8 @@ static int take_operand(const struct cli_command *command, void *userdata, const
     return command->operand(userdata, NULL, value, err);
 }
 
-// For completion by shells: a line for each option with short name, long name, argument and help,
-// separated by tabs.
+// Prints a line for each option, for completion by shells: short name, long name, argument and
+// help, separated by tabs.
 static int print_completion(const struct cli_option *table)
 {
     const struct cli_option *o;

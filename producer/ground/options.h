@@ -87,8 +87,8 @@ int cli_command_wrong(const struct cli_command *command, int r, struct err *err)
 // Reads the command line, runs the command, and prints its errors. Returns the exit code.
 int cli_command_main(const struct cli_command *command, int argc, char **argv, void *userdata);
 
-// Prints the text in lines that fit a terminal, the first where the cursor is, which is `column`,
-// the others from there.
+// Prints the text in lines that fit a terminal. Each line begins at `column`, where the cursor must
+// be at the call.
 void cli_print_wrapped(const char *text, size_t column, FILE *out);
 
 void cli_options_print(const struct cli_option *table, FILE *out);

@@ -23,8 +23,8 @@ bool process_life_read(const char *proc, pid_t pid, struct process_life *ret);
 // Returns the PID namespace that numbers the processes of `proc`, by its inode; 0: not known.
 uint64_t process_namespace(const char *proc);
 
-// Returns whether `proc` and the kernel's events number processes alike. They do not in a PID
-// namespace of its own, as most containers have.
+// Returns whether a process has the same pid in `proc` and in the kernel's events. The pids differ
+// in another PID namespace than the first, as in most containers.
 bool process_ids_are_of_kernel(const char *proc);
 
 // Returns the next process (or thread) of a folder of /proc, or 0 at the end. `dir` may be NULL.

@@ -60,7 +60,7 @@ static void reserve_memory(void)
     touch_stack();
 }
 
-// Without the right to change the score, nothing happens: recording continues.
+// Changes the score if it is `from`. Has no effect without the right: recording continues.
 static void change_score(pid_t pid, int from, int to)
 {
     char path[64];
