@@ -4,7 +4,8 @@
 // option can stand anywhere. Anything else is refused: a misspelt option that is ignored would only
 // be noticed after the run.
 //
-// The option names the socket of native programs. The socket for VMs has this name with a suffix.
+// The option `trace` names the socket of native programs. The socket of VMs has this name with a
+// suffix.
 #include "producer/heap/agent_options.h"
 
 #include <errno.h>

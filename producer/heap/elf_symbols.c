@@ -94,8 +94,9 @@ static int compare_starts(const void *left, const void *right)
     return a->size < b->size ? -1 : a->size > b->size;
 }
 
-// Cuts the versions, which are not part of a function's name ("memcpy@GLIBC_2.2.5"). All names are
-// cut at once, because single names may share a text of any length.
+// Cuts the versions, which are not part of a function's name ("memcpy@GLIBC_2.2.5"). One walk cuts
+// all names: many symbols may share one text of any length, and a walk for each symbol would take
+// too long.
 static void cut_versions(char *strings, size_t size)
 {
     for (size_t i = 1; i < size; i++)

@@ -49,7 +49,7 @@ int elf_exports_read(int fd, uint64_t table_max, struct elf_symbols *ret);
 uint64_t elf_symbols_bytes(const struct elf_symbols *symbols);
 void elf_symbols_done(struct elf_symbols *symbols);
 
-// Returns the function at `address`, or NULL. Valid as long as `symbols`.
+// Returns the name of the function at `address`, or NULL. The name is valid as long as `symbols`.
 const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address);
 // Returns the function `name`, or NULL.
 const struct elf_symbol *elf_symbols_named(const struct elf_symbols *symbols, const char *name);

@@ -14,8 +14,8 @@
 #define PARTS_MAX 256
 #define PIECE     65536
 
-// The only form that linkers write: offsets of 4 bytes, from the place itself for the table of
-// frames, from the index for the entries.
+// The only form that linkers write: version 1; the address of .eh_frame, 4 bytes relative to their
+// own address; the number of entries, 4 bytes; the entries, 4 bytes relative to the index.
 static const uint8_t usual_form[4] = {1, 0x1b, 0x03, 0x3b};
 
 static bool read_whole(int fd, void *bytes, size_t size, uint64_t offset)

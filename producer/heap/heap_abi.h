@@ -72,16 +72,16 @@
 #define HEAP_SOCKET_FOLDER   "/run/mmtrace"
 #define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable names another socket
 
-// A child after fork has no profile. At its next sample the child asks at the socket that the
-// header of its parent's ring named at the parent's start. A child that gets no ring counts itself
-// in that header.
+// A child after fork has no profile. At its next sample the child asks for a profile at the socket
+// that the header of its parent's ring named at the parent's start. A child that gets no ring
+// counts itself in that header.
 
 // A recorder wakes a preloaded program without a profile by a signal. The program has mapped an
 // empty memfd whose name contains the signal number and HEAP_ABI_VERSION. The recorder sends this
 // signal with a value, the summons. At its next allocation the program connects to a socket whose
 // folder and name follow from the summons, and sends HEAP_SUMMONS_READY or HEAP_SUMMONS_BUSY. From
 // there on everything is as at a start. A program that no longer has this mapping uses the signal
-// itself.
+// for itself.
 #define HEAP_DORMANT_NAME    "mmheap-dormant-"
 #define HEAP_DORMANT_FORMAT  HEAP_DORMANT_NAME "%d-abi%d"
 #define HEAP_SIGNAL_VARIABLE "MMTRACE_HEAP_SIGNAL" // in the program's environment; 0: none
@@ -136,11 +136,11 @@ struct heap_header {
     _Atomic uint64_t blocked_us;
     atomic_uint hit_timeout;
     atomic_uint gone;     // the hooks are out, because of one of HEAP_GONE_*
-    atomic_uint answered; // the value of `ask` when ARENAS were written, or could not be
+    atomic_uint answered; // the value of `ask` when ARENAS were written, or could not be written
     _Atomic uint64_t unwind_ns;
     _Atomic uint32_t unwind_buckets[HEAP_TIME_BUCKETS];
     // Written by children after fork.
-    atomic_uint n_children_left; // that have no profile
+    atomic_uint n_children_left; // children that have no profile
 };
 
 _Static_assert(sizeof(struct heap_header) <= HEAP_HEADER_BYTES, "one page");
@@ -188,7 +188,7 @@ struct heap_free {
     uint64_t address;
 };
 
-// Followed by the build id and the path.
+// The build id and the path follow the struct.
 struct heap_object {
     struct heap_record head;
     uint64_t start, end;
@@ -203,7 +203,7 @@ struct heap_named {
     char name[HEAP_NAME_BYTES];
 };
 
-// Numbers count from 1. Followed by the name.
+// Numbers count from 1. The name follows the struct.
 struct heap_method {
     struct heap_record head;
     uint64_t number;

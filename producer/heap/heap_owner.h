@@ -9,9 +9,9 @@
 
 struct heap_owner heap_owner_self(void);
 
-// Returns whether the owner is gone, by `proc` (/proc) and the kernel. Returns false also if the
-// answer is unknown: for a recorder in another container, or for another user's recorder that /proc
-// hides.
+// Returns whether the owner is gone, according to `proc` (/proc) and the kernel. Returns false also
+// if the answer is unknown: for a recorder in another container, or for another user's recorder
+// that /proc hides.
 bool heap_owner_is_gone(const char *proc, const struct heap_owner *owner);
 
 // Tells the client of the memfd `ring_fd`, whose ring has no reader, to end its profile.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses system calls only, because one of the callers is a signal handler.
+// These functions use only system calls, because one of the callers is a signal handler.
 //
 // A program may ask at a name that its recorder has given up: a dormant program connects at its
 // next allocation, and a child after fork at its next sample. Another user may have the name by
 // then, and could hand out memory that ends the program (a file that shrinks) or stops it (a ring
-// that stays full). Therefore the program looks who serves, and takes memory only if nobody can
-// shrink it.
+// that stays full). Therefore the program checks the user of the server, and takes memory only if
+// nobody can shrink the memory.
 #include "producer/heap/recorder.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int control(int fd, int command, int value)
     return (int)syscall(SYS_fcntl, fd, command, value);
 }
 
-// Returns whether root of the machine may have no number here.
+// Returns whether root of the machine can lack a uid in this user namespace.
 static bool is_in_user_namespace(void)
 {
     static const char all[] = "         0          0 4294967295\n";
@@ -46,7 +46,7 @@ static bool is_in_user_namespace(void)
     return n > 0 && ((size_t)n != sizeof(all) - 1 || memcmp(text, all, sizeof(all) - 1) != 0);
 }
 
-// A recorder is root's, or of the program's own user.
+// A recorder belongs to root or to the program's own user.
 static bool is_of_recorder(int fd)
 {
     struct ucred server;
@@ -92,7 +92,7 @@ int recorder_receive(int socket_fd)
     char byte;
     int fd;
     int64_t n = -EINTR;
-    for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // the program's own signals interrupt
+    for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // signals of the program interrupt
         n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
     if (n < 0)
         return -ECONNREFUSED;

@@ -13,8 +13,8 @@
 // socket is full; otherwise -EAGAIN.
 int recorder_connect(const char *name, bool waits);
 
-// Receives the ring from the recorder. Returns a descriptor, or a negative errno if the recorder
-// does not want the program: -EPROTO if somebody could change the size of the memory.
+// Receives the ring from the recorder. Returns a descriptor or a negative errno: -ECONNREFUSED if
+// the recorder does not want the program, -EPROTO if somebody could change the size of the memory.
 int recorder_receive(int socket_fd);
 
 // Checks and reads the header of the memory behind `fd`. Returns 0; -EINVAL if the header cannot be

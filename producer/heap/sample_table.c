@@ -7,7 +7,7 @@
 //
 // An address may be in any slot of its line or windows, so a removal just leaves an empty slot.
 // Only the owner of an allocation adds or removes its address. Slots are contended only between
-// different addresses; compare-and-swap resolves that.
+// different addresses; compare-and-swap resolves this contention.
 #include "producer/heap/sample_table.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #define PLACES       (TABLE_LINE_SLOTS * (1 + WINDOWS * WINDOW_LINES))
 #define GOLDEN       UINT64_C(0x9e3779b97f4a7c15)
 #define REGION_BITS  26                            // arenas are 64 MiB apart and begin alike
-#define RANGE_LARGE  (1u << (TABLE_LINE_BITS - 2)) // stretches from which on all slots are scanned
+#define RANGE_LARGE  (1u << (TABLE_LINE_BITS - 2)) // at so many stretches all slots are scanned
 
 static uint64_t stretch_of(uint32_t shift, uint64_t address)
 {

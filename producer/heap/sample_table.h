@@ -45,11 +45,11 @@ static inline bool table_may_have(const struct address_table *table, const void 
     return atomic_load_explicit(&table->counts.filter[piece], memory_order_relaxed) != 0;
 }
 
-// Returns false if there is no room near the address's place. Adding an address twice keeps one
-// entry.
+// Adds an address, unless the table has it already. Returns false if there is no room near the
+// address's place.
 bool table_add(struct address_table *table, uint64_t address);
 
-// Returns false if the address was not in the table.
+// Removes an address. Returns false if the address was not in the table.
 bool table_remove(struct address_table *table, uint64_t address);
 
 // Returns whether the slots have `address`. Works with the slots alone, as the recorder has them.

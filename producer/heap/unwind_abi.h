@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the recorder and mmunwind, over a socket of whole messages (SOCK_SEQPACKET).
+// The messages between the recorder and mmunwind, over a socket of type SOCK_SEQPACKET.
 #pragma once
 
 #include <stdint.h>
@@ -33,8 +33,8 @@ struct unwind_mapping {
 
 struct unwind_sample {
     uint32_t kind, n_mappings;
-    uint64_t number;                          // the answer has it, too
-    uint64_t space;                           // the same for equal mappings
+    uint64_t number;                          // the answer repeats the number
+    uint64_t space;                           // a hash of the mappings
     uint64_t registers[UNWIND_REGISTERS_MAX]; // in the order of the kernel's perf registers
     uint64_t stack_size;
 };

@@ -114,8 +114,9 @@ static bool is_own_tmp(int folder_fd)
            here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
-// Replaces a file that was left there: it may belong to any user, and the VM would not accept it.
-// In the machine's /tmp root may remove it, elsewhere only the VM's user.
+// Makes the file that asks the VM to listen. Replaces an old file, which may belong to any user:
+// the VM would not accept the old file. In the machine's /tmp, root removes the old file;
+// elsewhere, only the VM's user.
 static int mark_make(const struct vm_process *vm, const char *file)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;

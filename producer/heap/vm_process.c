@@ -4,8 +4,8 @@
 // descriptors and looked up as the VM itself would look them up; links in them cannot lead
 // elsewhere.
 //
-// A VM judges a client by its user, and root of the outside is unknown inside a user namespace.
-// Therefore the VM is asked as its own user.
+// A VM judges a client by its user, and root outside a user namespace is unknown inside. Therefore
+// the VM is asked as its own user.
 #include "producer/heap/vm_process.h"
 
 #include <errno.h>
@@ -86,8 +86,8 @@ static void agent_keep(const char *root, char *path, char *ret)
     snprintf(ret, PATH_MAX, "%s", path);
 }
 
-// Returns whether a VM's library is mapped. `agent` (NULL: not wanted) is the path of its agent, or
-// "".
+// Returns whether a VM's library is mapped. Copies the path of a loaded agent, if any, to `agent`
+// (NULL: not wanted).
 static bool maps_look(pid_t pid, char *agent)
 {
     char path[64], root[PATH_MAX], *line = NULL;
@@ -142,7 +142,7 @@ static int folders_open(struct vm_process *vm)
 int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err)
 {
     struct vm_status status;
-    // From here on the pid cannot be reused.
+    // From here on signals reach only this process, even if its pid is reused.
     int pidfd CLEANUP(close_fdp) = (int)syscall(SYS_pidfd_open, pid, 0);
     int r = status_read(pid, &status);
     if (r < 0)
@@ -206,7 +206,7 @@ void vm_process_become(const struct vm_process *vm)
 {
     if (geteuid() != 0)
         return;
-    // If this is not permitted, root asks.
+    // If the change of ids is not permitted, root asks the VM.
     (void)!setgroups(0, NULL); // no groups of root's; they are not needed again
     if (setegid(vm->gid) == 0)
         (void)!seteuid(vm->uid);

@@ -29,7 +29,7 @@ struct vm_process {
 };
 
 // Opens the process. Returns 0: then vm_process_close() must be called; -ESRCH if there is no such
-// process; -ENOEXEC if the process is no VM, or a VM that the request would kill; or another
+// process; -ENOEXEC if the process is not a VM, or is a VM that the request would kill; or another
 // negative errno.
 int vm_process_open(pid_t pid, struct vm_process *ret, struct err *err);
 void vm_process_close(struct vm_process *vm);
@@ -41,7 +41,7 @@ bool vm_process_sees(const struct vm_process *vm, const char *path);
 // the folder's name there in *ret (constant), or a negative errno.
 int vm_process_folder(const struct vm_process *vm, const char **ret);
 
-// Take the effective ids of the VM's user, and return to the own ids. For the only thread of a
-// process.
+// vm_process_become() takes the effective ids of the VM's user. vm_process_become_self() returns to
+// the own ids. Call these functions only in a process with one thread.
 void vm_process_become(const struct vm_process *vm);
 void vm_process_become_self(void);
