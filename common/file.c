@@ -20,7 +20,7 @@
 #include "common/cleanup.h"
 
 #define CHUNK_BYTES 16384
-#define LINKS_MAX   40 // in a path, as for the kernel
+#define LINKS_MAX   40 // in a path, the kernel's limit
 
 int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret)
 {
@@ -325,8 +325,9 @@ int path_walk_error(const char *path, const struct path_end *end, struct err *er
 
 // -- folders --
 
-// Makes the folder `path`, which is `whole` or above it. The walk holds the folder above. Why a
-// folder above `whole` cannot be made is said by the next walk: the automounter may make it.
+// Makes the folder `path`, which is `whole` or above it. The walk holds the folder above. A failure
+// to make a folder above `whole` is not reported, because the automounter may make the folder: the
+// next walk reports a folder that is still missing.
 static int one_folder_make(const char *path, mode_t mode, const char *whole, struct err *err)
 {
     CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;

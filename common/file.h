@@ -38,8 +38,9 @@ int open_in_root(int root_fd, const char *path, int flags);
 // regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of opening.
 int open_regular(const char *path, uint64_t max_bytes);
 
-// Returns the name that a path through a descriptor (/proc/self/fd/N/...) has for persons; a copy
-// of any other path. Freed by the caller; NULL: memory is out.
+// Returns the path for messages: replaces /proc/self/fd/N in /proc/self/fd/N/... by the path of the
+// open folder, and copies any other path. The caller frees the result. Returns NULL if memory ran
+// out.
 char *path_shown(const char *path);
 
 // The end of a walk along a path: the open folder of the last part, and the name there.
@@ -48,7 +49,7 @@ struct path_end {
     char name[NAME_MAX + 1];
     bool is_magic; // the name is a link of /proc, as /proc/self/fd/1, which the kernel must follow
 
-    // After -EPERM: the refused part, why, and its owner.
+    // After -EPERM: the refused part, the reason, and the owner of the part.
     char *part; // owned
     const char *fault;
     uid_t owner;
@@ -64,20 +65,20 @@ const char *folder_fault(const struct stat *st);
 
 // Walks along the parts of `path`, and of the targets of links. The walk refuses each link that
 // another user may have put there (path_end_is_strangers()): the user could lead root to any file.
-// The folders are opened one by one, so no other user can exchange one after its check. The caller
-// opens ret->name in ret->folder without following links (unless is_magic).
+// The folders are opened one by one, so no other user can exchange a folder after its check. The
+// caller opens ret->name in ret->folder without following links (unless is_magic).
 //
 // `follows_last`: also follows a link that is the last part. The last part may be missing.
-// `fault`: also judges each folder on the way to the last part; NULL: any folder will do.
+// `fault`: also judges each folder on the way to the last part; NULL: no folder is judged.
 //
 // Returns 0; -EPERM with ret->part for a refused part; or a negative errno. *ret is initialized
 // with PATH_END_INIT and released by path_end_done(), after errors, too.
 int path_walk(const char *path, bool follows_last, folder_fault_fn fault, struct path_end *ret);
 
-// Returns whether another user may have put the last part there: a link of another user (not root)
-// in any folder, or any other file in a folder that everybody may write to (/tmp), which has names
-// that other users chose. The second is the kernel's own rule for protected files and links. `st`
-// is from fstatat() without following, or from fstat() of the open file.
+// Returns whether another user may have put the last part there. The last part is then a link of
+// another user (not root), or a file of another user in a folder of a different owner that
+// everybody may write to (/tmp). The second rule is the kernel's own rule for protected files and
+// links. `st` is from fstatat() without following, or from fstat() of the open file.
 bool path_end_is_strangers(const struct path_end *end, const struct stat *st);
 
 // Sets the text for a link that path_walk() refused. Returns -EPERM.

@@ -27,7 +27,7 @@ __attribute__((constructor)) static void seed_draw(void)
         drawn = hash_seed;
         if (given)
             memcpy(&drawn, given, sizeof(drawn));
-        // Hashes must not tell these bytes: they are secrets of libc, too.
+        // Hashes must not reveal these bytes: they are secrets of libc, too.
         drawn.mask = hash_u64(drawn.mask ^ drawn.factor << 7);
         drawn.factor = hash_u64(drawn.factor + drawn.mask);
     }

@@ -5,8 +5,8 @@
 // string a small id.
 //
 // Keys come from strangers, so the places of keys in a table depend on two random numbers of the
-// process (hash_seed). The order of map64_next() is another one in each run: code whose output
-// shows an order uses map64_sorted().
+// process (hash_seed). The order of map64_next() differs from run to run. Code whose output shows
+// an order uses map64_sorted().
 #pragma once
 
 #include <stdbool.h>
@@ -42,13 +42,13 @@ static inline uint64_t hash_u64(uint64_t x)
     return x ^ (x >> 28);
 }
 
-// Random numbers, from before main() on; `factor` is odd. Constant afterwards.
+// Two random numbers, drawn before main() and constant afterwards. `factor` is odd.
 extern struct hash_seed {
     uint64_t mask, factor;
 } hash_seed __attribute__((visibility("hidden")));
 
-// This hash is of this process only, for places in tables. Nobody outside can choose numbers with
-// like hashes.
+// Returns a hash for places in tables. The hash differs from process to process, so a stranger
+// cannot choose numbers with equal hashes.
 static inline uint64_t table_hash_u64(uint64_t x)
 {
     __extension__ unsigned __int128 product =
@@ -57,7 +57,7 @@ static inline uint64_t table_hash_u64(uint64_t x)
     return x ^ (x >> 32);
 }
 
-// The slot of the key, or the free slot where it would be. The map has slots.
+// Returns the slot of `key`, or the free slot for `key`. The map must have slots.
 static inline size_t map64_slot_of(const struct map64 *map, uint64_t key)
 {
     size_t mask = map->capacity - 1;
@@ -132,7 +132,7 @@ static inline const char *strset_text(const struct strset *set, uint32_t id)
 
 void strset_done(struct strset *set);
 
-// Well-mixed 64-bit hashes of bytes: the same in each process (as hash_u64()), and of this process
-// only (as table_hash_u64()).
+// Well-mixed 64-bit hashes of bytes. hash_bytes() is equal in all processes, as hash_u64().
+// table_hash_bytes() differs from process to process, as table_hash_u64().
 uint64_t hash_bytes(const void *data, size_t size);
 uint64_t table_hash_bytes(const void *data, size_t size);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All arithmetic has 64 bits. The result is narrowed only at the end, and only if it fits: a range
-// that wraps at 4 GiB would pin the wrong pages. A list with a cut last pair is refused as a whole,
-// because the list is not as its maker wrote it.
+// All arithmetic has 64 bits. The result is narrowed only at the end, and only if the result fits:
+// a range that wraps at 4 GiB would pin the wrong pages. A list with a cut last pair is refused as
+// a whole, because the list is damaged.
 #include "common/pinlist.h"
 
 #include <inttypes.h>

@@ -66,7 +66,7 @@ static bool hold_standard_fds(void)
     return true;
 }
 
-// For completion by shells: a line for each verb, with its summary after a tab.
+// Prints a line for each verb, with its summary after a tab, for completion by shells.
 static int verbs_print(const struct program *program)
 {
     for (size_t i = 0; i < program->n_verbs; i++)

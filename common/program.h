@@ -9,8 +9,8 @@
 // Exit codes: success; failure of the work; wrong command line.
 enum { PROGRAM_DONE = 0, PROGRAM_FAILED = 1, PROGRAM_USAGE = 2 };
 
-// The words by which the scripts in completions/ ask: after the program's name for the verbs; as
-// the only argument of a verb for its options.
+// Arguments of the scripts in completions/. The first, after the program's name, prints the verbs.
+// The second, as the only argument of a verb, prints the options of the verb.
 #define PROGRAM_COMPLETE_VERBS   "--complete-verbs"
 #define PROGRAM_COMPLETE_OPTIONS "--complete-options"
 

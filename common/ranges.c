@@ -84,7 +84,7 @@ void page_ranges_normalize(struct page_ranges *ranges)
         return;
     qsort(ranges->items, n, sizeof(*ranges->items), compare_start);
     ranges->n = 0;
-    for (size_t i = 0; i < n; i++) // never grows: writes at or before i
+    for (size_t i = 0; i < n; i++) // never grows: each write is at or before i
         page_ranges_append(ranges, ranges->items[i].start, ranges->items[i].end);
 }
 

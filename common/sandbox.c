@@ -415,8 +415,8 @@ struct path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-// Adds a rule for a path. Returns 0 for a file that cannot be opened, because the open would fail
-// later too, unless descriptors or memory are short now. Rules cannot be made for pipes.
+// Adds a rule for a path. Returns 0 for a file that cannot be opened, because a later open would
+// fail, too. A lack of descriptors or memory is an error. Pipes need no rules.
 static int rule_add(int ruleset, const char *path, uint64_t allowed)
 {
     struct stat st;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A text as its address and its size, borrowed and not terminated. TEXT() has the size of a
-// literal, without counted letters in the code.
+// A text as its address and its size, borrowed and not terminated. TEXT() takes the size of a
+// literal from the compiler.
 #pragma once
 
 #include <stdbool.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libzip and libarchive do not tell the place of an entry's data. minizip does, but version 1.1,
-// which distributions have, misreads the sizes of zip64 entries.
+// libzip and libarchive do not give the place of an entry's data. minizip gives the place, but
+// version 1.1, which distributions have, misreads the sizes of zip64 entries.
 //
-// The directory tells the place of an entry's local header. Only this header, with its own extra
-// field, tells the beginning of the data. Both are read in blocks. The reads alternate between the
-// two, so a few blocks are cached; the least recently used block is replaced.
+// The directory has the place of an entry's local header. Only this header, with its own extra
+// field, has the beginning of the data. Directory and headers are read in blocks. The reads
+// alternate between the two, so a few blocks are cached. The least recently used block is replaced.
 //
 // Invariants: offsets are added in 64 bits only after they were compared with the file's size. An
 // entry is in the index only if its data lie between its header and the directory and share no byte
@@ -42,7 +42,7 @@
 #define FLAG_SIZES_BEHIND   8 // the local header does not have the sizes
 
 struct block {
-    uint64_t number; // NO_BLOCK: none
+    uint64_t number; // NO_BLOCK: the slot is free
     uint64_t used;   // time of the last use
     uint8_t bytes[BLOCK_BYTES];
 };

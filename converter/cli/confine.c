@@ -27,7 +27,8 @@ static int limit_set(int resource, rlim_t value)
     return setrlimit(resource, &limit) < 0 ? -errno : 0;
 }
 
-// A recorder that the OOM killer must spare passes its score on to its children.
+// Sets the highest score. A child of a recorder that the OOM killer must spare would otherwise keep
+// the recorder's score.
 static void be_killed_first(void)
 {
     CLEANUP(close_fdp) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

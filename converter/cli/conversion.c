@@ -69,13 +69,14 @@ static int modules_add(struct run *run, sqlite3 *handle)
     return r;
 }
 
-// A database to which rows are added keeps the answers that it has.
+// A database to which rows are added keeps its form of answers.
 static int compat_make(struct run *run, sqlite3 *handle)
 {
     return run->conversion->compat || compat_is_stored(handle) ? compat_store(handle, run->err) : 0;
 }
 
-// The last steps. They share a handle, because SQLite reads the whole schema for each.
+// Runs the last steps. The steps share a handle, because SQLite reads the whole schema for each
+// handle.
 static int database_complete(struct run *run)
 {
     const struct conversion *conversion = run->conversion;

@@ -9,7 +9,7 @@
 // text.
 int run_settle_journals(struct run *run);
 
-// Make the working file a copy of the old database, or a database without rows. Return 0 or a
+// Makes the working file a copy of the old database, or a database without rows. Returns 0 or a
 // negative errno with text.
 int run_copy_base(struct run *run);
 int run_make_base(struct run *run);

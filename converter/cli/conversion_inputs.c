@@ -40,7 +40,8 @@ static struct input_needs needs_of(struct run *run)
                                 .userdata = run};
 }
 
-// Sets the error text of a file that mmsql does not read, with what the file is. Returns -EBADMSG.
+// Sets the error text of a file that mmsql does not read; the text names the kind of the file.
+// Returns -EBADMSG.
 static int kind_refuse(struct run *run, const struct content *content, const struct kind *kind)
 {
     const char *damage = input_damage(content->input), *name = content->name;
@@ -52,8 +53,8 @@ static int kind_refuse(struct run *run, const struct content *content, const str
     return kind->advice ? err_hint(run->err, -EBADMSG, "%s", kind->advice) : -EBADMSG;
 }
 
-// Finds what the content is, unless an option says so. *ret_kind: the kind of a trace; NULL: the
-// content is of a file format, or empty. Returns 0, or -EBADMSG with text for a foreign file.
+// Recognises the content, unless an option gives the format. *ret_kind: the kind of a trace; NULL:
+// the content has a file format, or is empty. Returns 0, or -EBADMSG with text for a foreign file.
 static int content_recognise(struct run *run, struct content *content, const struct kind **ret_kind)
 {
     const uint8_t *bytes = input_bytes(content->input);
@@ -194,7 +195,7 @@ static int entry_take(struct run *run, const char *archive, struct archive_file 
     return r;
 }
 
-// Reads one archive. `inflation` is that of the outermost archive. *n_taken: counts the entries
+// Reads one archive. `inflation` belongs to the outermost archive. *n_taken: counts the entries
 // that were taken.
 static int archive_read_one(struct run *run, struct nested *archive, const char *argument,
                             struct inflation *inflation, struct nested_vec *inner, size_t *n_taken)

@@ -36,7 +36,7 @@ struct conversion {
     struct selection selection;
     struct limits limits;
     bool symbolize;    // look for symbols of frames
-    bool compat;       // tables answer as trace_processor's
+    bool compat;       // make the tables answer as those of trace_processor
     bool append;       // add to `output`, if it exists
     bool merge_clocks; // bring all traces onto the clock of the first
     bool quiet;        // no progress and no summary

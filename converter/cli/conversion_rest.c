@@ -32,7 +32,7 @@ struct waiting {
     enum budget_limit stopped;
 };
 
-// SQLite has pages in memory that are not in the file yet.
+// Counts the pages of the database: the file lacks pages that SQLite still has in memory.
 static void rows_count(struct run *run, sqlite3 *handle)
 {
     int failure = 0;
@@ -44,7 +44,8 @@ static void rows_count(struct run *run, sqlite3 *handle)
     }
 }
 
-// Importers call this function from time to time. Bytes that they have read are not needed again.
+// Importers call this function from time to time. They do not need again the bytes that they have
+// read.
 static bool waiting_goes_on(void *userdata)
 {
     struct waiting *waiting = userdata;

@@ -45,7 +45,7 @@ struct run {
     struct conversion_result result;
     uint64_t n_packets, n_bytes, n_rows;
     int64_t n_traces; // in the database
-    int64_t n_judged; // number of the first traces, which have verdicts already
+    int64_t n_judged; // the first traces, which have verdicts already
     struct verdict_vec verdicts;
     struct health_line_vec health;
     struct err *err;
@@ -55,7 +55,7 @@ struct run {
 
 DEFINE_CLEANUP(input_freep, struct input, input_free);
 
-// Notes that a part is missing in the result because a limit was reached.
+// Records in the result that a part is missing because a limit was reached.
 void run_is_cut(struct run *run);
 
 // Returns false if the user interrupted the conversion.
@@ -69,7 +69,7 @@ void run_progress_wipe(struct run *run);
 int run_handle_open(struct run *run, const char *path, struct sqlite3 **ret);
 void run_handle_closep(struct sqlite3 **handle);
 
-// Updates the budget with the size of the working file: SQLite does not ask the budget.
+// Updates the budget with the size of the working file, because SQLite does not know the budget.
 void run_count(struct run *run);
 
 // Returns the key that recognises a repeated file. All pointers are borrowed.
@@ -82,7 +82,7 @@ void run_skip(struct run *run, const char *name, const char *why);
 // Returns true, after a message, if the same content is loaded already.
 bool run_skips(struct run *run, const struct source *source, const struct file_format *format);
 
-// Notes a source as loaded. Returns 0 or a negative errno with text.
+// Records a source as loaded. Returns 0 or a negative errno with text.
 int run_taken(struct run *run, const struct source *source);
 
 // Sets the error text of an empty file. Returns -EINVAL.

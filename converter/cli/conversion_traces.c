@@ -172,8 +172,8 @@ static int shift_find(struct run *run, sqlite3 *handle, const char *part, const 
     return 0;
 }
 
-// *ret: the database already has the recording of the part. Prints a message then, or if times
-// overlap.
+// Sets *ret to whether the database already has the recording of the part. Prints a message if so,
+// or if times overlap.
 static int part_skips(struct run *run, const char *part, const char *name, bool *ret)
 {
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;

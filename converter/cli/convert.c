@@ -149,7 +149,7 @@ static int take_symbol_path(void *to, const struct verb_option *option, char *te
 
 #define AT(member) offsetof(struct convert_options, member)
 
-// False: the program returns *ret_code.
+// Reads the options. Returns false if the program must return *ret_code.
 static bool options_read(int argc, char **argv, struct conversion *conversion, int *ret_code)
 {
     static const struct verb_option rows[] = {
@@ -246,7 +246,8 @@ static int output_resolve(struct conversion *conversion, struct output_place *re
     return 0;
 }
 
-// --symbols reads files at the paths that the processes of the trace had mapped.
+// Enters the sandbox. With --symbols, the paths of read files come from the trace, so any file may
+// be read.
 static bool sandbox_enter(const struct conversion *conversion)
 {
     struct own_sandbox sandbox = {.reads_all = conversion->symbolize};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql export: rows of tables, views and questions as CSV or JSON lines, for other programs. One
-// row is in memory at a time. A file gets its name when it is whole (output_file.h); of several
-// files, those before a failure stay.
+// row is in memory at a time. A file gets its name when it is complete (output_file.h). After a
+// failure, the files that are complete already stay.
 #include <errno.h>
 #include <getopt.h>
 #include <sqlite3.h>
@@ -136,7 +136,7 @@ static int tables_list(sqlite3 *handle, struct name_vec *ret)
     return -EIO;
 }
 
-// The SQL of a name or of a question. The caller frees the text with sqlite3_free().
+// Returns the SQL of a name or of a question. The caller frees the text with sqlite3_free().
 static char *sql_of(const struct export *export, const char *word)
 {
     if (is_table(export->handle, word))
@@ -175,8 +175,9 @@ static int one_write(struct export *export, const char *word, write_fn write, co
     return write(output, rows_fill, &filling);
 }
 
-// A database can come from anybody, with any names: a name may lead elsewhere, be taken for an
-// option or a hidden file, or change the terminal that shows the folder.
+// Returns whether a name of the database is safe as a name of a file. A database can come from
+// anybody: a name could lead elsewhere, look like an option or a hidden file, or change the
+// terminal that shows the folder.
 static bool is_file_name(const char *name)
 {
     for (const char *at = name; *at; at++)

@@ -66,7 +66,7 @@ static const char help[] =
 
 struct options {
     const char *output, *process, *heap; // borrowed; NULL: none
-    const char *of;                      // the same
+    const char *of;                      // borrowed; NULL: none
     char *const *paths;                  // borrowed
     size_t n_paths;                      // 2: the difference is drawn
     int64_t pid;                         // -1: all
@@ -75,7 +75,7 @@ struct options {
     double min_percent;
     struct limits limits;
     bool folded, total, count, diff, alloc_log;
-    bool samples; // they are drawn, not a heap profile
+    bool samples; // draw samples, not a heap profile
     bool by_thread;
     struct alloc_stacks stacks; // `reverse` and `depth_limit` hold for heap profiles, too
 };
@@ -104,8 +104,8 @@ static bool names_profiles(const struct options *o)
     return names_heaps(o) || names_samples(o) || o->pid >= 0 || o->process || o->at != INT64_MAX;
 }
 
-// Without a choice of the user, the first kind that the trace has. A second trace is asked for the
-// same kind.
+// Reads samples. If the user names no kind, reads the first kind that the trace has, and this kind
+// of a second trace.
 static int samples_read(sqlite3 *handle, struct options *options, struct call_stacks *stacks,
                         struct flame *flame)
 {
@@ -123,7 +123,8 @@ static int samples_read(sqlite3 *handle, struct options *options, struct call_st
     return code;
 }
 
-// Reads what the options ask for, or what there is: a heap profile, samples, or samples of logs.
+// Reads the stacks that the options name. Without such options, reads the first kind that the trace
+// has: a heap profile, samples, or samples of logs.
 static int stacks_read(sqlite3 *handle, struct options *options, struct flame *flame)
 {
     struct call_stacks stacks = {

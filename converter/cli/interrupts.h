@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-// From now on, SIGINT, SIGTERM and SIGHUP are only noted. An ignored signal stays ignored (nohup).
+// From now on, SIGINT, SIGTERM and SIGHUP are only recorded. An ignored signal stays ignored
+// (nohup).
 void interrupts_note(void);
 
 // From now on, the signals end the program again. Returns false if a signal has come.

@@ -89,7 +89,7 @@ struct place {
     bool was_looked_at; // the process has memory readings
 };
 
-// Prints a note if the trace has no memory reading of the last process.
+// Prints a note if the trace has no memory readings of the last process.
 static void end_print(const struct place *place)
 {
     if (place->upid < 0 || place->was_looked_at)

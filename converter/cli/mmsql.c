@@ -35,8 +35,8 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .n_verbs = ELEMENTS(verbs),
     };
-    signal(SIGXFSZ, SIG_IGN); // a limit of file sizes is an error of write(), and leaves nothing
-    // Nobody asks how much memory SQLite takes; counting costs a lock for each allocation.
+    signal(SIGXFSZ, SIG_IGN); // write() fails instead: files can be removed
+    // No code reads SQLite's count of memory, and counting costs a lock for each allocation.
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     int code = program_main(&program, argc, argv);
     if (code == EXIT_DONE && memory_was_refused()) {

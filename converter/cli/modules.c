@@ -21,7 +21,8 @@ void modules_print(const struct sql_packages *packages)
     }
 }
 
-// With `object`: the objects of this name. Without: the modules that `name` means.
+// Prints the documentation of the objects of this name, with `object`; otherwise of the modules
+// that `name` means.
 static bool documentation_print(const struct sql_packages *packages, const char *name,
                                 bool of_objects)
 {

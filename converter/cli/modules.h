@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints what the modules of PerfettoSQL have: for mmsql tables, and .modules of the prompt.
+// Prints the contents of the modules of PerfettoSQL, for mmsql tables and for .modules of the
+// prompt.
 #pragma once
 
 #include <stdbool.h>
@@ -13,9 +14,9 @@ struct sql_packages;
 void modules_print(const struct sql_packages *packages);
 
 // Prints the documentation of the modules that `name` means (a name or "package.*"), or of the
-// objects of this name. False: there is neither.
+// objects of this name. Returns false if there is no module and no object of this name.
 bool module_print(const struct sql_packages *packages, const char *name);
 
-// Returns the name of a module or object that `name` may have been meant for, or NULL; the caller
-// frees it.
+// Returns the name of the module or object that is nearest to `name`, or NULL if no name is near.
+// The caller frees the result.
 char *module_nearest(const struct sql_packages *packages, const char *name);

@@ -4,11 +4,11 @@
 // 127.0.0.1:9001 (its policy names the port), if the answer allows its origin. With --report the
 // browser gets the report of the trace, as a page of its own.
 //
-// Other programs and other users of the machine can connect, too. So the path has a random word
-// that the printed link alone has, the Host header must be this address (a page that rebinds its
-// name has another), and only the origin of the UI may read the answer; no other page may read a
-// report. Nothing of the trace is parsed here: a child makes the report, in the sandbox of its
-// verb.
+// Other programs and other users of the machine can connect, too. Therefore the path has a random
+// word that only the printed link has. The Host header must be this address: a page that rebinds
+// its name has another address. Only the origin of the UI may read a trace, and no other page may
+// read a report. Nothing of the trace is parsed here: a child makes the report, in the sandbox of
+// its verb.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ struct request {
 // A connection whose request is not complete.
 struct guest {
     int fd;       // owned
-    nsec_t until; // when its time ends
+    nsec_t until; // the end of its time
     struct request request;
 };
 
@@ -126,7 +126,7 @@ static int request_take(int client, struct request *request)
     return -EMSGSIZE;
 }
 
-// Copies the value of a header; false if it is not there, or too long.
+// Copies the value of a header. Returns false if the header is missing or too long.
 static bool header_read(const struct request *request, const char *name, char *ret, size_t size)
 {
     size_t n = strlen(name);
@@ -242,7 +242,7 @@ static bool client_serve(const struct served *served, const struct request *requ
         asks ? 0LL : (long long)served->size);
     if (!send_all(client, head, n) || !gets || !file_send(served, client))
         return false;
-    // The answer is there when the client has closed its end, or has had time to.
+    // The client has the answer when it has closed its end, or when its time is over.
     shutdown(client, SHUT_WR);
     wait_for(client, POLLIN, nsec_now(CLOCK_MONOTONIC) + PATIENCE);
     return true;
@@ -261,7 +261,8 @@ static void guests_done(struct guests *guests)
         guest_remove(guests, guests->n - 1);
 }
 
-// Accepts a connection. The oldest one goes if there are too many. Returns 0 or a negative errno.
+// Accepts a connection. If there are too many connections, closes the oldest. Returns 0 or a
+// negative errno.
 static int guest_accept(struct guests *guests, int listener)
 {
     CLEANUP(close_fdp) int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -279,7 +280,7 @@ static int guest_accept(struct guests *guests, int listener)
     return 0;
 }
 
-// Waits until somebody connects or says something, or until the time of the oldest guest ends.
+// Waits until somebody connects or sends something, or until the time of the oldest guest ends.
 static int guests_wait(const struct guests *guests, int listener)
 {
     struct pollfd polls[GUESTS_MAX + 1] = {{.fd = listener, .events = POLLIN}};
@@ -309,7 +310,7 @@ static bool guests_serve(struct guests *guests, const struct served *served)
     return false;
 }
 
-// Serves until somebody has the file. Other users of the machine may connect and say nothing.
+// Serves until somebody has the file. Other users of the machine may connect and send nothing.
 static int serve(const struct served *served, int listener)
 {
     CLEANUP(guests_done) struct guests guests = {.n = 0};
@@ -378,7 +379,7 @@ static int report_make(const char *path, struct served *ret, struct err *err)
         return err_errno(err, r, "report");
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    // With the exit code 1 a part can be missing, which the child has told.
+    // After exit code 1, the report may lack a part, which the child has reported.
     if (!WIFEXITED(status) || fstat(ret->fd, &st) < 0 || st.st_size == 0)
         return err_set(err, -EIO, "%s: there is no report", path);
     ret->size = st.st_size;

@@ -46,7 +46,8 @@ int output_file_open(struct output_file *file, const char *path, struct err *err
     return file->fd < 0 ? err_errno(err, -errno, "%s", path) : 0;
 }
 
-// rename() replaces a link. A file that comes in between is replaced, too.
+// Opens an output for output_file_write_here(). rename() replaces a link, and a file that another
+// process has made meanwhile.
 static int output_file_open_here(struct output_file *file, const char *path, struct err *err)
 {
     struct stat st;

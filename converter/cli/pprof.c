@@ -48,7 +48,7 @@ static const char help[] =
 
 struct options {
     const char *path, *output, *process, *heap; // borrowed; NULL: none
-    const char *of;                             // the same
+    const char *of;                             // borrowed; NULL: none
     struct strbuf pids;                         // each between commas; empty: all
     int64_t from, at;
     struct limits limits;
@@ -211,7 +211,7 @@ static int samples_write(sqlite3 *handle, const struct options *options, struct 
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// The location that is read. `frame` is -1 before the first row.
+// The location whose rows are being read. `frame` is -1 before the first row.
 struct location {
     int64_t frame;
     uint64_t mapping, address;

@@ -144,7 +144,7 @@ static int trace_convert(const struct trace_order *order, const char *output,
     return r;
 }
 
-// True if the conversion may end better where the cache is not: a full disk, no rights.
+// True if the conversion may succeed outside the cache: the disk is full, or rights are missing.
 static bool is_of_the_place(int r)
 {
     return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EIO || r == -EROFS ||
@@ -183,7 +183,7 @@ static bool trace_convert_cached(const struct trace_order *order, const struct t
     return true;
 }
 
-// Opens the database of a trace: that of the cache, or a new one.
+// Opens the database of a trace: the cache's database, or a new database.
 static int trace_open(const struct trace_order *order, const struct trace_cache *cache,
                       sqlite3 **ret, bool *ret_is_cut)
 {
@@ -207,7 +207,7 @@ static int trace_open(const struct trace_order *order, const struct trace_cache 
     if (!is_cacheable || !cache->keeper.pid || !trace_cache_has_room(cache, order->path, folder) ||
         !trace_convert_cached(order, cache, &trace, ret, ret_is_cut, &r, &err))
         r = trace_convert(order, output, NULL, ret, ret_is_cut, &err);
-    if (!interrupts_let() && r == 0) // after the last look of the conversion
+    if (!interrupts_let() && r == 0) // after the last check of the conversion
         r = err_set(&err, -ECANCELED, "interrupted; nothing was written");
     if (r < 0) {
         err_prefix(&err, r, "%s: not a database; as a trace", order->path);
@@ -340,7 +340,8 @@ static bool packages_fill(struct sql_packages *packages, const struct query *que
     return r == 0;
 }
 
-// Tables and indexes that SQL makes, and what it sorts, go to files when this room is full.
+// Sets the room for tables and indexes that SQL makes, and for sorting. SQLite uses files when this
+// room is full.
 static int room_give(sqlite3 *handle)
 {
     return sqlite3_exec(handle, "PRAGMA main.cache_size=-65536; PRAGMA temp.cache_size=-262144",
@@ -422,8 +423,8 @@ static bool is_comment(const char *argument)
     return str_starts_with(argument, "--") && *end && *end != '=';
 }
 
-// Copies the arguments. SQL that begins with a comment comes last, after "--", so that nobody takes
-// the SQL for an option. Returns NULL without memory.
+// Copies the arguments. SQL that begins with a comment comes last, after "--", so that the SQL is
+// not read as an option. Returns NULL if memory ran out.
 static char **arguments_arrange(int argc, char **argv, int *ret_n)
 {
     static char end_of_options[] = "--";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Access of a verb to its data: a database, or a trace that is converted into a temporary database.
+// Access of a verb to its data: a database, or a trace that mmsql converts into a temporary
+// database.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +12,7 @@
 struct sqlite3;
 
 // Prepares the cache for a question to the trace `path`, unless an option says otherwise. Must run
-// before own_sandbox_cache(). Nothing happens for a database.
+// before own_sandbox_cache(). Does nothing for a database.
 void question_expect(const char *path, const struct limits *limits, struct trace_cache *cache);
 
 // Opens the cache for a trace `path`, unless an option says otherwise, and enters the sandbox of a

@@ -15,7 +15,7 @@
 #include "converter/tables/statement.h"
 #include "converter/verdict/verdict.h"
 
-#define BINS 800 // as many as the page has
+#define BINS 800 // as many as the page has bins
 
 static void title_print(const char *name, FILE *out)
 {

@@ -47,7 +47,7 @@ static void blob_add(struct strbuf *out, const uint8_t *bytes, int n)
         strbuf_addf(out, "%02x", bytes[i]);
 }
 
-// A real number in the shortest form that reads back as itself.
+// Appends a real number in the shortest form that reads back as the same number.
 static void real_add(struct strbuf *out, double value)
 {
     char text[32];
@@ -61,7 +61,7 @@ static void real_add(struct strbuf *out, double value)
         strbuf_add_str(out, ".0");
 }
 
-// The text of a cell that is not NULL. Sets out->failed if memory is out.
+// Returns the text of a cell that is not NULL. Sets out->failed if memory ran out.
 static const char *cell_string(sqlite3_stmt *statement, int column, struct strbuf *out)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
@@ -72,7 +72,7 @@ static const char *cell_string(sqlite3_stmt *statement, int column, struct strbu
 // The notation of cells in a form.
 struct cell_form {
     const char *null, *blob_begin, *blob_end;
-    const char *infinite; // for numbers that are not finite; NULL: as they are
+    const char *infinite; // text for a number that is not finite; NULL: print the number
     void (*text)(struct strbuf *out, const char *text);
 };
 

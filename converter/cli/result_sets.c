@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In JSON, one result set is an array of objects, and several sets are an array of these arrays.
+// In JSON, a single result set is an array of objects. Several sets are an array of such arrays.
 // The number of sets is known only after the last statement, because a statement's result depends
 // on the statements before it. If statements follow, the first set therefore waits in an unnamed
 // file. A single statement prints its rows directly.

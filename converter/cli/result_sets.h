@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Output of several result sets. A blank line separates tables, CSV and JSON lines; JSON is one
-// array of arrays. A program can thus find the end of each set.
+// array of arrays. Therefore a program can find the end of each set.
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include "converter/cli/result.h"
 
-// Initially all zero but `form`.
+// Initially all members but `form` are zero.
 struct result_sets {
     const struct result_form *form; // borrowed
     size_t n;                       // result sets printed or held back
@@ -22,6 +22,6 @@ struct result_sets {
 // result_print().
 int result_sets_print(struct result_sets *sets, struct sqlite3_stmt *statement, bool more);
 
-// Prints the held set and closes the outer array, also after a failure. The next JSON set is a
-// first set again; sets of other forms stay separated.
+// Prints the held set and closes the outer array, also after a failure. The next JSON set counts as
+// a first set again. Sets of other forms stay separated by blank lines.
 void result_sets_finish(struct result_sets *sets);

@@ -160,8 +160,8 @@ static void words_gather_temporary(struct shell *shell)
     line_editor_words(shell->words.items);
 }
 
-// Returns whether nobody else can lead the path to another file. All folders on the path are to be
-// trusted, because root's HOME may be another user's.
+// Returns whether no other user can lead the path to another file. All folders on the path must be
+// trusted, because root's HOME may belong to another user.
 static bool history_is_own(const char *path)
 {
     CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;
@@ -227,7 +227,7 @@ static void pager_end(struct shell *shell)
     clearerr(stdout); // the pager may have ended early
 }
 
-// `name`: the file that the SQL is from, or "".
+// Runs the statement. `name`: the file that has the SQL, or "".
 static void statement_execute(struct shell *shell, const char *name, const char *sql)
 {
     struct result_sets sets = {.form = &shell->form};
@@ -350,7 +350,7 @@ static void statement_remember(struct shell *shell)
         line_editor_remember(text);
 }
 
-// Returns false to end the shell.
+// Takes a line of input. Returns false to end the shell.
 static bool line_take(struct shell *shell, char *line)
 {
     char *begin = line + strspn(line, " \t");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A hash recognises the same content before the conversion. Two files of one recording can have
-// different bytes (one file is cut or compressed); after the conversion, the trace_uuid recognises
-// the recording. A config may set a trace_uuid, which all its recordings have, so the times and the
-// recorder's start must match, too.
+// different bytes, because one file is cut or compressed. After the conversion, the trace_uuid
+// recognises the recording. A config may set a trace_uuid, which all its recordings have, so the
+// times and the recorder's start must match, too.
 //
 // Snapshots of one session share the second half of their uuids. Each snapshot is complete, so both
 // are loaded. The common part is counted twice, and a message says so.
@@ -48,7 +48,7 @@ int sources_add(struct sources *sources, const struct source *source)
     return -ENOMEM;
 }
 
-// The last part of a path, or of a path in an archive.
+// Returns the last part of a path, or of a path in an archive.
 static const char *last_part(const char *path)
 {
     const char *last = path;
@@ -66,7 +66,7 @@ static bool is_about_the_same(const struct source *a, const struct source *b,
     if ((a->argument || b->argument) &&
         (!a->argument || !b->argument || !str_eq(a->argument, b->argument)))
         return false;
-    // The same path in another archive belongs to another time.
+    // A file of this format with an equal name in another archive belongs to another time.
     return format->of_moment ? str_eq(a->path, b->path)
                              : str_eq(last_part(a->path), last_part(b->path));
 }
@@ -83,7 +83,7 @@ const struct source *sources_find(const struct sources *sources, const struct so
 
 // -- the table --
 
-// NULL stays NULL.
+// Returns a copy of the column. NULL stays NULL.
 static char *column_of(sqlite3_stmt *statement, int column)
 {
     return (char *)(uintptr_t)sqlite3_column_text(statement, column);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The files that a database was made from: the table input_file, and the files of the running
-// conversion. The conversion recognises repeated files by them.
+// conversion. The conversion recognises repeated files by this list.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ VEC_DEFINE(source_vec, struct source);
 // All zero is empty.
 struct sources {
     struct source_vec all;
-    size_t n_stored; // number of the first sources, which the database has
+    size_t n_stored; // the first sources, which the database has already
 };
 
 #define SOURCE_TRACE   "trace"
@@ -37,7 +37,7 @@ int sources_load(struct sources *sources, struct sqlite3 *handle, struct err *er
 
 // Returns the source that `content` repeats, or NULL. `format` is NULL for traces and archives.
 // Traces and archives are the same if their bytes are equal. Other files must have the same name
-// and argument, too, because both say what the bytes are about.
+// and argument, too, because name and argument give the subject of the bytes.
 const struct source *sources_find(const struct sources *sources, const struct source *content,
                                   const struct file_format *format);
 

@@ -29,10 +29,11 @@ static bool more_follows(const struct sql_text *text, size_t at)
     return rest < end;
 }
 
-// The only statement that writes a file with a name although the database is open for reading only.
+// VACUUM is the only statement that can write a named file although the database is open for
+// reading.
 static bool is_vacuum(const char *sql)
 {
-    static const char mark[] = "\xef\xbb\xbf", word[] = "VACUUM"; // SQLite takes the mark for blank
+    static const char mark[] = "\xef\xbb\xbf", word[] = "VACUUM"; // SQLite skips the mark
     const char *at = sql, *before, *end = sql + strlen(sql);
     do {
         before = at;
@@ -42,7 +43,7 @@ static bool is_vacuum(const char *sql)
     return strncasecmp(at, word, strlen(word)) == 0;
 }
 
-// The message, and the places on lines of their own.
+// Prints the message, and each place on a separate line.
 static void error_print(const char *text)
 {
     size_t n = strcspn(text, "\n");
@@ -120,7 +121,7 @@ int statements_run(struct sql_engine *engine, const char *name, const char *sql,
     int code = text ? all_run(engine, text, sets, timing) : EXIT_FAILED;
     result_sets_finish(sets);
     if (code != EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)) ||
-        sets->form->out || // which the caller flushes
+        sets->form->out || // the caller flushes `out`
         sets->form->begin) // the user may end the pager at any time
         return code;
     say("standard output: %s", strerror(errno));

@@ -28,6 +28,6 @@ int stream_file_fill(const struct stream_file *stream, struct err *err);
 // Copies the file to standard output. Removes the file and the folder before the copy begins.
 int stream_file_pour(struct stream_file *stream, struct err *err);
 
-// Returns the whole text of a file, or of standard input for "-". The caller frees the text. NULL
-// with errno set on failure.
+// Returns the whole text of a file, or of standard input for "-". The caller frees the text.
+// Returns NULL with errno set on failure.
 char *text_read(const char *path);

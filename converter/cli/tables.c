@@ -51,7 +51,7 @@ static void table_print(const struct table_def *def)
                          def->columns[i].doc);
 }
 
-// Name, doc and type of a column that the view has for itself; else NULL.
+// Returns name, doc and type of a column that only the view has, or NULL.
 static const char *const *view_column(const struct sql_view *view, const char *name)
 {
     for (const char *const(*column)[3] = view->columns; (*column)[0]; column++)
@@ -82,7 +82,7 @@ static int view_column_print(void *userdata, int n, char **values, char **names)
     return 0;
 }
 
-// SQLite knows the columns of a view, and the types of those that are columns of tables.
+// Prints the columns of a view. SQLite knows their names, and the types of columns of tables.
 static int view_print(const struct sql_view *view)
 {
     struct err err = {0};
@@ -99,7 +99,8 @@ static int view_print(const struct sql_view *view)
     return EXIT_DONE;
 }
 
-// Prints the columns that the view of a kernel event has. False: no event of this name.
+// Prints the columns of the view of a kernel event. Returns false if there is no event of this
+// name.
 static bool event_print(const char *name)
 {
     static const char *const shared[][3] = {
@@ -126,8 +127,8 @@ static bool event_print(const char *name)
     return true;
 }
 
-// Prints the modules and objects of the library called `name`. If there is none, prints that there
-// is no such table; `near`: a table of a similar name, or NULL.
+// Prints the modules and objects of the library called `name`. If nothing has this name, prints
+// that there is no such table; `near`: a table of a similar name, or NULL.
 static int library_print(const struct sql_packages *library, const char *name, const char *near)
 {
     if (module_print(library, name))

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An entry is a folder with two files: the database, and a note of what the database is: the key,
-// the size of the database, the messages of the conversion. The name of the folder is a hash of the
-// key. The folder is complete before rename() gives the folder its name, so no reader ever sees a
-// part. The size in the note shows a database that a crash of the machine cut short.
+// An entry is a folder with two files: the database, and a note. The note has the key, the size of
+// the database, and the messages of the conversion. The name of the folder is a hash of the key.
+// The folder is complete before rename() gives the folder its name, so a reader never sees an
+// incomplete entry. The size in the note reveals a database that a crash of the machine has cut.
 //
 // The process that converts has no right to write into entries (trace_keeper.h).
 //
-// Nobody waits for a lock. Of two processes that convert the same trace, the first rename wins and
-// the second keeps its own database to itself. An entry that is removed stays whole for the
-// processes that have the entry open.
+// No process waits for a lock. If two processes convert the same trace, the cache takes the
+// database that is renamed first; the other process uses its own database for its own answer. An
+// entry that is removed stays whole for the processes that have the entry open.
 //
 // The key has times of the file. A write within the same tick of the kernel's clock would not
-// change the times, so the database of a file that changed in this very tick is not kept.
+// change the times, so the database of a file that changed in the present tick is not kept.
 //
 // Names below the cache lead to files of the caller only. Each folder and link above belongs to the
 // caller or to root, and no other user can exchange the entries of a folder. A stranger's folder
@@ -49,10 +49,10 @@
 #define NOTE           "note"
 #define NAME_DIGITS    16
 #define NOTE_BYTES_MAX ((size_t)16 << 20)
-#define ROOM_TIMES     64 // times the trace: more than databases of deflated traces take
+#define ROOM_TIMES     64 // times the trace: more than the database of a deflated trace needs
 #define ROOM_LEAST     ((uint64_t)16 << 20)
 #define BLOCK_BYTES    512 // of st_blocks
-#define DAMAGED_S      1   // the time of an entry that is of no use
+#define DAMAGED_S      1   // modification time of an entry that cannot be used
 
 static char *path_make(const char *folder, const char *name)
 {
@@ -72,8 +72,8 @@ static void refuse(struct trace_cache *cache, const char *folder, const char *wh
         cache->refusal = NULL;
 }
 
-// Returns the real path of a folder, or NULL with errno. The folder and all above are to be
-// trusted. A link of another user would lead root's databases to a folder of root's that is not a
+// Returns the real path of a folder, or NULL with errno. The folder and all folders above must be
+// trusted. A link of another user could lead root's databases into a folder of root that is not a
 // cache.
 static char *real_path(struct trace_cache *cache, const char *folder)
 {
@@ -88,7 +88,8 @@ static char *real_path(struct trace_cache *cache, const char *folder)
     return NULL;
 }
 
-// The folder of all caches, whose last part may be missing. NULL: none is named.
+// Returns the folder of all caches, whose last part may not exist. Returns NULL if the environment
+// names no folder.
 static char *base_name(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -97,7 +98,7 @@ static char *base_name(void)
     return home && *home == '/' ? path_make(home, ".cache") : NULL;
 }
 
-// Makes the last part of `path` if the folder above is to be trusted.
+// Makes the last part of `path` if the folder above can be trusted.
 static void base_make(struct trace_cache *cache, const char *path)
 {
     CLEANUP(freep) char *above = folder_of(path);
@@ -144,7 +145,7 @@ static void folder_find(struct trace_cache *cache)
         cache->folder = STEAL(folder);
 }
 
-// Reads no file: files of the cache come from traces, too.
+// Reads no file, because files of the cache are untrusted: their contents come from traces.
 static bool entry_is_there(const struct cached_trace *trace)
 {
     struct stat st;
@@ -179,8 +180,8 @@ void trace_cache_done(struct trace_cache *cache)
 
 // -- the key --
 
-// Another hard link, such as that of perf's cache of programs, gives the program another time of
-// change, but no other content.
+// Adds the identity of the program without its ctime. A further hard link, as perf's cache of
+// programs makes, changes the ctime but not the content.
 static void program_add(struct strbuf *key, const struct stat *st)
 {
     strbuf_addf(key, "%" PRIu64 ":%" PRIu64 " %lld %lld.%09ld\n", (uint64_t)st->st_dev,
@@ -209,7 +210,7 @@ static bool is_settled(const struct stat *st, nsec_t now)
     return last + tick < now;
 }
 
-// Adds the identity of the file, and of what a conversion reads beside the file.
+// Adds the identity of the file, and of the file that a conversion reads beside it.
 static bool files_add(struct cached_trace *trace, const char *path)
 {
     struct stat st;
@@ -263,8 +264,9 @@ void cached_trace_done(struct cached_trace *trace)
 
 // -- entries --
 
-// Empties and removes the entry `name` of the folder `fd`. The database goes first: a reader that
-// finds a note and no database converts. The last file is there before an entry is whole.
+// Empties and removes the entry `name` of the folder `fd`. The database is removed first: a reader
+// that finds a note without a database converts the trace. The last file, CACHE_MESSAGES, exists
+// only in an incomplete entry.
 static void entry_remove(int fd, const char *name)
 {
     CLEANUP(close_fdp)
@@ -287,7 +289,8 @@ static int own_file_open(int entry, const char *name, struct stat *ret)
 }
 
 // Reads the note and compares the note with the key and the database. *ret is the place in the note
-// after the key and the size, where the messages begin. False: the entry is not the answer.
+// after the key and the size, where the messages begin. Returns false if the entry is not the
+// answer.
 static bool note_read(int entry, const struct cached_trace *trace, struct strbuf *note,
                       const char **ret)
 {
@@ -371,7 +374,7 @@ static bool is_entry_name(const char *name)
     return strlen(name) == NAME_DIGITS && strspn(name, "0123456789abcdef") == NAME_DIGITS;
 }
 
-// Reads all entries. *ret_size: the bytes that all take. Returns 0 or -ENOMEM.
+// Reads all entries. *ret_size: the bytes of all entries. Returns 0 or -ENOMEM.
 static int entries_read(DIR *dir, struct entry_vec *ret, uint64_t *ret_size)
 {
     for (struct dirent *found; (found = readdir(dir));) {
@@ -431,7 +434,7 @@ static bool note_write(int folder, const struct cached_trace *trace, uint64_t si
            fd_write_all(fd, note.text, note.size) == 0 && unlinkat(folder, CACHE_MESSAGES, 0) == 0;
 }
 
-// True if the folder has no files but the database and the note.
+// True if the folder has no other files than the database and the note.
 static bool has_no_more(int folder)
 {
     int n = 0;
@@ -446,7 +449,7 @@ static bool has_no_more(int folder)
     return n == 2;
 }
 
-// Makes a whole entry of the folder `name` of the cache, and gives the entry its own name.
+// Completes the entry in the folder `name` of the cache, and gives the folder the entry's name.
 static bool entry_complete(const struct trace_cache *cache, int folder, const char *name,
                            const struct cached_trace *trace)
 {
@@ -461,7 +464,7 @@ static bool entry_complete(const struct trace_cache *cache, int folder, const ch
     return renameat(folder, name, folder, strrchr(trace->entry, '/') + 1) == 0;
 }
 
-// True if the file is as it was when the question began.
+// True if the file has not changed since the question began.
 static bool is_unchanged(const struct trace_cache *cache, const struct cached_trace *trace)
 {
     CLEANUP(cached_trace_done) struct cached_trace now = {0};
@@ -470,10 +473,10 @@ static bool is_unchanged(const struct trace_cache *cache, const struct cached_tr
            memcmp(now.key.text, trace->key.text, now.key.size) == 0;
 }
 
-// Keeps the folder `name` of the folder `place`, which has a new database and its messages. Removes
-// the entries whose last use is longest ago until all take bytes_max at most. Returns false if the
-// file changed meanwhile, if the folder does not hold exactly a database and its note, or if the
-// cache has the entry by now.
+// Keeps the folder `name` of the folder `place`, which has a new database and its messages. Then
+// removes the least recently used entries until all entries take at most bytes_max. Returns false
+// if the file changed meanwhile, if the folder does not hold exactly a database and its note, or if
+// the cache has the entry already.
 static bool folder_keep(void *userdata, uint32_t number, int place, const char *name)
 {
     const struct trace_cache *cache = userdata;
@@ -484,7 +487,7 @@ static bool folder_keep(void *userdata, uint32_t number, int place, const char *
     if (folder < 0 || !trace->is_settled || !is_unchanged(cache, trace) ||
         renameat(place, name, folder, name) < 0)
         return false;
-    if (!entry_is_there(trace)) // damaged, or of another key with the same hash
+    if (!entry_is_there(trace)) // the entry is damaged, or has another key with the same hash
         entry_remove(folder, strrchr(trace->entry, '/') + 1);
     bool is_kept = entry_complete(cache, folder, name, trace);
     if (!is_kept)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Databases that earlier questions made of traces, below $XDG_CACHE_HOME/mmtrace. If a cache cannot
-// be used, mmsql converts the trace as without the cache.
+// Databases that earlier questions made of traces, below $XDG_CACHE_HOME/mmtrace. If the cache
+// cannot be used, mmsql converts the trace without the cache.
 #pragma once
 
 #include <stdbool.h>
@@ -28,16 +28,16 @@ VEC_DEFINE(cached_trace_vec, struct cached_trace);
 // All zero: there is no cache.
 struct trace_cache {
     char *folder;  // owned; NULL: no cache
-    char *refusal; // owned; the message about a folder that is not used; NULL: no message
+    char *refusal; // owned; the message about a refused folder; NULL: no message
     bool is_looked_for;
     uint64_t bytes_max;
-    struct cached_trace_vec traces; // of the command line; those that the cache lacks
+    struct cached_trace_vec traces; // traces of the command line that the cache lacks
     struct trace_keeper keeper;
 };
 
-// Finds the folder, makes the folder if it is missing, and notes that a question to the trace
-// `path` comes. Must run before the sandbox is entered, and reads no file. Nothing happens for
-// pipes and devices.
+// Finds the folder, makes a missing folder, and records that a question to the trace `path`
+// follows. Must run before the sandbox is entered. Reads no file. Does nothing for pipes and
+// devices.
 void trace_cache_open(struct trace_cache *cache, const char *path, const struct limits *limits,
                       bool crops_track_events);
 void trace_cache_done(struct trace_cache *cache); // fit for CLEANUP()
@@ -52,14 +52,14 @@ void cached_trace_done(struct cached_trace *trace); // fit for CLEANUP()
 // false if there is no entry that can be used; the next question then replaces the entry.
 bool trace_cache_find(const struct cached_trace *trace, struct sqlite3 **ret);
 
-// Returns true if the conversion of `path` may be written to the cache's file system: it has as
-// much room as `other`, or plenty for a file of this size.
+// Returns true if the conversion of `path` may be written to the cache's file system. The file
+// system must have as much room as the file system of `other`, or plenty for a file of this size.
 bool trace_cache_has_room(const struct trace_cache *cache, const char *path, const char *other);
 
 // Starts the keeper (trace_keeper.h) before the sandbox is entered, if the cache lacks a trace.
 void trace_cache_start(struct trace_cache *cache);
 
-// Has the keeper keep the folder of a conversion as the answer for `trace`. `messages` are those of
-// the conversion. A folder that is not kept stays with the caller.
+// Asks the keeper to keep the folder of a conversion as the answer for `trace`. `messages` are the
+// messages of the conversion. A folder that is not kept stays with the caller.
 void trace_cache_ask(const struct trace_cache *cache, const struct cached_trace *trace,
                      const struct strbuf *messages, struct working_folder *folder);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keeper is a fork of the process before its sandbox. It takes one thing from its parent: the
-// number of a trace of the command line, and the name of a folder in the place. The end of the
-// socket is the end of the keeper. Signals that end the parent are therefore ignored.
+// The keeper is a fork of the process before its sandbox. The keeper receives only requests from
+// its parent: the number of a trace of the command line, and the name of a folder in the place. The
+// keeper ends when its parent closes the socket, and therefore ignores signals that end the parent.
 #include "converter/cli/trace_keeper.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static _Noreturn void keeper_run(struct trace_keeper *keeper, int fd, trace_keep
     for (size_t i = 0; i < ELEMENTS(ignored); i++)
         signal(ignored[i], SIG_IGN);
     for (int i = 0; i <= STDERR_FILENO; i++)
-        close(i); // others wait for the end of these
+        close(i); // other programs may wait for the end of these files
     struct request request;
     ssize_t n;
     while ((n = recv(fd, &request, sizeof(request), 0)) > 0 || (n < 0 && errno == EINTR)) {

@@ -2,9 +2,9 @@
 //
 // The keeper: the process that puts new databases into the cache of traces (trace_cache.h). A trace
 // may take over the process that converts it. Therefore the converting process may write in one
-// folder only, the place. The keeper reads no trace. It moves a database from the place into the
-// cache, under the key that it has made of the command line itself. So a trace cannot change the
-// answers about other traces.
+// folder only, the place. The keeper reads no trace. The keeper moves a database from the place
+// into the cache. The key of the database comes from the command line, which the keeper has read
+// itself. Therefore a trace cannot change the answers about other traces.
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 // Keeps the folder `name` of the folder `place` for trace number `trace`. Runs in the keeper.
 typedef bool (*trace_keep_fn)(void *userdata, uint32_t trace, int place, const char *name);
 
-// All zero: there is none.
+// All zero: there is no keeper.
 struct trace_keeper {
     pid_t pid;
     int fd;                      // owned if `pid` is set
@@ -30,10 +30,10 @@ struct trace_keeper {
 // keeper (no process, no room) nothing new is kept.
 void trace_keeper_start(struct trace_keeper *keeper, const char *folder, trace_keep_fn keep,
                         void *userdata);
-// The place goes with the keeper, even if this process is killed.
+// Ends the keeper, which removes the place. The keeper also ends if this process is killed.
 void trace_keeper_end(struct trace_keeper *keeper);
 
-// Has the keeper keep the folder of a conversion for a trace. `messages` are those of the
-// conversion. A folder that is not kept stays with the caller.
+// Asks the keeper to keep the folder of a conversion for a trace. `messages` are the messages of
+// the conversion. A folder that is not kept stays with the caller.
 void trace_keeper_ask(const struct trace_keeper *keeper, uint32_t trace,
                       const struct strbuf *messages, struct working_folder *folder);

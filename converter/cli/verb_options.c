@@ -8,14 +8,14 @@
 #include "converter/cli/cli.h"
 
 #define OPTIONS_MAX 31
-#define OPTION_HELP 256 // the rows follow
+#define OPTION_HELP 256 // the value of --help; the rows of options have the values after it
 
 static bool takes_value(const struct verb_option *option)
 {
     return option->kind != OPTION_FLAG && option->kind != OPTION_CHOICE;
 }
 
-// Returns 0, or the program's exit code.
+// Stores the value of an option. Returns 0, or the program's exit code.
 static int option_take(const char *verb, const struct verb_option *option, int argc, char **argv,
                        void *to)
 {
@@ -59,8 +59,8 @@ static int option_take(const char *verb, const struct verb_option *option, int a
                : code;
 }
 
-// For completion by shells: a line for each option with letter, name, "VALUE" if the option takes
-// one, and no help, separated by tabs.
+// Prints a line for each option, for completion by shells: letter, name, "VALUE" if the option
+// takes a value, and an empty help text, separated by tabs.
 static int completion_print(const struct verb_option *options)
 {
     for (const struct verb_option *row = options; row->name; row++) {

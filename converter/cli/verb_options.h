@@ -16,11 +16,11 @@ enum verb_option_kind {
     OPTION_FLAG,    // takes no value; a bool becomes true
     OPTION_CHOICE,  // takes no value; an enum becomes `value`
     OPTION_TEXT,    // const char *, borrowed
-    OPTION_TEXTS,   // struct option_texts; each time it is given, one is added
+    OPTION_TEXTS,   // struct option_texts; each use of the option adds a text
     OPTION_NUMBER,  // int64_t
     OPTION_NATURAL, // int64_t, not negative
     OPTION_SIZE,    // uint64_t, a size of at least `value` bytes
-    OPTION_OWN,     // is given to `take`
+    OPTION_OWN,     // the function `take` handles the option
 };
 
 enum { OPTION_IS_NO_NUMBER = -1 };
@@ -36,8 +36,9 @@ struct verb_option {
     int (*take)(void *to, const struct verb_option *option, char *text, int argc, char **argv);
 };
 
-// --max-memory and --max-output of the verbs that convert, and with --no-cache of the verbs that
-// query a trace: the rows, and the help text of the latter. `type` has a member `limits`.
+// LIMIT_OPTIONS: rows for --max-memory and --max-output of the verbs that convert.
+// QUESTION_OPTIONS: these rows and --no-cache, for the verbs that query a trace; QUESTION_HELP:
+// their help text. `type` has a member `limits`.
 #define LIMIT_OPTIONS(type)                                                                        \
     {"max-memory", OPTION_SIZE, offsetof(type, limits.memory), .value = BUDGET_MEMORY_MIN},        \
     {                                                                                              \

@@ -19,8 +19,7 @@ enum {
 void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *indent, int without);
 
 // Prints `mmsql: FILE: problem (hint)` to standard error, at most HEALTH_LINES_MAX problems of a
-// trace. `damage_told`: cut and damaged data were reported when the file was read, and are left
-// out.
+// trace. `damage_told`: leave out cut and damaged data, which were reported when the file was read.
 void health_print(const struct verdict_vec *verdicts, const struct health_line_vec *lines,
                   bool damage_told);
 

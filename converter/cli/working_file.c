@@ -197,7 +197,7 @@ int working_file_make(const struct working_folder *folder, const char *name, str
     return 0;
 }
 
-// A link that leads to no file is replaced.
+// An output that is a link to a missing file is replaced.
 int output_place_find(const char *output, bool follows_last, struct output_place *ret,
                       struct err *err)
 {

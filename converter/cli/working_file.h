@@ -9,7 +9,7 @@
 #include "common/err.h"
 #include "common/file.h"
 
-// Returns the folder of `path`, freed by the caller; NULL: memory is out.
+// Returns the folder of `path`. The caller frees the result. Returns NULL if memory ran out.
 char *folder_of(const char *path);
 
 // The folder of working files. All zero: no folder.
@@ -22,7 +22,8 @@ struct working_folder {
 // negative errno with text.
 int working_folder_make(const char *output, struct err *err, struct working_folder *ret);
 
-// Returns true if `name` is that of a working folder beside a file `output`. Both have no slash.
+// Returns true if `name` is the name of a working folder beside a file `output`. Neither has a
+// slash.
 bool working_folder_is_name(const char *name, const char *output);
 
 // Removes the folder with its files, and working folders in the folder.
@@ -34,8 +35,8 @@ void working_folder_remove(struct working_folder *folder);
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret);
 
-// The place of an output. The folder is held by a descriptor, so its owner cannot put a link in its
-// place meanwhile.
+// The place of an output. The folder is held by a descriptor, so the owner of the folder cannot put
+// a link in its place meanwhile.
 struct output_place {
     struct path_end end;
     char *path;        // owned; leads to the output through the descriptor, if /proc is mounted
@@ -48,7 +49,7 @@ struct output_place {
 int output_place_find(const char *output, bool follows_last, struct output_place *ret,
                       struct err *err);
 
-// Puts the name for persons in place of `path` at the start of a text. Returns `r`.
+// Replaces `path` at the start of the text by the name for persons. Returns `r`.
 int output_place_error(const struct output_place *place, int r, struct err *err);
 
 void output_place_done(struct output_place *place);
