@@ -13,7 +13,7 @@
 #include "converter/decode/intact.h"
 #include "protos/fields.h"
 
-// Fields of CompactSched that make up one record, in the order of struct run's columns.
+// The columns of struct run. A record has one value of each column.
 enum { COLUMN_TS, COLUMN_A, COLUMN_B, COLUMN_C, COLUMN_COMM, COLUMN_FLAGS, N_COLUMNS };
 
 static const uint32_t column_fields[][N_COLUMNS] = {
@@ -41,12 +41,12 @@ struct run {
     bool has_flags;
     int64_t ts; // of the last record; time stamps are differences
     struct comm_vec comms;
-    struct record_vec sorted; // owned; used instead of the above if not empty
+    struct record_vec sorted; // owned; used instead of the bundle or columns, if not empty
     size_t next_sorted;
 };
 
 // Reads the time stamp. Perfetto writes the time stamp as the first field of an event; then *event
-// moves past the field. Any other place is accepted, too.
+// moves past the field. The time stamp may also be a later field.
 static bool event_ts(struct wire_reader *event, int64_t *ret)
 {
     uint64_t value;

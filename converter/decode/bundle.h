@@ -30,7 +30,7 @@ struct bundle_measure {
     bool has_start;      // start is set
     int64_t start;       // time from which this processor's data is complete
     bool has_descriptors;
-    bool ordered;       // equal times: the order of bundles counts, not that of processors
+    bool ordered;       // events of equal time keep the order of bundles, not of processors
     uint64_t n_untimed; // events without time stamp, which are left out
     struct run_measure runs[N_RUN_KINDS];
     struct wire_reader messages[N_RUN_KINDS]; // argument of run_open() for each run
@@ -69,7 +69,7 @@ struct run;
 // memory and sorted. Returns NULL if memory is out.
 struct run *run_open(struct wire_reader message, enum run_kind kind, bool sorted);
 
-// Reads the next record. Returns false at the end, and at damage, which bundle_measure() has
-// reported.
+// Reads the next record. Returns false at the end and at damage. bundle_measure() has already
+// reported the damage.
 bool run_next(struct run *run, struct run_record *ret);
 struct run *run_free(struct run *run);

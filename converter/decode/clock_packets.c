@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RemoteClockSync: the two machines read their clocks in turn: client, host, client, host. Two
-// pairs make a round. Each round has two estimates of the offset, one from each side's round trip.
+// pairs are a round. Each round gives two estimates of the offset, one from each side's round trip.
 // The offset is the average over all rounds. Two pairs that are ROUND_NS or more apart belong to
 // different rounds.
 #include "converter/decode/clock_packets.h"

@@ -14,7 +14,7 @@
 struct clock_snapshot {
     struct clock_reading readings[CLOCK_READINGS_MAX];
     size_t n;
-    uint32_t default_clock; // clock of further packets that name no clock; 0: not given
+    uint32_t default_clock; // clock of later packets that name no clock; 0: not given
     bool fits;              // the snapshot was read completely
 };
 
@@ -33,11 +33,12 @@ struct remote_sync;
 // Reads a RemoteClockSync. Returns NULL if memory is out.
 struct remote_sync *remote_sync_read(struct wire_reader message);
 
-// Reads the other machine's next readings of its own clocks. Returns their number; 0 at the end.
+// Reads the other machine's next readings of its own clocks. Returns the number of readings; 0 at
+// the end.
 size_t remote_sync_next(struct remote_sync *sync, uint32_t machine,
                         struct clock_reading ret[CLOCK_READINGS_MAX]);
 
-// Returns the number of offsets, which are in the order of clock ids.
+// Writes the offsets in the order of clock ids. Returns the number of offsets.
 size_t remote_sync_offsets(const struct remote_sync *sync,
                            struct remote_offset ret[CLOCK_READINGS_MAX]);
 

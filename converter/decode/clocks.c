@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots of the same clocks form a group. One source took them one after the other, so the
-// readings of a clock in a group are in order, and binary search finds the nearest snapshot.
-// Snapshots of different groups are not compared, because their place in the file says nothing
-// about their time. A breadth-first search from the trace clock finds the paths over several
+// Snapshots of the same clocks form a group. One source took the snapshots one after the other, so
+// the readings of a clock in a group are in order, and binary search finds the nearest snapshot.
+// Snapshots of different groups are not compared, because the order in the file says nothing about
+// the order of time. A breadth-first search from the trace clock finds the paths over several
 // clocks. One search serves all clocks until a snapshot changes the connections, so most
 // conversions need no search. Packets mostly use few clocks, so the last conversions are remembered
 // with their ranges.
@@ -93,7 +93,7 @@ static struct clock_series *series_get(struct clocks *clocks, const struct clock
     return series;
 }
 
-// True if the group has these clocks in this order
+// Returns true if the group has these clocks in this order.
 static bool group_fits(const struct clock_group *group, const struct clock_reading *readings,
                        size_t n)
 {
@@ -114,7 +114,7 @@ static struct clock_group *group_find(const struct clocks *clocks,
     return NULL;
 }
 
-// Removes an incomplete group from its first `n` clocks.
+// Frees the last group, which is incomplete: only its first `n` clocks know the group.
 static void group_unmake(struct clocks *clocks, struct clock_group *group, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -186,7 +186,7 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
         group_unmake(clocks, group, n);
     for (size_t i = 0; r == 0 && i < n; i++) {
         int64_t ns = wrap_mul(readings[i].timestamp, readings[i].unit_ns);
-        // The same column of the row before is n items back.
+        // The value of the same column in the previous row is n items back.
         if (group->readings.n >= n && ns < group->readings.items[group->readings.n - n] &&
             !group->backwards[i]) {
             group->backwards[i] = true;
@@ -208,7 +208,7 @@ static size_t group_column(const struct clock_group *group, const struct clock_s
     return column;
 }
 
-// Searches from the target, so that each clock that is found knows its next clock.
+// Searches from the target. Each found clock then knows the next clock on its path to the target.
 static void paths_find(struct clocks *clocks, clock_key_t to)
 {
     struct clock_series *queue[CLOCKS_MAX], *target = series_find(clocks, to);
@@ -245,7 +245,7 @@ static bool path_search(struct clocks *clocks, const struct clock_series *from, 
 }
 
 // Returns the row with the last reading in `column` at or before `ns`, or else the first row. The
-// row holds for times from *ret_min to before *ret_max.
+// row is valid for times from *ret_min to before *ret_max.
 static const int64_t *group_row(const struct clock_group *group, size_t column, int64_t ns,
                                 int64_t *ret_min, int64_t *ret_max)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversion between the clocks of a trace. A ClockSnapshot has readings of several clocks at one
-// moment. Between snapshots, clocks are assumed to run at the same speed from the last snapshot on.
-// Clocks without a common snapshot are converted over other clocks.
+// moment. From one snapshot to the next, clocks are assumed to run at the same speed. Clocks
+// without a common snapshot are converted over other clocks.
 #pragma once
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static inline uint32_t clock_id_of(clock_key_t clock)
     return (uint32_t)clock;
 }
 
-// The machine of a clock that belongs to no sequence.
+// Returns the machine of a clock that belongs to no sequence.
 static inline uint32_t clock_machine_of(clock_key_t clock)
 {
     return (uint32_t)(clock >> 32);
@@ -63,13 +63,13 @@ struct clock_shift {
 
 #define CLOCK_SHIFTS 8
 
-// Initially all zero but trace_clock.
+// All members except trace_clock are zero at first.
 struct clocks {
     clock_key_t trace_clock; // target of conversions
     bool has_default;        // a snapshot has named the default clock
     uint32_t n_snapshots;
     struct clock_series_vec series;          // owned, one per clock
-    struct clock_group_vec groups;           // owned, one per set of clocks that are read together
+    struct clock_group_vec groups;           // owned, one per list of clocks that are read together
     struct clock_shift shifts[CLOCK_SHIFTS]; // the last conversions; the clock decides the index
     bool has_paths;                          // the paths of the last search are valid
     clock_key_t paths_to;                    // target of these paths
@@ -77,8 +77,9 @@ struct clocks {
 
 #define CLOCK_READINGS_MAX 32
 
-// Adds a snapshot. *ret_id: its number; each call takes a number. Returns 0; -EINVAL if the
-// readings contradict each other or earlier readings (the snapshot is ignored); -ENOMEM.
+// Adds a snapshot. *ret_id: the number of the snapshot; a failed call uses up a number, too.
+// Returns 0; -EINVAL if the readings contradict each other or earlier readings (the snapshot is
+// ignored); -ENOMEM.
 int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size_t n,
                uint32_t *ret_id);
 
@@ -92,7 +93,7 @@ void clocks_set_trace_clock(struct clocks *clocks, clock_key_t clock);
 // Returns true if times of `from` can be converted to `to`.
 bool clocks_connected(struct clocks *clocks, clock_key_t from, clock_key_t to);
 
-// Returns true if a snapshot had this clock.
+// Returns true if a snapshot so far has this clock.
 bool clocks_know(const struct clocks *clocks, clock_key_t clock);
 
 const char *clock_name(uint32_t clock_id); // NULL: not a well-known clock

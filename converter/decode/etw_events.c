@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EtwTraceEventBundle: events of the Windows kernel, of any processors and in any order. Each event
-// is an item of the timeline. Its time stamp is trace time already. The events are few in
+// EtwTraceEventBundle: events of the Windows kernel, from any processor and in any order. Each
+// event is an item of the timeline. The time stamp of an event is trace time. The events are few in
 // comparison with ftrace events.
 #include "converter/decode/message.h"
 #include "converter/decode/reader.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Both libraries work in chunks, so the memory does not depend on the inflated size. A zstd frame
-// names the window that the decoder must keep. A window above 8 MiB, the size that the format
-// recommends for every decoder, is refused.
+// states the size of the window that the decoder must keep. A window above 8 MiB, the size that the
+// format recommends for every decoder, is refused.
 #include "converter/decode/inflate.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The only check for damage inside packets. Importers read a message up to the damage and need not
-// notice the damage. The schema says which fields have messages, so the check finds damage at any
-// depth, also in interned data that is read later or never. Damage is counted once, while the
-// packet's place in the file is known.
+// notice the damage. The schema tells which fields have messages, so the check finds damage at any
+// depth, also in interned data that is read later or never. The first walk counts the damage,
+// because this walk knows the packet's place in the file.
 //
-// Every byte of the trace passes here, so only lengths are checked: values are not decoded.
+// The check reads every byte of the trace, so the check tests lengths only and decodes no values.
 #include "converter/decode/intact.h"
 
 #include <endian.h>
@@ -36,7 +36,7 @@ static inline bool varint_skip(const uint8_t **pos, const uint8_t *end)
     return wire_get_varint(pos, end, &word);
 }
 
-// The fast path skips eight numbers of one byte at once.
+// Checks packed varints. The fast path skips eight numbers of one byte at once.
 static bool varints_are_whole(const uint8_t *pos, const uint8_t *end)
 {
     uint64_t word;
@@ -56,9 +56,9 @@ static bool varints_are_whole(const uint8_t *pos, const uint8_t *end)
     return true;
 }
 
-// Skips the next field. If the field has bytes, *ret_number is its number and the bytes are from
-// *ret_bytes to *pos; otherwise *ret_number is 0. The wire reader handles other wire types, for
-// example groups.
+// Skips the next field. For a field of bytes, *ret_number is the field's number, and the bytes are
+// from *ret_bytes to *pos. For other fields, *ret_number is 0. The wire reader handles other wire
+// types, for example groups.
 static inline bool field_skip(const uint8_t **pos, const uint8_t *end, uint32_t *ret_number,
                               const uint8_t **ret_bytes)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Many modules have state for each machine, so the number of machines is limited. Real traces are
-// far below the limit. Only a processor's first bundle has the start of its data; SEEN_CPUS bytes
-// note which processors had a bundle.
+// far below the limit. The start of a processor's data is in the processor's first bundle.
+// SEEN_CPUS bytes note which processors had a bundle.
 #include "converter/decode/machine_numbers.h"
 
 #include <stdlib.h>
@@ -31,7 +31,8 @@ uint32_t machines_get(struct trace_machines *machines, uint32_t raw_id, bool is_
         machines->host_seen |= !is_marker;
         return 0;
     }
-    // A trace that begins with another machine has nothing of the host: this machine gets number 0.
+    // A trace that begins with packets of another machine has no packets of the host. This machine
+    // gets number 0.
     if (!machines->settled && !machines->host_seen)
         first->raw_id = raw_id;
     machines->settled = true;

@@ -32,8 +32,8 @@ struct trace_machines {
 
 #define MACHINE_NONE UINT32_MAX
 
-// Returns the machine of a packet; MACHINE_NONE if the machines are too many or memory is out.
-// `is_marker`: the packet is a synchronization marker, which does not name its machine.
+// Returns the machine of a packet; MACHINE_NONE if the trace has too many machines, or memory is
+// out. `is_marker`: the packet is a synchronization marker, which does not name its machine.
 uint32_t machines_get(struct trace_machines *machines, uint32_t raw_id, bool is_marker);
 
 static inline struct trace_machine *machine_at(const struct trace_machines *machines,
@@ -46,9 +46,9 @@ static inline struct trace_machine *machine_at(const struct trace_machines *mach
 bool machine_cpu_first(struct trace_machine *machine, uint32_t cpu);
 
 // Called before the first conversion of a machine's times. If no snapshot connects the machine's
-// clocks with the trace clock, the real-time clocks of both machines are assumed to be equal, or
-// else the boot-time clocks. Returns true then: *ret_readings are the equal readings, *ret_id is
-// their snapshot.
+// clocks with the trace clock, the function adds a snapshot that equates the real-time clocks of
+// both machines, or else the boot-time clocks. Returns true if the snapshot was added:
+// *ret_readings are its readings, *ret_id is its number.
 bool machine_connect(struct clocks *clocks, uint32_t machine, struct clock_reading ret_readings[2],
                      uint32_t *ret_id);
 

@@ -22,8 +22,8 @@ void message_read(struct wire_reader reader, struct wire_field *fields, size_t n
 #define FIELDS_OTHER      (UINT64_C(1) << 63)
 #define FIELD_BIT(number) ((number) < 63 ? UINT64_C(1) << (number) : FIELDS_OTHER)
 
-// As message_read(), for fields that are zeroed already. Returns the set of the numbers that the
-// message has.
+// Does the work of message_read() for fields that are already zero. Returns the set of the numbers
+// that the message has.
 uint64_t message_read_seen(struct wire_reader reader, struct wire_field *fields, size_t n);
 
 // Declares `name` and reads a message of the schema ("Outer_Inner" for nested messages) from
@@ -41,7 +41,7 @@ static inline bool field_present(const struct wire_field *field)
     return field->number != 0;
 }
 
-// Values are 0 or empty where the field is absent or has the wrong wire type.
+// The value is 0 or empty if the field is absent or has the wrong wire type.
 static inline uint64_t field_u64(const struct wire_field *field)
 {
     return field->value;
@@ -95,8 +95,8 @@ static inline bool fields_next(struct fields *fields)
     return false;
 }
 
-// Iteration over the values of a repeated field, packed or not. Begins with reader, number and
-// type.
+// Iteration over the values of a repeated field, packed or not. Set `reader`, `number` and `type`
+// before the first value.
 struct values {
     struct wire_reader reader;
     struct wire_field field;

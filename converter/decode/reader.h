@@ -36,7 +36,7 @@ struct header {
     enum field_interest interest[DATA_FIELDS_MAX];
 };
 
-#define READER_FAULTS 1024 // of 64 KiB each
+#define READER_FAULTS 1024 // number of noted windows of 64 KiB
 
 struct reader {
     struct input *input;
@@ -45,7 +45,7 @@ struct reader {
     struct clocks *clocks;
     struct sequences sequences;
     struct timeline timeline;
-    const char *folder;      // borrowed, for temporary files
+    const char *folder;      // borrowed, folder of temporary files
     struct scratch deferred; // array of struct deferred, in file order
     size_t n_deferred;
     struct trace_result result;
@@ -56,7 +56,7 @@ struct reader {
     bool latest_is_event; // latest_ts is the time of a kernel event
     struct trace_machines machines;
     uint32_t machine;                // current machine
-    uint32_t raw_machine;            // its id in the trace
+    uint32_t raw_machine;            // id of the current machine in the trace
     size_t since_forget;             // bytes read since pages were released
     uintptr_t faults[READER_FAULTS]; // windows of memory that are counted in since_forget
     uint64_t n_steps, steps_due;     // steps_due: value of n_steps at the next pause
@@ -90,11 +90,13 @@ static inline int reader_enter(struct reader *reader, uint32_t machine)
 // Adds the events of an EtwTraceEventBundle to the timeline. Returns 0 or a negative errno.
 int etw_events_place(struct reader *reader, const struct wire_field *field, uint32_t generation);
 
-// Handle a ClockSnapshot and a RemoteClockSync. Return 0 or -ENOMEM.
+// reader_snapshot() handles a ClockSnapshot, reader_remote_sync() a RemoteClockSync. Both return 0
+// or -ENOMEM.
 int reader_snapshot(struct reader *reader, const struct header *header, uint32_t generation);
 int reader_remote_sync(struct reader *reader, const struct header *header);
 
-// *ret: the packet's trace time. Returns false if the packet's clock, *ret_clock, is unknown.
+// *ret: the packet's trace time. Returns false if no snapshots connect the packet's clock,
+// *ret_clock, with the trace clock.
 bool reader_packet_time(struct reader *reader, const struct header *header,
                         const struct generation *state, int64_t *ret, clock_key_t *ret_clock);
 void reader_clock_problem(struct reader *reader, clock_key_t clock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Entries are references into the trace, so an entry takes 64 bytes, however long its text is. New
-// defaults make a new generation that shares the interned table with the generation before.
+// defaults make a new generation, which shares the interned table with the previous generation.
 #include "converter/decode/sequence.h"
 #include "common/memory.h"
 #include "protos/fields.h"
@@ -95,7 +95,7 @@ static struct interned *table_find(const struct interned_table *table, uint32_t 
     }
     if (table->entries.n <= UNINDEXED_MAX)
         return NULL;
-    // Hashed keys may collide: the entry is compared, and the next key is tried.
+    // Hashed keys may collide: the loop compares the entry, and tries the next key.
     uint64_t key = interned_key(field, iid);
     const uint64_t *index;
     for (; (index = map64_find(&table->index, key)); key++) {
@@ -116,7 +116,7 @@ static int table_index(struct interned_table *table, size_t at)
     return map64_set(&table->index, key, at);
 }
 
-// Small tables have no index: a trace that clears its state very often has many of them.
+// Small tables have no index: a trace that clears its state very often has many small tables.
 static int table_push(struct interned_table *table, struct interned entry)
 {
     int r = interned_vec_push(&table->entries, entry);

@@ -19,7 +19,7 @@ struct interned {
     const uint8_t *data; // borrowed from the trace: the whole entry, iid included
     uint32_t size;
     uint32_t field; // of InternedData
-    int64_t made;   // for the user of the entry: a value that is made once; initially 0
+    int64_t made;   // for the user of the entry: a value that the user makes once; initially 0
 };
 VEC_DEFINE(interned_vec, struct interned);
 
@@ -29,7 +29,7 @@ struct interned_table {
     struct map64 index; // hash of field and iid -> index of the entry
 };
 
-// Counts of look-ups, all sequences together.
+// Counts of look-ups, over all sequences.
 struct interned_use {
     uint64_t n_missing;    // look-ups of missing entries, and entries without iid
     uint64_t n_long_bytes; // bytes of long entries that were returned
@@ -41,7 +41,7 @@ struct generation {
     uint32_t sequence; // unique over machines
     uint32_t machine;
     uint32_t epoch;                  // unique number of the state; each clear gives a new number
-    struct interned_table *interned; // borrowed, may be shared with the generation before
+    struct interned_table *interned; // borrowed, may be shared with the previous generation
     struct wire_reader defaults;     // TracePacketDefaults, empty if there are none
     struct interned_use *use;        // borrowed, of the sequences
     bool has_first;                  // the trace has the sequence's very first packet
@@ -54,9 +54,9 @@ VEC_DEFINE(interned_table_vec, struct interned_table *);
 // Losses of a sequence up to the current packet.
 struct sequence_losses {
     uint32_t n_gaps;
-    uint32_t n_by_cause[LOSS_CAUSES]; // gaps by bit of DataLossReason, from the second bit on
-    uint32_t n_with_need;             // packets that need state
-    uint32_t n_left_out;              // of these, packets whose state was lost
+    uint32_t n_by_cause[LOSS_CAUSES]; // gaps by DataLossReason, from bit 1 on
+    uint32_t n_with_need;             // packets that need the state
+    uint32_t n_left_out;              // packets of n_with_need whose state was lost
 };
 
 struct sequence {
@@ -64,7 +64,7 @@ struct sequence {
     uint32_t generation; // index of the current generation
     bool valid;          // its incremental state is complete
     bool seen;
-    bool has_first; // see generation
+    bool has_first; // see struct generation
     struct thread_clock thread_clock;
 };
 VEC_DEFINE(sequence_vec, struct sequence);
@@ -86,7 +86,8 @@ struct sequence *sequences_get(struct sequences *sequences, uint32_t machine, ui
 // Clears the incremental state of the sequence. Returns 0 or -ENOMEM.
 int sequence_clear(struct sequences *sequences, struct sequence *sequence);
 
-// False: packets of the sequence were lost, or its state has not begun.
+// Returns false if packets of the sequence were lost, or if the state of the sequence has not
+// begun.
 bool sequences_is_valid(const struct sequences *sequences, uint32_t machine, uint32_t sequence_id);
 
 // Returns the losses of the sequence with this id, or NULL if the trace has no packet of it so far.
@@ -107,7 +108,7 @@ int sequence_set_defaults(struct sequences *sequences, struct sequence *sequence
 int sequence_intern(struct sequences *sequences, struct sequence *sequence,
                     struct wire_reader interned_data);
 
-// For interned data outside of sequences: adds every submessage of a message as an entry. `use`
+// Adds every submessage of a message as an entry. For interned data outside of sequences. `use`
 // counts the entries without iid and may be NULL. Returns 0 or -ENOMEM.
 int interned_table_read(struct interned_table *table, struct wire_reader interned_data,
                         struct interned_use *use);
@@ -120,16 +121,17 @@ static inline const struct generation *sequences_generation(const struct sequenc
 }
 
 // Returns the entry with `iid` of InternedData's field `field`, or NULL. For users that read the
-// entry at each use. A few bytes of trace can use a long entry, and each use reads the whole entry,
-// so long entries are withheld after very many bytes.
+// entry at each use. A few bytes of trace can refer to a long entry, and each use reads the whole
+// entry. Therefore the function withholds long entries after it has returned very many bytes of
+// them.
 struct interned *generation_find(const struct generation *generation, uint32_t field, uint64_t iid);
 
-// As generation_find(), for users that keep the result in `made`; an entry is never withheld. Both
-// pointers are valid until the sequence gets another entry.
+// Does the work of generation_find() for users that keep the result in `made`; an entry is never
+// withheld. Both pointers are valid until the sequence gets another entry.
 struct interned *generation_entry(const struct generation *generation, uint32_t field,
                                   uint64_t iid);
 
-// An entry as a message; empty if `entry` is NULL.
+// Returns an entry as a message; empty if `entry` is NULL.
 static inline struct wire_field interned_message(const struct interned *entry)
 {
     return entry ? (struct wire_field){.number = entry->field,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Differences are valid only in file order, so the first walk keeps the clock, and the result is
-// the packet's time from then on.
+// Differences are valid only in file order, so the first walk keeps the clock. The timeline keeps
+// the resulting time of the packet.
 #include "converter/decode/thread_clock.h"
 
 #include "common/nsec.h"
@@ -37,7 +37,7 @@ enum thread_time thread_clock_event(struct thread_clock *clock, const struct wir
         if (!clock->is_set)
             return THREAD_TIME_UNSET;
         *ret = clock->now_ns = nsec_after_usec(clock->now_ns, field_i64(&delta));
-    } else if (field_u64(&absolute)) { // does not move the clock
+    } else if (field_u64(&absolute)) { // an absolute time does not move the clock
         *ret = nsec_after_usec(0, field_i64(&absolute));
     } else {
         return THREAD_TIME_NONE;

@@ -20,11 +20,11 @@ struct thread_clock {
 enum thread_time {
     THREAD_TIME_NONE,     // the packet's own time counts
     THREAD_TIME_KNOWN,    // *ret
-    THREAD_TIME_UNSET,    // a difference, and the clock is not set
-    THREAD_TIME_NEGATIVE, // before the clock began
+    THREAD_TIME_UNSET,    // the time is a difference, and the clock is not set
+    THREAD_TIME_NEGATIVE, // the time is before the clock began
 };
 
-// Sets the clock from a ThreadDescriptor, by itself or in a TrackDescriptor.
+// Sets the clock from a ThreadDescriptor, which may be a field of a TrackDescriptor.
 void thread_clock_set(struct thread_clock *clock, const struct wire_field *descriptor);
 
 // Reads the time of a TrackEvent.

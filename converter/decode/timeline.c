@@ -6,14 +6,14 @@
 // collected for the whole trace, small and without their contents: one for each packet, at most
 // three for each ftrace bundle of hundreds of events. Items are sorted in pieces of fixed size. The
 // pieces are in a temporary file, so a trace of many small packets takes no more memory. A heap
-// merges the pieces during the walk. Each piece has a copy of its next item, so that a piece whose
-// time has not come takes no memory: the kernel maps many bytes around a byte that is read. Runs
-// that overlap in time wait in a queue, and another heap merges the queues.
+// merges the pieces during the walk. Each piece has a copy of its next item, so a piece takes no
+// memory until the merge reaches its items. A read of the item itself would map many bytes around
+// the item. Runs that overlap in time wait in a queue, and another heap merges the queues.
 //
-// Equal times are ordered as in Perfetto: the queue of the last event goes on as long as no other
-// queue has an earlier event; then by queue (packets before events, then the queue that the file
-// has first), then by place in the file. Each kind of events of a processor has a queue; bundles
-// that were made of text have one.
+// Items of equal time have the order of Perfetto. The queue of the last event goes on as long as no
+// other queue has an earlier event. Further items are in the order of queues (packets before
+// events, then the queue that the file has first), then in the order of the file. Each kind of
+// events of a processor has a queue. All bundles that were made of text have one queue.
 #include "converter/decode/timeline.h"
 #include "common/memory.h"
 
@@ -27,7 +27,7 @@ _Static_assert((TIMELINE_ETW + 1) * TIMELINE_CPUS < TIMELINE_AFTER_EVENTS,
                "each queue has a number");
 
 struct open_run {
-    struct timeline_item item; // ts: of `record`
+    struct timeline_item item; // `ts` is the time of `record`
     struct run_record record;
     struct run *run; // owned
 };
@@ -80,7 +80,7 @@ static void pieces_move(struct timeline *timeline, const uint8_t *before)
     }
 }
 
-// Moves the items into the file as a sorted piece.
+// Sorts the items and moves the items into the file as a piece.
 static int piece_put_away(struct timeline *timeline)
 {
     size_t size = timeline->items.n * sizeof(*timeline->items.items);
@@ -155,7 +155,7 @@ int timeline_sort(struct timeline *timeline)
     return r;
 }
 
-// Moves the first piece to its next item.
+// Moves the first piece of the heap to its next item.
 static void pieces_advance(struct timeline *timeline)
 {
     struct timeline_piece_vec *heap = &timeline->pieces;
@@ -276,7 +276,7 @@ static int queue_wait(struct timeline *timeline, struct run_queue *queue)
     return r;
 }
 
-// The next event may come from any queue.
+// Puts the current queue back into the heap, so the next event may come from any queue.
 static int current_leave(struct timeline *timeline)
 {
     struct run_queue *queue = timeline->current;
@@ -284,7 +284,7 @@ static int current_leave(struct timeline *timeline)
     return queue ? queue_wait(timeline, queue) : 0;
 }
 
-// The queue with the earliest event is the current one.
+// Makes the queue with the earliest event the current queue.
 static int current_choose(struct timeline *timeline)
 {
     struct run_queue_vec *heap = &timeline->waiting;
@@ -362,7 +362,7 @@ static void current_advance(struct timeline *timeline)
         timeline->current = NULL;
 }
 
-// Whether `item` comes before the next event of the current queue.
+// Returns true if `item` comes before the next event of the current queue.
 static bool item_precedes(const struct timeline *timeline, const struct timeline_item *item)
 {
     if (!item || !timeline->current)
@@ -376,7 +376,7 @@ int timeline_next(struct timeline *timeline, const struct timeline_item **ret_it
                   const struct run_record **ret_record, int64_t *ret_ts)
 {
     int r = 0;
-    // The record that was returned last is valid until this call.
+    // The queue advances only now, because the last returned record is valid until this call.
     if (timeline->used_current)
         current_advance(timeline);
     timeline->used_current = false;

@@ -30,7 +30,7 @@ struct timeline_item {
     uint8_t kind;              // enum run_kind, TIMELINE_PACKET or TIMELINE_ETW
     uint8_t sorted : 1;        // of a run
     uint8_t clock : 6;         // of a run: FtraceClock
-    uint8_t in_file_order : 1; // of a run: all such runs are in one queue, the first
+    uint8_t in_file_order : 1; // of a run: all runs with this bit are in queue 1
 };
 VEC_DEFINE(timeline_item_vec, struct timeline_item);
 
@@ -51,14 +51,14 @@ VEC_DEFINE(timeline_piece_vec, struct timeline_piece);
 struct timeline {
     const char *folder;             // borrowed, for temporary files; NULL: the system's folder
     struct timeline_item_vec items; // the last added items
-    struct scratch scratch;         // the items before, in sorted pieces
+    struct scratch scratch;         // the earlier items, in sorted pieces
     size_t n_items, n_begun;
     struct timeline_piece_vec pieces; // a heap by their next item
     struct queue_number_vec numbers;  // of queues, by kind and processor; 0: not used so far
     struct queue_number_vec keys;     // kind and processor, by number of the queue; 0: not used
     struct run_queue_vec queues;      // owned, by number; NULL: not used so far
     struct run_queue_vec waiting;     // a heap by the next event of queues
-    struct run_queue *current;        // has the last event, and is not in the heap; NULL: none
+    struct run_queue *current;        // had the last event, and is not in the heap; NULL: none
     bool used_current;                // the next record of `current` was returned
     // Converts a time of a run; false drops the record. Called in the order of the run.
     bool (*convert)(void *userdata, const struct timeline_item *item, int64_t ts, int64_t *ret);
@@ -66,10 +66,10 @@ struct timeline {
 };
 
 // *ret: the number of the queue for events of a kind and processor (below TIMELINE_CPUS). Numbers
-// rise in the order of first use. Returns 0 or -ENOMEM.
+// ascend in the order of first use. Returns 0 or -ENOMEM.
 int timeline_queue(struct timeline *timeline, uint8_t kind, uint32_t cpu, uint16_t *ret);
 
-// The processor of a queue.
+// Returns the processor of a queue.
 uint32_t timeline_cpu(const struct timeline *timeline, uint16_t queue);
 
 // Adds an item and sets its `order`. Returns 0 or a negative errno.

@@ -13,8 +13,8 @@ static clock_key_t own_clock(const struct reader *reader, uint32_t clock_id)
     return clock_key(clock_id, 0, reader->machine);
 }
 
-// Reports a snapshot. Its time is the reading of the trace clock, or else the first reading that
-// can be converted.
+// Passes a snapshot to the handler. The time of the snapshot is the reading of the trace clock, or
+// else the first reading that can be converted.
 static void snapshot_tell(struct reader *reader, uint32_t id, const struct clock_reading *readings,
                           size_t n)
 {
@@ -52,7 +52,8 @@ int reader_snapshot(struct reader *reader, const struct header *header, uint32_t
     struct clocks *clocks = reader->clocks;
     if (snapshot.default_clock) {
         reader_machine(reader)->default_clock = snapshot.default_clock;
-        // Another machine sets the trace clock only if no machine has set the clock before.
+        // A machine other than the host sets the trace clock only if no machine has set the clock
+        // before.
         if (!reader->machine || !clocks->has_default)
             clocks_set_trace_clock(clocks, own_clock(reader, snapshot.default_clock));
         clocks->has_default = reader->result.has_trace_clock = true;
@@ -109,7 +110,7 @@ bool reader_time(struct reader *reader, clock_key_t clock, int64_t timestamp, in
 bool reader_packet_time(struct reader *reader, const struct header *header,
                         const struct generation *state, int64_t *ret, clock_key_t *ret_clock)
 {
-    if (header->has_thread_time) { // without snapshots, this is the trace clock
+    if (header->has_thread_time) { // without snapshots, the time counts as trace time
         *ret = header->thread_time;
         reader_time(reader, own_clock(reader, CLOCK_ID_MONOTONIC), header->thread_time, ret);
         return true;

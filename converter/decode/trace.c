@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace is walked twice. The first walk reads the file from the start to the end: it frames
-// packets, inflates compressed packets, follows the state of each sequence, converts time stamps
-// and fills the timeline (timeline.h). The second walk reads the timeline in order of time. Neither
-// walk copies trace data. Both release the pages that they have read, so memory does not grow with
-// the file.
+// The trace is walked twice. The first walk reads the file from the start to the end. This walk
+// frames packets, inflates compressed packets, follows the state of each sequence, converts time
+// stamps and fills the timeline (timeline.h). The second walk reads the timeline in order of time.
+// Neither walk copies trace data. Both walks release the pages that they have read, so memory does
+// not grow with the file.
 //
-// A packet whose clock is not known yet waits for the end of the first walk: its snapshot may
-// follow. A packet that cannot be read is skipped and counted, because its length still gives the
-// start of the next packet. The rest of the file is lost only if a length is damaged.
+// A packet whose clock is not known yet waits for the end of the first walk, because a snapshot of
+// the clock may follow. A packet that cannot be read is skipped and counted, because its length
+// still gives the start of the next packet. The rest of the file is lost only if a length is
+// damaged.
 #include "converter/decode/trace.h"
 
 #include <errno.h>
@@ -28,14 +29,14 @@
 
 #define FLAG_STATE_CLEARED 1
 #define FLAG_STATE_NEEDED  2
-#define SEQUENCE_ZERO      UINT32_MAX // in place of a sequence id of 0, which is one, unlike none
+#define SEQUENCE_ZERO      UINT32_MAX // stands for the sequence id 0; a packet without id has 0
 #define CPU_MAX            (TIMELINE_CPUS - 1)
 #define CLOCKS_OF_RUNS     64 // see struct timeline_item
 #define PACKET_MAX         ((size_t)512 << 20)
 #define INFLATED_MAX       ((size_t)64 << 20) // inflated bytes of one packet
 #define FORGET_BYTES       ((size_t)16 << 20)
-#define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads them all
-#define FAULT_BYTES        ((size_t)64 << 10) // that the kernel may map around a byte that is read
+#define DEFAULTS_MAX_BYTES 16384              // each packet of the sequence reads all defaults
+#define FAULT_BYTES        ((size_t)64 << 10) // bytes that the kernel may map around a read byte
 #define PROGRESS_STEP      4096
 #define NARROWED_STEP_MIN  64
 #define CHECK_BYTES        ((size_t)1 << 20)
@@ -68,8 +69,8 @@ const char *trace_problem_text(enum trace_problem kind)
     return texts[kind];
 }
 
-// Checks the budget, more often in a repeated conversion. If room is short, all rows are written
-// first, because the progress of the writing thread must not decide which rows are kept.
+// Checks the budget, more often in a repeated conversion. If room is short, the handler first
+// writes all rows, because the progress of the writing thread must not decide which rows are kept.
 static void budget_ask(struct reader *reader)
 {
     struct trace_result *result = &reader->result;
@@ -183,7 +184,7 @@ static bool header_read(struct reader *reader, struct wire_reader fields, struct
             break;
         case PB_TracePacket_trusted_uid:
         case PB_TracePacket_trusted_pid:
-            break; // no data of the packet
+            break; // not data of the packet
         default:
             header_data(reader, header, &field);
         }
@@ -256,7 +257,8 @@ static void thread_clock_follow(struct reader *reader, const struct header *head
         reader_problem(reader, PROBLEM_THREAD_TIME_IGNORED, 0);
 }
 
-// Reads the packet's time from a field; see thread_clock.h.
+// Follows the thread clock with a field of the packet. Reads the packet's time from the field, if
+// the field has a time; see thread_clock.h.
 static enum thread_time thread_time_of(struct reader *reader, const struct header *header,
                                        const struct wire_field *field, int64_t *ret)
 {
@@ -284,7 +286,8 @@ static enum thread_time thread_time_of(struct reader *reader, const struct heade
     return THREAD_TIME_NONE;
 }
 
-// Returns false if the packet needs a time that is not known.
+// Reads the packet's thread time from its fields. Returns false if the packet needs a time that is
+// not known.
 static bool thread_time_read(struct reader *reader, struct header *header)
 {
     for (size_t i = 0; i < header->n_data; i++) {
@@ -387,7 +390,7 @@ static int bundle_add(struct reader *reader, const struct wire_field *field, uin
             reader_clock_problem(reader, clock);
             continue;
         }
-        // A packet without a time stamp comes after all events before it.
+        // A packet without a time stamp comes after all events that precede the packet in the file.
         int64_t last;
         if (clocks_convert(reader->clocks, clock, run->max_ts, &last) && last > reader->latest_ts) {
             reader->latest_ts = last;
@@ -502,7 +505,8 @@ static int compressed_read(struct reader *reader, const struct header *header)
     return r < 0 ? r : packets_walk(reader, wire_reader_over(inflated, size), false);
 }
 
-// Reports damage in a field for all importers. bundle_measure() finds damage in ftrace bundles.
+// Reports damage in a field, so that no importer needs to. bundle_measure() finds damage in ftrace
+// bundles.
 static void field_check(struct reader *reader, const struct wire_field *field)
 {
     if (message_is_intact(wire_sub(field), field_kind_of(packet_kind, field->number)))
@@ -531,7 +535,7 @@ static int packet_read(struct reader *reader, struct wire_reader fields, bool ou
         packet_damaged(reader, PROBLEM_PACKET_DAMAGED);
         return 0;
     }
-    bool is_compressed = field_present(&header.packets); // of any wire type
+    bool is_compressed = field_present(&header.packets); // a field of any wire type counts
     if (is_compressed && !outermost)                     // nesting would allow bombs
         packet_damaged(reader, PROBLEM_COMPRESSED_DAMAGED);
     else if (is_compressed)
@@ -603,7 +607,8 @@ static int packets_walk(struct reader *reader, struct wire_reader trace, bool ou
             return r;
         reader->result.n_packets += outermost;
         if (reader->result.stopped) {
-            reader->result.stopped_offset = (uint64_t)(trace.pos - start); // outermost sets it last
+            reader->result.stopped_offset =
+                (uint64_t)(trace.pos - start); // the outermost walk sets this value last
             return 0;
         }
     }
@@ -662,7 +667,7 @@ static int packet_sorted(struct reader *reader, const struct timeline_item *item
     return 0;
 }
 
-// `run`: NULL for an ETW event
+// Passes an event to the handler. `run`: NULL for an ETW event.
 static int event_sorted(struct reader *reader, const struct timeline_item *item, int64_t ts,
                         const struct run_record *run)
 {
@@ -681,7 +686,7 @@ static int event_sorted(struct reader *reader, const struct timeline_item *item,
                                   &event);
 }
 
-// Counts the memory that is mapped around a byte, unless it was counted a short while ago.
+// Counts the memory that is mapped around a byte, unless fault_note() counted this memory recently.
 static void fault_note(struct reader *reader, const uint8_t *at)
 {
     uintptr_t window = (uintptr_t)at / FAULT_BYTES;
@@ -703,11 +708,11 @@ static int timeline_walk(struct reader *reader)
     int r = timeline_sort(timeline);
     if (r < 0)
         return r;
-    const uint8_t *after = NULL; // end of the packet or run begun last
+    const uint8_t *after = NULL; // end of the last begun packet or run
     size_t n_begun = 0;
     while ((r = timeline_next(timeline, &item, &record, &ts)) > 0) {
         if (timeline->n_begun != n_begun) {
-            // Scattered reads map more memory than the bytes that are read.
+            // Scattered reads map more memory than they read.
             if (item->data < after || (size_t)(item->data - after) > FAULT_BYTES)
                 fault_note(reader, item->data);
             after = item->data + item->size;

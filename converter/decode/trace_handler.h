@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interface of a handler of traces. The handler gets every packet once in file order (for data
-// that is needed early: clocks, the trace's config, descriptors), then packets and single events in
-// order of time. trace_read() in trace.h calls the handler.
+// The interface of a handler of traces. The handler first gets packets in file order, for data that
+// is needed early: clocks, the trace's config, descriptors. Then the handler gets packets and
+// single events in order of time. interest() chooses the order of each field. trace_read() in
+// trace.h calls the handler.
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +22,7 @@ struct packet {
     struct wire_reader fields; // the whole TracePacket
     uint32_t sequence_id;
     const struct generation *state;    // interned data and defaults in force
-    const struct sequences *sequences; // in file order: the packets so far; else NULL
+    const struct sequences *sequences; // in file order: state after the packets so far; else NULL
     const struct wire_field *message;  // the field to handle
     void *own;                         // free for use by the handler
 };
@@ -31,11 +32,11 @@ struct bundle_event {
     int64_t ts; // trace time
     uint32_t cpu;
     enum run_kind kind;           // RUN_EVENTS, or a compact form
-    const struct run_record *run; // its ts is not trace time
+    const struct run_record *run; // the run's `ts` is not trace time
     const struct generation *state;
 };
 
-// When the handler gets a field of TracePacket.
+// The order in which the handler gets a field of TracePacket.
 enum field_interest {
     FIELD_IGNORED,
     FIELD_NOW,    // in file order
@@ -64,7 +65,7 @@ enum trace_problem {
     PROBLEM_INTERNED_MISSING,       // packets refer to missing interned data; detail is the count
     PROBLEM_INTERNED_WITHHELD,      // see sequence.h; detail is the count
     PROBLEM_THREAD_TIME_UNSET,      // see thread_clock.h; detail is the field of TracePacket
-    PROBLEM_THREAD_TIME_NEGATIVE,   // the same
+    PROBLEM_THREAD_TIME_NEGATIVE,   // see thread_clock.h; detail is the field of TracePacket
     PROBLEM_THREAD_TIME_IGNORED,    // a ThreadDescriptor of a sequence that lost packets
     PROBLEM_MACHINES_MANY,          // packet of a machine beyond MACHINES_MAX
     PROBLEM_FIELD_LEFT_OUT,         // the handler does not want the field; detail is the field
@@ -95,13 +96,13 @@ struct trace_handler {
     // `raw_id`: machine id in the trace. Returns 0 or a negative errno.
     int (*machine)(void *userdata, uint32_t machine, uint32_t raw_id);
     enum field_interest (*interest)(void *userdata, uint32_t field);
-    // Handle a packet in file order and in order of time. Return 0 or a negative errno that ends
-    // the conversion.
+    // now() handles a packet in file order, sorted() in order of time. Both, and the next two,
+    // return 0 or a negative errno that ends the conversion.
     int (*now)(void *userdata, struct packet *packet);
     int (*sorted)(void *userdata, struct packet *packet);
-    // Handles an event. `field`: the field of TracePacket with the bundle. Returns as above.
+    // Handles an event. `field`: the field of TracePacket with the bundle.
     int (*event)(void *userdata, uint32_t field, const struct bundle_event *event);
-    // Handles a descriptor of events in a bundle, in file order. Returns as above.
+    // Handles a descriptor of events in a bundle, in file order.
     int (*describe)(void *userdata, uint32_t field, const struct wire_field *descriptor);
     // Called before indexed(), for machines with a known start. `ts`: the time from which the data
     // of all processors is complete.
