@@ -172,9 +172,8 @@ struct service_clone_result {
 };
 
 // Copies the present content of a session's buffers into a new, finished session. The caller
-// flushes the session before.
-// The original continues; transfer_on_clone and clear_before_clone of the config apply. Returns 0
-// or a negative errno: -ENOENT if the session does not exist.
+// flushes the session before. The original continues; transfer_on_clone and clear_before_clone of
+// the config apply. Returns 0 or a negative errno: -ENOENT if the session does not exist.
 int service_clone(struct service *service, const struct service_consumer *consumer,
                   const struct service_clone_request *request, struct service_clone_result *ret,
                   struct err *err);
@@ -201,9 +200,9 @@ struct service_trigger_result service_activate_trigger(struct service *service, 
                                                        const char *producer_name,
                                                        uid_t producer_uid, uint64_t payer);
 
-// Return new messages (owned by the caller, freed by pb__..._free_unpacked()), or NULL if memory
-// ran out. The state has the sessions of all users. For users other than root, the caller must
-// leave out sessions with another consumer_uid.
+// Each function returns a new message (owned by the caller, freed by pb__..._free_unpacked()), or
+// NULL if memory ran out. The state has the sessions of all users. For users other than root, the
+// caller must leave out sessions with another consumer_uid.
 Pb__TraceStats *service_get_stats(struct service *service, uint64_t session_id);
 Pb__TracingServiceState__SessionDetails *service_get_details(struct service *service,
                                                              uint64_t session_id);
@@ -223,7 +222,7 @@ void service_set_trace_folders(struct service *service,
                                               size_t n),
                                void *userdata);
 
-// For owners without a loop (env.session.loop is NULL): the time of the next service_run_due(), by
-// CLOCK_BOOTTIME (NSEC_MAX: never), and the call.
+// For owners without a loop (env.session.loop is NULL): service_next_due() returns the time of the
+// next service_run_due(), by CLOCK_BOOTTIME (NSEC_MAX: never).
 nsec_t service_next_due(const struct service *service);
 void service_run_due(struct service *service);

@@ -83,6 +83,6 @@ void armed_get_counts(const struct armed *armed, struct armed_counts *ret);
 // texts are borrowed from the entries, and valid until the configs change.
 size_t armed_list_folders(const struct armed *armed, struct service_trace_folder *ret, size_t n);
 
-// For owners without a loop.
+// For owners without a loop: armed_next_due() returns the time of the next armed_run_due().
 nsec_t armed_next_due(const struct armed *armed); // NSEC_MAX: never
 void armed_run_due(struct armed *armed);

@@ -785,7 +785,8 @@ bool entry_has_changed(const struct entry *entry, const struct stat *st)
            nsec_from_timespec(&stamp->changed) != nsec_from_timespec(&st->st_mtim);
 }
 
-// Returns the next due time. While snapshots are being written, all other work of the entry waits.
+// Returns the next due time. While snapshots are being written, only the work for snapshots and for
+// the held recording is due.
 nsec_t entry_due(const struct entry *entry)
 {
     for (struct armed_snapshot *snapshot = entry->snapshots; snapshot; snapshot = snapshot->next)

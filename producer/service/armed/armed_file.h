@@ -21,8 +21,8 @@
 struct armed_folder {
     const char *path;
     const char *stem;   // without slash
-    uint32_t max_files; // limit; marked files may take a quarter of it in addition, at least one
-                        // file
+    uint32_t max_files; // limit; in addition, marked files may take a quarter of this number, at
+                        // least one
     uint64_t max_bytes; // limit; the same quarter applies
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// minizip streams: an entry's bytes are deflated as they come, so that memory is limited to a
-// deflate state and a buffer. minizip seeks back to write sizes. Therefore the zip is always a
-// regular file of ours, and is copied to standard output only when it is complete.
+// minizip streams: it deflates an entry piece by piece, so that memory is limited to a deflate
+// state and a buffer. minizip seeks back to write sizes. Therefore the zip is always a regular file
+// of ours, and is copied to standard output only when it is complete.
 //
 // Two kinds of failure are distinguished. If a source cannot be read, its entry is missing and the
 // index has a line. If the zip cannot be written, the report ends. minizip does not report the
@@ -43,7 +43,7 @@ static const char *const proc_files[] = {
 #define N_PROC_FILES ELEMENTS(proc_files)
 struct bugreport {
     char *path;            // owned; NULL: standard output
-    struct path_end place; // of `path`: its owner cannot put a link in the place of the folder
+    struct path_end place; // open folder of `path`: a link in the folder's place has no effect
     char *temporary;       // owned; a name in this folder; NULL: no name
     int fd;
     zipFile zip;

@@ -47,7 +47,7 @@ struct kmem_watch {
     struct kmem_watch_options options;
     struct tracefs fs;
     int pipe_fd;   // trace_pipe; -1: events are not watched
-    int switch_fd; // tracing_on; -1: likewise
+    int switch_fd; // tracing_on; -1: events are not watched
     struct loop_io *pipe_io;
     const char *events[KMEM_WATCH_EVENTS_MAX]; // borrowed; the enabled events
     size_t n_events;

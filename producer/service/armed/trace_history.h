@@ -44,7 +44,7 @@ struct trace_history {
     struct finished_traces traces; // newest first
     struct strbuf problems;        // a line for each folder or file that cannot be read
     uint32_t n_old,
-        n_beyond;          // left out because of age; because of the limits on number or size
+        n_beyond;          // too old; beyond the limits on number or size
     uint32_t n_unfinished; // without limits.parts: number of parts
     nsec_t newest_old;     // last write to the files that are too old
 };

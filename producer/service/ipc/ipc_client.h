@@ -28,7 +28,7 @@ int ipc_client_fd(const struct ipc_client *client);
 
 bool ipc_client_has_method(const struct ipc_client *client, uint32_t method);
 
-// Sends a request with the descriptor `fd` (borrowed; -1: none). ipc_client_receive() returns its
+// Sends a request with the descriptor `fd` (borrowed; -1: none). ipc_client_receive() returns the
 // replies. Returns 0 or a negative errno: -EOPNOTSUPP if the service does not have the method.
 int ipc_client_send(struct ipc_client *client, uint32_t method, const ProtobufCMessage *request,
                     int fd, uint64_t *ret_request_id, struct err *err);

@@ -38,8 +38,8 @@ const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only);
 // -EPERM with text. The check applies to names from all origins.
 int ipc_socket_check_owner(int fd, const char *name, struct err *err);
 
-// Makes /run/perfetto if the default names belong there and this process may. A daemon calls this
-// function before it listens, and gets the errors when it listens.
+// Makes /run/perfetto if the default names belong there and this process has the right. A daemon
+// calls this function before it listens, and gets the errors when it listens.
 void ipc_socket_make_directory(void);
 
 // Copies the name at `index` of a comma-separated list. Returns false if the list is shorter or the

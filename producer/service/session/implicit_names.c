@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing is scanned or polled: each task costs the reading of three files. A config
-// with linux.process_stats and DISABLE_ON_DEMAND switches even this off.
+// Nothing is scanned or polled: each task costs the reading of three files. A config with
+// linux.process_stats and DISABLE_ON_DEMAND prevents even this reading.
 #include "producer/service/session/implicit_names.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ const Pb__DataSourceConfig implicit_names_config = {
     .process_stats_config = (Pb__ProcessStatsConfig *)&names_only,
 };
 
-// Whether the source records tasks by number.
+// Returns whether the source records tasks by number.
 static bool meets_tasks(const char *name)
 {
     return str_eq(name, "linux.ftrace") || str_eq(name, "android.heapprofd") ||

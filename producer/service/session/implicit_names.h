@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Task names for sessions without linux.process_stats, because events and profiles without names
-// help nobody. A session that records linux.ftrace or heap profiles and has no linux.process_stats
-// gets an implicit source, which only looks up the tasks in events and the profiled processes.
+// help nobody. A session that records linux.ftrace, heap profiles or linux.perf, and has no
+// linux.process_stats, gets an implicit source. This source only looks up the tasks in events and
+// the profiled processes.
 #pragma once
 
 #include <stdbool.h>

@@ -147,8 +147,8 @@ void session_flush(struct session *session);
 // Orders sources with rare dumps, for example heap profiles, to dump now.
 void session_dump(struct session *session);
 
-// One read-out of the buffers (session_reader.h). A session with a file, or whose trigger has not
-// come, has no packets.
+// One read-out of the buffers (session_reader.h). A session has no packets if it has a file, or if
+// its trigger has not come.
 void session_read_begin(struct session *session);
 bool session_read_peek(struct session *session, struct packet_view *ret);
 void session_read_advance(struct session *session);
@@ -216,10 +216,11 @@ struct session_counts {
 
 void session_get_counts(const struct session *session, struct session_counts *ret);
 
-// Returns the time when the session ends by itself, by CLOCK_BOOTTIME; NSEC_MAX: never.
+// Returns the time when the duration, the timeout or a stop delay ends the session, by
+// CLOCK_BOOTTIME; NSEC_MAX: never.
 nsec_t session_end_due(const struct session *session);
 
-// For owners without a loop: the time of the next session_run_due(), by CLOCK_BOOTTIME (NSEC_MAX:
-// never), and the call.
+// For owners without a loop: session_next_due() returns the time of the next session_run_due(), by
+// CLOCK_BOOTTIME (NSEC_MAX: never).
 nsec_t session_next_due(const struct session *session);
 void session_run_due(struct session *session);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sources write during a read-out. The read-out still ends, because it takes no more bytes from a
-// buffer than the buffer can hold at the beginning of its turn.
+// buffer than the buffer can hold when the read-out reaches the buffer.
 #include "producer/service/session/session_reader.h"
 
 #include <stdlib.h>

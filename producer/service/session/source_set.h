@@ -61,7 +61,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err);
 
 // Opens sources of the same config that its old filters had excluded. A source that fails is left
-// out as above. Returns the number of the first new source.
+// out as in source_set_open(). Returns the number of the first new source.
 size_t source_set_open_more(struct source_set *set, const struct source_set_env *env,
                             const Pb__TraceConfig *config);
 
@@ -73,8 +73,8 @@ void source_set_prepare(struct source_set *set, size_t first);
 // only if nothing starts, or if the only or required source fails.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 
-// Starts the sources from number `first` on, while others run. A source that fails is left out as
-// above.
+// Starts the sources from number `first` on, while others run. A source that fails is logged, left
+// out, and reported as a problem.
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
 
 // Returns whether the source of this config (compared by pointer) was started, even if it has
