@@ -5,7 +5,7 @@
 // helper's end closes the socket: one descriptor reports everything.
 //
 // A helper that does not answer in time hangs in a file system of its process's owner. It is
-// killed, and nothing waits for its end: a thread that it may have borrowed goes on by itself.
+// killed, and nothing waits for its end: a borrowed thread goes on without the helper.
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/ground/helper_program.h"
 

@@ -21,11 +21,12 @@ struct heap_attach;
 struct heap_attach_env {
     struct loop *loop; // borrowed, as all members
     struct foreign *foreign;
-    nsec_t first; // when the first attachment of these began; 0: this one is the first
+    // Start of the first attempt, if this one follows an attempt that ended with -ESTALE; 0: now.
+    nsec_t first;
 };
 
-// Called once, at the end. The callee owns `ring_fd`, which is -1 if `result` < 0; `text` is the
-// reason. -ESTALE: the process has executed another program meanwhile.
+// The callback at the end of the attachment, called once. The callee owns `ring_fd`, which is -1 if
+// `result` < 0; `text` is the reason. -ESTALE: the process has executed another program meanwhile.
 typedef void (*heap_attach_fn)(void *userdata, struct heap_attach *attach, int32_t pid, int result,
                                int ring_fd, const char *text);
 
@@ -37,8 +38,7 @@ int heap_attach_begin(const struct heap_attach_env *env, const struct ring_optio
                       const char *java_options, int32_t pid, heap_attach_fn done, void *userdata,
                       struct heap_attach **ret, struct err *err);
 
-// Hurries the attachment to a VM, for which no caller waits any more. No effect for a native
-// program.
+// Asks the helper of an attachment to a VM to end early. No effect for a native program.
 void heap_attach_hurry(struct heap_attach *attach);
 
 #define HEAP_ATTACH_FINISH (5 * NSEC_PER_SEC) // for all that a caller waits for
@@ -53,7 +53,7 @@ int32_t heap_attach_pid(const struct heap_attach *attach);
 // Returns the user behind the process (payer.h).
 uint64_t heap_attach_payer(const struct heap_attach *attach);
 
-// Returns when the first of these attachments began (CLOCK_BOOTTIME).
+// Returns when the first attempt to attach to this process began (CLOCK_BOOTTIME).
 nsec_t heap_attach_first(const struct heap_attach *attach);
 
 // Returns the time for which the borrowed thread stood still.

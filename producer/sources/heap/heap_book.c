@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An address becomes a frame when it first appears, by the code that is loaded then. When code is
-// unloaded, the addresses are forgotten and the frames stay: a site never changes its meaning.
+// An address becomes a frame when it first appears. The code that is loaded at that moment decides
+// its meaning. When code is unloaded, the addresses are forgotten and the frames stay: a site never
+// changes its meaning.
 //
 // A program has few stacks and repeats each many times: a hash of 64 bits leads from a whole stack
 // to its site. Only a client that wants to confuse its own profile can make hashes collide.
@@ -124,7 +125,7 @@ static int add_mapping(struct heap_book *book, const struct ring_record *record)
     }
     r = push_mapping(book, &mapping);
     if (r == 0)
-        forget_addresses(book); // addresses without a mapping may be in it
+        forget_addresses(book); // some had no mapping until now
     return r;
 }
 

@@ -17,7 +17,7 @@
 struct book_mapping {
     uint64_t start, end, file_offset, load_bias;
     uint32_t path, build_id; // in the book's texts
-    uint32_t told;           // when the program last reported it (heap_book.n_forgotten)
+    uint32_t told;           // heap_book.n_forgotten at the program's last report of it
     uint64_t iid;            // for use by the writer
 };
 
@@ -48,7 +48,7 @@ struct book_site {
     uint32_t parent; // 0 is the root, which stands for an empty stack
     uint32_t frame;
     uint64_t allocated, freed, n_allocs, n_frees;
-    // The values at the heap's peak; valid if `peak` is the book's.
+    // The values at the heap's peak; valid if `peak` equals heap_book.peak.
     uint64_t bytes_at_peak, n_at_peak;
     uint32_t peak;
     uint32_t iid; // for use by the writer
@@ -90,7 +90,8 @@ int heap_book_add(struct heap_book *book, const struct ring_record *record);
 typedef bool (*book_is_live_fn)(void *userdata, uint64_t address);
 int heap_book_reconcile(struct heap_book *book, book_is_live_fn is_live, void *userdata);
 
-// Copies the mappings of another book of the same process. Call it first. Returns 0 or -ENOMEM.
+// Copies the mappings of another book of the same process. Call it before heap_book_add(). Returns
+// 0 or -ENOMEM.
 int heap_book_copy_mappings(struct heap_book *book, const struct heap_book *from);
 void heap_book_done(struct heap_book *book);
 

@@ -2,7 +2,7 @@
 //
 // One profiled process, from the recorder's view: its ring, and the books of its records. A Java
 // VM's heap has a ring of its own, and is a client beside the client for the native heaps of the
-// same process. Whatever a process does can end only its own profile.
+// same process. A process can end only its own profile, whatever it does.
 #pragma once
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ struct heap_client {
     int32_t pid;
     int pidfd;               // owned; -1: the process has ended, or the kernel has no pidfds
     int socket_fd;           // owned; of a VM: closed when the profile ends; otherwise -1
-    struct foreign *foreign; // borrowed; closes socket_fd; NULL: this process does
+    struct foreign *foreign; // borrowed; closes socket_fd; NULL: this process closes it
     struct ring_reader ring;
     struct client_names names;
     struct client_share share;
@@ -73,15 +73,15 @@ int heap_client_new_java(const struct heap_settings *settings, int32_t pid, int 
 struct heap_client *heap_client_new_rejected(int32_t pid, bool is_java);
 struct heap_client *heap_client_free(struct heap_client *client);
 
-// Reads new records for at most `max` (NSEC_MAX: until there are none), makes up for lost frees,
-// and ends the profile if the process has ended.
+// Reads new records for at most `max` (NSEC_MAX: until there are none), finds samples whose frees
+// were lost, and ends the profile if the process has ended.
 void heap_client_look(struct heap_client *client, nsec_t max);
 // Reads the rest and tells the process to end its profile. `disconnected`: the process ended the
 // profile.
 void heap_client_end(struct heap_client *client, bool disconnected, nsec_t max);
 
-// Returns once why a process that was sent its ring has not begun to use the ring and perhaps never
-// will, or NULL. `is_last`: the recording ends.
+// Returns the reason if a process has got its ring and probably will not begin to use the ring;
+// otherwise NULL. Returns a reason only once. `is_last`: the recording ends.
 const char *heap_client_silence(struct heap_client *client, bool is_last);
 // Returns whether the client has a profile, perhaps one without samples.
 bool heap_client_has_begun(const struct heap_client *client);

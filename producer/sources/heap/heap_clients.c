@@ -195,7 +195,7 @@ void heap_clients_check_guard(struct heap_source *heap, nsec_t now)
 void heap_clients_look_at(struct heap_source *heap, struct heap_client *client)
 {
     nsec_t max = heap_shares_time(&heap->shares, &client->share, heap_host_is_alone(heap->host));
-    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID); // not the time of others on the processor
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID); // without the time of other processes
     if (max > 0)
         heap_client_look(client, max);
     heap_shares_spend(&heap->shares, &client->share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before);

@@ -108,8 +108,8 @@ const char *heap_dumps_name(void *userdata, const struct book_frame *frame)
     return heap_names_text(&heap->names, frame);
 }
 
-// Waits for missing names. A recorder with other recordings does not wait for long; most names come
-// while samples do.
+// Waits for missing names. A recorder with other recordings does not wait for long; most names
+// arrive while samples arrive.
 static void hear_names(struct heap_source *heap, bool is_last)
 {
     nsec_t wait = heap_host_is_alone(heap->host) ? NAMES_WAIT_ALONE
@@ -121,7 +121,8 @@ static void hear_names(struct heap_source *heap, bool is_last)
 }
 
 // Writes the mappings of each process beside its profile. The kernel walks over all memory of a
-// process for smaps, and the process waits for this in mmap(): at most a twentieth of the time.
+// process for smaps, and the process waits for this in mmap(). Therefore this takes at most a
+// twentieth of the time.
 static void write_smaps(struct heap_source *heap, bool is_last)
 {
     vec_foreach(&heap->clients, item) {
@@ -152,7 +153,7 @@ void heap_dumps_write(struct heap_source *heap, bool is_last)
     }
     profile_take(&heap->profile);
     write_malloc_infos(heap);
-    write_smaps(heap, is_last); // names can take seconds: the mappings are of the dump's moment
+    write_smaps(heap, is_last); // before the names, which can take seconds
     hear_names(heap, is_last);
     if (processes.n > 0 && !profile_write(&heap->profile, processes.items, processes.n))
         heap->n_lost++;

@@ -34,11 +34,12 @@
 #include "producer/sources/heap/heap_attach.h"
 #include "producer/sources/heap/heap_shares.h"
 
-// Far more than the programs that one user can start. At once, and per minute.
+// Connections of one user at once, and per minute: far more than the programs that the user can
+// start.
 #define CONNECTIONS_BURST      2000
 #define CONNECTIONS_PER_MINUTE 60000
 #define CONNECTIONS_AT_ONCE    200  // of all users, in 100 ms
-#define REFUSED_AT_ONCE        2000 // a crowd of connections has gone before others give up
+#define REFUSED_AT_ONCE        2000 // refuses a crowd before other programs give up
 #define REFUSED_FOR            (100 * NSEC_PER_MSEC)
 
 struct departure {

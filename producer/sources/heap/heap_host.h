@@ -36,15 +36,15 @@ struct heap_host_options {
     const struct budget_limits *connections; // of one user at the sockets; NULL: the usual limits
 };
 
-// Makes a host. Everything in `options` must outlive it.
+// Makes a host. Everything in `options` must outlive the host.
 int heap_host_new(const struct heap_host_options *options, struct heap_host **ret);
 struct heap_host *heap_host_free(struct heap_host *host); // waits for the helpers
 
 bool heap_host_is_private(const struct heap_host *host);
 bool heap_host_is_alone(const struct heap_host *host);
 
-// A program asks over *fd. `taken`: another recording has taken the program. Returns true to take
-// the program, and may take over *fd then.
+// The callback for a program that asks over *fd. `taken`: another recording has taken the program.
+// Returns true to take the program, and may take over *fd then.
 typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken);
 
 // Until heap_host_leave(), calls `asks` for each program, or Java VM, that asks. The socket exists
@@ -60,5 +60,6 @@ void heap_host_detach(struct heap_host *host, int32_t pid, int ring_fd);
 // Returns whether the hooks are still being taken out.
 bool heap_host_is_detaching(struct heap_host *host, int32_t pid);
 
-// Takes over an attachment for which no profile waits any more. Releases its process at its end.
+// Takes over an attachment for which no profile waits any more. Releases the process when the
+// attachment ends.
 void heap_host_adopt(struct heap_host *host, struct heap_attach *attach);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The paths of the libraries that were installed with this program: those that work inside other
-// processes, and the live view.
+// The paths of the libraries that were installed with this program: the libraries for other
+// processes, and the library of the live view.
 #pragma once
 
 #include <stddef.h>
@@ -10,8 +10,8 @@
 // folder, else where it is installed. Returns 0 or -ENOENT. *ret is terminated.
 int heap_library_find(char *ret, size_t ret_size);
 
-// Finds the library of the live view of `mmtrace top` (top_screen.h) in the same way.
+// Finds the library of the live view of `mmtrace top` (top_screen.h) as heap_library_find() does.
 int screen_library_find(char *ret, size_t ret_size);
 
-// Finds the agent for Java VMs in the same way, but without a variable.
+// Finds the agent for Java VMs as heap_library_find() does, but without a variable.
 int java_library_find(char *ret, size_t ret_size);

@@ -15,8 +15,8 @@ struct malloc_info {
     struct heap_arena arenas[HEAP_ARENAS_MAX];
 };
 
-// `arenas` has been checked (ring_reader.h).
+// Keeps an answer for the next write. `arenas` has been checked (ring_reader.h).
 void malloc_info_keep(struct malloc_info *info, const struct heap_arenas *arenas, nsec_t time);
 
-// Writes the answer that came since the last call, if there is one.
+// Writes the last answer that came since the last call, if any.
 void malloc_info_write(struct malloc_info *info, struct packet_writer *writer, int32_t pid);

@@ -62,7 +62,7 @@ static struct names_root *root_of(struct heap_names *names, const struct heap_cl
     return client->names.root ? &names->roots.items[client->names.root - 1] : NULL;
 }
 
-// Logs the first process; the trace has all of them.
+// Logs the first refused process. The trace notes all.
 static void tell_refusal(struct heap_names *names, struct heap_client *client)
 {
     client->names.is_refused = true;

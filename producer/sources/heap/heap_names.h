@@ -55,6 +55,6 @@ void heap_names_ask(struct heap_names *names, struct heap_client *client);
 // Call it before the client is freed.
 void heap_names_forget(struct heap_client *client);
 
-// Returns the function of a frame that has a mapping, or NULL if the frame has no name, or none
+// Returns the name of a frame that has a mapping, or NULL if the frame has no name, or has none
 // yet.
 const char *heap_names_text(const struct heap_names *names, const struct book_frame *frame);

@@ -16,9 +16,9 @@
 
 #define AGAIN_MAX     (5 * NSEC_PER_SEC) // a program that executes others is attached to again
 #define ATTACHES_MAX  6                  // at a time
-#define ATTACHES_EACH 4                  // the same, to processes of one user who is not root
+#define ATTACHES_EACH 4                  // at a time, to processes of one user other than root
 #define WAKES_MAX     64
-#define WAKES_EACH    16 // of processes of one user who is not root
+#define WAKES_EACH    16 // of processes of one user other than root
 
 static void forget_wake(struct heap_source *heap, int32_t pid)
 {
@@ -78,7 +78,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
         return;
     }
     if ((result == -EBUSY || result == -ESRCH) && heap_clients_know(heap, pid, false))
-        return; // the process asked by itself meanwhile, and may have ended since
+        return; // the process itself asked meanwhile, and may have ended since
     if (result == 0 &&
         !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile
         heap_owner_stop(ring_fd);
@@ -276,7 +276,7 @@ static void tell_left(struct heap_source *heap)
 // otherwise leaves them to the host, because their results come too late for the dump.
 void heap_running_end(struct heap_source *heap)
 {
-    // A process whose examination ends now may still be attached to.
+    // Examinations that end in this wait can still lead to attachments.
     if (heap_host_is_alone(heap->host))
         foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + HEAP_NAMES_WAIT_LAST);
     tell_left(heap);

@@ -65,7 +65,7 @@ static int want_named(const Pb__HeapprofdConfig *config, struct heap_settings *r
     return r;
 }
 
-// The Java heap is not requested from native programs.
+// Moves the settings of the Java heap out of the settings for native programs.
 static void split_java(struct heap_settings *ret)
 {
     struct ring_options *ring = &ret->ring;

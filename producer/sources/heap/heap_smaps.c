@@ -65,7 +65,8 @@ static uint32_t name_add(struct smaps *smaps, const char *text, size_t size)
     return name;
 }
 
-// `next` is the mapping after it.
+// Returns the name of an anonymous mapping of glibc or of libmmheap.so; otherwise NULL. `next` is
+// the mapping after `mapping`.
 static const char *glibc_name(const struct smaps_mapping *mapping, const struct smaps_mapping *next)
 {
     if (!mapping->is_anonymous || mapping->is_guard)

@@ -80,7 +80,7 @@ static int start_timers(struct heap_source *heap, nsec_t now)
         r = loop_add_timer(heap->env.loop, heap->dump_due, settings->dump_interval, heap_dumps_due,
                            heap, &heap->dump_timer);
     }
-    // A program that is started for the profile asks by itself.
+    // A program that is started for the profile asks without a search.
     heap->passing_over = !settings->running;
     if (r == 0 && (settings->running || !heap_host_is_private(heap->host)))
         r = loop_add_timer(heap->env.loop, now, TARGETS_EVERY, heap_running_look, heap,

@@ -26,7 +26,7 @@ VEC_DEFINE(heap_wake_vec, struct heap_wake *);
 VEC_DEFINE(heap_vm_vec, struct heap_vm *);
 VEC_DEFINE(pid_vec, int32_t);
 
-// Finds out, through the helper, whether a process is a VM.
+// An examination, through the helper, whether a process is a VM.
 struct vm_look {
     struct heap_source *heap; // borrowed
     int32_t pid;
@@ -79,7 +79,7 @@ struct heap_source {
 int heap_clients_take_share(struct heap_source *heap, int32_t pid, struct err *err,
                             struct client_share *ret);
 // Adds a profile of a native process. `ring_fd` (owned, also on failure) as for heap_client_new().
-// The source owns *ret. Returns 0, -EDQUOT as above, or another negative errno.
+// The source owns *ret. Returns 0, -EDQUOT as heap_clients_take_share(), or another negative errno.
 int heap_clients_add(struct heap_source *heap, int32_t pid, int ring_fd, struct heap_client **ret,
                      struct err *err);
 void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char *text);
@@ -96,8 +96,8 @@ void heap_clients_end(struct heap_source *heap, struct heap_client *client, bool
 void heap_clients_start_guard(struct heap_source *heap);
 // Ends all profiles if the recorder needs more than its settings allow.
 void heap_clients_check_guard(struct heap_source *heap, nsec_t now);
-// Log a loss or the end in a jail, or report the silence of a client, if any; loss and silence
-// once.
+// heap_clients_log_loss() logs the first loss of a recording, and heap_clients_log_jail() the end
+// of a client in a jail. heap_clients_tell_silence() reports the first silent client.
 void heap_clients_log_loss(struct heap_source *heap, const struct heap_client *client);
 void heap_clients_log_jail(const struct heap_source *heap, const struct heap_client *client);
 // Logs how many children after fork have no profile, and why.
@@ -131,8 +131,8 @@ void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
 // Returns whether the settings choose the process, and the user who asked may trace it.
 bool heap_arrivals_wants(struct heap_source *heap, int32_t pid);
-// Logs what cannot be profiled, and why. The first text is the source's problem (source.h), unless
-// a process is profiled.
+// Logs a process that cannot be profiled, and why. The first text becomes the source's problem
+// (source.h), unless a process is profiled.
 __attribute__((format(printf, 2, 3))) void heap_arrivals_tell(struct heap_source *heap,
                                                               const char *format, ...);
 // Logs why a process is not profiled, as heap_arrivals_tell() does.
@@ -156,5 +156,6 @@ void heap_running_end(struct heap_source *heap);
 bool heap_vms_look(struct heap_source *heap);
 // Forgets a process that has got its ring in another way.
 void heap_vms_forget(struct heap_source *heap, int32_t pid);
-// VMs that have not asked go on without a profile. A second call is permitted.
+// Ends the search for VMs. VMs that have not asked go on without a profile. A second call is
+// permitted.
 void heap_vms_done(struct heap_source *heap);

@@ -37,10 +37,10 @@ static bool is_target(const struct heap_settings *settings, const char *proc, in
     char text[TEXT_MAX];
     struct span cmdline = text_file_span(text, sizeof(text), proc, "/%d/cmdline", pid);
     if (!span_size(cmdline) ||
-        !heap_settings_match(settings, pid, text)) // kernel threads have none
+        !heap_settings_match(settings, pid, text)) // kernel threads have no command line
         return false;
     if (str_ends_with(text, "/" HEAP_ATTACH_HELPER) ||
-        str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // selected by `all`
+        str_ends_with(text, "/" HEAP_ATTACH_JAVA_HELPER)) // `all` selects helpers, too
         return false;
     return settings->min_anonymous_kb == 0 || anonymous_kb(proc, pid) >= settings->min_anonymous_kb;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes a running Java VM ask for a ring: loads the agent into the VM, or finds the agent there,
-// and gives it the name of a socket.
+// and gives the agent the name of a socket.
 #pragma once
 
 #include <stdint.h>

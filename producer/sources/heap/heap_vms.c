@@ -5,7 +5,7 @@
 // are examined. A VM that takes no agents may still be starting. An old VM is asked nevertheless:
 // the error names the reason.
 //
-// An agent that was present from the start asks by itself within a second.
+// An agent that was present from the start asks within a second, without a request.
 #include "producer/sources/heap/heap_source_private.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "producer/heap/vm_process.h"
 
 #define VMS_MAX  64 // at a time
-#define VMS_EACH 16 // of one user who is not root
+#define VMS_EACH 16 // of one user other than root
 #define YOUNG    (10 * NSEC_PER_SEC)
 
 void heap_vms_forget(struct heap_source *heap, int32_t pid)

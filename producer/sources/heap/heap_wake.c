@@ -28,7 +28,7 @@ struct heap_wake {
     int signal;
     struct summons summons;
     struct loop *loop;
-    struct foreign_call *call; // NULL: none is under way; not the call of the second signal
+    struct foreign_call *call; // the running call; NULL: none
     bool is_opening, is_freed;
     int fd;    // owned; to the process
     int pidfd; // owned; -1: the kernel has no pidfds

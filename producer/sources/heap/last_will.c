@@ -40,7 +40,7 @@ static size_t private_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// After a fork the child has no list, and entries of its parent's.
+// After a fork the child has no list, but still has the entries of its parent's list.
 static bool list_is_there(void)
 {
     pid_t self = (pid_t)syscall(SYS_gettid);

@@ -242,7 +242,7 @@ static int file_open(struct names_state *state, const struct names_question *q, 
     return r == 0 && !is_of_build(*ret, q) ? -ESTALE : r;
 }
 
-// Uses the debug file instead of the file itself if it has more symbols.
+// Replaces *file by the debug file if only the debug file has the full symbol table.
 static void find_debug_file(struct names_state *state, const struct names_question *q, int root_fd,
                             struct symbol_file **file)
 {
@@ -265,7 +265,7 @@ static void find_debug_file(struct names_state *state, const struct names_questi
         is_there = file_open(state, q, state->own_root_fd, path, false, &found) == 0 &&
                    found->symbols.is_whole;
     if (is_there) {
-        if (*file) // it may be gone: reading the debug file may have pushed it out of the cache
+        if (*file) // perhaps freed: the debug file can push it out of the cache
             found->code = code;
         *file = found;
         return;

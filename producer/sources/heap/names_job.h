@@ -23,7 +23,7 @@
 #define NAMES_CACHE_MAX (UINT64_C(256) << 20) // bytes of all tables that are kept
 #define NAMES_READ_MAX  (UINT64_C(1) << 30)   // bytes of the tables of all files of one user
 
-// A request. Followed by the addresses, the build id and the path.
+// A request. The addresses, the build id and the path follow the struct.
 struct names_ask {
     uint64_t root; // from the answer of names_hold_job()
     uint64_t payer;
@@ -31,11 +31,11 @@ struct names_ask {
     gid_t gid;
     uint32_t n, id_size, path_size;
     uint16_t are_offsets; // the addresses are offsets in the file
-    uint16_t needs_id;    // a file without a build id counts as another one
+    uint16_t needs_id;    // a file without a build id counts as another file
 };
 
-// An answer. Followed, for each of the first `n` addresses, by a uint16_t (the size of the name, or
-// NAMES_NONE) and the name.
+// An answer. For each of the first `n` addresses, a uint16_t (the size of the name, or NAMES_NONE)
+// and the name follow the struct.
 struct names_answer {
     uint32_t n;
     struct elf_code code; // of the file
@@ -49,7 +49,7 @@ struct names_reader {
 struct names_reader names_reader_over(const uint8_t *bytes, size_t size);
 
 // Sets *ret to the name of the next address, or to no text if the address has no name. Returns
-// false at the end and at damage.
+// false at the end, or if the rest is malformed.
 bool names_reader_next(struct names_reader *reader, struct text *ret);
 
 // Request: a process's root, as the descriptor. Answer: a uint64_t, the root's number.
@@ -64,6 +64,6 @@ void names_find_job(struct foreign_worker *worker, struct foreign_request *reque
                     struct foreign_answer *ret);
 
 // Request: a names_ask without addresses. Answer: an elf_unwind, with a memfd that has the tables
-// and cannot be changed any more; or a failure as of names_find_job(), or of elf_unwind_copy().
+// and cannot be changed any more; or a failure of names_find_job() or elf_unwind_copy().
 void names_tables_job(struct foreign_worker *worker, struct foreign_request *request,
                       struct foreign_answer *ret);

@@ -272,8 +272,8 @@ static void begin_state(struct profile_writer *profile)
     interned_stacks_begin(&profile->interned);
 }
 
-// Returns whether readers can still use the state. A lost packet may also be of another user of the
-// sequence.
+// Returns whether readers can still use the state. A lost packet may also belong to another user of
+// the sequence.
 static bool is_state_good(const struct profile_writer *profile)
 {
     const struct interned_stacks *interned = &profile->interned;

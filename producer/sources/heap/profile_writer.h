@@ -52,7 +52,7 @@ struct profile_writer {
 // Takes the time of the next dump's numbers.
 void profile_take(struct profile_writer *profile);
 
-// Returns false if the buffer refused a packet: the dump is incomplete.
+// Writes a dump. Returns false if the buffer refused a packet: the dump is incomplete.
 bool profile_write(struct profile_writer *profile, const struct profile_process *processes,
                    size_t n);
 void profile_writer_done(struct profile_writer *profile);

@@ -54,7 +54,8 @@ static uint64_t shortest_interval(const struct ring_options *options)
     return others && others < shortest ? others : shortest;
 }
 
-// A sixteenth of the interval, or a 64th of a long interval, for which the filter is small anyway.
+// A piece of the table's filter is a sixteenth of the interval, or a 64th of a long interval, for
+// which the filter is small anyway.
 static uint32_t table_shift(const struct ring_options *options)
 {
     uint32_t shift = HEAP_TABLE_SHIFT_MIN;

@@ -6,8 +6,8 @@
 // kernel shows that the thread does not block the signal. A running thread is preferred, because a
 // thread that waits in poll() or a similar call gets EINTR.
 //
-// Between the checks and the signal, a process of another user may execute a set-uid program of
-// root's, which the user may not signal. The checks of a process with many threads take
+// Between the checks and the signal, a process of another user can execute a set-uid program of
+// root, to which that user must not send signals. The checks of a process with many threads take
 // milliseconds. Therefore the signal is sent with the rights of the process's user.
 //
 // A program in a seccomp jail of its own is left alone: its jail may forbid the system calls of a

@@ -22,6 +22,6 @@ struct wake_signal {
 // it waits, but its library does not understand this recorder.
 void wake_open_job(struct foreign_worker *worker, struct foreign_request *request,
                    struct foreign_answer *ret);
-// Request: a wake_signal. -ENOENT as above.
+// Request: a wake_signal. Failure: -ENOENT as of wake_open_job().
 void wake_send_job(struct foreign_worker *worker, struct foreign_request *request,
                    struct foreign_answer *ret);
