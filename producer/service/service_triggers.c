@@ -39,7 +39,7 @@ static void load_history(struct service *service)
         log_warning(service->env.session.log, "max_per_24_h begins anew: %s", err.text);
 }
 
-// Runs in the disk thread, or here if the service has none.
+// Runs in the disk thread. If the service has no disk thread, runs in the caller's thread.
 static void write_history(struct disk_job *job)
 {
     struct service *service = job->owner;

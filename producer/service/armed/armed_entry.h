@@ -46,7 +46,7 @@ struct entry {
     enum { WAITING, LIVE, ENDING, ALONE } state;
     enum { THEN_LOAD, THEN_GO } then; // action after ENDING
     bool seen;                        // found by the present look at the places
-    nsec_t due;                       // while WAITING
+    nsec_t due;                       // while WAITING or ENDING
     nsec_t delay;                     // the next delay after a failure
     uint64_t session_id;              // 0: no session
     nsec_t live_since;

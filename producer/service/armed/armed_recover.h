@@ -9,7 +9,7 @@
 
 // Completes each part in the folder that has no writer: cuts the part after its last whole packet,
 // marks it (protos/trace/recording_cut.proto), and gives it its final name. Removes empty parts.
-// Logs a line for each part, and calls `found` with each new trace unless `found` is NULL. Returns
-// the number of new traces.
+// Logs a line for each new trace and each failure. Calls `found` with each new trace unless `found`
+// is NULL. Returns the number of new traces.
 uint64_t armed_recover(const char *folder, const struct log *log,
                        void (*found)(void *userdata, const char *path), void *userdata);

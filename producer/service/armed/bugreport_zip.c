@@ -406,8 +406,8 @@ static bool name_taken(const struct bugreport *report, const char *name)
     return false;
 }
 
-// Makes a safe entry name. `wanted` comes from a config: folders, control characters and hidden
-// names are removed.
+// Makes a safe and unique entry name. `wanted` comes from a config: its folders are dropped, and
+// `_` replaces a leading `.` and all characters but letters, digits, `-`, `_` and `.`.
 static void choose_name(const struct bugreport *report, const char *wanted, char *ret,
                         size_t ret_size)
 {

@@ -50,8 +50,8 @@ struct pass {
     struct strbuf line;
 };
 
-// Reads the next record that is recent enough. Returns 1 with its text in pass->line, or 0 at the
-// end.
+// Reads the next record that is recent enough. Returns 1 with its text in pass->line; 0 at the end;
+// or a negative errno with text.
 static int next_line(struct pass *pass, uint64_t *ret_sequence, struct err *err)
 {
     char record[RECORD_MAX];

@@ -3,8 +3,8 @@
 // A peer gets a fixed share of each round of the loop: one receive, FRAMES_PER_ROUND calls, one
 // send. The rest waits for the next round, after all other peers.
 //
-// A user other than root has a limited number of frames per minute. Further frames wait in the
-// sockets and cost no processor time.
+// A user other than root and this process's user has a limited number of frames per minute. Further
+// frames wait in the sockets and cost no processor time.
 //
 // Back pressure goes through the outbox. Above OUTBOX_ROOM bytes, streams pause and no more
 // requests are taken in, so that a peer that does not read delays only itself. Only unrequested

@@ -59,8 +59,8 @@ const char *ipc_control_folder(const char *perfetto_variable, bool *ret_only)
     return perfetto && *perfetto ? NULL : RUN_FOLDER;
 }
 
-// Returns whether a service of this user is trusted. traced on Android has its own user; only init
-// makes sockets in that folder. Elsewhere the user of the command names a trusted user.
+// Returns whether a service of this user is trusted. On Android, traced has its own user, and only
+// init makes sockets in /dev/socket. Elsewhere the user of the command names a trusted user.
 static bool is_trusted(const char *name, uid_t uid)
 {
     const char *text = getenv(IPC_SERVER_UID_VARIABLE);

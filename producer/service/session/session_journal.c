@@ -49,7 +49,7 @@ struct session_journal *session_journal_free(struct session_journal *journal)
     return NULL;
 }
 
-// Begins with the content of the buffers and the packets that the service has written.
+// Begins the journal with the content of the buffers and the service's packets so far.
 static void begin(struct session *session)
 {
     struct session_journal *journal = session->journal;

@@ -53,8 +53,8 @@ static uint64_t largest_count(const char *at)
     return largest + open;
 }
 
-// The sizes of an expression during its measurement. Numbers stay small: a step multiplies at most
-// by COPIES_MAX, and the next step refuses the result.
+// The sizes of an expression during its measurement. Numbers stay small: a step multiplies by
+// COPIES_MAX + 2 at most, and refuses a result above COPIES_MAX.
 struct measure {
     uint64_t total[DEPTH_MAX + 1]; // of each open parenthesis, without `last`
     uint64_t last;                 // of the operand of a quantifier
