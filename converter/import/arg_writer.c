@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See arg_writer.h. A key repeats the names around it, so a short message can produce gigabytes of
-// keys. The writer limits their bytes.
+// See arg_writer.h. A key repeats the names of the levels around its arg, so a short message can
+// produce gigabytes of keys. The writer limits the bytes of keys.
 #include "converter/import/arg_writer.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define ARGS_MAX      4096 // args of a row
 #define KEY_BYTES_MAX ((size_t)256 << 10)
-#define LIST_KEY_MAX  1024 // bytes; each access to a list hashes its whole key
+#define LIST_KEY_MAX  1024 // bytes; each access to a list hashes the list's whole key
 
 static void strbuf_cut(struct strbuf *buf, size_t size)
 {
@@ -159,7 +159,7 @@ void arg_writer_done(struct arg_writer *writer)
     map64_done(&writer->lists);
 }
 
-// All interned texts have the form of an InternedString.
+// Returns the text of an entry. All interned texts have the form of an InternedString.
 static struct wire_field text_of(const struct interned *entry)
 {
     struct wire_field whole = interned_message(entry);

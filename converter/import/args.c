@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets often repeat, and their keys nearly always do. Two caches of fixed size find sets and kinds
-// by hash. A forgotten entry costs a duplicate row; complete caches would grow with the trace.
+// Sets often repeat, and the keys of sets nearly always repeat. Two caches of fixed size find sets
+// and kinds by hash. A forgotten entry costs a duplicate row; caches of all entries would grow with
+// the trace.
 #include "converter/import/args.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include "common/memory.h"
 
 #define SCANNED_MAX 64   // args of a set whose keys are compared one by one
-#define KEPT_MAX    4096 // of merged_args
+#define KEPT_MAX    4096 // args in merged_args
 
 int args_init(struct args *args, struct database *db)
 {
@@ -91,7 +92,7 @@ void arg_field_add(struct database *db, int64_t kind, size_t slot, const char *k
     cell_int(row, COL__arg_field_type, type);
 }
 
-// The index of an arg with the key among `items`, or n.
+// Returns the index of an arg with the key among `items`, or n.
 static size_t key_find(const struct arg *items, size_t n, const char *key)
 {
     size_t i = 0;
@@ -100,8 +101,8 @@ static size_t key_find(const struct arg *items, size_t n, const char *key)
     return i;
 }
 
-// As key_find(), for many args: `places` maps the hashes of keys to indexes. Adds the key to
-// `places`. A key counts as new if another key has its hash.
+// Does the work of key_find() for many args: `places` maps the hashes of keys to indexes. Adds the
+// key to `places`. A key counts as new if another key has its hash.
 static size_t key_find_hashed(struct map64 *places, const struct arg *items, size_t n,
                               const char *key, struct failure *failure)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of named values that belong to a row of a table (the args view). Equal sets soon after each
-// other are stored once. Sets with equal keys share a kind.
+// Sets of named values that belong to a row of a table (the args view). Equal sets that follow each
+// other closely are stored once. Sets with equal keys share a kind.
 #pragma once
 
 #include <assert.h>
@@ -33,14 +33,14 @@ static inline struct slice_name slice_name(const char *text)
         "" literal, sizeof(literal) - 1                                                            \
     }
 
-// The text with that id; none for STRSET_NONE.
+// Returns the text with this id; no text for STRSET_NONE.
 static inline struct slice_name slice_name_of(const struct strset *strings, uint32_t id)
 {
     const char *text = strset_text(strings, id);
     return (struct slice_name){.text = text, .size = text ? strings->entries[id].size : 0};
 }
 
-// The text of a field; empty where the field is absent.
+// Returns the text of a field; empty if the field is absent.
 static inline struct slice_name field_name(const struct wire_field *field)
 {
     return (struct slice_name){.text = field_text(field), .size = field->size};
@@ -68,7 +68,7 @@ static inline int64_t map_number(const struct map64 *map, uint64_t key)
     return value ? (int64_t)*value : -1;
 }
 
-// The first and the last of several times (ns); all zero: no time yet.
+// The earliest and the latest of several times (ns); all zero: no time yet.
 struct bounds {
     bool is_set;
     int64_t start, end;
@@ -96,8 +96,8 @@ enum arg_type {
     ARG_NO_NUMBER, // a REAL that is NaN, which SQL does not have
 };
 
-// Keys and texts are borrowed and must live as long as cells do (see database.h). A text that is
-// NULL is empty, whatever its size.
+// Keys and texts are borrowed and must live as long as cells do (see database.h). A text of NULL is
+// empty, even if its size is not 0.
 struct arg {
     const char *key;
     const char *flat_key; // NULL: the same as key
@@ -108,7 +108,7 @@ struct arg {
     };
     uint32_t size;    // of text
     uint8_t type;     // enum arg_type
-    bool is_fallback; // an earlier value of the key counts
+    bool is_fallback; // an earlier value of the key has priority
 };
 VEC_DEFINE(arg_vec, struct arg);
 
@@ -169,12 +169,12 @@ struct args {
 
 int args_init(struct args *args, struct database *db);
 
-// Leaves one arg of each key: at the place of the first, with the value of the last that is not a
-// fallback. Returns the number of args that are left.
+// Keeps one arg of each key, at the place of the key's first arg. Its value is the last value that
+// is not a fallback. Returns the number of remaining args.
 size_t args_merge(struct arg *items, size_t n, struct failure *failure);
 
-// Args that are added again and again, mostly with the same keys. They are merged whenever their
-// number has doubled. All zero: none.
+// Args that are added again and again, mostly with the same keys. The args are merged whenever
+// their number has doubled. All zero: none.
 struct merged_args {
     struct arg_vec args;
     size_t n_merged; // args whose keys differ
@@ -189,8 +189,8 @@ static inline void merged_args_done(struct merged_args *merged)
     *merged = (struct merged_args){0};
 }
 
-// Returns the id of the set, which is written unless the cache has an equal set. Args with the same
-// key are merged. ARG_SET_NONE: the set is empty, or args are deselected.
+// Writes the set unless the cache has an equal set. Merges args with the same key. Returns the id
+// of the set. ARG_SET_NONE: the set is empty, or args are deselected.
 int64_t args_add(struct args *args, const struct arg *items, size_t n);
 
 // Adds a kind of set without fields and returns its id. `name` (NULL: none) lives as long as cells
@@ -205,27 +205,27 @@ void arg_cell_set(struct cell *cell, const struct arg *arg);
 
 void args_done(struct args *args);
 
-// Puts a number into a row. A negative number stands for none, and the cell stays NULL.
+// Puts a number into a row. A negative number means no number, and the cell stays NULL.
 static inline void cell_known(struct cell *row, size_t column, int64_t number)
 {
     if (number >= 0)
         cell_int(row, column, number);
 }
 
-// Puts a set's id into a row, if there is one.
+// Puts a set's id into a row, unless the id is ARG_SET_NONE.
 static inline void cell_arg_set(struct cell *row, size_t column, int64_t set)
 {
     cell_known(row, column, set);
 }
 
-// Puts the number of a field into a row, if the field is there.
+// Puts the number of a field into a row, if the field is present.
 static inline void cell_number(struct cell *row, size_t column, const struct wire_field *field)
 {
     if (field_present(field))
         cell_int(row, column, field_i64(field));
 }
 
-// Puts a name into a row, if there is one.
+// Puts a name into a row, if the name has a text.
 static inline void cell_name(struct cell *row, size_t column, struct slice_name name)
 {
     if (name.text)

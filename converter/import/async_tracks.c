@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A track of a group is free when all slices begun on it have ended. A new cookie adopts the first
-// free track. The old cookie keeps the track until then, so an end finds its start. Cookies are
-// found through a map and free tracks through a heap, because a trace can open any number. A slice
-// with a known end takes the first track whose last slice has ended. A tree over the tracks' ends,
-// in which each node is the minimum of its children, finds that track.
+// free track. The old cookie keeps the track until the adoption, so an end finds its start. A map
+// finds cookies and a heap finds free tracks, because a trace can open any number of tracks. A
+// slice with a known end takes the first track whose last slice has ended. A tree over the tracks'
+// ends, in which each node is the minimum of its children, finds that track.
 #include "converter/import/async_tracks.h"
 
 #include <errno.h>
@@ -129,7 +129,7 @@ static size_t spans_find(const struct async_spans *spans, int64_t ts)
     size_t node = 1;
     while (node < spans->capacity)
         node = 2 * node + (spans->ends[2 * node] > ts);
-    size_t at = node - spans->capacity; // unused places come last
+    size_t at = node - spans->capacity; // places without a track come last
     return at < spans->tracks.n ? at : spans->tracks.n;
 }
 
@@ -193,7 +193,7 @@ static int64_t cookie_index(struct async_tracks *all, struct async_group *group,
     return index;
 }
 
-// Returns the cookie's track and counts a begin or an end on it.
+// Returns the cookie's track and counts a begin or an end on the track.
 static uint32_t cookie_track(struct async_tracks *all, const struct track_spec *spec,
                              int64_t cookie, bool begins, bool single)
 {

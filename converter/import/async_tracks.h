@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks of slices that may overlap and are told apart by a cookie. A group has as few tracks as
+// Tracks of slices that may overlap and that a cookie distinguishes. A group has as few tracks as
 // its overlapping slices need.
 #pragma once
 
@@ -20,20 +20,21 @@ struct async_tracks {
     struct tracks *tracks;         // borrowed
     struct strset keys;            // ids are indexes in groups
     struct async_group_vec groups; // owned
-    struct strbuf key;             // of the group being looked up
+    struct strbuf key;             // buffer for the key of a group
 };
 
-// The track for a slice of `cookie` that begins or ends now. `spec` describes the group; its last
-// dimension must be free. If `single` is set, nested begins count as one.
+// Returns the track for a slice of `cookie` that begins or ends now. `spec` describes the group;
+// the last dimension of `spec` must be unused. If `single` is set, nested begins count as one
+// begin.
 uint32_t async_track_begin(struct async_tracks *all, const struct track_spec *spec, int64_t cookie,
                            bool single);
 uint32_t async_track_end(struct async_tracks *all, const struct track_spec *spec, int64_t cookie);
 
-// The track for a slice whose end is known.
+// Returns the track for a slice whose end is known.
 uint32_t async_track_span(struct async_tracks *all, const struct track_spec *spec, int64_t ts,
                           int64_t dur);
 
-// The group's first track, for data of the whole group.
+// Returns the group's first track, for data of the whole group.
 uint32_t async_track_first(struct async_tracks *all, const struct track_spec *spec);
 
 void async_tracks_done(struct async_tracks *all);

@@ -2,7 +2,8 @@
 //
 // Names are kept in the conversion's strings, everything else in three maps: files, messages and
 // extensions may come in any order. A few bytes of gzip can hold a description of any size, and a
-// full name repeats the names around it. The size of all sets and the length of names are limited.
+// full name repeats the names of the outer types. The size of all sets and the length of names are
+// limited.
 #include "converter/import/descriptors.h"
 
 #include <errno.h>
@@ -42,7 +43,8 @@ static uint32_t type_get(struct import *im, uint32_t name)
     return (uint32_t)*type;
 }
 
-// Full names begin with a dot, which is added where it is missing.
+// Returns the id of a full name in strings. Full names begin with a dot, which the function adds if
+// the dot is missing.
 static uint32_t full_name(struct import *im, const struct wire_field *name)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -174,7 +176,7 @@ static bool descriptors_add(struct import *im, struct wire_reader set)
     return whole && !set.error;
 }
 
-// The built-in types of track events.
+// Adds the built-in types of track events.
 static void descriptors_start(struct import *im, void *state)
 {
     (void)state;
@@ -219,7 +221,7 @@ static void descriptors_done(void *state)
 }
 
 // Inflates the set of a gzip stream; the caller frees it. NULL: the stream is damaged or too large.
-// *ret_size is the number of bytes inflated in either case.
+// *ret_size: the number of inflated bytes, also if the result is NULL.
 static uint8_t *set_inflate(const struct wire_field *field, size_t *ret_size)
 {
     uint8_t *set = memory_malloc(INFLATED_MAX);

@@ -33,11 +33,11 @@ struct descriptors {
 
 struct import;
 
-// The type called ".package.Name", or TYPE_NONE.
+// Returns the type with the full name ".package.Name", or TYPE_NONE.
 uint32_t descriptors_find(const struct import *im, const char *name, size_t size);
 uint32_t descriptors_type_of(const struct import *im, const struct described_field *field);
 
-// NULL: not described.
+// Returns the description of a field; NULL: not described.
 const struct described_field *descriptors_field(const struct import *im, uint32_t type,
                                                 uint32_t number);
 uint32_t descriptors_value_name(const struct import *im, uint32_t type, int32_t value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions for importers of all subjects: texts, tracks of threads, flows. See import.h.
+// See import.h. Functions for importers of all subjects: texts, tracks of threads, flows.
 #include "converter/import/import.h"
 
 #include <stdarg.h>

@@ -68,9 +68,8 @@ struct import {
     struct err *err;
 };
 
-// Ends the conversion with the negative errno `r`; 0 has no effect. The caller goes on as usual:
-// later rows are discarded, and no further packet is read. Damage in the trace does not end a
-// conversion.
+// Ends the conversion with the negative errno `r`; 0 has no effect. The caller need not stop: later
+// rows are discarded, and no further packet is read. Damage in the trace does not end a conversion.
 static inline void import_fail(struct import *im, int r)
 {
     failure_note(im->failure, r);
@@ -81,7 +80,7 @@ static inline bool import_failed(const struct import *im)
     return im->failure->code < 0;
 }
 
-// Returns the value of `key`, which is `initial` if the key is new. NULL: the conversion must end.
+// Returns the value of `key`. A new key gets the value `initial`. NULL: the conversion must end.
 static inline uint64_t *import_map_get(struct import *im, struct map64 *map, uint64_t key,
                                        uint64_t initial, bool *ret_new)
 {
@@ -119,21 +118,21 @@ static inline void cpus_see(struct import *im, uint32_t cpu)
         im->machine->cpus[cpu] = true;
 }
 
-// The number of a CPU that is unique across machines.
+// Returns the number of a CPU that is unique across machines.
 static inline uint32_t ucpu_of(const struct import *im, uint32_t cpu)
 {
     return im->machine->number * CPUS_MAX + cpu;
 }
 
 // Converts a time of a clock of the current machine to trace time (ns). False: no clock snapshot
-// connects the two.
+// connects the clock with the trace clock.
 static inline bool import_time(struct import *im, uint32_t clock_id, int64_t timestamp,
                                int64_t *ret)
 {
     return clocks_convert(&im->clocks, clock_key(clock_id, 0, im->machine->number), timestamp, ret);
 }
 
-// As import_time(), and counts the times that cannot be converted.
+// Does the work of import_time(), and counts the times that cannot be converted.
 static inline bool import_time_counted(struct import *im, uint32_t clock_id, int64_t timestamp,
                                        int64_t *ret)
 {
@@ -160,22 +159,23 @@ static inline int64_t counter_push(struct import *im, int64_t ts, uint32_t track
     return id;
 }
 
-// False: memory ran out while the text was built, and the conversion must end.
+// Returns false if memory ran out while the text was built. The conversion must then end.
 bool import_strbuf_whole(struct import *im, const struct strbuf *text);
 
 // Keeps a built text. Returns its id in strings, or STRSET_NONE: the conversion must end.
 uint32_t import_strbuf_keep(struct import *im, const struct strbuf *text);
 
-// Counts a problem in stats and adds a row of trace_import_logs. `ts`: its time; NULL: not known.
+// Counts a problem in stats and adds a row of trace_import_logs. `ts`: the time of the problem;
+// NULL: not known.
 void import_log(struct import *im, enum stat stat, const int64_t *ts, const struct arg *args,
                 size_t n);
 
-// A formatted text that outlives its packet.
+// Returns a formatted text that outlives its packet.
 __attribute__((format(printf, 2, 3))) struct slice_name import_text(struct import *im,
                                                                     const char *format, ...);
 struct slice_name import_text_keep(struct import *im, const char *text, size_t size);
 
-// The track of slices of a thread.
+// Returns the track of slices of a thread.
 uint32_t thread_track_get(struct import *im, int64_t utid);
 
 // Adds a flow between two slices, unless either is SLICE_NONE.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connects the trace reader, which knows packets, to the importers, which know their contents.
+// Connects the trace reader, which knows packets, to the importers, which know the contents of
+// packets.
 #include "converter/import/import_trace.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include "converter/import/problem_stats.h"
 #include "protos/fields.h"
 
-// The importer of a field, and its state for the current machine. The field must have an importer.
+// Returns the importer of a field. *ret: the importer's state for the current machine. The field
+// must have an importer.
 static const struct importer *importer_find(const struct import *im, uint32_t field, void **ret)
 {
     size_t index = im->importer_of[field] - 1u;
@@ -164,7 +166,7 @@ static void bounds_write(struct import *im)
     cell_int(row, COL_trace_bounds_end_ts, all->end + is_moment);
 }
 
-// The row of the only trace. The path must outlive the import, so it is copied.
+// Writes the row of the only trace. The path is copied, because the path must outlive the import.
 static void trace_write(struct import *im)
 {
     struct cell *row = database_row(im->db, TABLE_trace, NULL);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How packets become rows. An importer reads one field of TracePacket. An importer is a const
-// struct importer and a row in importers.c. No other code refers to it, except importers of the
-// same subject, which share a state.
+// Importers make rows of packets. An importer reads one field of TracePacket. An importer is a
+// const struct importer and a row in importers.c. No other code refers to an importer, except
+// importers of the same subject, which share a state.
 //
 // An importer gets a packet in file order (now) if later packets depend on it, in order of time
-// (sorted) if its rows have a time, or both. It writes through the modules of struct import: rows
-// with database_row(), counters, slices, tracks, processes. Bytes of the packet stay valid until
-// the database is finished, so cells may point into them.
+// (sorted) if its rows have a time, or both. An importer writes through the modules of struct
+// import: rows with database_row(), counters, slices, tracks, processes. Bytes of the packet stay
+// valid until the database is finished, so cells may point into them.
 #pragma once
 
 #include <stddef.h>
@@ -19,27 +19,28 @@
 
 struct importer {
     uint32_t field; // of TracePacket; 0: none, a state that importers share
-    // Either may be NULL. packet->message is the field; packet->own, like `state` below, has
-    // `state_size` bytes. Fatal errors go to import_fail(). A damaged packet is not fatal: count it
-    // in stats.
+    // Handle the field in file order (now) and in order of time (sorted). Either may be NULL.
+    // packet->message is the field; packet->own is the state, of `state_size` bytes. Fatal errors
+    // go to import_fail(). A damaged packet is not fatal: count it in stats.
     void (*now)(struct import *im, const struct packet *packet);
     void (*sorted)(struct import *im, const struct packet *packet);
-    // Instead of these two, for a bundle of events. event: each event, in order of time. describe
-    // (may be NULL): the event descriptors of the bundle, in file order. complete (may be NULL):
-    // before the first event, the time from which the data of all CPUs is complete, if known.
+    // Handle a bundle of events, instead of `now` and `sorted`. event: gets each event, in order of
+    // time. describe (may be NULL): gets the event descriptors of the bundle, in file order.
+    // complete (may be NULL): gets the time from which the data of all CPUs is complete, before the
+    // first event, if the time is known.
     void (*event)(struct import *im, void *state, const struct bundle_event *event);
     void (*describe)(struct import *im, void *state, const struct wire_field *descriptor);
     void (*complete)(struct import *im, void *state, int64_t ts);
     size_t state_size; // bytes of state, zeroed at the start
     // All machines share one state, and each function below is called once.
     bool of_all_machines;
-    // The importer whose state this one shares; only that importer has the functions below. NULL:
-    // its own state.
+    // The importer whose state this importer shares; only that importer has the functions below.
+    // NULL: this importer has its own state.
     const struct importer *shares;
-    // Each may be NULL and is called once for each machine. start: before its first packet.
-    // indexed: between file order and order of time. finish: after the last packet, to write
-    // pending rows. write: after `finish` of all importers, to write rows that these may have
-    // changed.
+    // Each may be NULL and is called once for each machine. start: before the machine's first
+    // packet. indexed: between file order and order of time. finish: after the last packet, to
+    // write pending rows. write: after `finish` of all importers, to write rows that other
+    // importers may have changed.
     void (*start)(struct import *im, void *state);
     void (*indexed)(struct import *im, void *state);
     void (*finish)(struct import *im, void *state);
@@ -71,7 +72,7 @@ static inline size_t importer_index(const struct import *im, const struct import
     return im->places[place].index;
 }
 
-// The state of an importer for the current machine.
+// Returns the state of an importer for the current machine.
 static inline void *importer_state(const struct import *im, const struct importer *importer)
 {
     return im->machine->states[importer_index(im, importer)];

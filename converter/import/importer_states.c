@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An importer's number is its row in importers.c. A hash table by the importer's address finds the
-// number. The table has twice as many places as there may be importers.
+// number. The table has at least twice as many places as importers.
 #include "converter/import/importer_states.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ void importers_index(struct import *im)
     }
 }
 
-// True if the state belongs to this machine and this importer alone
+// Returns true if the state belongs to this machine and this importer alone.
 static bool has_own_state(const struct machine *machine, const struct importer *importer)
 {
     return !importer->shares && !(machine->number && importer->of_all_machines);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packet kinds that are converted, a row each.
+// The kinds of packets that are converted, one row for each kind.
 #include <stdint.h>
 
 #include "common/elements.h"
@@ -102,7 +102,7 @@
     I(inodes)                                                                                      \
     I(chrome_events)
 
-// States that importers share. Their own rows are written in this order.
+// States that importers share. The states write their own rows in this order.
 #define SHARED_STATES(I)                                                                           \
     I(stacks)                                                                                      \
     I(sched)                                                                                       \

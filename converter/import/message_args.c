@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes a message of a described type as args. The key of a field begins with the names of the
-// fields around it and has an index if the field is repeated. A message without fields becomes
-// null, so it stays visible.
+// outer fields and has an index if the field is repeated. A message without fields becomes null, so
+// the message stays visible.
 #include "common/cleanup.h"
 #include "converter/decode/message.h"
 #include "converter/import/arg_writer.h"
@@ -99,7 +99,7 @@ static bool is_debug_annotation(const struct import *im, const struct described_
            str_eq(im->strings.entries[type->type_name].text, debug_annotation);
 }
 
-// Writes a value of a field; `index` is its place in a repeated field.
+// Writes a value of a field; `index` is the value's place in a repeated field.
 static void value_put(struct arg_writer *writer, const struct described_field *type, size_t index,
                       const struct wire_field *field, uint64_t number)
 {
@@ -133,7 +133,7 @@ static void field_put(struct arg_writer *writer, const struct described_field *t
     if (!count)
         return;
     enum wire_type wire_type = wire_type_of(type->type);
-    if (is_debug_annotation(writer->im, type)) { // has its own name
+    if (is_debug_annotation(writer->im, type)) { // a DebugAnnotation has its own name
         debug_annotation_read(writer, field);
         return;
     }

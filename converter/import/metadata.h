@@ -16,7 +16,7 @@
 
 struct fact {
     const char *name; // borrowed, or in the arena
-    const char *text; // in the arena; NULL: the fact is a number
+    const char *text; // in the arena; NULL: the value is a number
     size_t size;
     int64_t number;
     uint32_t machine;
@@ -36,7 +36,7 @@ struct metadata {
 };
 
 // Names must outlive the metadata. The set functions replace an earlier value of the name, the add
-// functions keep it.
+// functions keep the earlier value.
 void metadata_set_int(struct metadata *metadata, const char *name, int64_t value);
 void metadata_set_text(struct metadata *metadata, const char *name, struct text text);
 void metadata_add_int(struct metadata *metadata, const char *name, int64_t value);
@@ -45,11 +45,11 @@ void metadata_add_text(struct metadata *metadata, const char *name, struct text 
 void metadata_made(struct metadata *metadata, const char *name);
 
 bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret);
-// The text of a fact of the trace, or NULL. It lives as long as the metadata.
+// Returns the text of a fact of the trace, or NULL. The text lives as long as the metadata.
 const char *metadata_get_text(const struct metadata *metadata, const char *name);
 bool metadata_has(const struct metadata *metadata, const char *name);
 
-// A name made of `prefix` and `size` bytes; lives as long as the metadata.
+// Returns a name made of `prefix` and `size` bytes. The name lives as long as the metadata.
 const char *metadata_name(struct metadata *metadata, const char *prefix, const void *bytes,
                           size_t size);
 

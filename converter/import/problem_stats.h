@@ -6,5 +6,5 @@
 #include "converter/decode/trace.h"
 #include "converter/import/stats.h"
 
-// Counts a problem; trace.h describes `detail`.
+// Counts a problem; enum trace_problem describes `detail`.
 void problem_count(struct stats *stats, enum trace_problem problem, uint32_t detail);

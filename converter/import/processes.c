@@ -3,12 +3,13 @@
 // A trace describes processes in pieces: a scheduler event has a tid, a fork has a parent and a
 // child, and a later scan of /proc has the process of each thread. Rows are therefore kept until
 // the end, in the order of Perfetto's numbers. Threads that share an unknown process form a ring,
-// and a forked process waits at its parent's thread. Both are resolved when the process of a thread
-// of the ring becomes known.
+// and a forked process waits at its parent's thread. When the process of one thread of the ring
+// becomes known, all threads of the ring and the waiting processes get this process.
 //
-// Invariants: a thread's process, once set, never changes; `live` has the newest life of each tid
-// that is not over; a pid has at most one living process. If a tid is reused often and none of its
-// lives ends, the oldest lives are forgotten: the search through the lives of a tid stays short.
+// Invariants: a thread's process, once set, never changes; `live` has, for each tid, the newest
+// life that has not ended; a pid has at most one living process. If a tid is reused often and none
+// of its lives ends, the oldest lives are forgotten, so that the search through the lives of a tid
+// stays short.
 #include "converter/import/processes.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 #include "common/memory.h"
 
-#define UID_PER_USER 100000 // Android: user * this + application
+#define UID_PER_USER 100000 // Android: uid = user * UID_PER_USER + application
 #define LIVES_MIN    256    // lives kept per tid; at most twice as many
 
 static struct thread *thread_at(const struct processes *all, int64_t utid)
@@ -41,7 +42,7 @@ static void map_put(struct processes *all, struct map64 *map, int64_t key, int64
     failure_note(all->failure, r);
 }
 
-// Counts the lives before `newest`, and forgets the oldest if there are too many.
+// Counts the lives before `newest`, and forgets the oldest lives if the count is too high.
 static void lives_bound(struct processes *all, struct thread *newest)
 {
     if (newest->older == UTID_NONE) {
@@ -201,7 +202,7 @@ int64_t processes_thread(struct processes *all, int64_t tid)
     return utid == UTID_NONE ? thread_add(all, tid) : utid;
 }
 
-// The newest living thread of `tid` whose process is unknown or has the pid `pid`.
+// Returns the newest living thread of `tid` whose process is unknown or has the pid `pid`.
 static int64_t find_in_process(const struct processes *all, int64_t tid, int64_t pid)
 {
     int64_t utid = map_get(all, &all->by_tid, tid);
@@ -214,7 +215,8 @@ static int64_t find_in_process(const struct processes *all, int64_t tid, int64_t
     return UTID_NONE;
 }
 
-// Sets the process of `utid` and its ring, and the parent of the processes that wait there.
+// Sets the process of `utid` and its ring, and the parent of the processes that wait at threads of
+// the ring.
 static void ring_settle(struct processes *all, int64_t utid, int64_t upid)
 {
     int64_t at = utid, pid = process_at(all, upid)->pid;
@@ -315,7 +317,7 @@ int64_t processes_renew_thread(struct processes *all, int64_t tid)
     return thread_add(all, tid);
 }
 
-// Ends the lives of this pid. Returns the process that had it, or UPID_NONE.
+// Ends the lives of this pid. Returns the process that had the pid, or UPID_NONE.
 static int64_t pid_free(struct processes *all, int64_t pid)
 {
     int64_t before = map_get(all, &all->by_pid, pid);

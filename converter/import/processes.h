@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes and threads over the time of the trace. The kernel reuses pids and tids; upid and utid
-// number each life once, in order of appearance. 0 is the idle process and its thread; further
-// machines have their own.
+// Processes and threads over the time of the trace. The kernel reuses pids and tids; each life has
+// its own upid or utid, in order of appearance. 0 is the idle process and its thread; further
+// machines have further idle processes.
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ enum name_source {
     NAME_PROCESS_TREE, // /proc
     NAME_TRACK_TYPE,   // kind of thread, from a track descriptor
     NAME_TRACK,        // a track descriptor
-    NAME_CONSTANT,     // known without the trace
+    NAME_CONSTANT,     // a name that needs no trace
 };
 
 // The source of a name of a process, worst first.
@@ -29,7 +29,7 @@ enum process_name_source {
     PROCESS_NAME_OTHER,
     PROCESS_NAME_TYPE,     // Chrome's kind of process
     PROCESS_NAME_TRACK,    // a track descriptor
-    PROCESS_NAME_RENDERER, // Chrome's kind, if the process shows pages
+    PROCESS_NAME_RENDERER, // Chrome's kind of a process that shows pages
     PROCESS_NAME_SYSTEM,
 };
 
@@ -39,7 +39,7 @@ enum process_name_source {
 struct thread {
     int64_t tid, start_ts, end_ts;
     int64_t upid;         // UPID_NONE: not known (yet)
-    int64_t older;        // utid of an earlier life of the tid that is not over, or UTID_NONE
+    int64_t older;        // utid of an earlier life of the tid that has not ended, or UTID_NONE
     uint32_t n_older;     // upper bound of the number of older lives
     int64_t next_sibling; // next thread of the process, or UTID_NONE
     int64_t peer;   // next in the ring of threads that share an unknown process; itself if alone
@@ -53,7 +53,7 @@ struct thread {
 };
 VEC_DEFINE(thread_vec, struct thread);
 
-// A boolean that the trace may lack
+// A boolean; unknown if the trace lacks the value
 enum process_fact { FACT_UNKNOWN, FACT_FALSE, FACT_TRUE };
 
 struct process {
@@ -76,10 +76,10 @@ struct processes {
     struct strset *strings; // borrowed
     struct thread_vec threads;
     struct process_vec items;
-    struct map64 by_pid;     // living process of a pid
-    struct map64 by_tid;     // newest life of a tid; older lives are chained
-    struct map64 live;       // thread that a tid means now
-    uint64_t mark;           // of the current machine, in the keys of these maps
+    struct map64 by_pid;     // pid -> living process
+    struct map64 by_tid;     // tid -> newest life; `older` chains the older lives
+    struct map64 live;       // tid -> thread with this tid now
+    uint64_t mark;           // of the current machine, in the keys of the three maps
     uint32_t machine;        // the current machine
     struct failure *failure; // borrowed
     bool is_without_idle;    // see processes_without_idle()
@@ -87,46 +87,48 @@ struct processes {
 
 void processes_init(struct processes *processes, struct strset *strings, struct failure *failure);
 
-// Later pids and tids belong to this machine. Returns the utid of its idle thread.
+// Makes `machine` the machine of later pids and tids. Returns the utid of the machine's idle
+// thread.
 int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
 
-// For traces that no kernel made: pid and tid 0 mean a process and a thread like others from now
-// on. The rows of the idle process and its thread stay, without names.
+// For traces that no kernel made: from this call on, pid 0 and tid 0 are an ordinary process and
+// thread. The rows of the idle process and its thread stay, without names.
 void processes_without_idle(struct processes *processes);
 
-// The thread that a tid means now; created if missing.
+// Returns the thread that has the tid now; creates a missing thread.
 int64_t processes_thread(struct processes *processes, int64_t tid);
-// The thread that a tid means now, or UTID_NONE.
+// Returns the thread that has the tid now, or UTID_NONE.
 int64_t processes_find_thread(const struct processes *processes, int64_t tid);
 
-// The living process of a pid, or NULL.
+// Returns the living process of a pid, or NULL.
 struct process *processes_find(const struct processes *processes, int64_t pid);
 
-// The living process of a pid; created with its main thread if missing.
+// Returns the living process of a pid; creates a missing process with its main thread.
 int64_t processes_process(struct processes *processes, int64_t pid);
 
-// The living process of a pid; created without a thread if missing.
+// Returns the living process of a pid; creates a missing process without a thread.
 int64_t processes_without_thread(struct processes *processes, int64_t pid);
-// A thread of the process, not necessarily the main thread. Returns its utid.
+// Returns the utid of a thread of the process, not necessarily the main thread.
 int64_t processes_thread_of(struct processes *processes, int64_t tid, int64_t upid);
 
-// A thread that is known to belong to a process. Returns its utid.
+// Notes that a thread belongs to a process. Returns the thread's utid.
 int64_t processes_update_thread(struct processes *processes, int64_t tid, int64_t pid);
 
-// fork: a new process, which ends the last process of that pid. Returns the upid.
+// Adds a process made by fork. The last process of the same pid ends. Returns the upid.
 int64_t processes_start(struct processes *processes, int64_t ts, int64_t pid, uint32_t name);
-// Makes the process of this thread the parent. That process may become known later.
+// Makes the process of the thread `parent_utid` the parent of `upid`. The parent may become known
+// later.
 void processes_set_parent_thread(struct processes *processes, int64_t upid, int64_t parent_utid);
 
-// clone: a new thread in the process of `parent_utid`.
+// Adds a thread made by clone in the process of `parent_utid`. Returns the utid.
 int64_t processes_start_thread(struct processes *processes, int64_t ts, int64_t tid, uint32_t name,
                                int64_t parent_utid);
 
-// The tid or pid has a new life, of which nothing else is known. Returns the utid or upid.
+// Begin a new life of the tid or pid, without a time or a name. Return the utid or upid.
 int64_t processes_renew_thread(struct processes *processes, int64_t tid);
 int64_t processes_renew(struct processes *processes, int64_t pid);
 
-// Ends the thread, and with a main thread its process.
+// Ends the thread. The end of a main thread is also the end of its process.
 void processes_end_thread(struct processes *processes, int64_t ts, int64_t tid);
 
 bool processes_is_alive(const struct processes *processes, int64_t utid);
@@ -139,11 +141,12 @@ void processes_name(struct processes *processes, int64_t upid, uint32_t name,
 void processes_add_args(struct processes *processes, int64_t upid, const struct arg *args,
                         size_t n);
 
-// The kernel renamed a thread. The name of a main thread is also its process's name.
+// Notes that the kernel renamed a thread. The name of a main thread is also the name of its
+// process.
 void processes_rename(struct processes *processes, int64_t utid, uint32_t name,
                       enum name_source source);
 
-// False: the process keeps another parent that was set before.
+// Sets the parent of a process. False: the process keeps another parent from an earlier call.
 bool processes_set_parent(struct processes *processes, int64_t upid, int64_t parent_upid);
 
 static inline struct process *processes_at(struct processes *processes, int64_t upid)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each track has a stack of slices that may still get children. A slice with a known end stays on
-// the stack until a later event. The depth is limited, because a trace may have begins without
-// ends.
+// the stack until an event at or after the end. The depth is limited, because a trace may have
+// begins without ends.
 #include "converter/import/slices.h"
 
 #include <errno.h>
@@ -87,7 +87,8 @@ static void stack_pop(struct slices *slices, struct slice_stack *stack)
 }
 
 // Pops the slices that are over at `ts`. A slice includes its start and excludes its end; instants
-// nest in each other. Returns the slice in which the new slice would begin but not end, or NULL.
+// at the same time nest in each other. Returns the slice in which the new slice would begin but not
+// end, or NULL.
 static const struct open_slice *stack_close(struct slices *slices, struct slice_stack *stack,
                                             int64_t ts, int64_t dur)
 {
@@ -103,7 +104,7 @@ static const struct open_slice *stack_close(struct slices *slices, struct slice_
         if (pending_above) {
             if (ts <= end)
                 continue;
-            // The slice is over. Open slices in the slice end with the slice.
+            // The slice has ended. Open slices in the slice end with the slice.
             stats_add(slices->stats, STAT_misplaced_end_event, 1);
             while (stack->open.n > i + 1) {
                 struct open_slice *inner = &stack->open.items[stack->open.n - 1];
@@ -235,7 +236,7 @@ static bool name_fits(struct slice_name wanted, struct slice_name name, bool non
     return wanted.size == name.size && memcmp(wanted.text, name.text, name.size) == 0;
 }
 
-// The innermost open slice with the category and name, or NULL.
+// Returns the innermost open slice with the category and name, or NULL.
 static struct open_slice *open_find(struct slice_stack *stack, struct slice_name category,
                                     struct slice_name name)
 {

@@ -26,10 +26,11 @@ struct slice_spec {
     bool has_thread_ts, has_instructions;
     int64_t thread_ts, instructions, thread_dur, instruction_delta;
     enum { THREAD_DUR_WITH_TS, THREAD_DUR_KNOWN, THREAD_DUR_UNKNOWN } thread_dur_is;
-    // If the slice ends after an open slice, slice_add() returns SLICE_OVERLAPS, counts nothing
-    // and sets *overlap. NULL: such a slice is left out and counted.
+    // If the new slice ends after the slice around it, slice_add() returns SLICE_OVERLAPS, counts
+    // nothing and sets *overlap. NULL: slice_add() leaves out and counts the new slice.
     struct slice_overlap *overlap;
-    // The track holds one slice at a time. A begin in an open slice is only counted, in its args.
+    // The track holds one slice at a time. A begin in an open slice is only counted, in the args of
+    // the open slice.
     bool single;
 };
 
@@ -56,28 +57,31 @@ struct slices {
 #define SLICE_NONE     (-1)
 #define SLICE_OVERLAPS (-2)
 
-// Opens a slice. Returns its id, or SLICE_NONE if it is nested too deeply or only counted.
+// Opens a slice. Returns the slice's id, or SLICE_NONE if the slice is nested too deeply or only
+// counted.
 int64_t slice_begin(struct slices *slices, const struct slice_spec *spec);
 
-// Closes the innermost open slice with the spec's category and name (none: any), and adds the args.
-// Returns its id, or SLICE_NONE if no slice matches.
+// Closes the innermost open slice with the spec's category and name, and adds the args. An absent
+// category or name matches any. Returns the slice's id, or SLICE_NONE if no slice matches.
 int64_t slice_end(struct slices *slices, const struct slice_spec *spec);
-// Closes the innermost open slice of a track, whatever its name.
+// Closes the innermost open slice of a track, with any category and name.
 static inline void slice_close(struct slices *slices, int64_t ts, uint32_t track)
 {
     slice_end(slices, &(struct slice_spec){.ts = ts, .track = track});
 }
 
-// As slice_end(); *ret_ts is the slice's start.
+// Does the work of slice_end(). *ret_ts: the slice's start.
 int64_t slice_end_of(struct slices *slices, const struct slice_spec *spec, int64_t *ret_ts);
 
-// Adds the spec's args to the innermost open slice with its category and name, if any.
+// Adds the spec's args to the innermost open slice with the spec's category and name, if a slice
+// matches.
 void slice_add_args(struct slices *slices, const struct slice_spec *spec);
 
-// The args so far of the slice that slice_end() would close; NULL: none. Valid until the next call.
+// Returns the args so far of the slice that slice_end() would close; NULL: no slice. Valid until
+// the next call.
 const struct arg_vec *slice_open_args(const struct slices *slices, const struct slice_spec *spec);
 
-// Renames the innermost open slice of the track, if any.
+// Renames the innermost open slice of the track, if a slice is open.
 void slice_rename(struct slices *slices, uint32_t track, struct slice_name name);
 
 // Adds a slice of known duration (ns); 0 is an instant.
@@ -86,7 +90,7 @@ int64_t slice_add(struct slices *slices, const struct slice_spec *spec);
 // Reports the track's next slice to `begun`.
 void slice_await(struct slices *slices, uint32_t track);
 
-// The innermost slice on the track's stack, or SLICE_NONE. *ret_ts is its start.
+// Returns the innermost slice on the track's stack, or SLICE_NONE. *ret_ts: the slice's start.
 int64_t slices_top(const struct slices *slices, uint32_t track, int64_t *ret_ts);
 
 // Writes the slices that are still open.

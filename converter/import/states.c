@@ -9,7 +9,7 @@
 #include "converter/tables/database.h"
 
 #define DUR_PENDING (-1)
-#define ARGS_MAX    4096 // kept of a state
+#define ARGS_MAX    4096 // number kept for a state
 #define MERGE_STEP  64
 
 struct current_state {

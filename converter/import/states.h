@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// States of tracks: a track has one state at a time, which lasts until the next. A row is written
-// when its state is over, so memory holds only the current states.
+// States of tracks: a track has one state at a time, which lasts until the next state. A row is
+// written when its state ends, so memory holds only the current states.
 #pragma once
 
 #include <stddef.h>
@@ -30,13 +30,15 @@ struct state_spec {
     size_t n_args;
 };
 
-// Sets the track's state. If the track has this state already, the state goes on and gets the args.
+// Sets the track's state. If the track has this state already, the state goes on. Adds the args to
+// the state.
 void state_set(struct states *states, const struct state_spec *spec);
 
-// The args so far of the track's state, if it is `value`; NULL: none. Valid until the next call.
+// Returns the args so far of the track's state, if the state is `value`, else NULL. Valid until the
+// next call.
 const struct arg_vec *state_args(const struct states *states, uint32_t track,
                                  struct slice_name value);
 
-// Writes the states that are not over.
+// Writes the states that have not ended.
 void states_finish(struct states *states);
 void states_done(struct states *states);

@@ -38,7 +38,7 @@ void stats_enter_machine(struct stats *stats, uint32_t machine)
     failure_note(stats->failure, r);
 }
 
-// True if the stat belongs to no machine, as in Perfetto
+// Returns true if the stat belongs to no machine, as in Perfetto.
 static bool is_of_all_traces(enum stat stat)
 {
     return stat == STAT_invalid_clock_snapshots || stat == STAT_parse_trace_duration_ns ||
@@ -125,7 +125,7 @@ static void stat_write(struct database *db, uint32_t machine, enum stat stat, co
     cell_int(row, COL_stats_trace_id, 0);
 }
 
-// `next`: the first indexed stat that is not written
+// Writes the rows of a machine. *next: the first indexed stat that is not yet written.
 static void machine_write(const struct stats *stats, struct database *db, uint32_t machine,
                           const struct map64_slot *slots, size_t *next)
 {

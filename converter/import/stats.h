@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stats table: numbers about recording and conversion. Names are Perfetto's if it has the same
-// number; other names begin with mmsql_.
+// The stats table: numbers about recording and conversion. A number that Perfetto has, too, has
+// Perfetto's name. Other names begin with mmsql_.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,8 @@
 #include "common/vec.h"
 #include "converter/tables/database.h"
 
-// S(name, indexed, severity, source, description); begin, end and delta of a number stand together.
+// S(name, indexed, severity, source, description); the rows for begin, end and delta of a number
+// are adjacent.
 #define STAT_CPU_PHASES(S, what, delta_severity)                                                   \
     S(ftrace_cpu_##what##_begin, true, "info", "trace", NULL)                                      \
     S(ftrace_cpu_##what##_end, true, "info", "trace", NULL)                                        \
@@ -420,7 +421,7 @@ struct stats {
     struct failure *failure;        // borrowed
 };
 
-// Later calls are for this machine.
+// Makes `machine` the machine of later calls.
 void stats_enter_machine(struct stats *stats, uint32_t machine);
 
 void stats_set(struct stats *stats, enum stat stat, int64_t value);
@@ -432,7 +433,7 @@ int64_t stats_get(const struct stats *stats, enum stat stat);
 struct stat_name {
     const char *name, *severity;
 };
-// Whether a stat of the current machine that is `wanted` is more than 0.
+// Returns true if a `wanted` stat of the current machine is more than 0.
 bool stats_any(const struct stats *stats, bool (*wanted)(const struct stat_name *stat));
 
 bool stats_get_at(const struct stats *stats, enum stat stat, uint32_t index, int64_t *ret);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A thread runs, is runnable, or is blocked in some way. sched_switch ends one state and begins the
-// next; a wake-up turns blocked into runnable. The reason of a block is reported after the wake-up,
-// so the blocked row is held until the thread runs again or blocks again.
+// next; a wake-up turns blocked into runnable. The kernel reports the reason of a block after the
+// wake-up, so the blocked row is held until the thread runs again or blocks again.
 #include "converter/import/thread_states.h"
 
 #include <errno.h>
@@ -106,7 +106,8 @@ static const struct thread_state *state_last(const struct thread_states *states,
 void thread_states_switch(struct thread_states *states, int64_t ts, int64_t ucpu, int64_t prev_utid,
                           const char *prev_state, int64_t next_utid)
 {
-    // If the thread was not running, events are missing, and the end of its last state is unknown.
+    // If the previous thread was not running, events are missing, and the end of the thread's last
+    // state is unknown.
     const struct thread_state *last = state_last(states, prev_utid);
     if (last && last->state == thread_state_running)
         state_close(states, ts, prev_utid);
@@ -117,7 +118,7 @@ void thread_states_switch(struct thread_states *states, int64_t ts, int64_t ucpu
     state_open(states, next_utid, running);
 }
 
-// The thread was awake already.
+// Writes a wake-up of a thread that was awake already.
 static void spurious_write(struct thread_states *states, int64_t ts, int64_t utid,
                            int64_t waker_utid, int irq_context)
 {

@@ -37,27 +37,28 @@ struct thread_states {
 
 extern const char thread_state_running[], thread_state_runnable[]; // compared by address
 
-// A CPU switches to another thread. `prev_state` is borrowed like a cell's text, or NULL.
+// Notes that a CPU switches to another thread. `prev_state` is borrowed like a cell's text, or
+// NULL.
 void thread_states_switch(struct thread_states *states, int64_t ts, int64_t ucpu, int64_t prev_utid,
                           const char *prev_state, int64_t next_utid);
 
-// `irq_context` -1: not known.
+// Notes that a thread wakes up, or is new. `irq_context` -1: not known.
 void thread_states_wake(struct thread_states *states, int64_t ts, int64_t utid, int64_t waker_utid,
                         int irq_context);
 void thread_states_new_task(struct thread_states *states, int64_t ts, int64_t utid,
                             int64_t waker_utid);
 
-// The reason of the thread's last blocked state. io_wait -1: not known.
+// Sets the reason of the thread's last blocked state. `io_wait` -1: not known.
 void thread_states_blocked(struct thread_states *states, int64_t utid, int io_wait,
                            const char *function, size_t size);
 
-// The thread is in this state from `ts` on; ucpu -1: it does not run. False: its last state began
-// at the same `ts`.
+// Notes that the thread is in this state from `ts` on; `ucpu` -1: the thread does not run. False:
+// the thread's last state began at the same `ts`.
 bool thread_states_set(struct thread_states *states, int64_t ts, int64_t utid, const char *state,
                        int64_t ucpu);
 // Corrects the current state of the thread.
 void thread_states_correct(struct thread_states *states, int64_t utid, const char *state);
-// The current state of the thread; NULL: not known.
+// Returns the current state of the thread; NULL: not known.
 const char *thread_states_now(const struct thread_states *states, int64_t utid);
 
 void thread_states_finish(struct thread_states *states);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A track's key is its type and dimensions, concatenated. The key's index in a string set is the
-// track's id. Rows are written at the end, because names may change until then.
+// track's id. Rows are written at the end, because names may change until the end.
 #include "converter/import/tracks.h"
 
 #include <errno.h>

@@ -13,8 +13,8 @@
 #include "converter/import/args.h"
 
 #define TRACK_DIMENSIONS_MAX 6
-// Bytes kept of a name or a text. A track is looked up with each event, and an event of a few bytes
-// can name a track with a long name.
+// Bytes kept of a name or a text. Each event looks up a track, and an event of a few bytes can
+// refer to a track with a long name.
 #define TRACK_TEXT_MAX 4096
 
 struct track_dimension {
@@ -41,11 +41,12 @@ static inline struct track_dimension dimension_name(const char *key, struct slic
 }
 
 struct track_spec {
-    const char *type;                                        // static
-    const char *unit;                                        // static; NULL: unknown
-    bool counter, state;                                     // neither: a track of slices
-    struct track_dimension dimensions[TRACK_DIMENSIONS_MAX]; // up to the first without a name
-    struct slice_name name;                                  // copied; does not identify the track
+    const char *type;    // static
+    const char *unit;    // static; NULL: unknown
+    bool counter, state; // neither: a track of slices
+    struct track_dimension
+        dimensions[TRACK_DIMENSIONS_MAX]; // up to the first dimension without a name
+    struct slice_name name;               // copied; does not identify the track
 };
 
 struct track {
@@ -54,7 +55,7 @@ struct track {
     bool counter, state;
     bool replaced; // by another track; has no row
     int64_t parent_id, dimension_set, source_set;
-    int64_t group;           // of tracks that are shown as one; -1: none
+    int64_t group;           // number of a group of tracks that viewers show as one; -1: none
     int64_t upid, utid, cpu; // -1: none
     uint32_t machine;
 };
@@ -63,20 +64,20 @@ VEC_DEFINE(track_vec, struct track);
 struct tracks {
     struct strset keys; // type and dimensions as bytes; ids are track ids
     struct track_vec items;
-    struct strbuf key;       // of the track being looked up
+    struct strbuf key;       // buffer for the key of a track
     uint32_t machine;        // the current machine
     struct strset *strings;  // borrowed
     struct args *args;       // borrowed
     struct failure *failure; // borrowed
 };
 
-// Returns the track of `spec`, which is created if it is new. 0 after a failure.
+// Returns the track of `spec`; creates a new track if needed. 0 after a failure.
 uint32_t tracks_get(struct tracks *tracks, const struct track_spec *spec);
 
 // Sets the name of a track.
 void tracks_name(struct tracks *tracks, uint32_t track, const char *name, size_t size);
 
-// Sets the source args of a track, unless it has some.
+// Sets the source args of a track, unless the track has source args already.
 void track_describe(struct tracks *tracks, uint32_t track, const struct arg *args, size_t n);
 
 // Appends the track's key: type and dimensions as bytes.

@@ -50,7 +50,7 @@ static const uint64_t *hash_find(const struct translations *all, const struct ar
     return NULL;
 }
 
-// Appends the arg and, if it is a hash with a name, the name.
+// Appends the arg and, if the arg is a hash with a name, the name.
 static int translated_push(const struct translations *all, struct arg_vec *args,
                            const struct arg *arg)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Translations of hashes in args and of names of slices and tracks, from TranslationTable packets.
-// These packets are all read before the first translation.
+// All these packets are read before the first translation.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ enum translated_hash {
     N_TRANSLATED_HASHES
 };
 
-// Without rules when all members but `strings` are zero.
+// If all members except `strings` are zero, the translations have no rules.
 struct translations {
     struct strset *strings; // borrowed
     struct map64 hashes[N_TRANSLATED_HASHES];
@@ -28,7 +28,7 @@ struct translations {
     bool has_hashes;
 };
 
-// The translated name of a slice, or of a track of a process; the same name if no rule has it. A
+// Translate the name of a slice, or of a track of a process. A name without a rule stays. A
 // translated text lives as long as the strings.
 void translate_slice(const struct translations *translations, const char **text, size_t *size);
 uint32_t translate_process_track(const struct translations *translations, uint32_t name);
