@@ -14,6 +14,7 @@ when something failed.
 """
 import collections
 import concurrent.futures
+import configparser
 import json
 import os
 import pathlib
@@ -40,6 +41,7 @@ INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmscreen.so",
              "site-functions/_mmtrace")
 MADE_PAGES = ("man3/mmheap.3", "man5/mmtrace-config.5", "man5/mmsql-tables.5")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
+STATIC_BYTES_MAX = 3 << 20
 TAIL_LINES = 60
 BUILD_TIMEOUT_S = 3600  # on a busy machine with an empty compiler cache
 FILE_TIMEOUT_S = {False: 900, True: 5400}  # of one file of Python tests, without and with --long
@@ -55,6 +57,17 @@ Options = collections.namedtuple("Options", "long jobs times builds")
 
 OPTIONAL_LIBRARIES = ("bugreport", "demangle", "libedit", "lzma", "symbols", "zip", "zstd")
 
+
+def file_options(path):
+    """The options of a machine file of meson, as arguments of meson."""
+    parser = configparser.ConfigParser()
+    parser.read(path)
+    for section in ("built-in options", "project options"):
+        for name, value in parser[section].items():
+            value = value.strip("'")  # a list keeps its form
+            yield f"-D{name}={value}"
+
+
 # Options, compiler and its flags of each build.
 Build = collections.namedtuple("Build", "options compiler flags", defaults=("gcc", ""))
 BUILD_OF = {
@@ -64,6 +77,7 @@ BUILD_OF = {
                         "clang", "-gline-tables-only"),
     "clang-tsan": Build(("-Db_sanitize=thread", "-Db_lundef=false"), "clang"),
     "producer-only": Build(("-Dconverter=disabled", "-Dtests=disabled", "-Dbuildtype=release")),
+    "device": Build(tuple(file_options(ROOT / "scripts" / "device.ini"))),
     "plain": Build((*(f"-D{name}=disabled" for name in (*OPTIONAL_LIBRARIES, "tests")),
                     "-Dbuildtype=debug")),
     "fallback": Build(("-Dwrap_mode=forcefallback", "-Dbuildtype=debug", "-Dtests=disabled")),
@@ -471,6 +485,24 @@ def needed_libraries(program):
     return re.findall(r"NEEDED.*\[(.+)\]", run(["readelf", "-d", program])[1])
 
 
+def step_device(step, only):
+    """A static mmtrace for devices (scripts/device.ini): its size, and that it records."""
+    if not build(step, "device"):
+        return
+    program = BUILDS / "device" / "producer" / "mmtrace"
+    step.expect(not needed_libraries(program), "a static mmtrace needs no library")
+    step.expect(program.stat().st_size < STATIC_BYTES_MAX,
+                f"a static mmtrace is small: {program.stat().st_size:,} bytes")
+    with tempfile.TemporaryDirectory() as tmp:
+        config, trace = pathlib.Path(tmp, "config"), pathlib.Path(tmp, "trace")
+        config.write_text("buffers { size_kb: 512 } data_sources { config { name: "
+                          "'linux.sys_stats' sys_stats_config { vmstat_period_ms: 100 } } }")
+        code, output = run([program, "record", "--no-daemon", "--no-verdict", "-c", config, "-t",
+                            "500ms", "-o", trace])
+        step.expect(code == 0 and trace.exists() and trace.stat().st_size > 1000,
+                    "a static mmtrace records", tail(output))
+
+
 def step_producer_only(step, only):
     """A release build with -Dconverter=disabled: no sqlite, no libunwind."""
     if not build(step, "producer-only"):
@@ -527,6 +559,7 @@ STEPS = {
     "clang": (step_clang, False),
     "tsan": (step_tsan, False),
     "producer-only": (step_producer_only, False),
+    "device": (step_device, False),
     "plain": (step_plain, False),
     "fallback": (step_fallback, False),
 }
@@ -538,7 +571,8 @@ TSAN_LEAVES_OUT = {
 }
 NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
 # Builds that can be made beside the end-to-end tests, by step.
-BUILD_BESIDE = {"clang": "clang-asan", "producer-only": "producer-only", "plain": "plain"}
+BUILD_BESIDE = {"clang": "clang-asan", "producer-only": "producer-only", "device": "device",
+                "plain": "plain"}
 
 
 def find_tests(name):
