@@ -24,8 +24,8 @@ struct thread_state {
     uint32_t n_samples;
     uint8_t inside;      // this thread allocates for the profiler itself, or is in a handler that
                          // interrupted it
-    uint8_t in_the_list; // depth of dl_iterate_phdr() callbacks below us: the unwinder would need
-                         // the loader's lock
+    uint8_t in_the_list; // depth of dl_iterate_phdr() callbacks in which this thread is: the
+                         // unwinder would need the loader's lock
 };
 
 extern __thread struct thread_state client_thread
@@ -62,7 +62,7 @@ void client_finish(void);
 
 // Puts the hooks into new objects, after objects were loaded or unloaded.
 void client_objects_changed(void);
-void client_objects_changed_soon(void); // the same, at the next slow path of some thread
+void client_objects_changed_soon(void); // leaves this work to the next slow path of any thread
 bool client_objects_pending(void);
 
 // Call it before an allocation. Returns true if the allocation is not a sample. Otherwise call

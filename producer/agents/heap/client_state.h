@@ -55,7 +55,7 @@ extern struct client_lasting {
     atomic_bool hooked;
     atomic_uint last_epoch;
     bool prepared, unwinder_prepared;
-    char children_ask[HEAP_ADDRESS_BYTES]; // of the header, as the ring was taken over
+    char children_ask[HEAP_ADDRESS_BYTES]; // the header's text when the profile began
     _Atomic uint64_t summons;              // a summons that waits for an allocation; 0: none
 } client_lasting __attribute__((visibility("hidden")));
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables are the mapped tables of the loader.
+// The tables are read in memory, where the loader has mapped them.
 #include "producer/agents/heap/definition.h"
 
 #include <elf.h>

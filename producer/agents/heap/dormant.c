@@ -33,7 +33,7 @@ static int connect_summoner(uint64_t summons, char state)
     for (int shift = 60; shift >= 0; shift -= 4)
         *end++ = "0123456789abcdef"[summons >> shift & 15];
     *end = 0;
-    // The queue of a summons is for this process alone.
+    // No other process connects to the socket of a summons: a full queue is not waited for.
     int fd = recorder_connect(path, false);
     if (fd >= 0 && send(fd, &state, 1, MSG_NOSIGNAL) != 1) {
         close(fd);

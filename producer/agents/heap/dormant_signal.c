@@ -7,9 +7,9 @@
 //
 // A program may want the signal for itself later. Therefore the calls that set handlers are hooked
 // in the objects that the program began with. If the program sets a handler, the mapping is
-// removed, and the program gets the signal. If the program sets the default, as some do at their
-// start for all signals, the call reports success and the handler stays: the default ignores the
-// signal, so there is no difference. The program never learns of our handler.
+// removed, and the program gets the signal. Some programs set the default for all signals at their
+// start. The default of SIGURG is to ignore the signal, which makes no difference: then the call
+// reports success, and our handler stays. The program never learns of our handler.
 //
 // After vfork the child shares memory and mapping with the parent, but not the handlers. A child
 // after fork that sets a handler keeps the mapping, because it cannot be distinguished from a child
@@ -70,7 +70,7 @@ static bool has_our_handler(int number)
            now.sa_sigaction == taken.handler;
 }
 
-// Returns true if our handler can stay.
+// Returns true if our handler can stay: the default of SIGURG is to ignore the signal.
 static bool is_as_before(int number, handler_fn handler)
 {
     return handler == SIG_DFL && number == SIGURG;

@@ -5,10 +5,10 @@
 // their own, stay as they are. Pointers to functions in data (R_*_64) are entries, too: a free
 // through this pointer must be seen.
 //
-// Entries behind RELRO are opened for the write and closed again. An object that another thread is
-// just loading must not be closed before its loader has finished. Therefore /proc/self/maps is
-// read, and only pages that were closed are closed again. Writes are whole words: other threads see
-// one function or the other.
+// Entries behind RELRO are opened (made writable) for the write and closed again. An object that
+// another thread is just loading must not be closed before its loader has finished. Therefore
+// /proc/self/maps is read, and only pages that were closed are closed again. Writes are whole
+// words: other threads see one function or the other.
 #include "producer/agents/heap/got.h"
 
 #include <elf.h>
@@ -125,8 +125,9 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The mappings that are not writable. They are read once per walk, because the text is long and
-// takes the kernel a while to make. Mappings that do not fit count as unknown.
+// The mappings, and whether they are writable. They are read once per walk, and again for a page
+// that seems writable, because the text is long and takes the kernel a while to make. Mappings that
+// do not fit count as unknown.
 #define MAPPINGS_MAX 8192
 #define READ_BYTES   16384
 
@@ -190,7 +191,7 @@ static const struct mapping *mapping_of(uintptr_t address)
     return low < mappings.n && mappings.items[low].start <= address ? &mappings.items[low] : NULL;
 }
 
-// Returns 1 or 0, or -1 if unknown.
+// Returns 1 if the page is writable, 0 if not, or -1 if unknown.
 static int is_writable(uintptr_t address)
 {
     const struct mapping *mapping = NULL;

@@ -30,7 +30,8 @@ static struct {
 
 // Reports.
 
-// Divides by the doublings. The result is below CLIENT_UNIT times the factor of the threshold.
+// Halves `units` once for each doubling of the intervals. The result is below CLIENT_UNIT times the
+// factor of the threshold.
 static int64_t units_of(double units, unsigned n_doublings)
 {
     if (__builtin_expect(n_doublings != 0, 0))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Later samples make up for lost ones. Each takes over a part in proportion to its own weight, and
-// a loss is spread over some thousands of samples: the sums stay right, and no single stack gets
-// the whole loss.
+// Later samples make up for lost samples. Each takes over a part in proportion to its own weight,
+// and a loss is spread over some thousands of samples: the sums stay right, and no single stack
+// gets the whole loss.
 #include "producer/agents/heap/losses.h"
 
 #define OWED_PARTS  4096                // approximate number of samples over which a loss is spread

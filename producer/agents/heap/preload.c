@@ -55,9 +55,9 @@ static bool is_loaded_later(char **environment)
 
 #pragma weak gnu_get_libc_version
 
-// Runs before all other constructors, also those of the C library: getenv() finds nothing yet. If
-// it finds something, the library was loaded later: its loader does the rest, and nothing may wait
-// here.
+// Runs before all other constructors, also before the C library's: getenv() finds nothing yet. If
+// getenv() finds something, the library was loaded later: the helper that loaded the library does
+// the rest, and nothing may wait here.
 __attribute__((constructor)) static void begin_preloaded(int argc, char **argv, char **environment)
 {
     (void)argc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room in the ring, and threads that wait for room. For threads that have entered.
+// Room in the ring, and threads that wait for room. For threads inside client_enter().
 #pragma once
 
 #include <stdbool.h>

@@ -22,7 +22,7 @@ static uint64_t next_random(struct sampler *sampler)
     return x ^ x >> 31;
 }
 
-// For 0 < x < 1.
+// Returns -ln(x), for 0 < x < 1.
 static double negative_logarithm(double x)
 {
     uint64_t bits;

@@ -22,7 +22,7 @@ uint64_t sampler_threshold(uint64_t interval);
 // Starts anew. `seed` should differ between threads.
 void sampler_reset(struct sampler *sampler, uint64_t seed, uint64_t interval);
 
-// Finishes the decision for an allocation that made `left` negative and is smaller than the
+// Finishes the decision for an allocation that made `left` 0 or negative and is smaller than the
 // threshold. Returns the bytes that the allocation stands for. `interval` must be the interval of
 // sampler_reset().
 uint64_t sampler_take(struct sampler *sampler, uint64_t interval);

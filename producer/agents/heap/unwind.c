@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libunwind caches, per address, the way to the next frame: a stack that was seen before costs some
-// nanoseconds per frame. Without unwind information it follows frame pointers and checks its reads
-// by system calls, which are cancellation points.
+// nanoseconds per frame. Without unwind information, libunwind follows frame pointers and checks
+// its reads by system calls, which are cancellation points.
 //
 // libunwind is an auxiliary library (DT_AUXILIARY). If it is installed, it is loaded together with
 // this library, so that nothing must be loaded when a profile begins. If it is missing, or the
@@ -30,7 +30,7 @@ bool unwind_is_there(void)
 
 void unwind_prepare(const void *start, const void *end)
 {
-    void *first[1]; // libunwind initialises itself; the full context would only cost more look-ups
+    void *first[1]; // one frame is enough for libunwind to initialise itself
     own_start = (uintptr_t)start;
     own_end = (uintptr_t)end;
     unw_backtrace(first, 1);

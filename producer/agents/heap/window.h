@@ -16,7 +16,8 @@ struct window {
     uint64_t bytes;
 };
 
-// Maps the memory. `is_used`: a thread may still use the old mapping.
+// Maps the memory. `is_used`: a thread may still use the old mapping. Returns 0 or a negative
+// errno.
 int window_map(struct window *window, int fd, uint64_t ring_bytes, bool is_used);
 
 // Puts empty memory in the place of the mapping.

@@ -3,11 +3,11 @@
 // The agent inside the VM: from its loading to the sample in the log.
 //
 // HotSpot and OpenJ9 report sampled allocations at an interval of bytes. For a small rate the
-// interval is 0: all allocations are reported, and one of each `sample_rate` in a row on a thread
-// is taken, at a position that is drawn anew each time. Every allocation has the same chance, even
-// in threads with fewer than `sample_rate` allocations, and a program with a rhythm cannot hide
-// from sampling. For a large rate HotSpot reports only some allocations, see draw.c. ART reports
-// each allocation by another event.
+// interval is 0: all allocations are reported. The agent takes one of `sample_rate` consecutive
+// allocations of a thread, and draws its position anew each time. Every allocation has the same
+// chance, even in threads with fewer than `sample_rate` allocations, and a program with a rhythm
+// cannot hide from sampling. For a large rate HotSpot reports only some allocations, see draw.c.
+// ART reports each allocation by another event.
 //
 // A sample needs only numbers unless its stack is new: the thread's name is cached in its JVMTI
 // storage, a class's name in its tag, and methods are represented by their ids. Nothing here asks
@@ -79,7 +79,7 @@ struct agent {
     pthread_cond_t stopped;
 };
 
-// There is one for each load of the agent; only the last runs.
+// The agent of the last load. Each load makes an agent, and only the last agent runs.
 static _Atomic(struct agent *) current_agent;
 
 struct thread_state {
@@ -274,8 +274,8 @@ static void *flush_run(void *userdata)
     return NULL;
 }
 
-// Concurrent collectors have ended when the VM reports its death, and then wait for ever for
-// requests to complete. Their threads are recognised by name.
+// Returns whether the VM has a concurrent collector, by the names of its threads. When the VM
+// reports its death, this collector has ended, and a requested collection would never complete.
 static bool collects_beside(void)
 {
     char path[300], name[32];
@@ -313,8 +313,8 @@ static void capabilities_give(const struct agent *agent)
         (*jvmti)->RelinquishCapabilities(jvmti, &all);
 }
 
-// Disposes of the JVMTI environment and its tags in VMs with the event of sampled allocations:
-// these VMs keep an environment as long as a callback runs.
+// Ends sampling and writes all data. In VMs with the event of sampled allocations, also disposes of
+// the JVMTI environment and its tags: these VMs keep an environment as long as a callback runs.
 static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
 {
     enum agent_state state = atomic_exchange(&agent->state, AGENT_ENDED);
@@ -345,7 +345,7 @@ static void agent_stop(struct agent *agent, JNIEnv *jni, bool is_death)
         (*jvmti)->DisposeEnvironment(jvmti);
 }
 
-// Object headers are getting smaller in newer VMs.
+// Returns the size of the smallest object: newer VMs have smaller object headers.
 static int64_t smallest_object(const struct agent *agent)
 {
     JNIEnv *jni = NULL;
@@ -521,8 +521,8 @@ static bool capability_has(const jvmtiCapabilities *all, unsigned int place)
     return ((const uint8_t *)all)[place / 8] >> place % 8 & 1;
 }
 
-// Takes the capabilities that the agent needs. Returns false if the VM does not report allocations
-// (now).
+// Takes the capabilities that the agent needs. Returns false if the VM does not report allocations,
+// or reports them to another agent now.
 static bool capabilities_take(struct agent *agent)
 {
     jvmtiEnv *jvmti = agent->jvmti;
@@ -578,7 +578,7 @@ static bool outputs_open(struct agent *agent)
     return true;
 }
 
-// For an agent that never began: no callback knows it.
+// Frees an agent that never began: no callback knows this agent.
 static void agent_drop(struct agent *agent)
 {
     if (agent->log)
@@ -674,7 +674,8 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
     return JNI_OK;
 }
 
-// A recorder that looks for VMs itself takes nothing away from an earlier user of the agent.
+// Gives new options to a running agent. A recorder that finds VMs itself takes nothing away from an
+// earlier user of the agent: an agent that writes a log refuses the recorder.
 static jint agent_turn(struct agent *agent, const struct agent_options *options)
 {
     if (!agent->link) {

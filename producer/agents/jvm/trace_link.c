@@ -8,7 +8,7 @@
 // The tag costs the collector less than a weak reference, and nothing has to poll. Garbage that is
 // not yet collected counts as in use.
 //
-// The thread is known to the VM but never delays it while it waits.
+// The VM knows the thread, but a waiting thread never delays the VM.
 #include "producer/agents/jvm/trace_link.h"
 
 #include <math.h>
@@ -151,7 +151,7 @@ static void profile_run(struct trace_link *link)
     trace_ring_disconnect(link->ring);
 }
 
-// No more waking after this.
+// Closes wake_fd. Nobody wakes the thread afterwards.
 static void wake_close(struct trace_link *link)
 {
     pthread_mutex_lock(&link->lock);

@@ -18,9 +18,9 @@ struct trace_link;
 struct trace_link *trace_link_new(JavaVM *vm, jvmtiEnv *jvmti, const struct agent_options *options);
 void trace_link_drop(struct trace_link *link); // for a link that has not begun
 
-// Begins, once the VM is live. `at_start`: the profile includes the program's first allocations;
-// this may take two seconds if a recorder exists and does not answer. Returns false if no thread
-// could be made.
+// Begins the link. The VM must be live. `at_start`: the profile includes the program's first
+// allocations; this may take two seconds if a recorder exists and does not answer. Returns false if
+// no thread could be made.
 bool trace_link_begin(struct trace_link *link, bool at_start);
 // Ends the link for good. `disposes`: the JVMTI environment is disposed too, some time later.
 void trace_link_end(struct trace_link *link, bool disposes);
@@ -31,7 +31,8 @@ void trace_link_turn(struct trace_link *link, const struct agent_options *option
 // Returns the probability that an allocation of that size is a sample.
 double trace_link_chance(const struct trace_link *link, int64_t size_bytes);
 
-// Events of the VM: a sample, on the allocating thread; and the end of a tagged object, anywhere,
-// even where the VM may not be called.
+// Called for events of the VM. trace_link_sample(): a sample, on the allocating thread.
+// trace_link_freed(): the end of a tagged object, on any thread, even where the VM may not be
+// called.
 void trace_link_sample(struct trace_link *link, JNIEnv *jni, jobject object, int64_t size_bytes);
 void trace_link_freed(struct trace_link *link, int64_t tag);

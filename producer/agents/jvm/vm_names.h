@@ -10,7 +10,7 @@
 
 size_t vm_thread_name(jvmtiEnv *jvmti, JNIEnv *jni, jthread thread, char *text, size_t size);
 
-// Signature and source: `[I file: <UNKNOWN_FILE>`.
+// Writes signature and source: `[I file: <UNKNOWN_FILE>`.
 size_t vm_class_name(jvmtiEnv *jvmti, jclass klass, char *text, size_t size);
 
 struct vm_method_style {

@@ -2,9 +2,9 @@
 //
 // Everything is static and hidden: each program or library that links this code has a table of its
 // own. Heaps are never removed, so the address of a heap stays valid as long as the object is
-// loaded. The lock is held for a few instructions, and never while other code is called. It holds
-// the id of its process: in a child after fork, a lock that another thread of the parent had taken
-// would never be released, and the heap that this thread was about to add is missing.
+// loaded. A thread holds the lock for a few instructions, and never while it calls other code. The
+// lock has the id of the process that took it: a child after fork takes over a lock of its parent,
+// which nobody would release. The heap that the parent was about to add is missing in the child.
 #include "producer/agents/heap/api/mmheap_registry.h"
 
 #include <stdbool.h>

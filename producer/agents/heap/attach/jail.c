@@ -286,7 +286,7 @@ static int read_filters(int tid, struct filters *ret, struct err *err)
                    r == 0 ? "they are too many" : strerror(-r));
 }
 
-// The order of the actions is that of the numbers, the strictest first.
+// Returns the strictest answer of all filters: the action with the lowest number, as signed.
 static uint32_t strictest(const struct filters *filters, const struct call *call)
 {
     struct seccomp_data data = {.nr = (int)call->number, .arch = ARCHITECTURE};

@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 
-// Returns the action of one filter for a system call: a SECCOMP_RET_* value with its data.
+// Returns the action of one filter for a system call: a SECCOMP_RET_* value with its data, or
 // SECCOMP_RET_KILL_PROCESS if the program is malformed.
 uint32_t jail_filter_run(const struct sock_filter *program, size_t n,
                          const struct seccomp_data *data);

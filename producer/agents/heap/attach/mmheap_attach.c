@@ -278,7 +278,7 @@ static int try_thread(struct attach *a, int tid, nsec_t *deadline)
     if (r == -EPERM && !target_may_stop(&a->target, tid))
         return 0; // the thread has just ended
     if (r == -ETIMEDOUT && is_late)
-        return 0; // perhaps a busy machine: the thread did not have its time
+        return 0; // perhaps the machine is busy: the thread had less than STOP_TIME
     if (r == -ETIMEDOUT && ++a->n_stuck < STUCK_MAX) {
         a->stuck_tid = tid;
         *deadline += nsec_now(CLOCK_MONOTONIC) - now;
@@ -292,7 +292,8 @@ static bool is_refusal(int error)
     return error == EPERM || error == EACCES;
 }
 
-// Root lacks a capability, or a filter of system calls refuses ptrace.
+// Sets the text for a refused ptrace. Root is refused if root lacks a capability, or by a filter of
+// system calls.
 static int no_right(struct err *err)
 {
     if (geteuid() != 0)
@@ -327,7 +328,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/task", a->target.pid);
-    bool is_refused = false; // and nobody traced it
+    bool is_refused = false; // by the last look, although no other process traced the target
     for (;;) {
         DIR *dir CLEANUP(closedirp) = opendir(path);
         if (!dir)
@@ -343,7 +344,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         }
         if (a->stuck_tid == stuck_before)
             a->stuck_tid = 0;
-        if (r == 1 && a->was_starting) { // now the loader is through
+        if (r == 1 && a->was_starting) { // the loader has loaded all libraries by now
             release(a);
             a->was_starting = false;
             r = read_target(a, a->target.pid, err);
@@ -472,8 +473,8 @@ static int prepare(struct attach *a, int pid, bool detach, struct err *err)
     return 1;
 }
 
-// A borrowed thread does not wait for the locks of a busy allocator: the process answers by itself
-// later. Only a process that allocates nothing is asked again.
+// A borrowed thread does not wait for the locks of a busy allocator: another thread of the process
+// answers later. Only a process that allocates nothing is asked again.
 static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
 {
     int r = prepare(a, pid, detach, err);
@@ -515,7 +516,7 @@ static bool leaves_by_itself(void)
 }
 
 // Leaves the work to a child, and waits for the child for a limited time. Returns false in the
-// child, or if there is none.
+// child, or if no child could be made.
 static bool wait_for_child(void)
 {
     nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + DETACH_TIME;

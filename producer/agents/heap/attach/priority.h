@@ -12,6 +12,6 @@ struct priority;
 struct priority *priority_new(void);
 struct priority *priority_free(struct priority *priority);
 
-// Raise and restore the priority of one thread at a time. Both accept NULL.
+// priority_raise() raises the priority of one thread, until priority_restore(). Both take NULL.
 void priority_raise(struct priority *priority, int tid);
 void priority_restore(struct priority *priority);

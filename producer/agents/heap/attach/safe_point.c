@@ -3,9 +3,9 @@
 // A thread is safe if its whole stack is known and has none of these:
 // - unsafe code (unsafe_code.h);
 // - above the program's own code, a static function of the C library, unless the thread waits: this
-//   function may hold a lock, and it is unknown which lock. aligned_alloc() and pthread_join()
-//   leave no frame and jump to one. The same holds for a function that a signal handler has
-//   interrupted, even if the handler waits;
+//   function may hold any lock. aligned_alloc() and pthread_join() leave no frame and jump to a
+//   static function. A static function that a signal handler has interrupted is unsafe even if the
+//   handler waits;
 // - nothing but the C library: the thread is just starting or ending.
 //
 // The stack must be the thread's first stack, and have room for the frame of the calls. A

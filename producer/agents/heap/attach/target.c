@@ -115,7 +115,7 @@ static int open_object(int pid, const struct object *object)
     return fd;
 }
 
-// Also matches a copy that only the process has.
+// Returns whether the name begins with `prefix`. Also matches a copy of the file in a memfd.
 static bool is_name_of(const char *name, const char *prefix)
 {
     return str_starts_with(str_starts_with(name, "memfd:") ? name + strlen("memfd:") : name,
@@ -189,7 +189,7 @@ static int find_syscall(int pid, uint64_t start, size_t size, uint64_t *ret)
     return -ENOENT;
 }
 
-// The C library's own code, which has no symbol to look up.
+// The code of the C library that signal handlers return to. This code has no exported symbol.
 static const uint8_t sigreturn_code[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05};
 
 static int find_sigreturn(int pid, const struct target_range *libc, uint64_t *ret)

@@ -169,9 +169,9 @@ static void repeat_syscall(struct user_regs_struct *registers, uint64_t number)
     registers->rip -= SYSCALL_SIZE;
 }
 
-// Releases the thread. A thread that was killed meanwhile cannot be released and must be waited
-// for: its process may execute another program and wait for its threads. A tracer that then waited
-// for another thread would wait for the process.
+// Releases the thread. A thread that was killed meanwhile cannot be released, and the tracer must
+// wait for its end: if the process executes another program, the process waits for this end, too. A
+// tracer that waited for another thread of the process would therefore wait for ever.
 static void let_go(struct tracee *tracee)
 {
     int event;
@@ -426,7 +426,7 @@ int tracee_call(struct tracee *tracee, uint64_t function, uint64_t stack_top,
             return r;
     } while (registers.rip != tracee->sigreturn_address + SIGRETURN_SIZE ||
              registers.rsp != frame + sizeof(uint64_t));
-    // The helper prevents the rt_sigreturn of the thread. Without the helper, the thread makes it.
+    // The helper cancels the thread's rt_sigreturn. If the helper has ended, the call takes place.
     registers.orig_rax = NO_SYSCALL;
     registers.rip = tracee->sigreturn_address;
     r = set_registers(tracee, &registers);

@@ -29,7 +29,7 @@ struct tracee {
     size_t vector_size;
     int swallowed_stop; // a stop signal (SIGSTOP or the like) that arrived meanwhile; 0: none
     bool changed;       // the registers differ from the saved ones
-    bool is_late;       // a call is not done; the thread ends it by itself
+    bool is_late;       // a call is not done; the thread itself ends the call
 };
 
 // The caller of each of these functions must have SIGCHLD blocked.

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmunwind: follows copied stacks by the unwind tables of files (DWARF). A program of its own: the
-// tables and the stacks are of programs of anybody, libunwind interprets them, and this process can
+// mmunwind: follows copied stacks by the unwind tables of files (DWARF). libunwind interprets
+// tables and stacks of programs of any user. Therefore mmunwind is a separate program, which can
 // only read memory and answer. The recorder does not link libunwind, and gives this process no more
 // work than the recorder's limit of CPU time permits.
 //
-// Addresses lead to the copied stack, or to the tables of a file. The rest of a file is not here;
-// libunwind reads some words of it, such as the pointers to the routines of exceptions, and does
-// not need their values: they are read as zero.
+// Addresses lead to the copied stack, or to the tables of a file. This process does not have the
+// rest of a file. libunwind reads some words of the rest, for example the pointers to the routines
+// of exceptions, but does not need their values: these words are read as zero.
 //
 // Tables of strangers can keep libunwind busy for ever. A timer ends the process then, and the
-// recorder starts another one.
+// recorder starts another process.
 //
-// libunwind keeps the rules that it found, by address. Each set of mappings has a space of its own,
-// and the space that was not used for the longest time makes room for a new one.
+// libunwind keeps the rules that it found, by address. Each set of mappings has a space of its own.
+// The least recently used space makes room for a new space.
 #include <errno.h>
 #include <libunwind.h>
 #include <stdbool.h>
@@ -66,8 +66,8 @@ struct unwinder {
     bool no_memory, no_table;
 };
 
-// The order of the kernel's registers (0xff0fff: without those of segments), in libunwind's
-// numbers.
+// The place of each register in the kernel's sample (mask 0xff0fff: without segment registers), by
+// libunwind's number.
 static const uint8_t places[] = {
     [UNW_X86_64_RAX] = 0,  [UNW_X86_64_RBX] = 1,  [UNW_X86_64_RCX] = 2,  [UNW_X86_64_RDX] = 3,
     [UNW_X86_64_RSI] = 4,  [UNW_X86_64_RDI] = 5,  [UNW_X86_64_RBP] = 6,  [UNW_X86_64_RSP] = 7,
@@ -102,7 +102,7 @@ static uint64_t base_of(const struct file *file, const struct unwind_mapping *ma
     return mapping->start - mapping->offset - file->tables.load_bias;
 }
 
-// Reads what is not on the stack.
+// Reads a word that is not on the stack.
 static int read_file(struct unwinder *u, uint64_t address, uint64_t *ret)
 {
     for (size_t i = 0; i < u->sample->n_mappings; i++) {
@@ -179,7 +179,7 @@ static int find_rules(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *re
 static void put_rules(unw_addr_space_t space, unw_proc_info_t *info, void *argument)
 {
     (void)space;
-    (void)info; // libunwind takes back what its search has made
+    (void)info; // libunwind itself frees the result of its search
     (void)argument;
 }
 
