@@ -81,7 +81,7 @@ static inline uint64_t *map64_find(const struct map64 *map, uint64_t key)
 int map64_set(struct map64 *map, uint64_t key, uint64_t value);
 
 // Returns the address of the value of `key`. An absent key is inserted with the value `initial`.
-// *ret_new is true if the key was inserted. Returns NULL if memory ran out.
+// *ret_new is true if the key was inserted; `ret_new` may be NULL. Returns NULL if memory ran out.
 uint64_t *map64_get_or_add(struct map64 *map, uint64_t key, uint64_t initial, bool *ret_new);
 
 bool map64_remove(struct map64 *map, uint64_t key);

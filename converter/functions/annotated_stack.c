@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// experimental_annotated_callstack: a call site, then its callers, and how Android's runtime ran
-// each frame. Frames of the runtime itself are marked, too, once the stack has a frame of Java: a
-// tool may hide them. A frame that a JNI trampoline calls is not marked, because Java called the
-// frame.
+// experimental_annotated_callstack: a call site, its callers, and the way in which Android's
+// runtime ran each frame. Frames of the runtime itself are marked, too, after the first frame of
+// Java, so that a tool can hide them. A frame that a JNI trampoline calls is not marked, because
+// Java called the frame.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 SQLITE_EXTENSION_INIT3
 
-// The columns of the query below say the names in this order.
+// The query below has the names in this order.
 enum annotation {
     ANNOTATION_NONE,
     ANNOTATION_INTERPRETED,
@@ -105,7 +105,7 @@ static int sites_read(sqlite3 *handle, int64_t id, struct site_vec *ret)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Annotates the next frame on the way from the root, and goes on.
+// Returns the annotation of the next frame on the way from the root, and updates `walk`.
 static enum annotation site_annotate(const struct site *site, enum walk *walk)
 {
     if (*walk == WALK_BEHIND_TRAMPOLINE) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A set is one row; its kind describes the columns. A small cache keeps kinds by id, so that memory
-// is bounded. A row is read by one of a few statements with more or fewer columns: most sets are
-// short, and SQLite takes time for each column. The statement that was used last is tried first. It
-// stays at its row, because queries mostly read sets in order: the next set is then one step away,
-// without a search.
+// is bounded. Several statements can read a row, with more or fewer columns: most sets are short,
+// and SQLite takes time for each column. The statement that was used last is tried first. The
+// statement stays at its row, because queries mostly read sets in order: the next set is then one
+// step away, without a search.
 #include "converter/functions/arg_sets.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 SQLITE_EXTENSION_INIT3
 
 #define KINDS_CACHED 256 // a power of two
-#define SLOTS_IN_ROW 64  // further values have rows of their own
+#define SLOTS_IN_ROW 64  // further values are in other rows
 #define STEPS_MAX    4   // rows to a near set, before a search
 
 enum { COLUMN_KIND, COLUMN_ID, COLUMN_VALUES };
@@ -109,7 +109,7 @@ static int field_add(struct kind *kind, sqlite3_stmt *statement)
     const char *flat_key = (const char *)sqlite3_column_text(statement, 3);
     int key_size = sqlite3_column_bytes(statement, 2);
     int flat_key_size = sqlite3_column_bytes(statement, 3);
-    if (!(kind->n_fields & (kind->n_fields - 1))) { // grows at powers of two
+    if (!(kind->n_fields & (kind->n_fields - 1))) { // the array grows at powers of two
         size_t n = kind->n_fields ? 2 * (size_t)kind->n_fields : 1;
         struct arg_field *grown = sqlite3_realloc64(kind->fields, n * sizeof(*grown));
         if (!grown)
@@ -178,7 +178,7 @@ static int row_go(struct arg_sets *sets, int64_t id, bool *ret_found)
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Moves to the same row with a wider statement.
+// Moves to the row of `id` with a wider statement.
 static int row_widen(struct arg_sets *sets, size_t width, int64_t id)
 {
     bool found;

@@ -40,14 +40,14 @@ int arg_sets_look(struct arg_sets *sets, int64_t id);
 int arg_sets_n_fields(const struct arg_sets *sets);
 const struct arg_field *arg_sets_field(const struct arg_sets *sets, int index);
 
-// Returns the field's value, or NULL. Valid until the next call.
+// Returns the field's value, or NULL. The value is valid until the next call.
 sqlite3_value *arg_sets_value(struct arg_sets *sets, int index);
 
 // Returns true if the set has the field. A field without a value counts only if its type is
 // STORED_NULL.
 bool arg_sets_has(struct arg_sets *sets, int index);
 
-void arg_sets_free(struct arg_sets *sets); // NULL is fine
+void arg_sets_free(struct arg_sets *sets); // NULL is allowed
 
 // Makes the table temp.args, which hides the view args, if the main database has arg sets. Returns
 // SQLite's code.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EXTRACT_ARG, one value of an arg set, and __intrinsic_arg_set_to_json, all of them.
+// EXTRACT_ARG gives one value of an arg set, and __intrinsic_arg_set_to_json all values.
 //
 // The keys of a set ("debug.list[2].name") are paths in a tree. The tree is a list of nodes with
 // their parents; a table by parent and name finds a node again. All calls in one statement share
@@ -130,7 +130,8 @@ static bool slots_grow(struct tree *tree)
     return true;
 }
 
-// Returns the child of a dictionary or list, which is added if there is none; NO_NODE: no memory.
+// Returns the child of a dictionary or list. Adds a missing child. Returns NO_NODE if memory ran
+// out.
 static uint32_t child_get(struct tree *tree, uint32_t parent, const char *name, uint32_t size,
                           uint32_t position)
 {
@@ -170,7 +171,7 @@ static uint32_t member_get(struct tree *tree, uint32_t list, uint32_t position)
     return position < NODES_MAX ? child_get(tree, list, "", 0, position) : NO_NODE;
 }
 
-// A node without a value becomes a list or dictionary. False: the node is something else.
+// Makes a node without a value a list or dictionary. Returns false if the node has another kind.
 static bool node_become(struct tree *tree, uint32_t number, enum node_kind kind)
 {
     struct node *node = &tree->nodes.items[number];
@@ -191,7 +192,7 @@ static uint32_t position_read(const char **at, const char *end)
     return (uint32_t)position;
 }
 
-// Adds the field with its path. Returns NULL, or what is wrong.
+// Adds the field with its path. Returns NULL, or an error text.
 static const char *path_add(struct tree *tree, const char *key, int field)
 {
     uint32_t node = 0;
@@ -228,7 +229,8 @@ static const char *path_add(struct tree *tree, const char *key, int field)
 static const char *tree_fill(struct tree *tree, struct arg_sets *sets)
 {
     struct node root = {.kind = NODE_DICTIONARY, .first = NO_NODE, .last = NO_NODE};
-    // The table of a large set is freed: otherwise each small set would clear all of its slots.
+    // Frees the table of a large set: otherwise each later small set would clear all slots of the
+    // table.
     if (tree->n_slots > 64 && tree->n_slots > tree->nodes.n * 8) {
         free(tree->slots);
         tree->slots = NULL;
@@ -248,7 +250,7 @@ static const char *tree_fill(struct tree *tree, struct arg_sets *sets)
     return NULL;
 }
 
-// Appends a character beyond ASCII as \uXXXX, or as two of them. Returns the character's size.
+// Appends a character beyond ASCII as \uXXXX, or as two such escapes. Returns the character's size.
 static int escape(sqlite3_str *out, const unsigned char *at, int n)
 {
     int size = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc0 ? 2 : 1;

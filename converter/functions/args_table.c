@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A virtual table with the rows of the view args. SQLite flattens the view into a query that joins
-// it, but not on the right side of a LEFT JOIN: there, SQLite computes the whole view first. The
-// virtual table finds a set by its id in all joins, and need not choose among all value columns for
-// each row. The table is in the schema temp under the same name, so that queries find it first; the
-// views of the database still use the view.
+// the view. But on the right side of a LEFT JOIN, SQLite computes the whole view first. The virtual
+// table finds a set by its id in all joins, and need not choose among all value columns for each
+// row. The table is in the schema temp under the same name, so that queries find the table first.
+// The views of the database still use the view.
 #include "common/elements.h"
 #include "converter/functions/arg_sets.h"
 
@@ -42,15 +42,15 @@ struct args_cursor {
     sqlite3_vtab_cursor base;
     struct arg_sets *sets;                    // owned
     sqlite3_stmt *scan[BY_KEY | BY_FLAT_KEY]; // owned; index: BY_KEY or 0
-    sqlite3_stmt *ids;                        // the running scan; NULL: a single set
+    sqlite3_stmt *ids;                        // the present scan; NULL: a single set
     char *key, *flat_key;                     // owned; NULL: any
     int64_t set;
     int index;
     bool at_end;
 };
 
-// Runs no statement: if a statement fails here for lack of memory, SQLite forgets all schemas, and
-// frees the table that it is just making.
+// Runs no statement. If a statement failed here for lack of memory, SQLite would forget all schemas
+// and free the table that SQLite is making.
 static int table_connect(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
                          sqlite3_vtab **ret, char **ret_error)
 {
@@ -68,7 +68,8 @@ static int table_connect(sqlite3 *handle, void *userdata, int argc, const char *
     return SQLITE_OK;
 }
 
-// A function of its own: if xCreate were xConnect, the module's name would be a table, too.
+// A separate function, because SQLite would take the module's name for a table, too, if xCreate
+// were equal to xConnect.
 static int table_create(sqlite3 *handle, void *userdata, int argc, const char *const *argv,
                         sqlite3_vtab **ret, char **ret_error)
 {
@@ -191,8 +192,8 @@ static int scan_begin(struct args_cursor *cursor, int how, sqlite3_value *key)
     return SQLITE_OK;
 }
 
-// Copies the key to search for. *ret_nothing: the value is not a text, so no key is equal. A zero
-// byte cuts the key; SQLite checks the whole value again.
+// Copies the key to search for. *ret_nothing: the value is not a text, so no key is equal to the
+// value. A zero byte cuts the key, but SQLite checks the whole value again.
 static int key_take(char **key, sqlite3_value *value, bool *ret_nothing)
 {
     sqlite3_free(*key);

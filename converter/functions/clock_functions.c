@@ -51,8 +51,8 @@ static int snapshots_read(sqlite3 *handle, int clock, struct snapshot_vec *ret)
     return code == SQLITE_DONE ? SQLITE_OK : code == SQLITE_ROW ? SQLITE_NOMEM : code;
 }
 
-// Returns the snapshots of a clock, which all calls in one statement share; NULL after an error,
-// which is reported.
+// Returns the snapshots of a clock, which all calls in one statement share. Reports an error and
+// returns NULL on failure.
 static const struct snapshot_vec *snapshots_of(sqlite3_context *context, int clock)
 {
     int key = clock == CLOCK_REAL ? SHARED_REALTIME : SHARED_MONOTONIC;
@@ -90,7 +90,7 @@ static int64_t moved(int64_t a, int64_t from, int64_t to)
     return sum;
 }
 
-// Returns the clock's time at a moment. The clock goes on from the snapshot before the moment, but
+// Returns the clock's time at a moment. The clock advances from the snapshot before the moment, but
 // not beyond the next snapshot. Before the first snapshot the clock stands still, as in Perfetto.
 static int64_t clock_at(const struct snapshot_vec *snapshots, int64_t ts)
 {
@@ -110,7 +110,7 @@ static int64_t clock_at(const struct snapshot_vec *snapshots, int64_t ts)
 }
 
 // Returns true with the clock's time in *ret. Returns false if the clock has no time for `ts`, or
-// after an error, which is reported.
+// after an error, which the function reports.
 static bool time_on_clock(sqlite3_context *context, sqlite3_value *ts, int clock, int64_t *ret)
 {
     int type = sqlite3_value_numeric_type(ts);

@@ -169,7 +169,7 @@ static void window_look(struct walk *walk, const struct window *window)
         blocker_add(walk, window, run_start, end);
 }
 
-// Fills `blockers`.
+// Fills walk->blockers with the parts of the root `id`.
 static void root_walk(struct walk *walk, int64_t id)
 {
     const struct wakeup *root = wakeup_find(walk->wakeups, id);

@@ -2,8 +2,8 @@
 //
 // __intrinsic_cycle_sums_agg(utid, ucpu, dur, freq): an aggregate over the times that threads ran
 // (ns), with the processor's frequency (kHz, or NULL). The result is a table as a value: a row for
-// each thread on each processor, in order of both. SQL would sort all times for this; here a few
-// numbers for each pair are enough.
+// each thread on each processor, in order of both. SQL would sort all times for this result. This
+// aggregate needs only a few numbers for each pair.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static void cycles_free(struct cycles *cycles)
     free(cycles);
 }
 
-// Returns NULL without memory.
+// Returns the sums of the pair, or NULL if memory ran out.
 static struct sums *sums_get(struct cycles *cycles, uint32_t utid, uint32_t ucpu)
 {
     bool is_new;

@@ -4,8 +4,9 @@
 // root reaches, by the algorithm of Lengauer and Tarjan, with simple path compression:
 // O(m log n).
 //
-// All arrays below count nodes by the number at which a depth-first walk meets them; a number is
-// smaller than the numbers of all nodes below it in the walk's tree.
+// The arrays below are indexed by a number: a depth-first walk numbers the nodes in the order in
+// which it meets them. The number of a node is smaller than the numbers of all nodes below the node
+// in the walk's tree.
 #include <stdlib.h>
 
 #include "common/elements.h"
@@ -27,12 +28,12 @@ struct dominators {
     uint32_t *semi;       // the semidominator
     uint32_t *best;       // the node with the least semidominator, up to `above`
     uint32_t *above;      // in the forest that links build; NO_NODE: a root of the forest
-    uint32_t *dominator;  // the answer
-    uint32_t *bucket;     // the first node whose semidominator this is, NO_NODE: none
-    uint32_t *next;       // the next one in its bucket
+    uint32_t *dominator;  // the immediate dominator
+    uint32_t *bucket;     // the first node whose semidominator is this node; NO_NODE: none
+    uint32_t *next;       // the next node in the node's bucket
     uint32_t *path;       // the stack of compress()
     uint32_t *number;     // by index in the graph; NO_NODE: not met
-    uint32_t *sources_at; // where a node's sources begin
+    uint32_t *sources_at; // the start of a node's sources
     uint32_t *sources;    // owned; of the edges between nodes that were met
 };
 
@@ -96,7 +97,7 @@ static bool nodes_meet(struct dominators *all, const struct graph *graph, uint32
     return done;
 }
 
-// Turns the edges around. A node that was not met has no target that counts.
+// Reverses the edges. Edges of nodes that the walk has not met do not count.
 static bool sources_make(struct dominators *all, const struct graph *graph)
 {
     uint32_t *at = all->sources_at;
@@ -111,7 +112,7 @@ static bool sources_make(struct dominators *all, const struct graph *graph)
     all->sources = malloc((n_edges + 1) * sizeof(*all->sources));
     if (!all->sources)
         return false;
-    // at[w] moves to the end of w's sources, which is where those of w + 1 begin.
+    // at[w] moves to the end of w's sources, which is the start of the sources of w + 1.
     for (uint32_t v = 0; v < all->n; v++)
         for (uint32_t i = graph->first[all->node[v]]; i < graph->first[all->node[v] + 1]; i++)
             all->sources[at[all->number[graph->targets[i]]]++] = v;
@@ -175,7 +176,7 @@ static void dominators_add(const struct dominators *all, const struct graph *gra
     table->n_rows = all->n;
 }
 
-// NULL, or what is wrong with the graph. Without memory the table has failed.
+// Returns NULL, or an error text about the graph. If memory runs out, the table has failed.
 static const char *dominators_run(struct edges *edges, struct value_table *table)
 {
     struct dominators all = {0};

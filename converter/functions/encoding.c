@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that write bytes as text and back: hexadecimal numbers, base64; and hashes and zstd.
+// Functions that convert bytes to text and back (hexadecimal numbers, base64), hashes, and zstd.
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -164,7 +164,7 @@ static void zstd_compress(sqlite3_context *context, int argc, sqlite3_value **ar
     sqlite3_result_blob64(context, out, size, sqlite3_free);
 }
 
-// Appends the output of the stream. False: an error was reported.
+// Appends the output of the stream. Returns false if the function has reported an error.
 static bool unzstd(sqlite3_context *context, ZSTD_DStream *stream, ZSTD_inBuffer *in,
                    sqlite3_str *out)
 {

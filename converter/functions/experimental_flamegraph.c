@@ -27,7 +27,7 @@ struct flame_row {
     sqlite3_value *name, *mapping, *file; // borrowed from `kept`; NULL: none
     int64_t line;                         // -1: not known
     int64_t self[N_WEIGHTS], sums[N_WEIGHTS];
-    bool is_found, is_below; // by the focus: the row itself or one below; the row or one above
+    bool is_found, is_below; // the focus matches the row or a row below; the row or a row above
 };
 VEC_DEFINE(flame_row_vec, struct flame_row);
 
@@ -81,7 +81,7 @@ static bool finish(struct flames *flames, sqlite3_stmt *statement, int code)
     return code == SQLITE_DONE || fail(flames, "%s", sqlite3_errmsg(flames->handle));
 }
 
-// The number of a text in `texts`, or NO_NODE for NULL.
+// Returns the number of a text in `texts`, or NO_NODE for NULL.
 static uint32_t text_number(struct flames *flames, sqlite3_value *value)
 {
     struct cell cell = {0};
@@ -96,7 +96,7 @@ static sqlite3_value *text_kept(const struct flames *flames, uint32_t number)
     return number == NO_NODE ? NULL : flames->texts.values.items[number];
 }
 
-// Returns the row of a frame below `parent`, which is added if it is new.
+// Returns the row of a frame below `parent`. Adds a new row if the frame is new there.
 static uint32_t frame_row(struct flames *flames, uint32_t parent, sqlite3_stmt *symbol,
                           sqlite3_value *name, sqlite3_value *mapping)
 {
@@ -131,7 +131,8 @@ static uint32_t frame_row(struct flames *flames, uint32_t parent, sqlite3_stmt *
     return (uint32_t)*row;
 }
 
-// The frames of a call site: its symbols from the outermost to the innermost one, or the frame.
+// Adds the frames of a call site: its symbols from the outermost to the innermost, or its frame.
+// Returns the row of the last.
 static uint32_t site_rows(struct flames *flames, sqlite3_stmt *site, sqlite3_stmt *symbols,
                           uint32_t parent)
 {
@@ -225,7 +226,7 @@ static bool native_build(struct flames *flames)
     return n > 0 || fail(flames, "the process has no heap profile before that time");
 }
 
-// Samples of the processes that match the constraints.
+// Returns the query for the samples of the processes that match the constraints.
 static char *perf_sql(const struct flames *flames)
 {
     sqlite3_str *sql = sqlite3_str_new(flames->handle);
@@ -311,7 +312,8 @@ static const char graph_sql[] =
     "SELECT o.id * 2 + 1, o.id * 2, '[native] ' || " NAME ", 1, o.native_size, 'JAVA' " FROM_TREE
     " WHERE o.native_size != 0)";
 
-// Adds the nodes in the order of their first objects. Each node has objects, so none is left out.
+// Adds the nodes in the order of their first objects. Each node has objects, so no node is left
+// out.
 static void flame_rows_add(struct flames *flames, const struct flame_tree *flame)
 {
     const struct value_vec *texts = &flame->source->tree->rows.texts.values;
@@ -330,7 +332,7 @@ static void flame_rows_add(struct flames *flames, const struct flame_tree *flame
     }
 }
 
-// A dump that lost its roots is one row that says so, with Perfetto's words.
+// Returns true for a dump that lost its roots: the result is then one row with Perfetto's message.
 static bool no_graph(struct flames *flames)
 {
     sqlite3_stmt *statement = NULL;
@@ -384,7 +386,7 @@ static bool graph_build(struct flames *flames)
     return !flames->failed && !flames->error;
 }
 
-// The focus: rows whose name has the text, those below and those above.
+// -- the focus: rows whose name has the text, rows below and rows above --
 
 static bool contains(const char *text, const char *part)
 {
@@ -431,7 +433,7 @@ static void focus_apply(struct flames *flames)
     free(number);
 }
 
-// The arguments.
+// -- the arguments --
 
 static bool constraints_read(struct flames *flames, const char *text)
 {
@@ -500,7 +502,7 @@ static bool build(struct flames *flames)
     return !flames->failed;
 }
 
-// The result.
+// -- the result --
 
 static const char *const columns[] = {
     "ts",          "depth",    "name",      "mapping",        "parent_id",

@@ -4,8 +4,9 @@
 // keeps the rows of the query. SELECT ... FROM f(__intrinsic_flamegraph_config('value', 'value',
 // 'view', 'TOP_DOWN', ...)) builds a flame graph of the rows.
 //
-// The query runs when the table is made. Only a statement of the user makes one: a table that the
-// database brings along is refused, because its query would run without being asked.
+// The query runs when the table is made. Only a statement of the user can make the table. A table
+// that the database brings along is refused, because its query would run without a request of the
+// user.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,12 +65,12 @@ struct flame_cursor {
     size_t row;
 };
 
-// The configuration.
+// -- the configuration --
 
 struct item {
     const char *tag;
     int n_values;
-    // Reads the values. NULL, or what is wrong.
+    // Reads the values. Returns NULL, or an error text.
     const char *(*read)(struct flame_query *query, sqlite3_value **values, bool *ret_failed);
 };
 
@@ -234,7 +235,7 @@ static void find(sqlite3_context *context, int argc, sqlite3_value **argv)
         context, "__intrinsic_flamegraph_find is a condition on _tree_id of a flame graph", -1);
 }
 
-// The source.
+// -- the source --
 
 static int columns_read(struct flame_source *source, sqlite3_stmt *statement, char **ret_error)
 {
@@ -269,7 +270,8 @@ static int columns_read(struct flame_source *source, sqlite3_stmt *statement, ch
     return SQLITE_OK;
 }
 
-// False: the column has numbers and texts.
+// Adds the kind of a cell to the kind of a column. Returns false if the column has numbers and
+// texts.
 static bool kind_join(enum cell_kind *kind, enum cell_kind cell)
 {
     if (cell == CELL_NULL || *kind == cell)
@@ -339,7 +341,7 @@ void flame_source_done(struct flame_source *source)
     *source = (struct flame_source){0};
 }
 
-// The properties, then two columns for each property that is a number.
+// Declares the columns: the properties, then two columns for each property that is a number.
 static int declare(sqlite3 *handle, struct flame_table *table)
 {
     const struct value_rows *rows = &table->source.tree->rows;
@@ -399,7 +401,7 @@ static int flame_connect(sqlite3 *handle, void *userdata, int argc, const char *
     return code;
 }
 
-// The graph.
+// -- the graph --
 
 static int fail(sqlite3_vtab *vtab, const char *what, const char *name)
 {
@@ -537,7 +539,7 @@ static void cell_result(sqlite3_context *context, const struct flame_tree *flame
         sqlite3_result_double(context, cell->real);
 }
 
-// A place on the line is a whole number if the weight is.
+// Makes a place on the line the result: a whole number if the weight is a whole number.
 static void x_result(sqlite3_context *context, const struct flame_tree *flame, double x)
 {
     if (flame->source->kinds[flame->value_columns[0]] == CELL_INT)

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way from rows to lines:
+// The steps from rows to lines:
 //
 // 1. Frames. Rows with the same name and the same grouping columns are the same frame, which gets a
 //    number. Patterns are matched once for each frame.
 // 2. Stacks. Each row knows the row that keeps its weight: itself, or its nearest ancestor that no
-//    filter removes. A mask has the filters that the stack up to there satisfies.
-// 3. Nodes. A path of frames from a root is a node. Nodes of the way down come first, then those of
-//    the way up; a parent stands before its children in both.
+//    filter removes. A mask has the filters that the stack up to the row satisfies.
+// 3. Nodes. A path of frames from a root is a node. Nodes of the way down come first, then nodes of
+//    the way up. In both parts, a parent comes before its children.
 // 4. Sums. The weights go into the nodes, and from the last node to the first into the parents.
 // 5. Lines. Nodes without a weight are left out; siblings are drawn from the widest to the
 //    narrowest.
 //
-// The way up is as long as the tree is deep, for each row, so the number of its steps has a limit.
+// For each row, the way up can be as long as the tree is deep. Therefore the number of steps has a
+// limit.
 #include "converter/functions/flame_tree.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ struct builder {
     struct frame_vec frames;
     struct stack *stacks;        // owned; by row
     uint32_t *down;              // owned; the node of each row; NO_NODE: none
-    uint32_t *up_root, *up_leaf; // owned; the ends of the way up from each row; NO_NODE: none
+    uint32_t *up_root, *up_leaf; // owned; by row: the two ends of its way up; NO_NODE: none
     struct map64 node_of;        // by parent and frame
     bool has_parts, failed;
 };
@@ -81,7 +82,7 @@ static uint32_t parent_of(const struct builder *b, uint32_t row)
     return parent == NO_NODE ? NO_NODE : tree->place[parent];
 }
 
-// Frames and patterns.
+// -- frames and patterns --
 
 static void text_match(const struct builder *b, const char *text, size_t size, struct frame *frame)
 {
@@ -187,7 +188,7 @@ static bool is_view(const struct builder *b, uint32_t row)
     return is_kept(b, row) && b->frames.items[b->stacks[row].frame].is_view;
 }
 
-// Nodes.
+// -- nodes --
 
 static uint32_t node_get(struct builder *b, uint32_t parent, uint32_t row)
 {
@@ -253,7 +254,8 @@ static bool number_is_zero(enum cell_kind kind, union flame_number number)
     return kind == CELL_INT ? number.integer == 0 : !(number.real < 0 || number.real > 0);
 }
 
-// The weight of a row; an integer of a column of reals becomes a real. False: NULL.
+// Reads the weight of a row. An integer of a column of reals becomes a real. Returns false for
+// NULL.
 static bool weight_of(const struct builder *b, uint32_t row, int column, union flame_number *ret)
 {
     const struct cell *cell = flame_cell(b->source, row, column);
@@ -277,7 +279,7 @@ static const char *weights_check(const struct builder *b, int column)
     return NULL;
 }
 
-// Marks the rows from which a way leads up.
+// Marks the rows at which a way up starts.
 static void starts_mark(const struct builder *b, bool *starts)
 {
     for (uint32_t row = 0; row < b->n && b->query->view == FLAME_PIVOT; row++)
@@ -311,7 +313,7 @@ static const char *nodes_up(struct builder *b)
     return NULL;
 }
 
-// Sums. False: an integer is too large.
+// -- sums; functions return false if an integer is too large --
 
 static bool number_add(enum cell_kind kind, union flame_number *to, union flame_number number)
 {
@@ -356,8 +358,8 @@ static bool sum_bottom_up(const struct builder *b, const struct sum *sum)
     return fits;
 }
 
-// Above a row that matches stands the weight of the row and of all below it, down to the next row
-// that matches.
+// The nodes above a row that matches get the weight of the row and of the rows below, down to the
+// next rows that match.
 static bool sum_pivot(struct builder *b, const struct sum *sum)
 {
     union flame_number weight;
@@ -399,7 +401,7 @@ static bool sums_make(struct builder *b, int value)
     return fits;
 }
 
-// The input of aggregates: the rows that count for a row, and the rows of each node.
+// Makes the input of aggregates: the rows that count for a row, and the rows of each node.
 static void parts_make(struct builder *b)
 {
     struct flame_tree *flame = b->flame;
@@ -434,7 +436,7 @@ static void parts_make(struct builder *b)
         memcpy(flame->parts.items, sorted, n_parts * sizeof(*sorted));
 }
 
-// Lines.
+// -- lines --
 
 static double width_of(const struct flame_tree *flame, uint32_t node)
 {
@@ -512,7 +514,8 @@ static void line_add(struct flame_tree *flame, uint32_t node, uint32_t parent, d
     flame->lines[flame->n_lines++] = (struct flame_line){node, parent, x};
 }
 
-// Roots of the way down and of the way up begin at 0 both, and are drawn from left to right.
+// Draws the roots from left to right. The roots of the way down and the roots of the way up both
+// begin at 0.
 static void roots_draw(struct flame_tree *flame, const struct layout *layout)
 {
     size_t at[2] = {0, 0};
@@ -619,7 +622,7 @@ void flame_tree_done(struct flame_tree *flame)
     *flame = (struct flame_tree){0};
 }
 
-// Aggregates.
+// -- aggregates --
 
 static void sum_result(sqlite3_context *context, bool has, enum cell_kind kind,
                        union flame_number sum)

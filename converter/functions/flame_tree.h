@@ -15,8 +15,8 @@
 
 struct regex;
 
-// From the roots down; from the rows with a weight up; below and above the rows that match; below
-// the rows that match.
+// The parts of the tree that the graph shows, in the order of the enum: from the roots down; from
+// the rows with a weight up; below and above the rows that match; below the rows that match.
 enum flame_view { FLAME_TOP_DOWN, FLAME_BOTTOM_UP, FLAME_PIVOT, FLAME_FROM_FRAME };
 
 enum flame_filter_kind {
@@ -34,13 +34,13 @@ enum flame_role {
     FLAME_GROUPING, // rows with different values are not merged
     FLAME_VALUE,    // a weight
     FLAME_SUM,      // the sum of the merged rows
-    FLAME_ONE,      // the value if all merged rows have it, or one of them and their number
+    FLAME_ONE,      // the common value of the merged rows, or the first and the number of values
     FLAME_CONCAT,   // all values
 };
 
 struct flame_query {
     enum flame_view view;
-    struct regex *view_pattern; // owned; NULL: the view needs none
+    struct regex *view_pattern; // owned; NULL: the view needs no pattern
     int n_filters;
     struct flame_filter filters[FLAME_FILTERS_MAX];
     int n_names;
@@ -90,7 +90,7 @@ struct flame_tree {
     int value_columns[FLAME_NAMES_MAX];                                // of the source
     struct flame_part_vec parts;    // in order of nodes; only if a column is aggregated
     uint32_t *first_part;           // owned; by node, and the end after the last node
-    uint32_t *first_row, *next_row; // owned; the rows that count for a row; NO_NODE: the end
+    uint32_t *first_row, *next_row; // owned; lists: the rows that count for a row; NO_NODE: end
     size_t n_lines;
     struct flame_line *lines; // owned; in the order in which they are drawn
 };
@@ -104,13 +104,14 @@ static inline const struct cell *flame_cell(const struct flame_source *source, u
                 .items[(size_t)tree->order[row] * (size_t)tree->rows.n_columns + (size_t)column];
 }
 
-// flame_table.c: reads the rows of a query into `source`, which has an empty tree. Returns SQLite's
-// code; *ret_error, a text for sqlite3_free(), may say what is wrong.
+// Reads the rows of a query into `source`, which has an empty tree (in flame_table.c). Returns
+// SQLite's code. *ret_error may get an error text, which the caller frees with sqlite3_free().
 int flame_source_read(sqlite3 *handle, struct flame_source *source, const char *query,
                       char **ret_error);
 void flame_source_done(struct flame_source *source);
 
-// Returns NULL, or what is wrong; *ret_failed: memory ran out. `flame` is all zero.
+// Builds the graph in `flame`, which is all zero. Returns NULL, or an error text. *ret_failed is
+// true if memory ran out.
 const char *flame_tree_build(struct flame_tree *flame, const struct flame_source *source,
                              struct flame_query *query, bool *ret_failed);
 void flame_tree_done(struct flame_tree *flame);

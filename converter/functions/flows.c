@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The flows that lead from a slice to others: directly_connected_flow, following_flow and
-// preceding_flow. A search goes from slice to slice in the order in which they are found. Following
-// flows also begin at slices inside a found slice, preceding flows end at slices around.
+// preceding_flow. A search visits slices in the order in which it finds them. Following flows also
+// begin at slices inside a found slice; preceding flows also end at slices around a found slice.
 //
 // The functions are called for many slices, so flows and slices are read once, and again when the
 // database has changed.
@@ -114,7 +114,7 @@ static int flows_read(sqlite3_stmt *statement, struct flow_graph *graph)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Reads the slices by id. A parent that does not stand before its child is ignored.
+// Reads the slices by id. A parent that does not come before its child is ignored.
 static int slices_read(sqlite3_stmt *statement, struct flow_graph *graph)
 {
     int code;
@@ -144,7 +144,7 @@ static int table_read(sqlite3 *handle, const char *sql, struct flow_graph *graph
     return code;
 }
 
-// Reads the graph unless it is still that of the database. Returns SQLite's code.
+// Reads the graph unless the database has not changed since the last call. Returns SQLite's code.
 static int graph_update(sqlite3 *handle, struct flow_graph *graph)
 {
     unsigned version = 0;
@@ -173,7 +173,7 @@ static void visit_add(struct search *search, int64_t slice, enum reached reached
         search->failed |= visit_vec_push(&search->queue, visit) < 0;
 }
 
-// Goes along all flows that begin, or end, at the slice.
+// Follows all flows that begin, or end, at the slice.
 static void flows_visit(struct search *search, int64_t slice, const struct flow_end_vec *ends,
                         enum reached reached)
 {
@@ -223,8 +223,8 @@ static void relatives_visit(struct search *search, int64_t slice)
         visit_add(search, search->relatives.items[i], REACHED_AS_RELATIVE);
 }
 
-// The search does not go back along a flow: a slice that was reached forwards is left forwards
-// only, and the same holds for backwards.
+// Runs a search. The search does not go back along a flow: from a slice that was reached forwards,
+// it goes on forwards only, and from a slice that was reached backwards, backwards only.
 static void search_run(struct search *search, int64_t slice)
 {
     visit_add(search, slice, REACHED_FIRST);

@@ -4,8 +4,8 @@
 // node, and __intrinsic_forest_reach gives the nodes that lead to start nodes, group by group.
 //
 // The rows of a forest are (id, parent_id, x). A row without x (NULL) declares a node; a row with x
-// adds a value, or makes the node a start. Rows of one node may repeat. A parent that has no row of
-// its own is not in the result.
+// adds a value, or makes the node a start. Rows of one node may repeat. A parent without a row is
+// not in the result.
 //
 // Ids of tables are numbers without large gaps, so an array finds a node by its id. Other ids are
 // looked up in a hash table.
@@ -31,12 +31,12 @@ VEC_DEFINE(forest_row_vec, struct forest_row);
 
 struct forest_input {
     struct forest_row_vec rows;
-    bool is_real; // a value is a real number, so all sums are
+    bool is_real; // a value is a real number, so all sums are real numbers
 };
 
 struct forest {
     const struct forest_row_vec *rows;
-    uint32_t *by_offset; // owned; by id - min_id: the node; NULL: index_of is used
+    uint32_t *by_offset; // owned; by id - min_id: the node; NULL: use index_of
     int64_t min_id;
     uint64_t n_offsets;
     struct map64 index_of;
@@ -114,7 +114,7 @@ static bool nodes_number(struct forest *forest)
     return true;
 }
 
-// Returns NULL, or what is wrong with the rows.
+// Links each node to its parent. Returns NULL, or an error text about the rows.
 static const char *parents_link(struct forest *forest)
 {
     vec_foreach(forest->rows, row) {
@@ -144,7 +144,7 @@ static const char *nodes_sort(struct forest *forest)
     return n == forest->n ? NULL : "forest: nodes are their own parents, by way of others";
 }
 
-// Returns NULL, or what is wrong. Memory: *ret_failed.
+// Returns NULL, or an error text. *ret_failed is true if memory ran out.
 static const char *forest_make(struct forest *forest, const struct forest_input *input,
                                bool *ret_failed)
 {
@@ -180,7 +180,7 @@ static void forest_step(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_error_nomem(context);
 }
 
-// Sums.
+// -- sums --
 
 union number {
     int64_t integer;
@@ -265,7 +265,7 @@ static const char *sums_run(const struct forest_input *input, struct value_table
     return why;
 }
 
-// Reach.
+// -- reach --
 
 struct start {
     int64_t group;

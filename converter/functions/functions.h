@@ -28,7 +28,8 @@ struct table_function_extra {
     void *userdata;                     // owned: free() releases it
 };
 
-// As table_function_add(), with the additions of `extra`. Takes over the userdata, also on failure.
+// As table_function_add(), with the additions of `extra`. Takes ownership of the userdata, also on
+// failure.
 int table_function_add_extra(sqlite3 *handle, const char *name, const char *sql, int n_arguments,
                              const struct table_function_extra *extra);
 
@@ -40,7 +41,7 @@ struct function_doc {
 };
 extern const struct function_doc function_docs[]; // NULL at the end
 
-// The shared part of the families of functions.
+// -- the shared part of the families of functions --
 
 enum {
     READS_DATABASE = 1, // views that a database brings along must not call the function
@@ -54,10 +55,10 @@ struct scalar_function {
     int traits;
 };
 
-// Registers `n` functions. Returns SQLite's code.
+// Registers `n` scalar functions. Returns SQLite's code.
 int scalar_functions_add(sqlite3 *handle, const struct scalar_function *functions, size_t n);
 
-// Makes the text the result, or an error if memory ran out. Takes the text over.
+// Makes the text the result, or an error if memory ran out. Takes ownership of the text.
 void string_result(sqlite3_context *context, sqlite3_str *text);
 
 // Numbers of the auxiliary data that all calls within a statement share: see sqlite3_set_auxdata().
@@ -73,7 +74,7 @@ enum {
     SHARED_QUERIES = -1000, // and below
 };
 
-// Register the families of functions. Return SQLite's code.
+// Each function registers one family of functions and returns SQLite's code.
 int text_functions_register(sqlite3 *handle);
 int encoding_functions_register(sqlite3 *handle);
 int regexp_functions_register(sqlite3 *handle);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flags of the kernel's page allocator, as the kernel prints them. Names of several bits come
-// first. The bits changed several times; kernels before 4.4 are shown as 4.4.
+// first. The bits changed several times. Flags of kernels before 4.4 are shown with the bits of
+// 4.4.
 #include "converter/functions/to_ftrace.h"
 
 #include "common/task_state.h"

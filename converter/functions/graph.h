@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Directed graphs, arrays of numbers, and rows of values: what the aggregates of graph_values.c
-// collect for the functions on graphs.
+// Directed graphs, arrays of numbers, and rows of values. The aggregates of graph_values.c collect
+// them for the functions on graphs.
 //
-// Ids come from outside and may be any 64-bit number, so nodes are counted from 0 in the order in
-// which their ids appear: an index. A hash table finds the index of an id.
+// Ids come from outside and may be any 64-bit number. Therefore each node has an index, which
+// counts from 0 in the order in which the ids appear. A hash table finds the index of an id.
 #pragma once
 
 #include "common/map.h"
@@ -22,18 +22,19 @@ struct graph {
     struct map64 index_of;       // by id
     struct int64_vec ids;        // by index
     struct graph_edge_vec edges; // until graph_close()
-    uint32_t *first;             // owned; by index, and one more: where the node's targets begin
+    uint32_t *first;             // owned; by index: the start of the node's targets; then the end
     uint32_t *targets;           // owned; indexes, in the order in which the edges came
 };
 
-// Returns the index of an id, which is added if the graph lacks the id; NO_NODE: out of memory.
+// Returns the index of an id. Adds an id that the graph lacks. Returns NO_NODE if memory ran out.
 uint32_t graph_node(struct graph *graph, int64_t id);
 // Returns the index of an id, or NO_NODE.
 uint32_t graph_find(const struct graph *graph, int64_t id);
-// 0 or -ENOMEM.
+// Adds an edge. Returns 0 or -ENOMEM.
 int graph_add_edge(struct graph *graph, int64_t source, int64_t target);
-// Sorts the edges by their sources; nothing can be added from then on. `ret_order`: NULL, or gets
-// the number of the edge after each target, for the caller to free. 0 or -ENOMEM.
+// Sorts the edges by their sources; nothing can be added afterwards. `ret_order` may be NULL;
+// otherwise *ret_order gets, for each target, the number of its edge. The caller frees *ret_order.
+// Returns 0 or -ENOMEM.
 int graph_close(struct graph *graph, uint32_t **ret_order);
 void graph_done(struct graph *graph);
 
@@ -60,13 +61,13 @@ struct cell {
 };
 VEC_DEFINE(cell_vec, struct cell);
 
-// Each distinct text once.
+// A set of texts: each distinct text has a number.
 struct cell_texts {
     struct strset set;
     struct value_vec values; // owned; by number
 };
 
-// Reads a value. 0, -ENOMEM, or -EINVAL: a BLOB is not a value of a cell.
+// Reads a value. Returns 0, -ENOMEM, or -EINVAL for a BLOB, which no cell can hold.
 int cell_read(struct cell_texts *texts, sqlite3_value *value, struct cell *ret);
 void cell_texts_done(struct cell_texts *texts);
 
@@ -80,8 +81,8 @@ struct value_rows {
     struct cell_texts texts;
 };
 
-// Adds a row from the arguments of an aggregate: ('name', value)... The first row has the names.
-// False: the function has failed, with a message that begins with `who`.
+// Adds a row from the arguments of an aggregate: ('name', value)... The first row sets the names.
+// Returns false if the function has failed, with a message that begins with `who`.
 bool value_rows_add(struct value_rows *rows, sqlite3_context *context, const char *who, int argc,
                     sqlite3_value **argv);
 
@@ -90,9 +91,9 @@ static inline size_t value_rows_count(const struct value_rows *rows)
     return rows->n_columns ? rows->cells.n / (size_t)rows->n_columns : 0;
 }
 
-// Fills a column with cells that are `step` apart, in the order of the rows in `order`, or as they
-// are (NULL). `texts`, by number, must live as long as the table. Integers beside reals become
-// reals. False: numbers and texts are mixed, or an integer is too large for a real; nothing was
-// added. A lack of memory fails the table.
+// Fills a column with cells that are `step` apart. `order` is the order of the rows; NULL: the
+// order of the cells. `texts`, by number, must live as long as the table. Integers beside reals
+// become reals. Returns false, with nothing added, if numbers and texts are mixed, or if an integer
+// is too large for a real. If memory runs out, the table has failed.
 bool cells_to_column(struct value_table *table, int column, const struct cell *cells, size_t step,
                      size_t n, const uint32_t *order, sqlite3_value *const *texts);

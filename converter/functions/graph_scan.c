@@ -4,10 +4,10 @@
 // of a graph. An SQL query makes new rows from the rows that arrive at nodes; "$table" in the query
 // is the table of these rows, with the id of the node in the column "id".
 //
-// A plain scan takes a step along all edges at once, until no row is left: a node has a row for
-// each path to it. An aggregating scan runs the query for a node after all nodes that lead to the
-// node: nodes are grouped by the longest path that begins at them, and the query runs once for each
-// group.
+// A plain scan takes a step along all edges at once, until no row is left. A node then has a row
+// for each path to the node. An aggregating scan runs the query for a node after all nodes that
+// lead to the node: nodes are grouped by the longest path that begins at them, and the query runs
+// once for each group.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static struct value_table *table_new(const struct scan *scan)
     return value_table_new(scan->init->n_columns, names);
 }
 
-// The table borrows the texts. NULL: failed.
+// Makes a table that borrows the texts. Returns NULL on failure.
 static struct value_table *table_make(struct scan *scan, const struct cell_vec *rows)
 {
     size_t n_columns = (size_t)scan->init->n_columns, n = rows->n / n_columns;
@@ -99,7 +99,7 @@ static struct value_table *table_make(struct scan *scan, const struct cell_vec *
     return table;
 }
 
-// The subquery that stands for "$table".
+// Returns the subquery that replaces "$table".
 static char *table_sql(const struct scan *scan)
 {
     sqlite3_str *sql = sqlite3_str_new(scan->handle);
@@ -149,8 +149,8 @@ static int statement_prepare(struct scan *scan, const char *text)
                              "same order");
 }
 
-// Adds a row to the answer, and to the rows that wait at the targets of its node. In a graph with
-// a cycle an edge may lead back to a group that is done: no row takes it.
+// Adds a row to the answer, and to the rows that wait at the targets of its node. In a graph with a
+// cycle, an edge may lead back to a group that is done: no row follows such an edge.
 static int row_add(struct scan *scan, const struct cell *row)
 {
     int n = scan->init->n_columns, r = 0;
@@ -209,7 +209,7 @@ static int level_run(struct scan *scan, uint32_t level)
     return r;
 }
 
-// The first rows, whose texts get the numbers of the scan.
+// Adds the first rows. Their texts get numbers of the scan.
 static int first_rows_add(struct scan *scan)
 {
     const struct value_rows *init = scan->init;
@@ -239,11 +239,11 @@ static int plain_scan(struct scan *scan, const char *text)
     return r;
 }
 
-// Finds the longest paths from the nodes that the first rows lead to.
+// -- longest paths from the nodes that the first rows lead to --
 
 enum {
     UNSEEN,
-    BELOW, // the nodes that it leads to are being looked at
+    BELOW, // the walk is at nodes that this node leads to
     SEEN,
 };
 
@@ -313,7 +313,7 @@ static int aggregating_scan(struct scan *scan, const char *text)
     return r;
 }
 
-// Reads "(a, b)" and compares with the names after the id.
+// Reads "(a, b)" and compares the names with the names of `init` after the id.
 static bool names_are(const struct value_rows *init, const char *list)
 {
     int n = 1;
@@ -330,7 +330,7 @@ static bool names_are(const struct value_rows *init, const char *list)
     return n == init->n_columns;
 }
 
-// Without first rows the answer has no rows: its columns are those of the list.
+// Makes the answer to a call without first rows: a table with the columns of the list and no rows.
 static struct value_table *empty_table(const char *list)
 {
     char names[COLUMNS_MAX][ROW_NAME_BYTES] = {"id"};

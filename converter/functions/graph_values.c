@@ -13,7 +13,7 @@ SQLITE_EXTENSION_INIT3
 
 #define FIELDS_MAX 8
 
-// Graphs.
+// -- graphs --
 
 uint32_t graph_node(struct graph *graph, int64_t id)
 {
@@ -83,7 +83,7 @@ static void graph_free(void *userdata)
     free(userdata);
 }
 
-// A source without a target is a node without an edge.
+// A source whose target is NULL is a node without an edge.
 static void graph_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -109,10 +109,10 @@ static void graph_final(sqlite3_context *context)
         sqlite3_result_pointer(context, graph, VALUE_GRAPH, graph_free);
 }
 
-// Arrays.
+// -- arrays --
 
 struct array {
-    int type; // SQLite's, of all values
+    int type; // SQLite's type of all values
     struct int64_vec ints;
     struct value_vec others; // owned
 };
@@ -166,7 +166,7 @@ static void array_step(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_error_nomem(context);
 }
 
-// Integers are a vector, as the functions on graphs take them.
+// Integers become a vector, because the functions on graphs take a vector.
 static void array_final(sqlite3_context *context)
 {
     struct array *array = aggregate_take(context);
@@ -189,7 +189,7 @@ static void array_final(sqlite3_context *context)
     array_free(array);
 }
 
-// RepeatedField: integers as a BLOB, which can be an argument of a table.
+// -- RepeatedField: integers as a BLOB, which can be an argument of a table --
 
 static void repeated_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
@@ -208,7 +208,7 @@ static void repeated_final(sqlite3_context *context)
     ints_free(ints);
 }
 
-// Rows of cells.
+// -- rows of cells --
 
 int cell_read(struct cell_texts *texts, sqlite3_value *value, struct cell *ret)
 {
@@ -360,7 +360,7 @@ static void rows_final(sqlite3_context *context)
     aggregate_result(context, VALUE_ROWS, value_rows_free);
 }
 
-// Structures: ('name', ..., value, ...), as many values as names.
+// -- structures: ('name', ..., value, ...), as many values as names --
 
 struct structure {
     int n_fields;

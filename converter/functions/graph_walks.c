@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks over a graph: __intrinsic_dfs and __intrinsic_bfs give each node that is reached, with the
-// node that it was reached from; __intrinsic_dfs_weight_bounded walks from each root on its own,
-// until the edges that it took weigh more than the root allows.
+// Walks over a graph. __intrinsic_dfs and __intrinsic_bfs give each reached node, with the node
+// before it on the walk. __intrinsic_dfs_weight_bounded walks from each root separately, until the
+// edges of the walk weigh more than the root allows.
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ struct visit {
 };
 VEC_DEFINE(visit_vec, struct visit);
 
-// A start that the graph lacks is a node without edges. Its index follows those of the graph.
+// A start that the graph lacks is a node without edges. Its index follows the indexes of the graph.
 struct walk {
     const struct graph *graph;
     struct graph strangers;
@@ -139,7 +139,7 @@ static void bfs(sqlite3_context *context, int argc, sqlite3_value **argv)
     reach(context, argv, breadth_first);
 }
 
-// Walks within a weight.
+// -- walks within a weight --
 
 enum {
     SOURCES,
@@ -221,8 +221,8 @@ static void bounded_add(struct bounded *bounded, int64_t root, int64_t id, uint3
     table->n_rows++;
 }
 
-// Each node counts with the edge that it was reached by. With a floor the node that makes the sum
-// too large belongs to the answer.
+// Each node counts with the weight of the edge that led to the node. With `is_floor`, the node that
+// makes the sum too large belongs to the answer.
 static bool bounded_walk(struct bounded *bounded, int64_t root, uint32_t bound, uint32_t number)
 {
     const struct graph *graph = &bounded->graph;

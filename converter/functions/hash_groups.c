@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table function runs two statements by itself. The first one calls an aggregate of ours with the
-// keys and arguments of each row: the aggregate finds the row's group, and has no result. If there
-// are nearly as many groups as rows, or if an integer overflows, the aggregate ends the statement,
-// and the second one, with GROUP BY, gives the rows: SQLite sorts in files, and reports the
-// overflow.
+// The table function runs up to two statements. The first statement calls the aggregate
+// __mmsql_group with the keys and arguments of each row. The aggregate finds the row's group, and
+// has no result. If there are nearly as many groups as rows, or if an integer overflows, the
+// aggregate ends the statement. The second statement, with GROUP BY, then gives the rows: SQLite
+// sorts in files, and reports the overflow.
 //
-// Sums are those of the SQLite that runs: from 3.43 on, SQLite adds reals with a correction.
+// Sums equal the sums of the running version of SQLite: from 3.43 on, SQLite adds reals with a
+// correction.
 #include "converter/functions/hash_groups.h"
 
 #include <math.h>
@@ -91,7 +92,7 @@ static void groups_clear(struct groups *groups)
 
 // -- the groups --
 
-// Takes a copy of the bytes.
+// Replaces the borrowed bytes of the key by a copy.
 static bool key_keep(struct groups *groups, struct value_key *key)
 {
     if (key->type != SQLITE_TEXT && key->type != SQLITE_BLOB)
@@ -129,7 +130,8 @@ static uint64_t bytes_hash(uint64_t hash, const char *bytes, size_t n)
     return mix(hash, word);
 }
 
-// An integer and a real of the same value are one group.
+// Adds a key to the hash. An integer and a real of equal value have equal hashes, because they are
+// one group.
 static uint64_t key_hash(uint64_t hash, const struct value_key *key)
 {
     if (key->type == SQLITE_INTEGER)
@@ -199,7 +201,7 @@ static struct group *group_add(struct groups *groups, const struct value_key *ke
     return added;
 }
 
-// NULL: the statement ends.
+// Returns the group of the keys, or NULL if the statement must end.
 static struct group *group_find(struct groups *groups, const struct value_key *keys)
 {
     uint64_t full = 0;
@@ -233,7 +235,7 @@ static struct group *group_find(struct groups *groups, const struct value_key *k
 
 // -- the aggregates --
 
-// SQLite's way from 3.43 on, by Kahan, Babuska and Neumaier.
+// Adds a value as SQLite does from 3.43 on: the algorithm of Kahan, Babuska and Neumaier.
 static void add_corrected(struct sum *sum, double value)
 {
     double before = sum->real, after = before + value;
@@ -241,7 +243,7 @@ static void add_corrected(struct sum *sum, double value)
     sum->real = after;
 }
 
-// False: it is for SQLite to say what the sum is.
+// Adds a value. Returns false on an overflow: SQLite must then compute the sum.
 static bool sum_add(struct sum *sum, sqlite3_value *value, bool corrects)
 {
     int type = sqlite3_value_numeric_type(value);
@@ -319,7 +321,7 @@ static void group_step(sqlite3_context *context, int argc, sqlite3_value **argv)
         return;
     if (groups->end == GROUPS_WHOLE)
         groups->end = GROUPS_TOO_MANY;
-    sqlite3_result_error(context, "too many groups", -1); // nobody sees the text
+    sqlite3_result_error(context, "too many groups", -1); // the text is not printed
 }
 
 static void group_final(sqlite3_context *context)
@@ -371,7 +373,7 @@ struct groups_cursor {
     sqlite3_vtab_cursor base;
     struct groups groups;
     char *form;           // owned
-    sqlite3_stmt *sorted; // owned; SQLite's groups; NULL: `groups` has them
+    sqlite3_stmt *sorted; // owned; SQLite's groups; NULL: the groups are in `groups`
     bool has_row;         // of `sorted`
     size_t row;
 };
@@ -393,7 +395,7 @@ static int groups_connect(sqlite3 *handle, void *userdata, int argc, const char 
     char *text = sqlite3_str_finish(sql);
     int code = text ? sqlite3_declare_vtab(handle, text) : SQLITE_NOMEM;
     sqlite3_free(text);
-    if (code == SQLITE_OK) // the arguments are SQL, which is run
+    if (code == SQLITE_OK) // the function runs its arguments as SQL
         code = sqlite3_vtab_config(handle, SQLITE_VTAB_DIRECTONLY);
     if (code != SQLITE_OK)
         return code;
@@ -426,7 +428,7 @@ static int groups_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         info->aConstraintUsage[i].omit = 1;
         found |= 1U << argument;
     }
-    if (found != (1U << N_ARGUMENTS) - 1) // also asked for parts of a WHERE with OR
+    if (found != (1U << N_ARGUMENTS) - 1) // SQLite also asks for parts of a WHERE with OR
         return SQLITE_CONSTRAINT;
     info->estimatedCost = 1000;
     info->estimatedRows = 1000;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GROUP BY by a hash table, where SQLite would sort all rows:
+// GROUP BY by a hash table, for statements in which SQLite would sort all rows:
 //
 //     SELECT __g0, __g1, __g2 FROM __mmsql_groups('+:ns',
 //         'SELECT __mmsql_group(?1, state, dur) FROM thread_state',
 //         'SELECT state, count(*), sum(dur) FROM thread_state GROUP BY 1')
 //
-// has the rows of the last statement in the same order. The form has a sign for each key, - if the
-// key's largest value comes first, and a letter for each aggregate, which has one argument in
-// __mmsql_group, but for n:
+// has the rows of the last statement in the same order. The first argument, the form, has a sign
+// for each key, which is - if the key's largest value comes first, and a letter for each aggregate.
+// Each aggregate but n has one argument in __mmsql_group:
 //
 //     n count(*)   c count(x)   s sum(x)   t total(x)   a avg(x)   m min(x)   M max(x)
 //
@@ -19,5 +19,5 @@
 
 #define GROUP_COLUMNS_MAX 16 // keys and aggregates
 
-// Returns SQLite's code.
+// Registers the functions. Returns SQLite's code.
 int hash_groups_register(sqlite3 *handle);

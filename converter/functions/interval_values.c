@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of intervals: __intrinsic_interval_tree_intervals_agg collects one, by partition, and
-// __intrinsic_interval_intersect intersects several. __intrinsic_interval_set_agg takes rows in any
-// order, which saves a sort by SQLite: rows of a trace are nearly sorted, and a few numbers of each
-// are sorted here. __intrinsic_interval_create makes intervals
-// of the times at which they begin and end, __intrinsic_counter_intervals of the samples of
-// counters.
+// Sets of intervals. __intrinsic_interval_tree_intervals_agg collects a set, by partition, and
+// __intrinsic_interval_intersect intersects several sets. __intrinsic_interval_set_agg takes rows
+// in any order. This saves a sort by SQLite: rows of a trace are nearly sorted, and only a few
+// numbers of each row are sorted here. __intrinsic_interval_create makes intervals from begin times
+// and end times, __intrinsic_counter_intervals from the samples of counters.
 //
 // An intersection searches the larger set, which is sorted by start, for each interval of the
-// smaller one: n log m, and the intervals that are looked at. A search begins at the first interval
-// that can still matter, which the running maximum of the ends gives.
+// smaller set. The cost is n log m, plus the intervals that each search visits. A search begins at
+// the first interval that can still matter, which the running maximum of the ends gives.
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +103,7 @@ static bool partition_is(const struct interval_set *set, const struct partition 
     return true;
 }
 
-// The slot of the partition with these values, or the free one for it.
+// Returns the slot of the partition with these values, or the free slot for this partition.
 static uint32_t *slot_find(const struct interval_set *set, uint64_t hash,
                            sqlite3_value *const *values, int step)
 {
@@ -115,7 +114,7 @@ static uint32_t *slot_find(const struct interval_set *set, uint64_t hash,
     return &set->slots[i];
 }
 
-// Notes the partitions in `n` free slots.
+// Enters the partitions into `n` free slots.
 static void slots_fill(const struct interval_set *set, uint32_t *slots, size_t n)
 {
     for (size_t p = 0; p < set->partitions.n; p++) {
@@ -147,7 +146,8 @@ static uint64_t values_hash(sqlite3_value *const *values, int n, int step)
     return hash;
 }
 
-// The partition of the values, which are `step` apart; NULL: out of memory.
+// Returns the partition of the values, which are `step` apart. Adds a missing partition. Returns
+// NULL if memory ran out.
 static struct partition *partition_get(struct interval_set *set, sqlite3_value *const *values,
                                        int step)
 {
@@ -251,7 +251,7 @@ static int by_first_start(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Puts the set in the order that sorted rows would have made.
+// Sorts the set as if the rows had come sorted.
 static bool set_sort(struct interval_set *set)
 {
     vec_foreach(&set->partitions, partition)
@@ -349,7 +349,8 @@ static int intersect_with(struct common_vec *all, const struct partition *partit
     return r;
 }
 
-// The partitions of all tables that have the same values, from the smallest on.
+// Intersects the partitions of all tables that have the same values. Begins with the smallest
+// partition.
 static int partition_intersect(struct value_table *table, struct partition *const *parts, int n,
                                int n_values)
 {
@@ -385,7 +386,7 @@ static int partition_intersect(struct value_table *table, struct partition *cons
     return r;
 }
 
-// The names in "(a, b)". Returns their number, or -1 if there are too many.
+// Reads the names in "(a, b)". Returns their number, or -1 if there are too many.
 static int names_read(const char *list, char names[PARTITIONS_MAX][64])
 {
     int n = 0;
@@ -413,7 +414,7 @@ static struct value_table *intersection_new(char names[PARTITIONS_MAX][64], int 
     return value_table_new(2 + TABLES_MAX + n_names, all);
 }
 
-// The partition of `set` with the values of another one, or NULL.
+// Returns the partition of `set` with the values of another partition, or NULL.
 static struct partition *partition_same(const struct interval_set *set,
                                         const struct partition *other)
 {
@@ -465,7 +466,7 @@ static void interval_intersect(sqlite3_context *context, int argc, sqlite3_value
     value_table_result(context, table);
 }
 
-// Times, sorted.
+// -- sorted times --
 static void times_free(void *userdata)
 {
     int64_vec_done(userdata);
@@ -488,7 +489,7 @@ static void times_final(sqlite3_context *context)
     aggregate_result(context, VALUE_TIMES, times_free);
 }
 
-// Each start with the first end after it.
+// Makes an interval of each start and the first end after this start.
 static void interval_create(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -570,8 +571,9 @@ static void interval_add(struct value_table *table, const struct sample *sample,
     table->n_rows++;
 }
 
-// Whether a sample says nothing new: two samples before have its value already, and the next one
-// does not change the value. A curve of differences needs the first repeat and the last one.
+// Returns whether a sample can be left out: the two samples before have its value, and the next
+// sample does not change the value. A curve of differences needs the first repeat and the last
+// repeat.
 static bool is_repeated(struct sample *const *samples, size_t n, size_t i)
 {
     double value = samples[i]->value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of numbers. They return NULL for a value that is not a number, and where there is no
-// result.
+// Functions of numbers. They return NULL for a value that is not a number, and if the result is
+// undefined.
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ static void exponential(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_double(context, exp(sqlite3_value_double(argv[0])));
 }
 
-// SQLite takes the result for a negative number, which is not a number, as NULL.
+// The result for a negative number is NaN, which SQLite makes NULL.
 static void square_root(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

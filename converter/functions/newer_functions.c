@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that newer versions of SQLite have, for an older one. SQLite's own function, if there
-// is one, stays.
+// Functions of newer versions of SQLite, for an older version. A function that SQLite has itself
+// stays.
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,7 +61,7 @@ static void octet_length(sqlite3_context *context, int argc, sqlite3_value **arg
     sqlite3_result_int(context, sqlite3_value_bytes(argv[0]));
 }
 
-// Reads `n` hexadecimal digits; -1: there are fewer.
+// Returns the value of `n` hexadecimal digits, or -1 if there are fewer digits.
 static int64_t digits_read(const char *at, int n)
 {
     int64_t code = 0;
@@ -82,7 +82,8 @@ static void character_append(sqlite3_str *out, uint32_t code)
         sqlite3_str_appendchar(out, 1, (char)(0x80 | (code >> (6 * n) & 0x3f)));
 }
 
-// Reads the character after a backslash and moves *at after it. Returns false if there is none.
+// Reads the character after a backslash and moves *at after it. Returns false if the escape is not
+// valid.
 static bool escape_read(const char **at, sqlite3_str *out)
 {
     static const struct {
@@ -138,7 +139,7 @@ static bool has_controls(const char *text)
     return false;
 }
 
-// A value as SQL. A text with control characters is a call of unistr().
+// Makes the value, in SQL, the result. A text with control characters becomes a call of unistr().
 static void unistr_quote(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

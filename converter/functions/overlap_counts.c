@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// __intrinsic_overlap_count_agg(ts, dur): an aggregate that returns a table as a value: ts, at
-// which an interval begins or ends, and value, how many are open from then on. SQL would sort twice
-// as many rows as there are intervals, and add them up in two steps.
+// __intrinsic_overlap_count_agg(ts, dur): an aggregate that returns a table as a value. The column
+// ts is a time at which an interval begins or ends; the column value is the number of intervals
+// that are open from this time on. SQL would sort two rows for each interval, and add up the rows
+// in two steps.
 #include <stdlib.h>
 
 #include "common/elements.h"

@@ -30,7 +30,7 @@ struct reserved {
     const char *name;
 };
 
-// By user id. The names are those of Android's list of user ids.
+// In order of user ids, with the names of Android's list of user ids.
 static const struct reserved reserved[] = {
     {0, 0, "AID_ROOT"},
     {1000, 1000, "AID_SYSTEM_USER"},
@@ -144,7 +144,8 @@ static void packages_free(void *userdata)
     free(packages);
 }
 
-// An app is better than a provider that shares its user id, and the services of Google are best.
+// Returns the rank of a package: an app is better than a provider that shares its user id, and the
+// services of Google are best.
 static int package_rank(const char *name)
 {
     return str_starts_with(name, "com.android.providers.") ? 0
@@ -189,8 +190,8 @@ static int packages_read(sqlite3 *handle, struct package_vec *ret)
     return code == SQLITE_DONE ? SQLITE_OK : code == SQLITE_ROW ? SQLITE_NOMEM : code;
 }
 
-// Returns the packages by user id, which all calls in one statement share; NULL after an error,
-// which is reported.
+// Returns the packages by user id, which all calls in one statement share. Reports an error and
+// returns NULL on failure.
 static const struct package_vec *packages_of(sqlite3_context *context)
 {
     struct package_vec *packages = sqlite3_get_auxdata(context, SHARED_PACKAGES);

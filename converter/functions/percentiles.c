@@ -2,8 +2,8 @@
 //
 // PERCENTILE(value, p) with p from 0 to 100, PERCENTILE_CONT and PERCENTILE_DISC with p from 0 to
 // 1, and MEDIAN(value). Newer versions of the sqlite3 shell have them, too. NULL does not count as
-// a value. Between two values the result is interpolated, but for PERCENTILE_DISC, which is one of
-// the values.
+// a value. The result is interpolated between two values; only the result of PERCENTILE_DISC is
+// always one of the values.
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ SQLITE_EXTENSION_INIT3
 
 struct kind {
     const char *name;
-    double whole; // the largest p, which means the largest value; 0: no argument p, the median
+    double whole; // the largest p: it selects the largest value; 0: no argument p, the median
     bool is_discrete;
 };
 
@@ -38,7 +38,7 @@ static void fail(sqlite3_context *context, const struct kind *kind, const char *
     sqlite3_free(text);
 }
 
-// Takes p, which all rows must have in common.
+// Reads p, which must be equal in all rows.
 static bool p_take(sqlite3_context *context, struct percentile *percentile, const struct kind *kind,
                    sqlite3_value *value)
 {

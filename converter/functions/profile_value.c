@@ -60,7 +60,8 @@ struct profile {
     struct map64 mappings;               // id by the table's id
     struct map64 frames;                 // id of the location by frame
     struct map64 names;                  // id of the location by text
-    struct map64 callsites; // where the locations begin in `found`; the first entry is their number
+    struct map64
+        callsites; // by callsite: the place in `found` of their number, before the locations
     struct location_vec found;
     uint32_t n_locations;
     struct location_vec stack; // of the current sample
@@ -87,7 +88,7 @@ static void profile_free(struct profile *profile)
     free(profile);
 }
 
-// Writing. A message is made in a vector of its own and then put after the others.
+// -- writing: each message is made in a separate vector and then put after the others --
 
 static void bytes_put(struct profile *profile, struct byte_vec *to, const void *bytes, size_t size)
 {
@@ -139,7 +140,8 @@ static const char *column(sqlite3_stmt *statement, int n)
     return (const char *)sqlite3_column_text(statement, n);
 }
 
-// Runs a query for an id, up to its first row. NULL: no row; then the profile has an error.
+// Runs a query for an id, up to its first row. If there is no row, returns NULL and sets
+// profile->error.
 static sqlite3_stmt *query(struct profile *profile, int number, int64_t id)
 {
     sqlite3_stmt **statement = &profile->statements[number];
@@ -195,7 +197,7 @@ static void line_put(struct profile *profile, struct byte_vec *location, uint32_
     byte_vec_done(&message);
 }
 
-// The mapping of a frame's row.
+// Returns the id of the mapping in a frame's row.
 static uint32_t mapping_id(struct profile *profile, sqlite3_stmt *row)
 {
     bool is_new = false;
@@ -216,7 +218,7 @@ static uint32_t mapping_id(struct profile *profile, sqlite3_stmt *row)
     return id;
 }
 
-// The lines of a location: its inlined functions, innermost first, or the frame's own name.
+// Appends the lines of a location: its inlined functions, innermost first, or the frame's own name.
 static void lines_put(struct profile *profile, struct byte_vec *location, sqlite3_stmt *frame)
 {
     uint32_t name = text_id(profile, column(frame, 0));
@@ -276,8 +278,8 @@ static uint32_t name_location(struct profile *profile, const struct wire_field *
     return id;
 }
 
-// Finds the locations of a callsite and of those that lead to it. They are kept: many samples have
-// the same one.
+// Finds the locations of a callsite and of its callers. The locations are kept, because many
+// samples have the same callsite.
 static uint32_t callsite_find(struct profile *profile, int64_t callsite)
 {
     bool is_new = false, has_parent = true;

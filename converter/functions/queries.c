@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that are queries. The function is called for every row, so the query is prepared once
-// and is auxiliary data of the calling statement: if the query belonged to the function, the
+// Functions that are queries. A function is called for every row, so its query is prepared once.
+// The query is auxiliary data of the calling statement: if the query belonged to the function, the
 // database could not be closed.
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A search follows all ways through the program at the same time, character by character. Each way
-// is a thread; preferred threads come first. At most one thread is at each step, so each character
+// is a thread; preferred threads come first. At each step is at most one thread, so each character
 // takes limited time.
 #include "converter/functions/regex.h"
 #include "converter/functions/regex_program.h"
@@ -85,7 +85,7 @@ static void thread_add(struct regex *regex, struct threads *to, struct thread th
             regex->marks[thread.step] = regex->mark;
             switch (step->operation) {
             case STEP_SPLIT:
-                // Each step gets on the stack once at most: its mark is set first.
+                // Each step is pushed at most once, because its mark is set first.
                 regex->stack[n] = thread;
                 regex->stack[n++].step += step->y;
                 thread.step += step->x;
@@ -127,7 +127,7 @@ static bool step_takes(const struct regex *regex, const struct step *step, uint3
     }
 }
 
-// A new place: no step has been reached.
+// Begins a new place: no step has been reached there.
 static void marks_clear(struct regex *regex)
 {
     if (++regex->mark)
@@ -136,7 +136,7 @@ static void marks_clear(struct regex *regex)
     regex->mark = 1;
 }
 
-// Begins a thread at the place. False: no match can begin here or later.
+// Begins a thread at the place. Returns false if no match can begin here or later.
 static bool thread_begin(struct regex *regex, struct place *place)
 {
     struct thread thread = {.saved = {0, 0, SIZE_MAX, SIZE_MAX}};
@@ -156,8 +156,8 @@ static bool thread_begin(struct regex *regex, struct place *place)
     return true;
 }
 
-// Moves all threads over the character at the place. A match ends the threads after it. True:
-// there was one.
+// Moves all threads over the character at the place. A match ends the threads after it. Returns
+// true if there was a match.
 static bool threads_step(struct regex *regex, const struct place *here, struct place *next,
                          struct thread *ret)
 {

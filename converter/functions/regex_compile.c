@@ -20,8 +20,8 @@
 struct group {
     int32_t begin;       // step
     int32_t alternative; // the step at which the present alternative begins
-    int32_t jumps;       // the last jump to the group's end; its x is the one before; -1: none
-    int order;           // of the group; 0: none
+    int32_t jumps;       // the last jump to the group's end; its x is the jump before; -1: none
+    int order;           // number of the group; 0: the group has no number
     uint8_t flags;       // of the pattern around the group
 };
 
@@ -115,7 +115,7 @@ static const struct {
     {"xdigit", "09AFaf"},
 };
 
-// Adds a class, or all characters that are not in the class. False: there is no such class.
+// Adds a class, or all characters that are not in the class. Returns false if the class is unknown.
 static bool class_add(struct compiler *compiler, struct set *set, const char *name, size_t size,
                       bool is_negative)
 {
@@ -157,7 +157,7 @@ static bool set_atom(struct compiler *compiler, struct set *set, bool is_whole)
     return kept >= 0 && atom_add(compiler, STEP_SET, kept, 0);
 }
 
-// After \x: two digits, or up to six in braces.
+// Reads the digits after \x: two digits, or up to six in braces.
 static bool hex_read(struct compiler *compiler, uint32_t *ret)
 {
     bool braces = compiler->at < compiler->end && *compiler->at == '{';
@@ -172,7 +172,8 @@ static bool hex_read(struct compiler *compiler, uint32_t *ret)
     return true;
 }
 
-// Reads an escaped character after the backslash. False: no character, but perhaps no error.
+// Reads an escaped character after the backslash. Returns false after an error, and also without an
+// error if the escape is not a character.
 static bool escape_read(struct compiler *compiler, uint32_t *ret)
 {
     static const char letters[] = "tnrfva", meant[] = "\t\n\r\f\v\a";
@@ -200,7 +201,7 @@ static bool is_class_letter(char c)
     return c && strchr("dwsDWS", c);
 }
 
-// After \: a class as an atom, a place, a quoted text or a character.
+// Compiles the escape after a backslash: a class, a place, a quoted text or a character.
 static bool escape_compile(struct compiler *compiler)
 {
     static const struct {
@@ -250,7 +251,7 @@ static bool named_class(struct compiler *compiler, struct set *set)
     return class_add(compiler, set, name, (size_t)(after - name), is_negative);
 }
 
-// One end of a range in a set. `is_class`: a class was added instead.
+// Reads one end of a range in a set. *is_class: a class was read and added instead.
 static bool set_end_read(struct compiler *compiler, struct set *set, uint32_t *ret, bool *is_class)
 {
     *is_class = false;
@@ -307,7 +308,7 @@ static bool set_compile(struct compiler *compiler)
     return set_atom(compiler, &set, set_read(compiler, &set));
 }
 
-// Groups.
+// -- groups --
 
 static bool follows(const struct compiler *compiler, const char *text)
 {
@@ -361,7 +362,7 @@ static bool group_end(struct compiler *compiler)
     return group.order != 1 || step_add(compiler, STEP_SAVE, 3, 0);
 }
 
-// After (?: flags, then a parenthesis or colon.
+// Reads the flags after "(?", then a parenthesis or colon.
 static bool flags_read(struct compiler *compiler)
 {
     static const char letters[] = "ismU";
@@ -391,7 +392,7 @@ static bool flags_read(struct compiler *compiler)
     return fail(compiler, "what stands after (? is not known");
 }
 
-// After an opening parenthesis.
+// Compiles the text after an opening parenthesis.
 static bool group_compile(struct compiler *compiler)
 {
     size_t left = (size_t)(compiler->end - compiler->at);
@@ -410,7 +411,7 @@ static bool group_compile(struct compiler *compiler)
     return group_begin(compiler, ++compiler->regex->n_groups, compiler->flags);
 }
 
-// Repetitions.
+// -- repetitions --
 
 static bool atom_copy(struct compiler *compiler, int32_t begin, int32_t length)
 {
@@ -429,7 +430,8 @@ static void split_prefer(struct compiler *compiler, int32_t step, bool is_lazy)
         *split = (struct step){STEP_SPLIT, split->y, split->x};
 }
 
-// The atom `least` to `most` times; -1: any number. The atom's code is the last of the program.
+// Repeats the atom `least` to `most` times; -1: without limit. The atom's code is at the end of the
+// program.
 static bool repeat(struct compiler *compiler, int least, int most, bool is_lazy)
 {
     int32_t begin = compiler->atom, length = steps_n(compiler) - begin;
@@ -441,7 +443,7 @@ static bool repeat(struct compiler *compiler, int least, int most, bool is_lazy)
         return true;
     }
     if (least == 0) {
-        // The one copy may be left out.
+        // A split allows a match without the first copy.
         bool loops = most < 0;
         int32_t more = loops ? 0 : (most - 1) * (length + 1);
         if (!step_insert(compiler, begin, 1, length + 1 + loops + more))
@@ -487,7 +489,8 @@ static bool counts_read(const char **ret_at, const char *end, int *least, int *m
     return true;
 }
 
-// A repetition at the present place. *ret: there was one. False: an error.
+// Compiles a repetition at the present place, if there is one; *ret says whether. Returns false
+// after an error.
 static bool repetition_compile(struct compiler *compiler, bool *ret)
 {
     char c = *compiler->at;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiling and searching share the program that a pattern becomes. Each step takes a character or
-// goes on elsewhere. Targets are relative, so a run of steps can be moved and copied.
+// The program of a pattern, for regex_compile.c and regex.c. Each step takes a character or
+// continues at another step. Targets are relative, so a run of steps can be moved and copied.
 #pragma once
 
 #include <stdint.h>
@@ -9,16 +9,16 @@
 #include "common/vec.h"
 
 #define RUNE_MAX 0x10ffff
-#define RAW_BYTE 0x110000 // and a byte that is not UTF-8
+#define RAW_BYTE 0x110000 // RAW_BYTE + byte: a byte that is not UTF-8
 #define N_SPANS  4        // begin and end of the match, and of the first group
 
 enum operation {
-    STEP_CHARACTER, // x, or y
-    STEP_ANY,       // but a line's end
+    STEP_CHARACTER, // takes the character x or y
+    STEP_ANY,       // takes any character but a line's end
     STEP_ALL,
     STEP_SET,   // x: the set
-    STEP_SPLIT, // goes on x steps from here, or else y steps
-    STEP_JUMP,  // goes on x steps from here
+    STEP_SPLIT, // continues x steps from here, or, as second choice, y steps
+    STEP_JUMP,  // continues x steps from here
     STEP_SAVE,  // keeps the place as span x
     STEP_BEGIN,
     STEP_END,
@@ -43,12 +43,12 @@ VEC_DEFINE(range_vec, struct range);
 // A set of characters: those of ASCII as bits, all others as ranges.
 struct set {
     uint32_t ascii[4];
-    bool is_negative;        // for the ranges; the bits are right already
+    bool is_negative;        // holds for the ranges only; the bits are inverted already
     struct range_vec ranges; // owned
 };
 VEC_DEFINE(set_vec, struct set);
 
-// A thread: where in the program it is, and the places that it has saved.
+// A thread: its step in the program, and the places in the text that it has saved.
 struct thread {
     int32_t step;
     size_t saved[N_SPANS];
@@ -63,12 +63,12 @@ struct regex {
     struct step_vec steps;
     struct set_vec sets;
     int n_groups;
-    char *literal; // owned; what each match begins with, or NULL
+    char *literal; // owned; the text that each match begins with, or NULL
     size_t literal_size;
-    bool is_literal; // the pattern is nothing else
+    bool is_literal; // the pattern has only the literal
     bool is_anchored;
     struct threads now, then;
-    uint32_t *marks; // owned; by step: the number of the place at which a thread was added last
+    uint32_t *marks; // owned; by step: `mark` of the place at which a thread was last added
     uint32_t mark;
     struct thread *stack; // owned
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of regular expressions. A pattern is compiled once, and belongs to its argument.
+// Functions of regular expressions. A pattern is compiled once, and is auxiliary data of its
+// argument.
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,8 +38,8 @@ static void pattern_report(sqlite3_context *context, int r, const char *text, co
     sqlite3_free(message);
 }
 
-// Returns the compiled pattern of an argument; NULL if the argument is NULL, or after an error,
-// which is reported.
+// Returns the compiled pattern of an argument. Returns NULL if the argument is NULL, or after an
+// error, which the function reports.
 static struct regex *pattern_of(sqlite3_context *context, sqlite3_value **argv, int index,
                                 bool ignores_case)
 {
@@ -63,7 +64,8 @@ static struct regex *pattern_of(sqlite3_context *context, sqlite3_value **argv, 
     return kept ? kept->regex : NULL;
 }
 
-// The last of the flags i and c counts. False: an error was reported.
+// Reads the flags. The last of the flags i and c counts. Returns false after an error, which the
+// function reports.
 static bool flags_read(sqlite3_context *context, const char *flags, bool *ret_ignores_case)
 {
     *ret_ignores_case = false;
@@ -92,7 +94,8 @@ static void regexp(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_int(context, regex_find(regex, text, size, 0, NULL));
 }
 
-// (text, pattern). A group that is empty or has not matched counts as none.
+// (text, pattern). The result is the first group, or the whole match if the group is empty or has
+// not matched.
 static void regexp_extract(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -4,8 +4,8 @@
 // experimental_flat_slice: for each track, the deepest slice at each time.
 //
 // The layout moves a slice of depth 0 together with all slices below: a box. The highest boxes are
-// placed first, and boxes of one height by time; each box takes the first lines that are free from
-// its start to its end.
+// placed first, and boxes of equal height in order of time. Each box takes the first lines that are
+// free from its start to its end.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -43,7 +43,8 @@ struct chunk {
 };
 VEC_DEFINE(chunk_vec, struct chunk *);
 
-// The occupied spans of a line, by begin. Chunks make it cheap to insert a span, and none is empty.
+// The occupied spans of a line, by begin. Chunks make the insertion of a span cheap. No chunk is
+// empty.
 struct line {
     struct chunk_vec chunks; // owned
 };
@@ -80,7 +81,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Reads the numbers of tracks in a text like "3,8,15". Other text is left out.
+// Reads the numbers of tracks in a text like "3,8,15". Other characters are skipped.
 static bool tracks_read(const char *text, struct int64_vec *ret)
 {
     for (const char *at = text; *at;) {
@@ -119,7 +120,7 @@ static int tracks_slices(sqlite3 *handle, const struct int64_vec *tracks, struct
     return code;
 }
 
-// A slice belongs to the box of its parent, which has a smaller id.
+// Makes the boxes. A slice belongs to the box of its parent, which has a smaller id.
 static bool boxes_make(struct slice_vec *slices, struct box_vec *ret)
 {
     for (size_t i = 0; i < slices->n; i++) {
@@ -194,7 +195,7 @@ static bool line_free(const struct line *line, int64_t start, int64_t end)
     return (!next || next->start >= end) && (at == 0 || chunk->spans[at - 1].end <= start);
 }
 
-// Moves the upper half of a full chunk to a new chunk after it. False: out of memory.
+// Moves the upper half of a full chunk to a new chunk after it. Returns false if memory ran out.
 static bool chunk_split(struct line *line, size_t number)
 {
     struct chunk *chunk = line->chunks.items[number], *half = malloc(sizeof(*half));
@@ -227,8 +228,8 @@ static bool line_append(struct line *line, struct span span)
     return true;
 }
 
-// A later span with the same begin goes in front, but after the last span of the line, so that the
-// lines are those of Perfetto.
+// Adds a span to a line. A span is inserted before spans with an equal start, but after the last
+// span of the line. Perfetto has the same order, so the lines are equal.
 static bool line_take(struct line *line, struct span span)
 {
     const struct span *last = line_last(line);
@@ -339,9 +340,9 @@ static void slice_layout(sqlite3_context *context, int argc, sqlite3_value **arg
     box_vec_done(&boxes);
 }
 
-// Flat slices.
+// -- flat slices --
 
-// A row of the result. Rows come in the order in which slices made them.
+// A row of the result. Rows are in the order of the slices that made them.
 struct flat {
     size_t made_by; // slice
     size_t number;
@@ -405,8 +406,8 @@ static void slice_flatten(struct flattening *f, size_t index)
     row_add(f, slice->ts, slice->track_id, index);
 }
 
-// The slices of one track, in their order: `indexes` from `begin` to `end`. Slices before the first
-// one of depth 0 are left out, because those around them are not known.
+// Flattens the slices of one track, in their order: `indexes` from `begin` to `end`. Slices before
+// the first slice of depth 0 are left out, because the slices around them are not known.
 static void track_flatten(struct flattening *f, const size_t *indexes, size_t begin, size_t end,
                           const struct span *bounds)
 {

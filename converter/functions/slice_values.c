@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Aggregates over slices; their results are tables as values. SQL would sort the slices several
-// times for the same result.
+// Aggregates over slices. Their results are tables as values. SQL would sort the slices several
+// times for such a result.
 //
-// __intrinsic_slice_self_agg(id, parent_id, dur): the duration of each slice without those of the
-// slices right inside it. __intrinsic_slice_pieces_agg(id, track_id, ts, dur, depth): the times in
-// which a slice was the innermost one of its track. Slices without a duration, or without an end,
-// are left out. If such a slice is the outermost one, all slices inside are left out, too.
+// __intrinsic_slice_self_agg(id, parent_id, dur): the duration of each slice without the durations
+// of its children. __intrinsic_slice_pieces_agg(id, track_id, ts, dur, depth): the times in which a
+// slice was the innermost slice of its track. Slices without a duration, or without an end, are
+// left out. If such a slice is the outermost slice, all slices inside are left out, too.
 #include <stdlib.h>
 
 #include "common/elements.h"
@@ -109,7 +109,7 @@ struct walk {
     struct value_table *table;
     struct open_vec open; // the outermost slice, and the slices inside it
     int64_t at;           // pieces are written up to here
-    bool is_parent;       // of the outermost slice: another one was inside
+    bool is_parent;       // the outermost slice has had a slice inside
 };
 
 static void piece_add(struct walk *walk, const struct slice *slice, int64_t end)
@@ -122,7 +122,7 @@ static void piece_add(struct walk *walk, const struct slice *slice, int64_t end)
     walk->at = end;
 }
 
-// Closes the open slices that are not around a slice of this depth and time. The outermost one
+// Closes the open slices that are not around a slice of this depth and time. The outermost slice
 // stays.
 static void inner_close(struct walk *walk, int64_t ts, int64_t depth)
 {
@@ -136,8 +136,8 @@ static void inner_close(struct walk *walk, int64_t ts, int64_t depth)
     }
 }
 
-// The outermost slice has a piece before its first child, and one after the last child, even of 0
-// ns.
+// Closes the outermost slice. The slice has a piece before its first child and a piece after its
+// last child, even of 0 ns.
 static void outer_close(struct walk *walk)
 {
     if (!walk->open.n)

@@ -6,7 +6,7 @@
 //
 // is group_concat(name, ',' ORDER BY dur DESC). The first argument of __mmsql_sort has the number
 // of arguments, 'd' if only different values count, and three letters for each key: its direction,
-// where NULL stands, and its collation. Then follow the arguments and the keys.
+// where NULL stands, and its collation. The arguments and the keys follow.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -73,10 +73,10 @@ static void sort_step(sqlite3_context *context, int argc, sqlite3_value **argv)
     rows->n_rows++;
 }
 
-// A row, and where it came among the others: equal rows stay in their order.
+// A row, and its number among the others: equal rows keep their order.
 struct row {
     const struct sorted_rows *rows;
-    const struct value_key *keys; // first the first argument, then the keys of the order
+    const struct value_key *keys; // the first argument, then the keys of the order
     size_t number;
 };
 
@@ -109,7 +109,7 @@ static int by_keys(const void *left, const void *right)
     return by_number(a, b);
 }
 
-// Leaves the first row of each first value.
+// Keeps only the first row of each distinct first argument. Returns the number of rows.
 static size_t rows_distinct(struct row *rows, size_t n)
 {
     size_t kept = 0;
@@ -134,13 +134,13 @@ static void rows_make(const struct sorted_rows *from, struct value_key *keys, st
     }
 }
 
-// Columns are called by their numbers.
+// Sets the name of a column, which is its number.
 static void column_name(int column, char ret[64])
 {
     sqlite3_snprintf(64, ret, "%d", column);
 }
 
-// NULL: out of memory.
+// Returns a new table, or NULL if memory ran out.
 static struct value_table *table_new(int n_columns)
 {
     struct value_table *table = value_table_new(n_columns, NULL);
@@ -149,13 +149,13 @@ static struct value_table *table_new(int n_columns)
     return table;
 }
 
-// Makes a table of the sorted rows; takes the values over. NULL: out of memory.
+// Makes a table of the sorted rows. Takes ownership of the values. Returns NULL if memory ran out.
 static struct value_table *table_make(struct sorted_rows *rows)
 {
     size_t n = rows->n_rows, n_keys = (size_t)(rows->n_values - rows->n_arguments) + 1;
     struct row *sorted = calloc(n + 1, sizeof(*sorted));
     struct value_key *keys = calloc(n * n_keys + 1, sizeof(*keys));
-    // A table has a column at least.
+    // A table has at least one column.
     struct value_table *table = table_new(rows->n_arguments ? rows->n_arguments : 1);
     bool is_whole = sorted && keys && table;
     if (is_whole) {
@@ -200,7 +200,7 @@ static bool is_aggregate(sqlite3 *handle, const char *name, int n)
                               "IN ('a', 'w') AND narg IN (?2, -1)";
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) != SQLITE_OK)
-        return true; // built without the list
+        return true; // this SQLite lacks the list of functions
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     sqlite3_bind_int(statement, 2, n);
     bool found = sqlite3_step(statement) == SQLITE_ROW;
@@ -208,7 +208,7 @@ static bool is_aggregate(sqlite3 *handle, const char *name, int n)
     return found;
 }
 
-// SELECT name(c0, c1) FROM __intrinsic_table_ptr(?1) WHERE ...
+// Returns the query: SELECT name(c0, c1) FROM __intrinsic_table_ptr(?1) WHERE ...
 static char *query_text(sqlite3 *handle, const char *name, int n)
 {
     sqlite3_str *sql = sqlite3_str_new(handle);
@@ -222,7 +222,8 @@ static char *query_text(sqlite3 *handle, const char *name, int n)
     return sqlite3_str_finish(sql);
 }
 
-// The query is kept for all groups of the statement: the name is the same text for all.
+// Returns the query, which is kept for all groups of the statement, because all groups have the
+// same name.
 static sqlite3_stmt *query_get(sqlite3_context *context, sqlite3_value **argv)
 {
     sqlite3_stmt *statement = sqlite3_get_auxdata(context, 0);

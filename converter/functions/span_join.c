@@ -5,7 +5,7 @@
 // first table, SPAN_OUTER_JOIN the remaining times of both tables.
 //
 // Each table has ts and dur, and its spans do not overlap within a partition. Both tables are
-// therefore read once, side by side, in order of partition and time. The rest of a row stays for
+// therefore read once, side by side, in order of partition and time. The rest of a row is kept for
 // the next piece. A row of duration 0 meets the row of the other table at its time. A row that has
 // not ended (dur is -1) also meets the row at its time, and their piece has not ended, either. Rows
 // without a partition are left out. One table may lack dur: its rows have duration 0.
@@ -23,7 +23,7 @@ SQLITE_EXTENSION_INIT3
 #define NAME_BYTES  128
 #define COLUMNS_MAX 256
 
-#define COLUMN_PARTITION 2 // if there is one
+#define COLUMN_PARTITION 2 // if a side has a partition
 
 enum kind { KIND_INNER, KIND_LEFT, KIND_OUTER };
 
@@ -40,7 +40,7 @@ struct span_table {
     sqlite3 *handle; // borrowed
     enum kind kind;
     bool partitioned; // one side, or both
-    int whole;        // the side that counts in each partition of the other; -1: none
+    int whole;        // the side without partitions, which counts in each partition; -1: none
     struct side sides[2];
 };
 
@@ -56,8 +56,8 @@ struct span_cursor {
     struct stream streams[2];
     bool has[2], at_end; // has: the sides of the current row
     int64_t ts, end, row;
-    bool any_partition; // a partition is begun, if a side counts in each
-    int64_t partition;  // the current partition, if a side counts in each
+    bool any_partition; // if a side counts in each partition: a partition has begun
+    int64_t partition;  // if a side counts in each partition: the current partition
 };
 
 // Parses "NAME" or "NAME PARTITIONED COLUMN".
@@ -199,7 +199,7 @@ static int span_connect(sqlite3 *handle, void *userdata, int argc, const char *c
     return SQLITE_OK;
 }
 
-// A query can read a single partition, because its pieces do not depend on other partitions.
+// Lets a query read a single partition, because the pieces of a partition do not depend on others.
 static int span_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     info->estimatedCost = 1e6;
@@ -270,7 +270,8 @@ static int64_t partition_of(const struct span_cursor *cursor, int side)
     return sqlite3_column_int64(cursor->streams[side].statement, 0);
 }
 
-// Negative: the first side's partition comes first. A side at its end comes last.
+// Returns a negative number if the first side's partition comes first. A side at its end comes
+// last.
 static int partitions_compare(const struct span_cursor *cursor)
 {
     const struct stream *a = &cursor->streams[0], *b = &cursor->streams[1];
@@ -399,7 +400,7 @@ static int span_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
     int code = SQLITE_OK;
     for (int side = 0; side < 2 && code == SQLITE_OK; side++) {
         struct stream *stream = &cursor->streams[side];
-        // Without rows of the first table, the second one need not be sorted.
+        // Without rows of the first table, the second table need not be sorted.
         if (side == 1 && cursor->streams[0].at_end && !comes_alone(table, 1)) {
             stream->at_end = true;
             break;

@@ -39,7 +39,7 @@ static void name_add(sqlite3_str *stack, const char *name, size_t size)
     sqlite3_str_append(stack, name, (int)size);
 }
 
-// (outermost, ..., innermost): stacks or names; NULL is left out.
+// (outermost, ..., innermost): stacks or names; NULLs are skipped.
 static void cat_stacks(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     sqlite3_str *stack = sqlite3_str_new(sqlite3_context_db_handle(context));

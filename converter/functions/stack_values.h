@@ -6,7 +6,7 @@
 
 #define STACK_ENTRY 1 // a message; repeated
 
-// Fields of an entry, which has one of them.
+// Fields of an entry. An entry has one of these fields.
 enum {
     STACK_NAME = 1,
     STACK_CALLSITE = 2,

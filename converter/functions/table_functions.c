@@ -39,7 +39,8 @@ struct cursor {
     bool at_end;
 };
 
-// Other names of columns, like slice_id, would be ambiguous beside the table that a function joins.
+// The other columns of slice, like slice_id, are left out: their names would be ambiguous beside
+// the table that a function joins.
 #define SLICE_COLUMNS                                                                              \
     "s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id, "      \
     "s.thread_ts, s.thread_dur, s.thread_instruction_count, s.thread_instruction_delta"
@@ -132,7 +133,8 @@ static int table_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-// SQLite also asks for plans that lack an argument, and takes another plan.
+// Refuses a plan that lacks an argument. SQLite also asks for such plans, and takes another plan if
+// there is one.
 static int arguments_missing(sqlite3_vtab *base, const struct table *table,
                              const sqlite3_index_info *info)
 {
@@ -186,7 +188,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-// Makes SQLite's last error that of the table.
+// Makes SQLite's last error the error of the table.
 static int table_fail(sqlite3_vtab *base, int code)
 {
     const struct table *table = (const struct table *)base;

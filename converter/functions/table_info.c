@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// perfetto_table_info: the columns of a table, with the types that Perfetto would store them as.
+// perfetto_table_info: the columns of a table, with the types in which Perfetto would store them.
 // SQLite's columns have no types, so the rows are read: a column of whole numbers has the narrowest
 // type that holds all of them.
 #include <stdbool.h>
@@ -17,7 +17,7 @@ enum { SORTED_AS_ID, SORTED_AS_SET_ID, SORTED, UNSORTED };
 
 struct column {
     bool has_null, has_real, has_text, has_blob;
-    int64_t n, least, most; // of the values that are not NULL; whole numbers
+    int64_t n, least, most; // values that are not NULL; least and greatest whole number
     int64_t last;
     double last_real;
     char *last_text; // owned
@@ -41,7 +41,7 @@ static void integer_add(struct column *column, int64_t value)
     column->last = value;
 }
 
-// False: out of memory.
+// Adds a text. Returns false if memory ran out.
 static bool text_add(struct column *column, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -117,7 +117,8 @@ static int rows_read(sqlite3_stmt *statement, struct column *columns, int n)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// Tables that statements create have a number for each row, which * does not show.
+// Returns whether a statement has created the table. Such a table has a number for each row, which
+// * does not show.
 static bool has_row_ids(sqlite3 *handle, const char *name)
 {
     sqlite3_stmt *statement = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of text: parts of it, text backwards, names made readable or comparable.
+// Functions of text: parts of a text, reversed text, names made readable or comparable.
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>

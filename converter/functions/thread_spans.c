@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Aggregates over states of threads, in order of their ids, which is order of time for each thread.
-// The result is a table as a value. SQL with windows has to sort the states for this, and to keep
-// them; here a few numbers for each thread are enough.
+// Aggregates over states of threads. The rows are in order of ids, which is the order of time for
+// each thread. The result is a table as a value. SQL with windows would have to sort and keep the
+// states. These aggregates need only a few numbers for each thread.
 //
 // __intrinsic_wakeup_spans_agg: spans in which threads were ready or ran between sleeps that
-// another thread, or an interrupt, ended. __intrinsic_previous_runnable_agg: which states a thread
-// was ready in before it ran.
+// another thread, or an interrupt, ended. __intrinsic_previous_runnable_agg: the states in which a
+// thread was ready before it ran.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ SQLITE_EXTENSION_INIT3
 
 struct span {
     int64_t id, utid, ts, waker, sleep_ts, sleep_id, end_ts;
-    size_t prev; // index of the thread's span before, or NONE
+    size_t prev; // index of the thread's previous span, or NONE
     char sleep_state;
     bool is_irq, has_waker, has_end;
 };
@@ -31,7 +31,7 @@ VEC_DEFINE(span_vec, struct span);
 struct thread {
     int64_t sleep_id, sleep_ts, sleep_end, last_ts, end_ts;
     int64_t ready_id; // the state R that began the current span
-    size_t span;      // its newest, or NONE
+    size_t span;      // index of its newest span, or NONE
     char sleep_state; // 0: no sleep so far
     bool is_ready_known, has_end;
 };
@@ -42,7 +42,8 @@ struct threads {
     struct thread_vec items;
 };
 
-// *ret_new: the thread is new, and its state is all zero. NULL: out of memory.
+// Returns the thread; *ret_new: the thread is new, without states and spans. Returns NULL if memory
+// ran out.
 static struct thread *thread_get(struct threads *threads, int64_t utid, bool *ret_new)
 {
     uint64_t *index =
@@ -59,7 +60,7 @@ static void threads_done(struct threads *threads)
     thread_vec_done(&threads->items);
 }
 
-// Sums of times from outside wrap.
+// Adds times from outside; the sum may wrap.
 static int64_t plus(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -70,12 +71,12 @@ static int64_t minus(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-// Spans.
+// -- spans --
 
 struct spans {
     struct threads threads;
     struct span_vec items;
-    struct map64 ready_of; // by the state in which a thread ran: the state R before
+    struct map64 ready_of; // by id of the state in which a thread ran: the id of the state R before
 };
 
 static void spans_free(struct spans *spans)
@@ -196,8 +197,8 @@ static void optional_add(struct value_table *table, int column, bool has_value, 
         value_table_add_null(table, column);
 }
 
-// A thread is in its last span until its last state ends. Of two states that begin at one time, the
-// first counts, as in trace_processor.
+// Writes a span. A thread is in its last span until its last state ends. Of two states that begin
+// at one time, the first counts, as in trace_processor.
 static void span_print(const struct spans *spans, const struct span *span,
                        struct value_table *table)
 {
@@ -233,7 +234,7 @@ static void spans_final(sqlite3_context *context)
     value_table_result(context, table);
 }
 
-// States in which a thread was ready.
+// -- states in which a thread was ready --
 
 struct ready {
     int64_t ready_id, wakeup_id;

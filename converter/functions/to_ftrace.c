@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// to_ftrace(id): the line of a kernel event, as in the text that systrace and the kernel's own file
-// `trace` have. Events with a form of their own are in a table. The fields of others stand in the
-// order of the trace.
+// to_ftrace(id): the line of a kernel event, as in the text of systrace and in the kernel's file
+// `trace`. A table has the events with a special form. The fields of other events come in the order
+// of the trace.
 //
 // A form is text with fields:
 //   <field>, <name=field>  " field=VALUE"; nothing if the event lacks the field
-//   {field}                the value alone
-// Either may have a colon and the letter of a conversion, see value_add(). After a bar may stand
+//   {field}                only the value
+// Both notations may have a colon and the letter of a conversion (see value_add()), and a bar with
 // the text for a field that the event lacks.
 #include "converter/functions/to_ftrace.h"
 
@@ -120,7 +120,7 @@ static struct lines *lines_of(sqlite3_context *context)
     return sqlite3_get_auxdata(context, SHARED_LINES);
 }
 
-// The number of the field in the set, or -1.
+// Returns the number of the field in the set, or -1.
 static int field_find(const struct line *line, struct text name)
 {
     for (int i = 0, n = arg_sets_n_fields(line->sets); i < n; i++)
@@ -260,7 +260,7 @@ static struct text text_after(struct text *text, char character)
     return after;
 }
 
-// `place`: what is between the brackets.
+// Adds a field. `place`: the text between the brackets.
 static void place_add(const struct line *line, struct text place, bool has_name)
 {
     struct text absent = text_after(&place, '|');
@@ -287,7 +287,7 @@ static void form_add(const struct line *line, const char *form)
         if (!*form)
             break;
         size = strcspn(form, *form == '<' ? ">" : "}");
-        // " ==>" has no bracket that opens.
+        // The '>' of " ==>" opens no field.
         place_add(line, (struct text){form + 1, size - 1}, *form == '<');
         form += size + 1;
     }

@@ -16,6 +16,6 @@ struct tree {
 };
 
 // Finds the parents of the collected rows, and an order in which each parent stands before its
-// children. Returns NULL, or what is wrong with the rows. *ret_failed: memory ran out.
+// children. Returns NULL, or an error text about the rows. *ret_failed is true if memory ran out.
 const char *tree_build(struct tree *tree, bool *ret_failed);
 void tree_free(void *tree); // a destructor for SQLite; NULL is allowed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees: __intrinsic_tree_from_table makes one of rows with an id and the id of a parent, and
-// __intrinsic_tree_to_table gives the rows back, each parent before its children.
+// Trees: __intrinsic_tree_from_table makes a tree of rows with an id and the id of a parent, and
+// __intrinsic_tree_to_table returns the rows, each parent before its children.
 // __intrinsic_structural_tree_partition makes a forest of a tree: each node gets its nearest
 // ancestor of the same group as a parent.
 #include <errno.h>
@@ -36,7 +36,7 @@ static const struct cell *tree_row(const struct tree *tree, uint32_t row)
     return &tree->rows.cells.items[(size_t)row * (size_t)tree->rows.n_columns];
 }
 
-// Returns NULL, or what is wrong with the rows. Memory: *ret_failed.
+// Returns NULL, or an error text about the rows. *ret_failed is true if memory ran out.
 static const char *ids_read(struct tree *tree, bool *ret_failed)
 {
     for (uint32_t row = 0; row < tree->n; row++) {
@@ -70,7 +70,7 @@ static const char *parents_read(struct tree *tree)
 }
 
 // Orders the rows so that each row comes after its ancestors. Until the rows of a path get their
-// places, `order` keeps the path at its end.
+// places, the end of `order` holds the path.
 static const char *rows_order(struct tree *tree)
 {
     const uint32_t on_the_way = NO_NODE - 1;
@@ -144,7 +144,7 @@ static void tree_final(sqlite3_context *context)
         sqlite3_result_error_nomem(context);
 }
 
-// The table has copies of the tree's texts, with the same numbers.
+// Copies the tree's texts to the table, with the same numbers.
 static void texts_keep(struct value_table *table, const struct value_vec *texts)
 {
     vec_foreach(texts, text)
@@ -152,7 +152,7 @@ static void texts_keep(struct value_table *table, const struct value_vec *texts)
             value_table_keep(table, *text);
 }
 
-// False: a column has values of different types.
+// Fills the table. Returns false if a column has values of different types.
 static bool tree_fill(struct value_table *table, const struct tree *tree)
 {
     texts_keep(table, &tree->rows.texts.values);
@@ -198,11 +198,12 @@ static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **ar
                          -1);
 }
 
-// For each node of a dominator tree: sums over the nodes that the node dominates, itself included.
+// -- for each node of a dominator tree: sums over the node and the nodes that it dominates --
 
 enum dominated { DOMINATED_SIZE, DOMINATED_NATIVE, DOMINATED_COUNT, N_DOMINATED };
 
-// The columns after id and parent_id. NULL counts as 0; false: a value is not an integer.
+// Reads the columns after id and parent_id. NULL counts as 0. Returns false if a value is not an
+// integer.
 static bool dominated_read(const struct tree *tree, int64_t (*sums)[N_DOMINATED])
 {
     for (uint32_t i = 0; i < tree->n; i++)
@@ -215,7 +216,7 @@ static bool dominated_read(const struct tree *tree, int64_t (*sums)[N_DOMINATED]
     return true;
 }
 
-// Parents stand in front of their children, so one pass forward and one back are enough.
+// Parents come before their children, so one pass forward and one pass back are enough.
 static void dominated_fill(struct value_table *table, const struct tree *tree,
                            int64_t (*sums)[N_DOMINATED], uint32_t *depths)
 {
@@ -282,7 +283,7 @@ static void dominator_summary(sqlite3_context *context, int argc, sqlite3_value 
                          -1);
 }
 
-// The partition.
+// -- the partition --
 
 struct member {
     int64_t id, parent_id, group;
@@ -293,7 +294,7 @@ VEC_DEFINE(member_vec, struct member);
 // A node on the way down.
 struct open_member {
     uint32_t row;
-    uint32_t before; // the nearest ancestor of the group, from above this node; NO_NODE: none
+    uint32_t before; // the nearest ancestor of this node in its group; NO_NODE: none
     bool is_open;    // its children are on the stack above it
 };
 VEC_DEFINE(open_member_vec, struct open_member);
@@ -301,7 +302,7 @@ VEC_DEFINE(open_member_vec, struct open_member);
 struct partition {
     const struct member *members;
     uint32_t n;
-    struct graph children; // ids are those of the members
+    struct graph children; // its ids are the ids of the members
     uint32_t *row_of;      // owned; by index of the graph
     struct map64 last;     // by group: the nearest ancestor's row; NO_NODE: none
     struct open_member_vec stack;
@@ -316,7 +317,7 @@ static void partition_done(struct partition *all)
     open_member_vec_done(&all->stack);
 }
 
-// Reads the rows. *ret_root: the only one without a parent. NULL, or what is wrong with them.
+// Reads the rows. *ret_root: the only row without a parent. Returns NULL, or an error text.
 static const char *partition_open(struct partition *all, uint32_t *ret_root)
 {
     *ret_root = NO_NODE;
@@ -363,7 +364,7 @@ static void member_add(struct value_table *table, const struct member *member,
     table->n_rows++;
 }
 
-// Writes a node, which is the nearest one of its group until all below it are done.
+// Writes a node. The node is the nearest of its group until all nodes below it are done.
 static bool member_open(struct partition *all, struct open_member *open)
 {
     const struct member *member = &all->members[open->row];

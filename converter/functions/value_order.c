@@ -66,7 +66,7 @@ static int compare_bytes(const struct value_key *a, const struct value_key *b, c
     return order ? order : n_a < n_b ? -1 : n_a > n_b;
 }
 
-// The order of SQLite: NULL, numbers, text, bytes.
+// Returns the rank of a type in SQLite's order: NULL, numbers, text, bytes.
 static int type_rank(int type)
 {
     return type == SQLITE_NULL ? 0 : type == SQLITE_TEXT ? 2 : type == SQLITE_BLOB ? 3 : 1;

@@ -21,8 +21,9 @@ struct value_key {
     };
 };
 
-// The bytes are those of `value`.
+// Reads the value. The key borrows the bytes of `value`.
 struct value_key value_key_read(sqlite3_value *value);
 
-// Negative: `a` comes before `b`. `collation` of texts: '=' for BINARY, 'n' NOCASE, 'r' RTRIM.
+// Returns a negative number if `a` comes before `b`, 0 if the two are equal, or a positive number.
+// `collation` of texts: '=' for BINARY, 'n' for NOCASE, 'r' for RTRIM.
 int value_keys_compare(const struct value_key *a, const struct value_key *b, char collation);

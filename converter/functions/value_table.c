@@ -62,7 +62,7 @@ static size_t column_size(const struct value_column *column)
     }
 }
 
-// The first value of a column makes its kind; the NULLs before it get a place.
+// Sets the kind of a column at its first value, and adds places for the NULLs before this value.
 static bool kind_set(struct value_column *column, enum value_column_kind kind)
 {
     if (column->kind != VALUES_NULL)
@@ -165,12 +165,12 @@ int value_functions_add(sqlite3 *handle, const struct value_function *functions,
     return code;
 }
 
-// The virtual table.
+// -- the virtual table --
 
 struct pointer_cursor {
     sqlite3_vtab_cursor base;
     const struct value_table *table; // borrowed: the value outlives the scan
-    int bound[COLUMNS_MAX];          // the table's column
+    int bound[COLUMNS_MAX];          // by column of the virtual table: the column of the table
     size_t row;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables as values of SQL: a function returns one, and __intrinsic_table_ptr(value) has its rows.
+// Tables as values of SQL. A function returns a table, and __intrinsic_table_ptr(value) has the
+// rows of the table.
 //
 //     SELECT c0 AS ts, c1 AS dur FROM __intrinsic_table_ptr(__intrinsic_interval_create(...))
 //     WHERE __intrinsic_table_ptr_bind(c0, 'ts') AND __intrinsic_table_ptr_bind(c1, 'dur')
@@ -31,7 +32,7 @@ struct value_column {
     struct int64_vec ints;
     struct double_vec reals;
     struct value_vec values; // borrowed from `kept` of the table
-    struct byte_vec nulls;   // 1: NULL; shorter than the column if there is none after it
+    struct byte_vec nulls;   // 1: NULL; may be shorter than the column: later values are not NULL
 };
 
 struct value_table {
@@ -39,34 +40,37 @@ struct value_table {
     struct value_column *columns; // owned
     size_t n_rows;
     struct value_vec kept; // owned
-    bool failed;           // memory ran out: nothing was added since
+    bool failed;           // memory ran out; later additions do nothing
 };
 
-// NULL: out of memory. All columns are NULL until values are added. Without `names` the columns
-// have no names yet.
+// Returns a new table, or NULL if memory ran out. All columns are NULL until values are added. If
+// `names` is NULL, the columns have no names yet.
 struct value_table *value_table_new(int n_columns, const char *const *names);
 void value_table_free(void *table); // a destructor for SQLite
 
-// Appends to a column. The caller counts the rows in `n_rows`. Without memory the table has failed.
-// A column takes integers or reals or values; NULL goes into each kind.
+// Appends to a column. The caller counts the rows in `n_rows`. If memory runs out, the table has
+// failed. A column holds integers, reals or values, and NULLs.
 void value_table_add_int(struct value_table *table, int column, int64_t value);
 void value_table_add_real(struct value_table *table, int column, double value);
 void value_table_add_null(struct value_table *table, int column);
 // `value` must be kept by the table: see value_table_keep().
 void value_table_add_value(struct value_table *table, int column, sqlite3_value *value);
 
-// Returns a copy that lives as long as the table; NULL: out of memory.
+// Returns a copy that lives as long as the table, or NULL if memory ran out.
 sqlite3_value *value_table_keep(struct value_table *table, const sqlite3_value *value);
 
-// Makes the table the result of a function, or an error if it has failed. Takes it over.
+// Makes the table the result of a function, or an error if the table has failed. Takes ownership of
+// the table.
 void value_table_result(sqlite3_context *context, struct value_table *table);
 
-// The state of an aggregate: `size` bytes, all zero for the first row of a group. NULL: out of
-// memory, and the function has failed. The final function must take the state and free it.
+// Returns the state of an aggregate: `size` bytes, all zero for the first row of a group. Returns
+// NULL if memory ran out; the function has then failed. The final function must take the state and
+// free it.
 void *aggregate_get(sqlite3_context *context, size_t size);
-// NULL: the group has no rows.
+// Moves the state to the caller. Returns NULL if the group has no rows.
 void *aggregate_take(sqlite3_context *context);
-// Takes the state and makes it the result, a pointer of `type`; without rows the result is NULL.
+// Takes the state and makes the state the result, as a pointer of `type`. The result of a group
+// without rows is NULL.
 void aggregate_result(sqlite3_context *context, const char *type, void (*destroy)(void *));
 
 // A scalar function or an aggregate of a family.
@@ -81,10 +85,11 @@ struct value_function {
 // Registers `n` functions. Returns SQLite's code.
 int value_functions_add(sqlite3 *handle, const struct value_function *functions, size_t n);
 
-// __intrinsic_table_ptr and its functions. Returns an SQLite code.
+// Registers __intrinsic_table_ptr and its functions. Returns SQLite's code.
 int value_table_register(sqlite3 *handle);
 
-// The families of functions that make and take such values.
+// Each function registers a family of functions that make and take such values, and returns
+// SQLite's code.
 int interval_functions_register(sqlite3 *handle);
 int overlap_functions_register(sqlite3 *handle);
 int cycle_functions_register(sqlite3 *handle);

@@ -13,7 +13,7 @@
 SQLITE_EXTENSION_INIT3
 
 // The last value that is not NULL, by the number of its row. Rows leave the window in the order in
-// which they came, so an older value never counts again.
+// which they entered, so an older value never counts again.
 struct last_value {
     sqlite3_value *value; // owned
     uint64_t row;         // of the value
@@ -62,7 +62,8 @@ static void last_final(sqlite3_context *context)
     free(last);
 }
 
-// A line of the layout that is in use until a time. Free lines are a heap, too, by number alone.
+// A line of the layout that is in use until a time. Free lines are in a heap, too, ordered only by
+// number.
 struct line {
     int64_t until;
     int64_t number;
@@ -103,10 +104,10 @@ struct layout {
     struct line_heap used, unused;
     int64_t n_lines;
     int64_t last_ts, last_line;
-    bool asked; // for the line of the last slice
+    bool asked; // the line of the last slice was asked for
 };
 
-// Returns what is wrong with the slice, or NULL.
+// Returns an error text about the slice, or NULL.
 static const char *slice_check(const struct layout *layout, sqlite3_value *const *argv)
 {
     if (sqlite3_value_type(argv[0]) != SQLITE_INTEGER ||
@@ -124,7 +125,7 @@ static const char *slice_check(const struct layout *layout, sqlite3_value *const
     return NULL;
 }
 
-// Gives the slice the lowest free line. A slice without length leaves the line free.
+// Gives the slice the lowest free line. A slice of duration 0 leaves the line free.
 static int slice_place(struct layout *layout, int64_t ts, int64_t dur)
 {
     while (layout->used.n && layout->used.items[0].until <= ts) {
